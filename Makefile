@@ -1,0 +1,47 @@
+# Set-up and the daily commands. Everything lives in .venv of this checkout; versions come from constraints.txt.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test check bench format lock
+
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
+
+.venv/installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rankboard needs Python 3.11 or newer: make PYTHON=/path/to/python3.11")'
+	@echo "installing rankboard and torch into .venv: several GB, a minute or more"
+	$(PYTHON) -m venv .venv
+	$(INSTALL) .
+	@touch $@
+
+# The same, and what tests and checks need.
+.venv/installed-dev: .venv/installed
+	$(INSTALL) '.[dev]'
+	@touch $@
+
+# Trains LeNet-5 on bundled digits with four ranks on this machine: in the dashboard, headless where there is no terminal.
+demo: .venv/installed
+	@if [ -t 0 ] && [ -t 1 ]; then headless=; else headless=--run; fi; \
+	$(BIN)/rankboard --local 4 --model lenet5 --dataset digits --epochs 20 $$headless
+
+test: .venv/installed-dev
+	@.ci/test-packages
+	$(BIN)/pytest -n 2
+
+check: .venv/installed-dev
+	@.ci/test-packages
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -n 2
+
+format: .venv/installed-dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: .venv/installed-dev
+	@for bench in bench/*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit; done
+
+# Writes what is installed now into constraints.txt.
+lock: .venv/installed-dev
+	$(BIN)/pip freeze --exclude-editable > constraints.txt

@@ -1,0 +1,224 @@
+"""Why a run failed: picks, among all that died, what died of itself.
+
+The order of deaths proves nothing: a rank that raises, then waits for the others on its way out, dies after its victims. So
+evidence comes first, and time only among equals.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from training.events import Exited
+
+TAIL = 20
+"""Lines of a rank's last words that a cause keeps."""
+
+
+class Evidence(IntEnum):
+    """How much a death says about its cause, the strongest first."""
+
+    KILLED = 0
+    """A signal, the kernel's OOM killer, a lost host or a killed agent; we did not do it."""
+    OWN = 1
+    """An exception or an exit code that speaks of something else than communication."""
+    WORDS = 2
+    """An exception of its own in the last words of a rank that we stopped."""
+    ORDER = 3
+    """Communication with the others broke: a victim, unless nothing else is known."""
+    NONE = 4
+    """It ended well, or we stopped it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """An end, of a rank or (`rank` -1) of a host, that may be the cause of the others. `time` is by the session's clock."""
+
+    host: str
+    rank: int
+    time: float
+    evidence: Evidence
+    what: str
+    step: int = 0
+    tail: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why a run failed: what died first by evidence, where, and its last words. `rank` is -1 where it was no rank.
+
+    `victims` died of it. `host` is empty where it was the session that refused.
+    """
+
+    host: str
+    rank: int
+    what: str
+    step: int = 0
+    tail: tuple[str, ...] = ()
+    victims: tuple[int, ...] = ()
+
+    def text(self) -> str:
+        """All of it but the last words, in a line: "node2, rank 1: killed by SIGKILL at step 12; ranks 0 and 2 died of it"."""
+        where = f"{self.host}, rank {self.rank}" if self.rank >= 0 else self.host
+        if self.what.startswith(f"{where}:"):  # a reason may name its host itself
+            where = ""
+        when = f" at step {self.step}" if self.step else ""
+        died = f"; {ranks_text(self.victims)} died of it" if self.victims else ""
+        return f"{where}{': ' if where else ''}{self.what}{when}{died}"
+
+
+def ranks_text(ranks: Sequence[int]) -> str:
+    """The ranks in words, runs of three and more joined: "rank 3", "ranks 0, 2 and 4 to 7"."""
+    spans: list[tuple[int, int]] = []
+    for rank in sorted(ranks):
+        if spans and spans[-1][1] == rank - 1:
+            spans[-1] = (spans[-1][0], rank)
+        else:
+            spans.append((rank, rank))
+    words: list[str] = []
+    for first, last in spans:
+        words += [f"{first} to {last}"] if last - first > 1 else [str(rank) for rank in range(first, last + 1)]
+    if len(ranks) == 1:
+        return f"rank {words[0]}"
+    return f"ranks {', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else f"ranks {words[0]}"
+
+
+def first(deaths: Iterable[Death]) -> Death | None:
+    """The death with the strongest evidence, the earliest among equals; None where there is none that says anything."""
+    found = [death for death in deaths if death.evidence < Evidence.NONE]
+    return min(found, key=lambda death: (death.evidence, death.time, death.rank), default=None)
+
+
+def judge(exited: Exited, tail: Sequence[str], *, complete: bool) -> tuple[Evidence, str]:
+    """What an exit and the last lines of stderr say, and the same in words. `complete`: the rank had done all its work."""
+    thrown = exception(tail)
+    strange = thrown is not None and not thrown.broken and not thrown.type.endswith(("KeyboardInterrupt", "SystemExit"))
+    if exited.out_of_memory:
+        return Evidence.KILLED, f"killed by the kernel: out of memory ({exited.signal or 'SIGKILL'})"
+    if exited.stopped:
+        return (Evidence.WORDS, thrown.text) if thrown and strange else (Evidence.NONE, "stopped")
+    if exited.signal:
+        broken = exited.signal == "SIGABRT" and speaks_of_communication(_errors(tail))  # so ends a watchdog of NCCL
+        return (Evidence.ORDER if broken else Evidence.KILLED), f"killed by {exited.signal}"
+    if exited.code == 0:
+        return (Evidence.NONE, "") if complete else (Evidence.OWN, "exit code 0 before its last step")
+    if thrown:
+        return (Evidence.ORDER if thrown.broken else Evidence.OWN), thrown.text
+    evidence = Evidence.ORDER if speaks_of_communication(_errors(tail)) else Evidence.OWN
+    return evidence, next(
+        (f"{found[1]} (exit code {exited.code})" for found in map(_SAID.match, reversed(tail)) if found),
+        f"exit code {exited.code}",
+    )
+
+
+# Last words ----------------------------------------------------------------------------------------------------------
+
+_COMMUNICATION = re.compile(
+    r"closed by (?:remote )?peer|reset by peer|connection (?:was )?(?:closed|reset|refused|aborted|timed out)|timed? ?out"
+    r"|broken pipe|\bNCCL\b|ncclSystemError|ncclRemoteError|ncclInternalError|Dist(?:Network|Store|Backend)Error"
+    r"|gloo[/\\]transport|\bgloo::|Gloo connectFullMesh failed|ProcessGroup(?:Gloo|NCCL)|socketPo?ll|TCPStore"
+    r"|BrokenPipeError|Connection(?:Reset|Refused|Aborted)Error|no route to host|network is unreachable",
+    re.IGNORECASE,
+)
+_PREFIX = re.compile(r"^\[rank\d+\]: ?")  # torch.distributed's own hook writes it before each line of a traceback
+_HEADER = "Traceback (most recent call last):"
+_RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$")
+_ERROR = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)(?:: .*)?$")
+_SAID = re.compile(r"^[\w./ -]+: error: (.+)$")  # argparse, and our own ranks
+_WARNING = re.compile(r"^\[[IW]\d{4} ")
+_LINKS = (
+    "During handling of the above exception, another exception occurred:",
+    "The above exception was the direct cause of the following exception:",
+)
+_MESSAGE_LINES = 4
+"""Lines of an exception's message that are read; torch adds stacks of C++ below."""
+_PROGRAMS = re.compile(
+    r"(?:Arithmetic|Assertion|Attribute|FileNotFound|Import|Index|Key|Memory|ModuleNotFound|Name|NotImplemented|Permission"
+    r"|Syntax|Type|Value|ZeroDivision)Error"
+)
+"""Exceptions that communication does not raise, whatever their messages speak of (`timeout` is a popular argument)."""
+_WIDTH = 300
+"""Characters of a message that a cause quotes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thrown:
+    """The exception that ended a program. `broken`: it came of broken communication. `text` is what to show."""
+
+    type: str
+    text: str
+    broken: bool
+
+
+def _errors(tail: Sequence[str]) -> str:
+    """The lines but for torch's warnings, which speak of process groups and time outs also where all is well."""
+    lines = (_PREFIX.sub("", line) for line in tail)
+    return "\n".join(line for line in lines if not _WARNING.match(line))
+
+
+def speaks_of_communication(text: str) -> bool:
+    """Whether the text is that of an error between ranks, which a rank dies of when another is gone."""
+    return _COMMUNICATION.search(text) is not None
+
+
+def exception(tail: Sequence[str]) -> Thrown | None:
+    """The exception of the last traceback in these lines, or None.
+
+    Of a chain the first link decides whether communication broke: what follows it is what the program made of it.
+    """
+    lines = [_PREFIX.sub("", line) for line in tail]
+    chain = _chain(lines)
+    if not chain:
+        return None
+    root, last = chain[0], chain[-1]
+    broken = _is_broken(root)
+    alone = len(chain) == 1 or (_is_broken(last) and not broken)
+    return Thrown(_type(last), _short(root) if alone else f"{_short(last)} (after {_short(root)})", broken)
+
+
+def _type(thrown: str) -> str:
+    return thrown.split("\n", 1)[0].split(":", 1)[0]
+
+
+def _is_broken(thrown: str) -> bool:
+    return not _PROGRAMS.fullmatch(_type(thrown)) and speaks_of_communication(thrown)
+
+
+def _chain(lines: Sequence[str]) -> list[str]:
+    """The exceptions (type, message and some lines of it) of the last chain of tracebacks, in order."""
+    chain: list[str] = []
+    linked = False
+    raised: int | None = None
+    inside = False
+    for number, line in enumerate(lines):
+        if line.strip() in _LINKS:
+            linked = True
+        elif line.strip() == _HEADER:
+            chain = chain if linked else []
+            linked, inside = False, True
+        elif inside and _RAISED.match(line):
+            chain.append(_message(lines, number))
+            inside = False
+        elif not inside and raised is None and _ERROR.match(line):
+            raised = number
+    if not chain and raised is not None:  # a syntax error, or a traceback whose head is out of sight
+        return [_message(lines, raised)]
+    return chain
+
+
+def _message(lines: Sequence[str], start: int) -> str:
+    end = start + 1
+    while end < min(len(lines), start + _MESSAGE_LINES) and not _ends_message(lines[end]):
+        end += 1
+    return "\n".join(lines[start:end])
+
+
+def _ends_message(line: str) -> bool:
+    return not line.strip() or line.strip() in (_HEADER, *_LINKS) or _WARNING.match(line) is not None
+
+
+def _short(text: str) -> str:
+    line = text.split("\n", 1)[0].strip()
+    return line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"

@@ -1,0 +1,92 @@
+"""The machines: `Host`, `Cluster`, `load`, which reads them from hosts.toml, and `select`, which takes some of them.
+
+Imports the standard library only: a run on this machine needs `Host`, but no parser of hosts files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+SSH_CONFIG = Path("~/.ssh/config")
+
+
+@dataclass(frozen=True)
+class Host:
+    """One machine that runs `slots` ranks. Empty text and 0 mean: not said, the default holds.
+
+    `address` is where ssh connects; `known_hosts` is the one file of accepted host keys that counts for it, where not the
+    usual ones shall; `jump` is `[user@]host[:port]`, several joined by commas as in ssh's ProxyJump;
+    `interface` carries the ranks' traffic; `master_port` counts on the first host only (0: any free port);
+    `timeout` is how many seconds the host has to answer.
+    """
+
+    name: str
+    address: str
+    user: str = ""
+    port: int = 22
+    identity_file: str = ""
+    known_hosts: str = ""
+    jump: str = ""
+    proxy_command: str = ""
+    python: str = "python3"
+    workdir: str = "~/.rankboard"
+    slots: int = 1
+    threads: int = 0
+    interface: str = ""
+    master_port: int = 0
+    timeout: float = 10.0
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The hosts in rank order. `remarks`: what a user should know of how they were read, one line each."""
+
+    name: str
+    hosts: tuple[Host, ...]
+    remarks: tuple[str, ...] = ()
+
+
+class HostsError(ValueError):
+    """Mistakes in a hosts file or in a selection of hosts, one line each, with what to write instead."""
+
+
+def load(path: Path, ssh_config: Path = SSH_CONFIG) -> Cluster:
+    """The cluster of a hosts file; `ssh_config` (where it exists) fills what the file leaves out. Raises: HostsError."""
+    from remote.hosts_file import read
+
+    return read(path, ssh_config)
+
+
+def select(cluster: Cluster, nodes: int = 0, only: Iterable[str] = (), exclude: Iterable[str] = ()) -> Cluster:
+    """The hosts named in `only` (all, where it is empty) and not in `exclude`; of these the first `nodes` (0: all).
+
+    The order stays the file's. Raises: HostsError, for names that no host has and for more nodes than there are.
+    """
+    only, exclude = tuple(only), tuple(exclude)
+    known = [host.name for host in cluster.hosts]
+    mistakes = [_unknown("--only", name, known) for name in only if name not in known]
+    mistakes += [_unknown("--exclude", name, known) for name in exclude if name not in known]
+    hosts = tuple(host for host in cluster.hosts if (not only or host.name in only) and host.name not in exclude)
+    if nodes < 0:
+        mistakes.append(f"--nodes {nodes}: give a number from 1 to {len(hosts)}")
+    if nodes > len(hosts) and not mistakes:
+        mistakes.append(
+            f"--nodes {nodes}: there are only {len(hosts)} hosts to choose from: {', '.join(h.name for h in hosts)}"
+        )
+    if mistakes:
+        raise HostsError("\n".join(mistakes))
+    return replace(cluster, hosts=hosts[: nodes or None])
+
+
+def _unknown(flag: str, name: str, known: list[str]) -> str:
+    return f"{flag} {name}: no host has this name{nearest(name, known) or '.'} The hosts are {', '.join(known)}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`: did you mean '…'?` for the known name that is most like it, or nothing where none is."""
+    from difflib import get_close_matches  # takes longer to import than the rest of this module
+
+    found = get_close_matches(name, list(known), n=1)
+    return f": did you mean '{found[0]}'?" if found else ""

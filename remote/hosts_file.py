@@ -1,0 +1,174 @@
+"""The format of hosts.toml: its tables, and every mistake in them as one line that says where and what to write instead."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import tomllib
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from remote.hosts import Cluster, Host, HostsError, nearest
+
+Text = Annotated[str, Field(min_length=1)]
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+class HostTable(BaseModel):
+    """A [[host]] table; [defaults] has the same keys. What is left out is `Host`'s default."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: Text = ""
+    address: Text = ""
+    user: Text = ""
+    port: Port = 22
+    identity_file: Text = ""
+    known_hosts: Text = ""
+    jump: Annotated[str, Field(pattern=r"^([^@\s,]+@)?[^@\s,]+(,([^@\s,]+@)?[^@\s,]+)*$")] = ""
+    proxy_command: Text = ""
+    python: Text = ""
+    workdir: Text = ""
+    slots: Annotated[int, Field(ge=1)] = 1
+    threads: Annotated[int, Field(ge=0)] = 0
+    interface: Text = ""
+    master_port: Annotated[int, Field(ge=0, le=65535)] = 0
+    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0
+
+
+class ClusterTable(BaseModel):
+    """The [cluster] table."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: Text = ""
+
+
+WRITE = {
+    "name": 'a text in quotes, such as name = "node1"',
+    "address": 'a name or an IP address in quotes, such as address = "10.10.1.1"',
+    "user": 'a login name in quotes, such as user = "ada"',
+    "port": "a whole number from 1 to 65535, such as port = 22",
+    "identity_file": 'a path in quotes, such as identity_file = "~/.ssh/id_ed25519"',
+    "known_hosts": 'a path in quotes, such as known_hosts = "~/.ssh/known_hosts"',
+    "jump": '[user@]host[:port] in quotes, such as jump = "ada@gateway:22"',
+    "proxy_command": 'a command in quotes, such as proxy_command = "nc -X 5 %h %p"',
+    "python": 'a command or path in quotes, such as python = "/opt/venv/bin/python3"',
+    "workdir": 'a path in quotes, such as workdir = "~/.rankboard"',
+    "slots": "a whole number of ranks from 1 on, such as slots = 1",
+    "threads": "a whole number from 0 (as many as its ranks have cores) on, such as threads = 4",
+    "interface": 'the name of a network interface in quotes, such as interface = "eth0"',
+    "master_port": "a whole number from 0 (any free port) to 65535, such as master_port = 29500",
+    "timeout": "seconds above 0, such as timeout = 10",
+}
+"""What to write for each key."""
+TABLES = ("cluster", "defaults", "host")
+
+
+@dataclass
+class _Reading:
+    """One file as it is read, and the mistakes found in it so far."""
+
+    path: Path
+    mistakes: list[str] = field(default_factory=list)
+
+    def say(self, where: str, mistake: str) -> None:
+        self.mistakes.append(f"{self.path}: {where + ': ' if where else ''}{mistake}")
+
+    def check(self, where: str, table: object, model: type[BaseModel]) -> dict[str, Any]:
+        """What a table says, by key, without the keys that are wrong."""
+        if not isinstance(table, dict):
+            self.say(where, "this is no table: write its keys below a line of its own, [cluster], [defaults] or [[host]]")
+            return {}
+        try:
+            model.model_validate(table)
+        except ValidationError as error:
+            wrong = {str(one["loc"][0]): one["type"] for one in error.errors()}
+            for key, kind in wrong.items():
+                self.say(where, _mistake(key, table[key], model, unknown=kind == "extra_forbidden"))
+            return {key: value for key, value in table.items() if key not in wrong}
+        return table
+
+
+def _mistake(key: str, value: object, model: type[BaseModel], *, unknown: bool) -> str:
+    if unknown:
+        known = list(model.model_fields)
+        return f"unknown key '{key}'{nearest(key, known) or '; the keys are ' + ', '.join(known)}"
+    return f"{key} = {json.dumps(value, default=str, ensure_ascii=False)} is wrong: write {WRITE[key]}"
+
+
+def read(path: Path, ssh_config: Path) -> Cluster:
+    """The cluster of the file, completed by ssh's configuration. Raises: HostsError with all mistakes."""
+    reading = _Reading(path)
+    data = _parse(path)
+    for key in [key for key in data if key not in TABLES]:
+        reading.say("", f"unknown table '{key}'{nearest(key, TABLES) or '; the tables are [cluster], [defaults] and [[host]]'}")
+    cluster = reading.check("[cluster]", data.get("cluster", {}), ClusterTable)
+    tables = list(_hosts(reading, data))
+    if reading.mistakes:
+        raise HostsError("\n".join(reading.mistakes))
+    hosts, remarks = _complete(tables, ssh_config)
+    return Cluster(cluster.get("name", path.stem), hosts, remarks)
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        text = "no such file: name yours with --hosts FILE (README.md has an example), or use --local N to run on this machine"
+    except tomllib.TOMLDecodeError as error:
+        found = re.fullmatch(r"(.*) \(at (.*)\)", str(error))
+        text = f"{found[2]}: {found[1]}: this is not TOML" if found else str(error)
+    except UnicodeDecodeError as error:
+        text = f"not a text in UTF-8 ({error.reason} at byte {error.start})"
+    except OSError as error:
+        text = f"cannot be read: {error.strerror}"
+    raise HostsError(f"{path}: {text}")
+
+
+def _hosts(reading: _Reading, data: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """What each [[host]] says, over what [defaults] say."""
+    defaults = reading.check("[defaults]", data.get("defaults", {}), HostTable)
+    for key in ("name", "address"):
+        if defaults.pop(key, None) is not None:
+            reading.say("[defaults]", f"{key} belongs to one host: write it in its [[host]]")
+    tables = data.get("host", [])
+    if not isinstance(tables, list):
+        reading.say("", "write [[host]] with two brackets, once per host")
+    elif not tables and not reading.mistakes:
+        reading.say("", 'no host yet: write [[host]] and below it address = "…", once per host, in rank order')
+    else:
+        yield from _each(reading, defaults, tables)
+
+
+def _each(reading: _Reading, defaults: dict[str, Any], tables: list[object]) -> Iterator[dict[str, Any]]:
+    taken: dict[str, int] = {}
+    for number, table in enumerate(tables, start=1):
+        said = table if isinstance(table, dict) else {}
+        name = said.get("name") or said.get("address")
+        where = f"host {number}" + (f" ({name})" if isinstance(name, str) else "")
+        own = reading.check(where, table, HostTable)
+        if table == own and not {"name", "address"} & own.keys():
+            reading.say(where, f"it has no address: write {WRITE['address']}")
+        if "jump" in own and "proxy_command" in own:
+            reading.say(where, "jump and proxy_command exclude each other: keep one")
+        if isinstance(name, str) and taken.setdefault(name, number) != number:
+            reading.say(where, f"host {taken[name]} has this name already: give each host a name of its own")
+        away = {"jump", "proxy_command"} if {"jump", "proxy_command"} & own.keys() else set()
+        yield {key: value for key, value in defaults.items() if key not in away} | own
+
+
+def _complete(tables: list[dict[str, Any]], ssh_config: Path) -> tuple[tuple[Host, ...], tuple[str, ...]]:
+    """The hosts of the tables; name and address stand for each other, and ssh's configuration for the rest."""
+    tables = [{"name": table.get("address"), "address": table.get("name")} | table for table in tables]
+    if not ssh_config.expanduser().is_file():
+        return tuple(Host(**table) for table in tables), ()
+    from remote.transport.ssh_config import SshConfig
+
+    config = SshConfig.read(ssh_config)
+    hosts = tuple(config.fill(Host(**table), frozenset(table)) for table in tables)
+    return hosts, config.remarks

@@ -1,0 +1,75 @@
+"""The process that holds a long-living lab. It ends at SIGTERM, or with the lab, and takes the lab and its folder along.
+
+Run as a program, with the lab's name, the number of hosts, their links and their quotas. stdout says remarks, then READY; or
+why there is no lab. If it is killed the kernel removes the lab all the same.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from remote.lab import logins
+from remote.lab.folder import Folder
+from remote.lab.lab import Lab
+from remote.lab.spec import LabError, parse
+
+READY = "ready"
+ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
+"""What ends it; its only child is the lab."""
+
+
+def begin(name: str, hosts: int, link: str, cpus: str) -> tuple[str, ...]:
+    """Start a daemon, and wait until its lab is up. Returns remarks, one line each. Raises: LabError."""
+    logins.check()
+    argv = [sys.executable, "-m", "remote.lab.daemon", name, str(hosts), link, cpus]
+    pipe, null = subprocess.PIPE, subprocess.DEVNULL
+    daemon = subprocess.Popen(
+        argv, stdin=null, stdout=pipe, stderr=subprocess.STDOUT, cwd="/", text=True, start_new_session=True
+    )
+    assert daemon.stdout
+    with daemon.stdout as said:
+        lines = tuple(_until_ready(said))
+    if lines[-1:] != (READY,):
+        daemon.wait()
+        raise LabError("\n".join(lines[-2:]) or f"the lab ended at its start, with exit code {daemon.returncode}")
+    daemon.returncode = 0  # it goes on without us, and nobody will ask
+    return lines[:-1]
+
+
+def _until_ready(said: Iterator[str]) -> Iterator[str]:
+    for line in said:
+        yield line.rstrip("\n")
+        if line.strip() == READY:
+            return
+
+
+def main(name: str, hosts: str, link: str, cpus: str) -> None:
+    """Hold the lab."""
+    folder = Folder(name)
+    try:
+        with folder.held(), Lab.start(parse(int(hosts), link, cpus)) as lab:
+            logins.prepare(folder.path, lab)
+            for host in lab.hosts:
+                logins.start(folder.path, lab, host.name)
+            folder.publish(lab)
+            signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
+            _ready(lab)
+            signal.sigwait(ENDS)
+    except (LabError, OSError) as error:
+        sys.exit(str(error))
+
+
+def _ready(lab: Lab) -> None:
+    """Say so, and let go of whoever started us."""
+    print(*lab.remarks(), READY, sep="\n", flush=True)  # noqa: T201
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (1, 2):
+        os.dup2(null, descriptor)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

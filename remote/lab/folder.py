@@ -1,0 +1,175 @@
+"""The folder of a long-living lab: its state, as others may read and change it, and the lock that says whether it is up.
+
+The lab's daemon holds the lock as long as it lives, so a state that a dead one has left is never taken for a living lab's, and
+the process numbers in it are used only while they are the lab's own.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TextIO
+
+from remote.lab import quota, relay
+from remote.lab.lab import Lab, LabState
+from remote.lab.spec import LabError, Spec
+from training.codec import dumps, reader_of
+
+ENDING = 15.0
+"""Seconds that a daemon has to end before it is killed."""
+LETTING_GO = 5.0
+"""Seconds in which the processes of a lab whose daemon was killed have ended, so that its folder can be removed."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A lab that is up: process `pid` holds it."""
+
+    pid: int
+    spec: Spec
+    lab: LabState
+
+
+_read = reader_of(Standing)
+
+
+class Folder:
+    """The place of the lab called `name`, whether it is up or not."""
+
+    def __init__(self, name: str) -> None:
+        """Raises: LabError, where this cannot be a name."""
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
+            raise LabError(f"--name {name!r}: give letters, digits, - and _")
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        self.name, self.path = name, cache.absolute() / "rankboard" / "labs" / name
+        self._state = self.path / relay.STATE
+
+    @property
+    def is_up(self) -> bool:
+        """Whether there is a daemon that holds the lab."""
+        return relay.held(str(self.path))
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Be the lab's daemon: an empty folder and its lock, until the end. Raises: LabError, where another one is."""
+        lock = self._lock()
+        try:
+            self._clear()
+            yield
+        finally:
+            self._clear()
+            (self.path / relay.LOCK).unlink()
+            with suppress(OSError):  # the next one may have begun to use it
+                self.path.rmdir()
+            os.close(lock)
+
+    def _clear(self) -> None:
+        for left in self.path.iterdir():
+            if left.name != relay.LOCK:
+                _remove(left)
+
+    def _lock(self) -> int:
+        while True:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            try:
+                lock = os.open(self.path / relay.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            except FileNotFoundError:  # somebody has just removed the folder
+                continue
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(lock)
+                raise LabError(
+                    f"the lab {self.name!r} is up already (rankboard lab status shows it): "
+                    "end it first with rankboard lab down, or give this one another --name"
+                ) from None
+            if os.fstat(lock).st_nlink:
+                return lock
+            os.close(lock)  # whoever removed the lab that was here has removed this file with it
+
+    def publish(self, lab: Lab) -> None:
+        """Let others know the lab that this process holds."""
+        written = self._state.with_suffix(".new")
+        written.write_text(dumps(Standing(os.getpid(), lab.spec, lab.state)))
+        written.replace(self._state)
+
+    @contextmanager
+    def lab(self) -> Iterator[Lab]:
+        """The lab, to be looked at and changed by nobody else meanwhile. Raises: LabError, where none is up."""
+        with self._opened() as (file, standing):
+            lab = Lab(standing.spec, standing.lab)
+            try:
+                yield lab
+            finally:
+                if lab.state != standing.lab:
+                    file.seek(0)
+                    file.write(dumps(replace(standing, lab=lab.state)))
+                    file.truncate()
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[TextIO, Standing]]:
+        try:
+            file = self._state.open("r+")
+        except OSError:
+            raise self._none() from None
+        with file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if not self.is_up:
+                raise self._none()
+            yield file, _read(json.loads(file.read()))
+
+    def _none(self) -> LabError:
+        if self.is_up:
+            return LabError(f"the lab {self.name!r} is just going up or down: try again in a moment")
+        other = "" if self.name == "lab" else f" --name {self.name}"
+        return LabError(f"no lab {self.name!r} is up: start it with rankboard lab up{other}")
+
+    def down(self) -> None:
+        """End the lab, and remove what a lab that died has left. Raises: LabError, where there is neither."""
+        if self.is_up:
+            self._end()
+        elif not self.path.exists():
+            raise self._none()
+        if self.path.exists():
+            with self.held():
+                if base := quota.base():
+                    quota.sweep(base)
+
+    def _end(self) -> None:
+        with self._opened() as (_, standing), suppress(ProcessLookupError):
+            daemon = os.pidfd_open(standing.pid)
+            try:
+                if not self.is_up:  # by now the number may be somebody else's
+                    return
+                signal.pidfd_send_signal(daemon, signal.SIGTERM)
+                if not select.select([daemon], [], [], ENDING)[0]:
+                    signal.pidfd_send_signal(daemon, signal.SIGKILL)
+                    select.select([daemon], [], [], ENDING)
+            finally:
+                os.close(daemon)
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or folder, in which a process that has just been killed may still have written. Raises: OSError."""
+    deadline = time.monotonic() + LETTING_GO
+    while True:
+        try:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+            return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)

@@ -1,0 +1,168 @@
+"""`Lab`: hosts with addresses, links and quotas, from their start to their end, and what may be done to them meanwhile."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from remote.hosts import Host
+from remote.lab import namespaces, quota, wires
+from remote.lab.namespaces import Space
+from remote.lab.spec import INTERFACE, LabError, Spec
+
+
+@dataclass(frozen=True)
+class Node:
+    """A host of a lab: `pid` holds its namespaces; `group` is its control group, or empty.
+
+    `rate` in bits per second; `delay` of what it sends in seconds.
+    """
+
+    name: str
+    address: str
+    pid: int
+    rate: int
+    group: str = ""
+    connected: bool = True
+    delay: float = 0.0
+
+
+@dataclass(frozen=True)
+class LabState:
+    """All there is to know of a lab from outside; whoever has it can enter the lab and change it."""
+
+    space: Space
+    nodes: tuple[Node, ...]
+
+
+class Lab:
+    """A lab that runs. Whoever started it ends it, by `close` or by ending: then the kernel removes it."""
+
+    def __init__(self, spec: Spec, state: LabState, process: subprocess.Popen[bytes] | None = None) -> None:
+        """`process`: what holds the lab, for the one who started it; others only know its state."""
+        self.spec, self.state = spec, state
+        self._process = process
+
+    @classmethod
+    def start(cls, spec: Spec) -> Lab:
+        """Make the hosts and the network between them. Raises: LabError, and nothing is left."""
+        namespaces.check()
+        folder = quota.base()
+        if folder:
+            quota.sweep(folder)
+        if folder and spec.cpus:
+            with suppress(OSError):  # a controller, but none for us
+                return cls._laid_out(spec, folder)
+        return cls._laid_out(spec, None)
+
+    @classmethod
+    def _laid_out(cls, spec: Spec, folder: Path | None) -> Lab:
+        """With control groups below `folder`, where one is given. Raises: LabError; OSError, where they may not be made."""
+        lab = cls._founded(spec, by_groups=bool(folder))
+        try:
+            if folder:
+                lab._group(folder)
+            lab._wire()
+        except BaseException:
+            lab.close()
+            raise
+        return lab
+
+    @classmethod
+    def _founded(cls, spec: Spec, by_groups: bool) -> Lab:
+        hosts = spec.hosts()
+        coarse = [f"={cores:g}" for cores in spec.cpus] if spec.cpus and not by_groups else [""] * len(hosts)
+        # torch asks for the names of addresses that are mapped to IPv6
+        names = "".join(f"{prefix}{host.address} {host.name}\n" for host in hosts for prefix in ("", "::ffff:"))
+        process, space, pids = namespaces.begin([names, *(host.name + more for host, more in zip(hosts, coarse, strict=True))])
+        nodes = zip(hosts, pids, spec.rates, spec.delays or [0.0] * len(hosts), strict=True)
+        known = tuple(Node(host.name, host.address, pid, rate, delay=delay) for host, pid, rate, delay in nodes)
+        return cls(spec, LabState(space, known), process)
+
+    def _group(self, folder: Path) -> None:
+        """A control group with its quota for every host. Raises: OSError."""
+        for node, cores in zip(self.state.nodes, self.spec.cpus, strict=True):
+            group = quota.make(folder, f"{self.state.space.pid}-{node.name}", cores, node.pid)
+            self._change(replace(node, group=str(group)))
+
+    def _wire(self) -> None:
+        hub, nodes = self.state.space.hub(), self.state.nodes
+        namespaces.run(hub, "ip", [*wires.hub(), *_each(wires.cable(node.name, node.pid) for node in nodes)])
+        namespaces.run(hub, "tc", _each(wires.limit(node.name, node.rate) for node in nodes))
+        for node in nodes:
+            own = self.state.space.host(node.pid)
+            namespaces.run(own, "ip", wires.address(node.address))
+            namespaces.run(own, "tc", wires.limit(INTERFACE, node.rate, node.delay))
+
+    @property
+    def hosts(self) -> tuple[Host, ...]:
+        """The hosts as a plan wants them."""
+        return self.spec.hosts()
+
+    @property
+    def coarse(self) -> bool:
+        """Whether quotas are kept by stopping and continuing processes, for want of a control group."""
+        return bool(self.spec.cpus) and not all(node.group for node in self.state.nodes)
+
+    def remarks(self) -> tuple[str, ...]:
+        """What the lab could not do as well as it was asked to, one line each."""
+        how = "--cpus is coarse here: processes are stopped and continued, as no cgroup with a cpu controller may be written"
+        return (how,) if self.coarse else ()
+
+    def node(self, name: str) -> Node:
+        """Raises: LabError, where no host has this name."""
+        for node in self.state.nodes:
+            if node.name == name:
+                return node
+        raise LabError(f"no host {name!r} in the lab: the hosts are {', '.join(node.name for node in self.state.nodes)}")
+
+    def enter(self, name: str) -> tuple[str, ...]:
+        """What to put before a command that shall run on a host. Raises: LabError."""
+        node = self.node(name)
+        return (*(quota.join(Path(node.group)) if node.group else ()), *self.state.space.host(node.pid))
+
+    def set_rate(self, name: str, rate: int) -> None:
+        """Change both directions of a host's link to `rate` bits per second. Raises: LabError."""
+        node, space = self.node(name), self.state.space
+        namespaces.run(space.hub(), "tc", wires.limit(name, rate))
+        namespaces.run(space.host(node.pid), "tc", wires.limit(INTERFACE, rate, node.delay))
+        self._change(replace(node, rate=rate))
+
+    def cut(self, name: str) -> None:
+        """Pull a host's cable: whatever is sent to it or by it is lost, and nobody is told. Raises: LabError."""
+        self._plug(name, connected=False)
+
+    def heal(self, name: str) -> None:
+        """Put a host's cable back. Raises: LabError."""
+        self._plug(name, connected=True)
+
+    def _plug(self, name: str, connected: bool) -> None:
+        node = self.node(name)
+        namespaces.run(self.state.space.hub(), "ip", wires.plug(name, connected))
+        self._change(replace(node, connected=connected))
+
+    def _change(self, node: Node) -> None:
+        nodes = tuple(node if node.name == known.name else known for known in self.state.nodes)
+        self.state = replace(self.state, nodes=nodes)
+
+    def close(self) -> None:
+        """End the lab, with every process in it. Any number of times."""
+        if self._process:
+            namespaces.end(self._process)
+            self._process = None
+            for node in self.state.nodes:
+                if node.group:
+                    quota.remove(Path(node.group))
+
+    def __enter__(self) -> Lab:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _each(groups: Iterable[list[str]]) -> list[str]:
+    return [line for group in groups for line in group]

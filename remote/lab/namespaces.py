@@ -1,0 +1,139 @@
+"""The namespaces of a lab: how they are made and entered, with util-linux's `unshare` and `nsenter`, and why that may fail.
+
+A lab is one PID namespace, with the mounts that it needs (its own /proc) and, for an ordinary user, a user namespace in which
+that user is root. Its first process is `remote.lab.init`, which ends with its stdin; then the kernel kills all the others.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from remote.lab import init
+from remote.lab.spec import LabError
+
+PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+"""An ordinary user's PATH often leaves out where ip and tc are."""
+TOOLS = {"unshare": "util-linux", "nsenter": "util-linux", "ip": "iproute2", "tc": "iproute2"}
+OBSTACLES = (
+    ("kernel/unprivileged_userns_clone", "0", "1"),
+    ("kernel/apparmor_restrict_unprivileged_userns", "1", "0"),
+    ("user/max_user_namespaces", "0", "15000"),
+    ("user/max_net_namespaces", "0", "15000"),
+)
+"""Settings below /proc/sys, the value that forbids a lab, and one that allows it."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """A lab's namespaces: `pid` is its first process, seen from outside; `user` whether it has a user namespace."""
+
+    pid: int
+    user: bool
+
+    def hub(self) -> tuple[str, ...]:
+        """What to put before a command that shall run in the hub's network."""
+        return ("nsenter", "--target", str(self.pid), *self._credentials(), "--net")
+
+    def host(self, pid: int) -> tuple[str, ...]:
+        """What to put before a command that shall run on the host that process `pid` holds."""
+        return ("nsenter", "--target", str(pid), *self._credentials(), "--mount", "--uts", "--net", "--pid")
+
+    def _credentials(self) -> tuple[str, ...]:
+        return ("--user", "--preserve-credentials") if self.user else ()
+
+
+def check(platform: str = sys.platform, path: str = PATH) -> None:
+    """Raises: LabError, where a lab cannot be for want of Linux or of a tool."""
+    if platform != "linux":
+        raise LabError("a lab (--link) is made of Linux network namespaces: use a Linux machine, or --local N without --link")
+    missing = {tool: package for tool, package in TOOLS.items() if not shutil.which(tool, path=path)}
+    if missing:
+        packages = " ".join(sorted(set(missing.values())))
+        raise LabError(f"a lab (--link) needs {', '.join(missing)}: apt install {packages}")
+
+
+def begin(words: Sequence[str]) -> tuple[subprocess.Popen[bytes], Space, tuple[int, ...]]:
+    """Start a lab's first process with the arguments `words` (see `remote.lab.init`).
+
+    Returns the process to hold (it ends with the lab), the lab's namespaces, and the processes that hold each host, in order,
+    as seen from outside. Raises: LabError.
+    """
+    ways = [False, True] if os.geteuid() == 0 else [True]  # in a container root may not be allowed what a user is
+    said = ""
+    for user in ways:
+        process = _unshare(user, words)
+        said = _answer(process)
+        if said == init.READY:
+            (pid,) = children(process.pid)
+            return process, Space(pid, user), children(pid)
+        end(process)
+    raise LabError(refusal(said))
+
+
+def _unshare(user: bool, words: Sequence[str]) -> subprocess.Popen[bytes]:
+    options = ("--user", "--map-root-user") if user else ()
+    spaces = ("--net", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc")
+    argv = ("unshare", *options, *spaces, sys.executable, "-IS", str(init.__file__), *words)
+    pipe = subprocess.PIPE
+    env = {**os.environ, "PATH": PATH}
+    return subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, env=env, bufsize=0, start_new_session=True)
+
+
+def _answer(process: subprocess.Popen[bytes]) -> str:
+    """The last line before it was ready or ended."""
+    assert process.stdout
+    line = ""
+    while line != init.READY and (data := process.stdout.readline()):
+        line = data.decode(errors="replace").strip() or line
+    return line
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End the lab and wait until every process in it is gone."""
+    assert process.stdin
+    assert process.stdout
+    process.stdin.close()
+    process.wait()
+    process.stdout.close()
+
+
+def children(pid: int) -> tuple[int, ...]:
+    """The children of a process, oldest first."""
+    return tuple(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+
+
+def run(prefix: Sequence[str], tool: str, lines: Sequence[str]) -> None:
+    """Have `ip` or `tc` carry out `lines` where `prefix` leads. Raises: LabError, with what it said."""
+    argv = (*prefix, tool, "-batch", "-")
+    text = "".join(f"{line}\n" for line in lines)
+    done = subprocess.run(argv, input=text, capture_output=True, text=True, env={**os.environ, "PATH": PATH}, check=False)
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        if "netem" in text and "nknown" in done.stderr:
+            advice = "give --link the rate alone, or as root, modprobe sch_netem"
+            raise LabError(f"this kernel has no netem, so a link can have no delay: {advice}")
+        if "nknown" in done.stderr or "not supported" in done.stderr:
+            said[0] += "; the kernel lacks a module: as root, modprobe veth bridge sch_tbf"
+        raise LabError(f"{tool} in the lab: {said[0]}")
+
+
+def refusal(said: str, settings: Path = Path("/proc/sys")) -> str:
+    """Why the kernel does not allow a lab, where the command that made it `said` something else than that it is ready."""
+    for name, forbids, allows in OBSTACLES:
+        with suppress(OSError):
+            if (settings / name).read_text().strip() == forbids:
+                key = name.replace("/", ".")
+                return (
+                    f"the kernel forbids a lab (--link): {key} is {forbids}; as root, sysctl -w {key}={allows}, or run as root"
+                )
+    return (
+        f"the system forbids a lab (--link): {said or 'no reason given'}; it needs to make namespaces: "
+        "run as root, and in a container with --privileged"
+    )

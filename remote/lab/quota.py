@@ -1,0 +1,84 @@
+"""CPU quotas by control groups: one group per host, next to or below the group that this process is in.
+
+A live host's group always has a process in it, so an empty one is a dead lab's; the kernel refuses to remove any other.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from pathlib import Path
+
+ROOT = Path("/sys/fs/cgroup")
+PREFIX = "rankboard-lab-"
+PERIOD, LEAST = 10_000, 1_000
+"""Microseconds: the period over which a quota holds, short against a training step; and the least quota of a period."""
+LONGEST = 1_000_000
+REMOVAL = 2.0
+"""Seconds that the kernel may take to let go of a group whose processes have ended."""
+
+
+def base(root: Path = ROOT, own: Path = Path("/proc/self/cgroup")) -> Path | None:
+    """The folder below which groups with a CPU controller can be made, or None where the kernel has none for us."""
+    with suppress(OSError):
+        for line in own.read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if "cpu" in controllers.split(","):
+                return root / "cpu" / path.lstrip("/")
+            if not controllers and (root / "cgroup.controllers").exists():
+                return _unified(root, root / path.lstrip("/"))
+    return None
+
+
+def _unified(root: Path, own: Path) -> Path | None:
+    """Version 2: the nearest group above that gives its members CPU shares; a group with processes in it cannot."""
+    above = own.parents[: len(own.parts) - len(root.parts)]
+    for folder in above or (root,):
+        if "cpu" in (folder / "cgroup.subtree_control").read_text().split():
+            return folder
+    (root / "cgroup.subtree_control").write_text("+cpu")  # raises where this is not for us to say
+    return root
+
+
+def sweep(folder: Path) -> None:
+    """Remove the groups that dead labs have left."""
+    for group in folder.glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            group.rmdir()
+
+
+def make(folder: Path, name: str, cores: float, pid: int) -> Path:
+    """A group with a quota of `cores` and process `pid` in it. Raises: OSError, where this is not for us to do."""
+    group = folder / f"{PREFIX}{name}"
+    while True:
+        group.mkdir()
+        period = max(PERIOD, min(LONGEST, round(LEAST / cores)))
+        limit = max(LEAST, round(period * cores))
+        try:
+            if (folder / "cgroup.controllers").exists():  # version 2
+                (group / "cpu.max").write_text(f"{limit} {period}")
+            else:
+                (group / "cpu.cfs_period_us").write_text(str(period))
+                (group / "cpu.cfs_quota_us").write_text(str(limit))
+            (group / "cgroup.procs").write_text(str(pid))
+        except FileNotFoundError:  # another lab that starts now took it for a dead one's
+            continue
+        except OSError:
+            remove(group)
+            raise
+        return group
+
+
+def join(group: Path) -> tuple[str, ...]:
+    """What to put before a command so that it runs in the group."""
+    return ("sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(group))
+
+
+def remove(group: Path) -> None:
+    """Remove a group whose processes have been killed; what is still held after a moment is the next lab's to sweep."""
+    deadline = time.monotonic() + REMOVAL
+    while group.exists() and time.monotonic() < deadline:
+        try:
+            group.rmdir()
+        except OSError:
+            time.sleep(0.005)

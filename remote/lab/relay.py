@@ -1,0 +1,99 @@
+"""Joins stdin and stdout to a port of a lab's host: the `proxy_command` in a lab's hosts file.
+
+Run as a program, `relay.py FOLDER ADDRESS PORT`. It connects from the hub of the lab's network, as an operator's machine at the
+same switch would, so that a cable that is cut is cut for the operator too. It ends with the lab. Standard library only: it is
+run by its path, without the package.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import json
+import os
+import select
+import socket
+import sys
+import threading
+import time
+from contextlib import suppress
+
+BLOCK = 65536
+LOCK, STATE = "lock", "state.json"
+"""In a lab's folder: the file that its daemon holds locked as long as it lives, and what there is to know of the lab."""
+CLOSING = 5.0
+"""Seconds that the far end has to end once there is nothing more to send to it."""
+
+
+def main(folder: str, address: str, port: str) -> None:
+    """Join them until either side, or the lab, ends."""
+    try:
+        lab = _enter(folder)
+        peer = socket.create_connection((address, int(port)))
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except OSError as error:
+        sys.exit(f"{address}:{port} in the lab: {error.strerror}")
+    over, end = os.pipe()
+
+    def forth() -> None:
+        _pour(0, peer.fileno())
+        with suppress(OSError):
+            peer.shutdown(socket.SHUT_WR)
+        time.sleep(CLOSING)
+        os.write(end, b"x")
+
+    def back() -> None:
+        _pour(peer.fileno(), 1)
+        os.write(end, b"x")
+
+    for way in (forth, back):
+        threading.Thread(target=way, daemon=True).start()
+    select.select([lab, over], [], [])
+    os._exit(0)
+
+
+def held(folder: str) -> bool:
+    """Whether a daemon lives that holds the lab of this folder."""
+    try:
+        lock = os.open(os.path.join(folder, LOCK), os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def _enter(folder: str) -> int:
+    """Go to the hub. Returns a descriptor that can be read once the lab has ended."""
+    try:
+        with open(os.path.join(folder, STATE)) as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
+            space = json.load(file)["lab"]["space"]
+        lab = os.pidfd_open(space["pid"])
+    except (OSError, ValueError):
+        lab = -1
+    if lab < 0 or not held(folder):  # in this order: while the lock is held, the number stands for the lab's process
+        sys.exit("this lab is not up: start it with rankboard lab up")
+    libc = ctypes.CDLL(None, use_errno=True)
+    for kind in ("user", "net") if space["user"] else ("net",):
+        descriptor = os.open(f"/proc/{space['pid']}/ns/{kind}", os.O_RDONLY)
+        if libc.setns(descriptor, 0):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        os.close(descriptor)
+    return lab
+
+
+def _pour(source: int, target: int) -> None:
+    """Copy all there is, as long as both sides are there."""
+    with suppress(OSError):
+        while data := os.read(source, BLOCK):
+            while data:
+                data = data[os.write(target, data) :]
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,122 @@
+"""What a lab shall be: how many hosts, how fast their links are, and how much of the cores each may use. Pure."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from dataclasses import dataclass
+
+from remote.hosts import Host
+
+NETWORK = "10.10.1"
+MOST = 253
+"""Hosts that a /24 has addresses for, and one for the hub."""
+HUB = f"{NETWORK}.254"
+"""The address of the hub, from where the hosts of a lab can be reached."""
+INTERFACE = "eth0"
+LINK = re.compile(r"(?P<rate>[^/]+)(?:/(?P<delay>\d+(?:\.\d+)?)(?P<unit>us|ms|s))?")
+TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+UNITS = {"kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
+SLOWEST, FASTEST = 8 * 10**3, 100 * 10**9
+LEAST = 0.01
+"""The smallest quota, in cores, that the kernel takes."""
+
+
+class LabError(ValueError):
+    """A lab that cannot be; the text says what is wrong or missing and what to do, in one or two lines."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One host per rate, in bits per second each way; `cpus` are the hosts' quotas in cores, or empty where there are none.
+
+    `delays` are the seconds that what a host sends is under way; empty: no more than the machine itself takes.
+    """
+
+    rates: tuple[int, ...]
+    cpus: tuple[float, ...] = ()
+    delays: tuple[float, ...] = ()
+
+    def hosts(self) -> tuple[Host, ...]:
+        """node1, node2, … at 10.10.1.1, 10.10.1.2, …, one rank each."""
+        return tuple(
+            Host(
+                name=f"node{number}",
+                address=f"{NETWORK}.{number}",
+                python=sys.executable,
+                interface=INTERFACE,
+                threads=max(1, int(self.cpus[number - 1])) if self.cpus else 0,
+            )
+            for number in range(1, len(self.rates) + 1)
+        )
+
+    def remarks(self, cores: int = os.cpu_count() or 1) -> tuple[str, ...]:
+        """What a user should know of how the hosts share the machine's cores, one line each."""
+        count = len(self.rates)
+        if not self.cpus:
+            if count == 1:
+                return ()
+            share = max(LEAST, int(100 * cores / count) / 100)
+            return (
+                f"the {count} hosts share the {cores} cores of this machine: more hosts give no more computing power "
+                f"(--cpus {share:g} gives each host a share of its own)",
+            )
+        if sum(self.cpus) <= cores:
+            return ()
+        return (f"the hosts' --cpus sum up to {sum(self.cpus):g} of {cores} cores: they still take time from each other",)
+
+
+def parse(hosts: int, link: str, cpus: str = "") -> Spec:
+    """The lab of `hosts` hosts that `--link` and `--cpus` ask for: one value for all, or one per host. Raises: LabError."""
+    if not 1 <= hosts <= MOST:
+        raise LabError(f"a lab has 1 to {MOST} hosts, not {hosts}")
+    links = [_link(word) for word in _spread("--link", link, hosts)]
+    rates, delays = zip(*links, strict=True)
+    return Spec(
+        rates, tuple(_cores(word) for word in _spread("--cpus", cpus, hosts)) if cpus else (), delays if any(delays) else ()
+    )
+
+
+def _link(text: str) -> tuple[int, float]:
+    """Rate and delay of a link such as `1gbit` or `1gbit/5ms`."""
+    found = LINK.fullmatch(text)
+    if not found:
+        raise LabError(f"--link {text!r}: give a rate, and behind a slash, if you want, a delay in us, ms or s: 1gbit/5ms")
+    return rate(found["rate"]), float(found["delay"]) * TIMES[found["unit"]] if found["delay"] else 0.0
+
+
+def _spread(flag: str, text: str, hosts: int) -> list[str]:
+    words = [word.strip() for word in text.split(",")]
+    if len(words) == 1:
+        return words * hosts
+    if len(words) != hosts:
+        raise LabError(f"{flag} {text}: {len(words)} values for {hosts} hosts; give one for all of them, or {hosts}")
+    return words
+
+
+def rate(text: str, where: str = "--link ") -> int:
+    """Bits per second of a rate such as `1gbit`, `2.5gbit` or `500kbit`. Raises: LabError, which begins with `where`."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(kbit|mbit|gbit)", text.lower())
+    if not found:
+        raise LabError(f"{where}{text!r}: give a number and a unit, kbit, mbit or gbit (per second): 1gbit, 2.5gbit, 100mbit")
+    bits = round(float(found[1]) * UNITS[found[2]])
+    if not SLOWEST <= bits <= FASTEST:
+        raise LabError(f"{where}{text}: give a rate from {show(SLOWEST)} to {show(FASTEST)}")
+    return bits
+
+
+def show(bits: int) -> str:
+    """A rate as a person would write it, and as `rate` reads it."""
+    unit, size = next((unit, size) for unit, size in reversed(UNITS.items()) if bits >= size)
+    return f"{bits / size:.12g}{unit}"
+
+
+def _cores(text: str) -> float:
+    try:
+        cores = float(text)
+    except ValueError:
+        cores = 0.0
+    if not LEAST <= cores < float("inf"):
+        raise LabError(f"--cpus {text!r}: give a number of cores, {LEAST:g} or more: 0.5 is half of one")
+    return cores

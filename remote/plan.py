@@ -1,0 +1,189 @@
+"""The plan of a run: which ranks run where, and with which command and environment. Pure: it does no I/O."""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from ipaddress import ip_address
+
+from remote.hosts import Host
+from training.commands import Placement
+from training.events import Hello
+from training.job import Job
+
+
+class PlanError(ValueError):
+    """A plan that cannot be acted out; the text says what to change."""
+
+
+@dataclass(frozen=True)
+class Script:
+    """A user's own program, started once per rank with torchrun's environment."""
+
+    words: tuple[str, ...]
+
+    def argv(self) -> tuple[str, ...]:
+        """The program and its arguments."""
+        return self.words
+
+    def command_line(self) -> str:
+        """The command of one rank, as a person would type it."""
+        return shlex.join(self.words)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The place of one rank: on host number `host` it is the `local_rank`-th."""
+
+    rank: int
+    local_rank: int
+    host: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run: `work` done by one rank per slot of the hosts, in their order. `keep`: it goes on without its operator."""
+
+    run: str
+    hosts: tuple[Host, ...]
+    work: Job | Script
+    keep: bool = False
+
+    @property
+    def world_size(self) -> int:
+        """The number of ranks."""
+        return sum(host.slots for host in self.hosts)
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """The place of every rank, in rank order."""
+        places = [(index, local) for index, host in enumerate(self.hosts) for local in range(host.slots)]
+        return tuple(Slot(rank, local, index) for rank, (index, local) in enumerate(places))
+
+    def folder(self, index: int) -> str:
+        """Where host number `index` keeps what it knows of the run."""
+        return f"{self.hosts[index].workdir}/runs/{self.run}/{index}"
+
+
+def new_run(work: Job | Script, now: datetime) -> str:
+    """A name for a run: when, what and four letters against doubles, as in `20261120-093000-ddp-lenet5-3f9a`."""
+    what = f"{work.sync}-{work.model}" if isinstance(work, Job) else "script"
+    return f"{now:%Y%m%d-%H%M%S}-{what}-{secrets.token_hex(2)}"
+
+
+def check(plan: Plan) -> None:
+    """Raises: PlanError, where the work does not fit the ranks."""
+    if not plan.hosts:
+        raise PlanError("no host is left to run on: see --nodes, --only and --exclude")
+    if isinstance(plan.work, Job) and plan.work.batch_size < plan.world_size:
+        raise PlanError(
+            f"--batch-size {plan.work.batch_size} is smaller than the {plan.world_size} ranks that share it: "
+            f"give at least {plan.world_size}, or use fewer ranks"
+        )
+
+
+def notes(plan: Plan) -> tuple[str, ...]:
+    """What a user should know of the plan before it starts, one line each."""
+    if not isinstance(plan.work, Job) or plan.work.batch_size % plan.world_size == 0:
+        return ()
+    share, more = divmod(plan.work.batch_size, plan.world_size)
+    first = "rank 0 takes" if more == 1 else f"ranks 0 to {more - 1} take"
+    return (
+        f"batch size {plan.work.batch_size} does not divide by {plan.world_size} ranks: "
+        f"{first} {share + 1} samples{'' if more == 1 else ' each'}, the others {share}",
+    )
+
+
+def master_address(plan: Plan, facts: Sequence[Hello]) -> str:
+    """The address of the first host at which the others meet: its `interface`'s, else the one that leads to it.
+
+    Raises: PlanError, where there is no such interface, or other machines could not reach the address.
+    """
+    host, hello = plan.hosts[0], facts[0]
+    if not host.interface:
+        address = hello.route_address or host.address
+    else:
+        found = [address for name, address, _ in hello.interfaces if name == host.interface]
+        if not found:
+            known = ", ".join(f"{name} ({address})" for name, address, _ in hello.interfaces)
+            raise PlanError(
+                f"{host.name}: no interface {host.interface!r} there; in hosts.toml set interface to one of: {known}"
+            )
+        address = found[0]
+    if _is_loopback(address) and len({fact.boot_id for fact in facts}) > 1:
+        known = ", ".join(f"{name} ({address})" for name, address, _ in hello.interfaces if not _is_loopback(address))
+        raise PlanError(
+            f"{host.name}: the other hosts cannot reach it at {address}; "
+            f"in hosts.toml set its interface to one of: {known or 'none found'}"
+        )
+    return address
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+def place(plan: Plan, facts: Sequence[Hello | None], address: str, port: int | str) -> tuple[tuple[Placement, ...], ...]:
+    """For every host its ranks' commands and environments.
+
+    `facts` are the hosts', in order; None for those of a host not asked yet, whose choices then show as `<…>`.
+    `address` and `port` are the rendezvous.
+    """
+    threads = _threads(plan, facts)
+    placements: list[list[Placement]] = [[] for _ in plan.hosts]
+    for slot in plan.slots:
+        host = plan.hosts[slot.host]
+        interface = host.interface or _route_interface(plan, facts[slot.host])
+        env = {
+            "RANK": slot.rank,
+            "LOCAL_RANK": slot.local_rank,
+            "WORLD_SIZE": plan.world_size,
+            "LOCAL_WORLD_SIZE": host.slots,
+            "GROUP_RANK": slot.host,
+            "GROUP_WORLD_SIZE": len(plan.hosts),
+            "MASTER_ADDR": address,
+            "MASTER_PORT": port,
+            "OMP_NUM_THREADS": threads[slot.host],
+            "RANKBOARD_RUN": plan.run,
+        }
+        if interface:
+            env |= {"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface}
+        pairs = tuple((key, str(value)) for key, value in env.items())
+        placements[slot.host].append(Placement(slot.rank, slot.local_rank, plan.work.argv(), pairs))
+    return tuple(map(tuple, placements))
+
+
+def _route_interface(plan: Plan, hello: Hello | None) -> str:
+    return hello.route_interface if hello else f"<leads to {plan.hosts[0].name}>"
+
+
+def _threads(plan: Plan, facts: Sequence[Hello | None]) -> list[int | str]:
+    """OMP_NUM_THREADS per host: hosts that are one machine (one boot id) share its cores among all their ranks."""
+    ranks = Counter[str]()
+    for host, fact in zip(plan.hosts, facts, strict=True):
+        ranks[fact.boot_id if fact else ""] += host.slots
+    return [
+        host.threads or (max(1, int(fact.cores) // ranks[fact.boot_id]) if fact else "<cores of the machine / ranks on it>")
+        for host, fact in zip(plan.hosts, facts, strict=True)
+    ]
+
+
+def dry_run(plan: Plan) -> str:
+    """The plan as text: every rank's host, command and environment, as far as they are known before a host is asked."""
+    master = plan.hosts[0]
+    address = master.address if not master.interface else f"<address of {master.interface} on {master.name}>"
+    port = master.master_port or f"<chosen on {master.name}>"
+    lines = [f"run {plan.run}: {plan.world_size} ranks on {len(plan.hosts)} hosts", *notes(plan)]
+    for host, placements in zip(plan.hosts, place(plan, [None] * len(plan.hosts), address, port), strict=True):
+        lines.append(f"\n{host.name}  {host.user + '@' if host.user else ''}{host.address}  {host.python}  {host.workdir}")
+        for placement in placements:
+            env = " ".join(f"{key}={value}" for key, value in placement.env)
+            lines += [f"  rank {placement.rank}: {plan.work.command_line()}", f"    {env}"]
+    return "\n".join(lines)

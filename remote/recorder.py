@@ -1,0 +1,160 @@
+"""The run directory: everything that a run said, on the operator's disk, and how to read it back.
+
+    plan.json       the plan, and with which versions it was launched
+    events.jsonl    every record, in order of arrival
+    logs/           rank-N.log: every line of a rank; host-N.log: what a host's agent itself printed
+    summary.json    what became of it, written at the end
+
+It must not know what a record means, but for text. A disk that fails costs records, never the run.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, fields
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from remote import summary
+from remote.hosts import Host
+from remote.plan import Plan, PlanError, Script
+from remote.run import RunState
+from training.events import Record, Text, decode, encode, expand
+from training.job import Job
+
+PLAN, EVENTS, SUMMARY, LOGS = "plan.json", "events.jsonl", "summary.json", "logs"
+
+
+class RunFolderError(ValueError):
+    """A folder that holds no run that can be read; the text says what is wrong with it."""
+
+
+class Recorder:
+    """Writes one run's directory. Records gather in memory until `flush`; no file stays open in between."""
+
+    def __init__(self, runs_dir: Path, plan: Plan) -> None:
+        """Raises: PlanError, where the directory cannot be made."""
+        self.folder = runs_dir / plan.run
+        self._world_size = plan.world_size
+        self._waiting: dict[Path, list[bytes]] = {}
+        self._torn: set[Path] = set()
+        self._problem = ""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True)
+            (self.folder / LOGS).mkdir(mode=0o700)
+            _write(self.folder / PLAN, _plan_object(plan))
+        except OSError as error:
+            raise PlanError(f"cannot record the run in {self.folder}: {error.strerror}; give another --runs-dir") from error
+        self._events = self.folder / EVENTS
+
+    def raw(self, lines: bytes) -> None:
+        """Keep records that an agent has encoded, whole lines."""
+        self._put(self._events, lines)
+
+    def write(self, record: Record) -> None:
+        """Keep a record of the session's own."""
+        self._put(self._events, _bytes(encode(record)))
+
+    def text(self, record: Record) -> None:
+        """Keep a rank's lines in its log; other records are none of its business. Expects expanded records."""
+        text = record.event
+        if isinstance(text, Text):
+            whose = f"rank-{text.rank}" if 0 <= text.rank < self._world_size else f"host-{record.host}"
+            self._put(self.folder / LOGS / f"{whose}.log", _bytes(text.text + "\n"))
+
+    def flush(self) -> str:
+        """Write all that has gathered. Returns, the first time that this fails, what there is to tell of it; else ""."""
+        waiting, self._waiting = self._waiting, {}
+        told = self._problem
+        for path, chunks in waiting.items():
+            try:
+                self._append(path, b"".join(chunks))
+            except OSError as error:
+                self._torn.add(path)
+                problem = f"cannot write {path}: {error.strerror}; the run goes on, but its record has gaps"
+                self._problem = self._problem or problem
+        return "" if told else self._problem
+
+    def close(self, state: RunState) -> str:
+        """Write what is left, and the summary. Returns what `flush` does."""
+        problem = self.flush()
+        try:
+            _write(self.folder / SUMMARY, summary.of(state))
+        except OSError as error:
+            return problem or f"cannot write {self.folder / SUMMARY}: {error.strerror}"
+        return problem
+
+    def _put(self, path: Path, data: bytes) -> None:
+        self._waiting.setdefault(path, []).append(data)
+
+    def _append(self, path: Path, data: bytes) -> None:
+        """Append to a file. After a write that failed, perhaps in the middle of a line, the next begins a line of its own."""
+        with path.open("ab", buffering=0) as file:
+            left = memoryview(b"\n" + data if path in self._torn else data)
+            while left:
+                left = left[file.write(left) :]
+        self._torn.discard(path)
+
+
+def load_plan(folder: Path) -> Plan:
+    """The plan of a recorded run. Raises: RunFolderError."""
+    path = folder / PLAN
+    try:
+        data = json.loads(path.read_bytes())
+        hosts = tuple(Host(**_known(Host, host)) for host in data["hosts"])
+        kind, work = next(iter(data["work"].items()))
+        done: Job | Script = Script(tuple(work)) if kind == "script" else Job(**_known(Job, work))
+        return Plan(str(data["run"]), hosts, done, bool(data["keep"]))
+    except OSError as error:
+        raise RunFolderError(f"{folder} holds no run: {path.name}: {error.strerror}") from error
+    except (ValueError, LookupError, TypeError, AttributeError, StopIteration) as error:
+        raise RunFolderError(f"{path} is no plan: {error}") from error
+
+
+def read(folder: Path) -> Iterator[Record]:
+    """The records of a recorded run, expanded, in order of arrival. Raises: RunFolderError."""
+    path = folder / EVENTS
+    try:
+        with path.open("rb") as lines:
+            for line in lines:
+                record = decode(line)
+                if record is not None:
+                    yield from expand(record)
+    except OSError as error:
+        raise RunFolderError(f"{folder} holds no run: {path.name}: {error.strerror}") from error
+
+
+def _plan_object(plan: Plan) -> dict[str, Any]:
+    work = {"script": plan.work.words} if isinstance(plan.work, Script) else {"job": asdict(plan.work)}
+    return {
+        "run": plan.run,
+        "hosts": [asdict(host) for host in plan.hosts],
+        "work": work,
+        "keep": plan.keep,
+        "launcher": {
+            "rankboard": metadata.version("rankboard"),
+            "python": platform.python_version(),
+            "executable": sys.executable,
+            "platform": platform.platform(),
+        },
+    }
+
+
+def _known(cls: type[Any], data: dict[str, Any]) -> dict[str, Any]:
+    return {field.name: data[field.name] for field in fields(cls) if field.name in data}
+
+
+def _bytes(text: str) -> bytes:
+    # A lone surrogate, which JSON may bring, is no UTF-8; its escape is what JSON wrote.
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _write(path: Path, data: dict[str, Any]) -> None:
+    """Write a JSON file, whole or not at all."""
+    beside = path.with_suffix(".part")
+    beside.write_bytes(_bytes(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"))
+    beside.replace(path)

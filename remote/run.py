@@ -1,0 +1,326 @@
+"""What became of a run: `RunState`, and `apply`, which takes it from one record to the next.
+
+Reads no clock and does no I/O, so that replaying the records of an old run comes to the same state as watching it live.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from remote import cause as causes
+from remote.cause import Cause, Death, Evidence
+from remote.lines import shown
+from remote.plan import Plan, Script
+from remote.series import NAN, Series, Timing
+from remote.state import FATES, LAST_WORDS, HostPhase, HostState, LogLine, RankPhase, RankState, RunPhase, Verdict
+from training import events
+from training.events import Event, Hello, Record
+
+__all__ = [
+    "Cause",
+    "HostPhase",
+    "HostState",
+    "LogLine",
+    "RankPhase",
+    "RankState",
+    "RunPhase",
+    "RunState",
+    "Series",
+    "Timing",
+    "Verdict",
+]
+
+LOG_LINES = 20_000
+"""Lines of the run that stay in memory; the run directory has all."""
+SAMPLE_EVERY = 1.0
+"""Seconds between two samples of a host: it died about this long after its last record."""
+STOPPED = "stopped: "
+"""How the reason of an agent starts that stopped its ranks without the session."""
+WORKING = {phase.value: phase for phase in RankPhase if phase not in FATES}
+REACHING = {phase.value: phase for phase in HostPhase}
+
+
+class RunState:
+    """A run as its records tell it. Only `apply` writes it; all times are by the session's clock.
+
+    `started` is the first record's time, `now` the newest's, `ended` 0 until the session has closed. `verdict` is None
+    while the run lives; `cause` what the evidence so far says. `log` has the last lines, `log_count` how many there were;
+    `notes` the narration among them. `begun` is the first rank's word on the size of the work, None before. `stop_reason`
+    is why the session, or an agent by itself, began to stop all ranks, "" where none did.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.phase = RunPhase.STARTING
+        self.started = self.now = self.ended = 0.0
+        self.attempt = 0
+        self.hosts = [HostState(index, host.name) for index, host in enumerate(plan.hosts)]
+        self.ranks = [RankState(slot.rank, slot.local_rank, slot.host) for slot in plan.slots]
+        self.log: deque[LogLine] = deque(maxlen=LOG_LINES)
+        self.log_count = 0
+        self.notes: deque[LogLine] = deque(maxlen=1_000)
+        self.verdict: Verdict | None = None
+        self.cause: Cause | None = None
+        self.begun: events.Started | None = None
+        self.stop_reason = ""
+        self._refusal: Death | None = None
+        self._stopping = float("inf")  # when
+        self._by_person = False
+
+    @property
+    def total_steps(self) -> int:
+        """Steps of the whole run; 0 before it is known."""
+        return self.begun.steps if self.begun else 0
+
+    @property
+    def epochs(self) -> int:
+        """Epochs of the whole run, one begun counted whole; 0 before it is known."""
+        return -(-self.begun.steps // self.begun.steps_per_epoch) if self.begun and self.begun.steps_per_epoch > 0 else 0
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds from the first record to the newest, or to the end."""
+        return max(0.0, (self.ended or self.now) - self.started)
+
+    @property
+    def eta(self) -> float:
+        """Seconds left by the pace of the rank that is furthest behind; NaN where that is not known."""
+        training = [rank for rank in self.ranks if rank.step and rank.phase not in FATES]
+        if not training or not self.total_steps:
+            return NAN
+        last = min(training, key=lambda rank: rank.step)
+        return max(0, self.total_steps - last.step) * last.pace
+
+    def host_name(self, index: int) -> str:
+        """The name of host number `index`; "" for the session."""
+        return self.hosts[index].name if 0 <= index < len(self.hosts) else ""
+
+    def apply(self, record: Record) -> None:
+        """Take in the next record, expanded (see `training.events.expand`). A record that fits nothing changes nothing."""
+        host = self._host(record.host)
+        when = record.time - (host.offset if host else 0.0)
+        # A host's clock is known just after its Hello.
+        if not isinstance(record.event, Hello):
+            self.now = max(self.now, when)
+        self.started = self.started or when
+        if host is None:
+            self._session_said(record.event, when)
+            return
+        host.heard = max(host.heard, when)
+        if host.phase is HostPhase.SILENT:
+            host.phase = HostPhase.READY
+        rank = self._rank(getattr(record.event, "rank", -1), host)
+        if isinstance(record.event, events.Text):
+            self._text(record.event, host, rank, when)
+        elif rank is None:
+            self._host_said(record, host, when)
+        elif record.attempt >= self.attempt:
+            self.attempt = record.attempt
+            self._rank_said(record.event, rank, when)
+
+    def _host(self, index: int) -> HostState | None:
+        return self.hosts[index] if 0 <= index < len(self.hosts) else None
+
+    def _rank(self, index: int, host: HostState) -> RankState | None:
+        """The rank, where it is one of the host's."""
+        rank = self.ranks[index] if 0 <= index < len(self.ranks) else None
+        return rank if rank and rank.host == host.index else None
+
+    # What ranks and their agent say of them --------------------------------------------------------------------------
+
+    def _rank_said(self, event: Event, rank: RankState, when: float) -> None:
+        match event:
+            case events.Step():
+                rank.stepped(event)
+            case events.RankSample():
+                rank.cpu, rank.memory = event.cpu, event.memory
+                rank.cpu_series.append(when - self.started, event.cpu)
+            case events.Entered():
+                self._enter(rank, event.phase, when)
+            case events.Started():
+                rank.begun, rank.pid = event, event.pid
+                self.begun = self.begun or event
+                self._enter(rank, RankPhase.TRAINING, when)
+            case events.Evaluated():
+                rank.test_loss, rank.test_accuracy = event.loss, event.accuracy
+            case events.Finished():
+                rank.finished = True
+            case events.Spawned():
+                rank.pid = event.pid
+                if isinstance(self.plan.work, Script):  # it says nothing of phases
+                    self._enter(rank, RankPhase.TRAINING, when)
+            case events.Exited():
+                rank.exited = event
+                rank.exit = event.signal or f"exit code {event.code}"
+                rank.exit += ", out of memory" if event.out_of_memory else ""
+                rank.since = when
+                self._judge(rank)
+
+    def _enter(self, rank: RankState, phase: str, when: float) -> None:
+        if rank.phase in FATES or phase not in WORKING:
+            return
+        rank.enter(WORKING[phase], when)
+        if phase == RankPhase.TRAINING and self.phase is RunPhase.STARTING:
+            self.phase = RunPhase.TRAINING
+
+    def _text(self, text: events.Text, host: HostState, rank: RankState | None, when: float) -> None:
+        lines = shown(text.text)
+        if text.stream == "stderr":
+            (rank or host).tail.extend(lines[-LAST_WORDS:])
+        skipped = max(0, len(lines) - LOG_LINES)
+        first = self.log_count + skipped
+        number = rank.rank if rank else -1
+        self.log.extend(
+            LogLine(first + index, when, host.name, number, text.stream, line) for index, line in enumerate(lines[skipped:])
+        )
+        self.log_count += len(lines)
+        if rank and rank.exited and text.stream == "stderr":  # words that came after the exit may change what it means
+            self._judge(rank)
+
+    # What agents say of their hosts ----------------------------------------------------------------------------------
+
+    def _host_said(self, record: Record, host: HostState, when: float) -> None:
+        match record.event:
+            case events.HostSample() as sample:
+                host.cpu, host.memory_used, host.memory_total = sample.cpu, sample.memory_used, sample.memory_total
+                host.sent, host.received = sample.sent, sample.received
+            case Hello() as hello:
+                host.hello = hello
+            case events.Launched(ranks):
+                self.attempt = max(self.attempt, record.attempt)
+                for rank in (self._rank(index, host) for index in ranks):
+                    if rank:
+                        self._enter(rank, RankPhase.IMPORTING, when)
+            case events.Reserved(_, _, error) if error:
+                self._note(host.name, error, when)
+            case events.Dropped(first, last):
+                host.dropped = True
+                self._note(host.name, f"records {first} to {last} were dropped: the journal on the host was full", when)
+            case events.Ended(reason, died):
+                host.reason = reason
+                if host.phase is not HostPhase.LOST:
+                    host.phase = HostPhase.ENDED
+                if died:
+                    self._host_died(host, reason, when)
+                elif reason.startswith(STOPPED):
+                    self.stop_reason = self.stop_reason or reason.removeprefix(STOPPED)
+
+    def _host_died(self, host: HostState, what: str, when: float) -> None:
+        host.gone = True
+        # What dies after we began to stop all is no cause.
+        evidence = Evidence.KILLED if when < self._stopping else Evidence.NONE
+        host.death = host.death or Death(host.name, -1, when, evidence, what, tail=tuple(host.tail))
+        self._settle()
+
+    # What the session says -------------------------------------------------------------------------------------------
+
+    def _session_said(self, event: Event, when: float) -> None:
+        host = self._host(getattr(event, "on", events.SESSION))
+        name = host.name if host else ""
+        match event:
+            case events.Reaching(_, phase) if host and phase in REACHING:
+                host.phase = REACHING[phase]
+            case events.Clock(_, offset) if host:
+                host.offset = offset
+            case events.Said(_, text):
+                self._note(name, text, when)
+            case events.Silent(_, seconds) if host:
+                host.phase = HostPhase.SILENT
+                self._note(name, f"silent for {seconds:.0f} s", when)
+            case events.Lost(_, reason, reached) if host:
+                host.phase, host.reason = HostPhase.LOST, reason
+                self._note(name, reason, when)
+                died = host.heard + SAMPLE_EVERY if reached and host.heard else when
+                self._host_died(host, f"host lost: {reason.removeprefix(f'{name}: ')}" if reached else reason, died)
+            case events.Refused(_, reason):
+                if host:
+                    host.reason = reason
+                self._note(name, reason, when)
+                self._refusal = self._refusal or Death(name, -1, when, Evidence.KILLED, reason)
+                self._settle()
+            case events.Stopping(reason, by_person):
+                self._note("", reason, when)
+                self._stop(reason, by_person, when)
+            case events.Closed():
+                self.phase, self.ended = RunPhase.ENDED, self.now
+                self._settle()
+                self.verdict = self._decide()
+                if self.verdict is Verdict.FINISHED:  # an agent that was lost after its ranks had done all is no cause
+                    self.cause = None
+
+    def _stop(self, reason: str, by_person: bool, when: float) -> None:
+        self.stop_reason = self.stop_reason or reason
+        if self.phase is not RunPhase.ENDED:
+            self.phase = RunPhase.STOPPING
+        self._stopping = min(self._stopping, when)
+        self._by_person = self._by_person or (by_person and causes.first(self._deaths()) is None)
+
+    def _note(self, host: str, text: str, when: float) -> None:
+        for line in shown(text.removeprefix(f"{host}: ") if host else text):
+            note = LogLine(self.log_count, when, host, -1, "note", line)
+            self.log_count += 1
+            self.log.append(note)
+            self.notes.append(note)
+
+    # What it comes to ------------------------------------------------------------------------------------------------
+
+    def _judge(self, rank: RankState) -> None:
+        if rank.exited is None:
+            return
+        host = self.hosts[rank.host]
+        complete = rank.finished or host.dropped or isinstance(self.plan.work, Script)
+        words = rank.tail or host.tail
+        evidence, what = causes.judge(rank.exited, words, complete=complete)
+        rank.death = Death(host.name, rank.rank, rank.since, evidence, what, rank.step, tuple(words)[-causes.TAIL :])
+        self._settle()
+
+    def _deaths(self) -> list[Death]:
+        """All ends, the refusal's first."""
+        ends = [self._refusal, *(host.death for host in self.hosts), *(rank.death for rank in self.ranks)]
+        return [death for death in ends if death]
+
+    def _settle(self) -> None:
+        """Pick the cause anew, and with it every ended rank's fate."""
+        death = None if self._by_person else causes.first(self._deaths())
+        for rank in self.ranks:
+            fate = self._fate(rank, death)
+            if fate:
+                rank.phase = fate
+        self.cause = None
+        if death:
+            victims = tuple(
+                rank.rank
+                for rank in self.ranks
+                if rank.phase is RankPhase.VICTIM or (rank.phase is RankPhase.LOST and self.hosts[rank.host].name == death.host)
+            )
+            self.cause = Cause(death.host, death.rank, death.what, death.step, death.tail, victims)
+
+    def _fate(self, rank: RankState, cause: Death | None) -> RankPhase | None:
+        """What became of a rank; None while it lives, or where it never did."""
+        host = self.hosts[rank.host]
+        if rank.exited is None or rank.death is None:
+            if rank.phase is RankPhase.WAITING:
+                return None
+            if host.gone:
+                return RankPhase.LOST
+            return RankPhase.STOPPED if self.phase is RunPhase.ENDED else None
+        if cause is rank.death:
+            return RankPhase.FAILED
+        if rank.exited.code == 0 and rank.death.evidence is Evidence.NONE and not rank.exited.stopped:
+            return RankPhase.FINISHED
+        if rank.exited.stopped and host.gone:
+            return RankPhase.LOST
+        if rank.exited.stopped or self._by_person:
+            return RankPhase.STOPPED
+        return RankPhase.VICTIM if rank.death.evidence is Evidence.ORDER else RankPhase.FAILED
+
+    def _decide(self) -> Verdict:
+        if all(rank.phase is RankPhase.FINISHED for rank in self.ranks):
+            return Verdict.FINISHED
+        death = None if self._by_person else causes.first(self._deaths())
+        if death is None:
+            stopped = self._by_person or any(rank.phase is RankPhase.STOPPED for rank in self.ranks)
+            return Verdict.STOPPED if stopped else Verdict.FAILED
+        if death is self._refusal:
+            return Verdict.REFUSED
+        return Verdict.LOST if death.rank < 0 else Verdict.FAILED

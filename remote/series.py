@@ -1,0 +1,170 @@
+"""Bounded curves and timings: what a run keeps of numbers that never end."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from typing import cast
+
+NAN = float("nan")
+
+
+class Series:
+    """A bounded curve: points in order of x, gathered into buckets of equally many points with min, max and mean.
+
+    When `capacity` buckets are full, neighbours are merged and a bucket holds twice as many points from then on.
+    A NaN point is kept out of min, max and mean; a bucket of NaN only is NaN. `x` is that of a bucket's first point.
+    `version` rises with every point. The four curves are views of equal length that numpy wraps without copying
+    (`np.asarray(series.mean)`); they change under the reader.
+    """
+
+    def __init__(self, capacity: int = 1024) -> None:
+        if capacity < 2 or capacity % 2:
+            raise ValueError("capacity must be even and at least 2")
+        self.capacity = capacity
+        self.version = 0
+        self._buckets = 0
+        self._span = 1  # points that a full bucket holds
+        self._points = 0  # points in the last bucket, NaN included
+        # Allocated once: an array that grew could not be resized while numpy holds a view of it.
+        self._x, self._low, self._high, self._mean = (array("d", bytes(8 * capacity)) for _ in range(4))
+        self._weight = array("q", bytes(8 * capacity))  # points in a bucket, NaN not counted
+
+    def __len__(self) -> int:
+        return self._buckets
+
+    @property
+    def x(self) -> memoryview[float]:
+        """Where each bucket begins."""
+        return self._view(self._x)
+
+    @property
+    def low(self) -> memoryview[float]:
+        """The least value of each bucket."""
+        return self._view(self._low)
+
+    @property
+    def high(self) -> memoryview[float]:
+        """The greatest value of each bucket."""
+        return self._view(self._high)
+
+    @property
+    def mean(self) -> memoryview[float]:
+        """The mean of each bucket."""
+        return self._view(self._mean)
+
+    def append(self, x: float, y: float) -> None:
+        """Add a point."""
+        self.version += 1
+        if self._points == self._span or not self._buckets:
+            self._open(x)
+        self._points += 1
+        if math.isnan(y):
+            return
+        last = self._buckets - 1
+        weight = self._weight[last] = self._weight[last] + 1
+        if weight == 1:
+            self._low[last] = self._high[last] = self._mean[last] = y
+        else:
+            self._low[last] = min(self._low[last], y)
+            self._high[last] = max(self._high[last], y)
+            self._mean[last] += (y - self._mean[last]) / weight
+
+    def _view(self, values: array[float]) -> memoryview[float]:
+        return cast("memoryview[float]", memoryview(values))[: self._buckets]
+
+    def _open(self, x: float) -> None:
+        if self._buckets == self.capacity:
+            self._merge()
+        last = self._buckets
+        self._x[last] = x
+        self._low[last] = self._high[last] = self._mean[last] = NAN
+        self._weight[last] = 0
+        self._buckets += 1
+        self._points = 0
+
+    def _merge(self) -> None:
+        for to in range(self.capacity // 2):
+            one, other = 2 * to, 2 * to + 1
+            if not self._weight[one] or not self._weight[other]:
+                kept = one if self._weight[one] else other
+                low, high, mean = self._low[kept], self._high[kept], self._mean[kept]
+            else:
+                low = min(self._low[one], self._low[other])
+                high = max(self._high[one], self._high[other])
+                share = self._weight[other] / (self._weight[one] + self._weight[other])
+                mean = self._mean[one] + (self._mean[other] - self._mean[one]) * share
+            self._x[to], self._low[to], self._high[to], self._mean[to] = self._x[one], low, high, mean
+            self._weight[to] = self._weight[one] + self._weight[other]
+        self._buckets = self.capacity // 2
+        self._span *= 2
+
+
+class Timing:
+    """Iteration times of one rank in seconds.
+
+    `count` and `mean` are of all. `rule` is the reference's: the mean over iterations 2 to 40, or over what there is of
+    them. `median` and `p95` are exact up to `KEPT` iterations; beyond, of every second value, then of every fourth, and
+    so on. All are NaN before their first value.
+    """
+
+    KEPT = 16_384
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._sum = 0.0
+        self._rule_sum = 0.0
+        self._kept = array("d")
+        self._stride = 1
+        self._sorted: tuple[int, list[float]] = (0, [])
+
+    def append(self, seconds: float) -> None:
+        """Add the next iteration; a value that is not finite counts for nothing."""
+        if not math.isfinite(seconds):
+            return
+        self.count += 1
+        self._sum += seconds
+        if 2 <= self.count <= 40:
+            self._rule_sum += seconds
+        if (self.count - 1) % self._stride == 0:
+            self._keep(seconds)
+
+    @property
+    def rule(self) -> float:
+        """Mean of iterations 2 to 40, or of what there is of them."""
+        return self._rule_sum / (min(self.count, 40) - 1) if self.count > 1 else NAN
+
+    @property
+    def mean(self) -> float:
+        """Mean of all iterations."""
+        return self._sum / self.count if self.count else NAN
+
+    @property
+    def median(self) -> float:
+        """The time that half of the iterations took at most."""
+        return self._quantile(0.5)
+
+    @property
+    def p95(self) -> float:
+        """The time that 95 % of the iterations took at most."""
+        return self._quantile(0.95)
+
+    def _keep(self, seconds: float) -> None:
+        if len(self._kept) == self.KEPT:
+            self._kept = self._kept[::2]
+            self._stride *= 2
+            if (self.count - 1) % self._stride:
+                return
+        self._kept.append(seconds)
+
+    def _quantile(self, share: float) -> float:
+        """Between the two nearest values in proportion, as numpy does by default."""
+        if self._sorted[0] != self.count:
+            self._sorted = (self.count, sorted(self._kept))
+        values = self._sorted[1]
+        if not values:
+            return NAN
+        below, rest = divmod(share * (len(values) - 1), 1)
+        low = values[int(below)]
+        high = values[min(int(below) + 1, len(values) - 1)]
+        return low + (high - low) * rest

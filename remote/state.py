@@ -1,0 +1,186 @@
+"""The parts of a run as last heard of: its hosts, its ranks, a line of its log, and the phases that they go through."""
+
+from __future__ import annotations
+
+import statistics
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+
+from remote import cause
+from remote.cause import Death
+from remote.series import NAN, Series, Timing
+from training import events
+
+LAST_WORDS = 100
+"""Lines of a rank's stderr that are searched for the cause: a chain of tracebacks through torch takes 60 and more."""
+RECENT = 20
+"""Steps over which the current pace and the share of sync are taken."""
+
+
+class RunPhase(StrEnum):
+    """Where the run as a whole is."""
+
+    STARTING = "starting"
+    TRAINING = "training"
+    STOPPING = "stopping"
+    ENDED = "ended"
+
+
+class HostPhase(StrEnum):
+    """Where the session is with a host."""
+
+    WAITING = "waiting"
+    CONNECTING = "connecting"
+    DEPLOYING = "deploying"
+    STARTING = "starting"
+    READY = "ready"
+    SILENT = "silent"
+    ENDED = "ended"
+    LOST = "lost"
+
+
+class RankPhase(StrEnum):
+    """Where a rank is; the last five are fates."""
+
+    WAITING = "waiting"
+    IMPORTING = "importing"
+    LOADING = "loading"
+    RENDEZVOUS = "rendezvous"
+    TRAINING = "training"
+    EVALUATING = "evaluating"
+    FINISHED = "finished"
+    FAILED = "failed"
+    VICTIM = "victim"
+    STOPPED = "stopped"
+    LOST = "lost"
+
+
+FATES = frozenset({RankPhase.FINISHED, RankPhase.FAILED, RankPhase.VICTIM, RankPhase.STOPPED, RankPhase.LOST})
+"""The phases in which a rank's process is gone."""
+
+
+class Verdict(Enum):
+    """How a run ended, and the exit code that says so."""
+
+    FINISHED = 0
+    FAILED = 1
+    REFUSED = 2
+    LOST = 3
+    STOPPED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line for the log pane. `number` counts all lines of the run from 0; `rank` is -1 for hosts and the session.
+
+    `stream` is `stdout`, `stderr`, or `note` for narration.
+    """
+
+    number: int
+    time: float
+    host: str
+    rank: int
+    stream: str
+    text: str
+
+
+@dataclass
+class RankState:
+    """One rank as last heard of. Times in seconds, memory in bytes, `cpu` in percent of one core, accuracies as fractions.
+
+    `since` is when its phase began. `accuracy` is over the epoch's samples so far; `sync_share` over the last steps;
+    `epoch_seconds` the sums of the steps' seconds of each finished epoch, `epoch_so_far` of the one under way. `begun` is
+    what it said at its first step; `exit` its end in words, "" while it lives; `tail` its last lines on stderr.
+    """
+
+    rank: int
+    local_rank: int
+    host: int
+    phase: RankPhase = RankPhase.WAITING
+    since: float = 0.0
+    pid: int = 0
+    epoch: int = 0
+    step: int = 0
+    loss: float = NAN
+    accuracy: float = NAN
+    seconds: float = NAN
+    sync_share: float = NAN
+    cpu: float = NAN
+    memory: int = 0
+    test_loss: float = NAN
+    test_accuracy: float = NAN
+    exit: str = ""
+    timing: Timing = field(default_factory=Timing)
+    loss_series: Series = field(default_factory=Series)
+    seconds_series: Series = field(default_factory=Series)
+    cpu_series: Series = field(default_factory=Series)
+    epoch_seconds: list[float] = field(default_factory=list)
+    epoch_so_far: float = 0.0
+    begun: events.Started | None = None
+    finished: bool = False
+    exited: events.Exited | None = None
+    death: Death | None = None
+    tail: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_WORDS))
+    recent: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=RECENT))
+    correct: int = 0
+    samples: int = 0
+
+    @property
+    def pace(self) -> float:
+        """Median seconds of the last steps; NaN before the first."""
+        return statistics.median(seconds for seconds, _ in self.recent) if self.recent else NAN
+
+    def enter(self, phase: RankPhase, when: float) -> None:
+        """Go on to a phase."""
+        if phase is not self.phase:
+            self.phase, self.since = phase, when
+
+    def stepped(self, step: events.Step) -> None:
+        """Take in one iteration."""
+        if step.epoch != self.epoch:
+            self._close_epoch()
+            self.epoch, self.correct, self.samples = step.epoch, 0, 0
+        self.step, self.loss, self.seconds = step.step, step.loss, step.seconds
+        self.epoch_so_far += step.seconds
+        self.correct += step.correct
+        self.samples += step.samples
+        self.accuracy = self.correct / self.samples if self.samples > 0 else NAN
+        self.timing.append(step.seconds)
+        self.recent.append((step.seconds, step.sync))
+        total = sum(seconds for seconds, _ in self.recent)
+        self.sync_share = sum(sync for _, sync in self.recent) / total if total > 0 else NAN
+        self.loss_series.append(step.step, step.loss)
+        self.seconds_series.append(step.step, step.seconds)
+        if self.begun and step.step == step.epoch * self.begun.steps_per_epoch:
+            self._close_epoch()
+
+    def _close_epoch(self) -> None:
+        if self.epoch_so_far:
+            self.epoch_seconds.append(self.epoch_so_far)
+            self.epoch_so_far = 0.0
+
+
+@dataclass
+class HostState:
+    """One host as last heard of; `heard` is when, by the session's clock. `cpu` is percent per core, memory and network bytes.
+
+    `reason` says why it is lost, refused or ended. `gone`: it was lost, or its agent killed.
+    """
+
+    index: int
+    name: str
+    phase: HostPhase = HostPhase.WAITING
+    hello: events.Hello | None = None
+    offset: float = 0.0
+    heard: float = 0.0
+    cpu: tuple[float, ...] = ()
+    memory_used: int = 0
+    memory_total: int = 0
+    sent: int = 0
+    received: int = 0
+    reason: str = ""
+    gone: bool = False
+    dropped: bool = False
+    death: Death | None = None
+    tail: deque[str] = field(default_factory=lambda: deque(maxlen=cause.TAIL))

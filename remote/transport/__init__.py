@@ -1,0 +1,66 @@
+"""How the session reaches a host's agent. One module per way: `local` starts it here, `ssh` on another machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from remote.hosts import Host
+
+
+class Unreachable(Exception):
+    """A host's agent could not be reached; the text says why and what to do, in one or two lines."""
+
+
+@dataclass(frozen=True)
+class Agent:
+    """How to start, or come back to, the agent of one host for one run.
+
+    `after` is the last sequence number already known; `keep` whether the run goes on without its operator; `route_to` the
+    address to which the host shall tell its route; `cwd` where its ranks work.
+    """
+
+    folder: str
+    run: str
+    host: int
+    route_to: str
+    cwd: str
+    after: int = 0
+    keep: bool = False
+
+    def argv(self) -> tuple[str, ...]:
+        """The arguments of `python -m training.agent`."""
+        said = {"folder": self.folder, "run": self.run, "host": self.host, "after": self.after}
+        said |= {"policy": "keep" if self.keep else "stop", "route-to": self.route_to, "cwd": self.cwd}
+        return tuple(word for key, value in said.items() for word in (f"--{key}", str(value)))
+
+
+class Line(Protocol):
+    """The open line to one host's agent."""
+
+    def read(self) -> bytes:
+        """Some bytes of the journal as they come, without a bound in time; b"" once the line has ended."""
+
+    def write(self, data: bytes) -> None:
+        """Send command lines. Raises: OSError, where the line has ended."""
+
+    def close(self) -> str:
+        """End the line. Returns what the far end said on stderr, where that explains a line that ended early."""
+
+
+class Progress(Protocol):
+    """Hears how far a transport is: `phase` is connecting, deploying or starting; `text` what a login shell printed."""
+
+    def phase(self, name: str) -> None: ...
+
+    def said(self, text: str) -> None: ...
+
+
+class Transport(Protocol):
+    """A way to reach hosts. `open` is called for several hosts at once, each in a thread of its own."""
+
+    def open(self, host: Host, agent: Agent, progress: Progress) -> Line:
+        """Reach the host, have its agent run, and return the line once the agent's marker has come.
+
+        Raises: Unreachable, within the host's timeout.
+        """

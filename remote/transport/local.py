@@ -1,0 +1,151 @@
+"""Starts a host's agent as a process of this machine: the way of `--local N`. Knows nothing of SSH, and deploys nothing."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from remote.deploy import PACKAGE, Noise, Ready, Talk, last_line
+from remote.hosts import Host
+from remote.transport import Agent, Progress, Unreachable
+
+CLOSING = 1.0
+"""Seconds that a follower has to end by itself once its stdin is closed."""
+TAIL = 4096
+"""Bytes of stderr that are kept for an explanation."""
+BLOCK = 65536
+START = (
+    "import runpy, sys; sys.path[:] = [{code!r}] + [path for path in sys.path if path]; "
+    "runpy.run_module('training.agent', run_name='__main__', alter_sys=True)"
+)
+
+
+class LocalTransport:
+    """Reaches agents on this machine.
+
+    Linux gives a new process the niceness of the thread that forks it, and only root can take niceness back. So all agents
+    are forked by one thread, which is made here and now: what the caller does to its own priority later reaches no rank.
+    """
+
+    def __init__(self, package: Path = PACKAGE, enter: Callable[[str], Sequence[str]] = lambda _: ()) -> None:
+        """`package`: the folder of the package `training` that the agents run; `enter`: what leads to the host of a name."""
+        self._code, self._enter = str(package.parent), enter
+        self._spawner = ThreadPoolExecutor(1, thread_name_prefix="spawner")
+        self._spawner.submit(threading.get_native_id).result()
+
+    def open(self, host: Host, agent: Agent, progress: Progress) -> LocalLine:
+        """Start a follower here, and return the line to it once its marker has come. Raises: Unreachable."""
+        progress.phase("starting")
+        python = host.python or sys.executable
+        argv = [*self._enter(host.name), os.path.expanduser(python), "-c", START.format(code=self._code), *agent.argv()]
+        try:
+            line = LocalLine(self._spawner.submit(_popen, argv).result())
+        except OSError as error:
+            raise Unreachable(f"{host.name}: cannot start {python}: {error.strerror}; set python to one that works") from error
+        if problem := line.greet(host.timeout, progress):
+            raise Unreachable(f"{host.name}: its agent {problem}: {last_line(line.close()) or 'no reason given'}")
+        return line
+
+
+def _popen(argv: Sequence[str]) -> subprocess.Popen[bytes]:
+    pipe = subprocess.PIPE
+    return subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True)
+
+
+def _there(pipe: IO[bytes] | None) -> IO[bytes]:
+    assert pipe is not None
+    return pipe
+
+
+class LocalLine:
+    """The pipes of one follower process. `read` belongs to one thread; `write` and `close` may come from any."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self._in, self._out, self._err = map(_there, (process.stdin, process.stdout, process.stderr))
+        self._woken, self._wake = os.pipe()
+        self._poll = select.poll()
+        for fd in (self._out.fileno(), self._err.fileno(), self._woken):
+            self._poll.register(fd, select.POLLIN)
+        self._reading, self._writing = threading.Lock(), threading.Lock()
+        self._rest = self._tail = b""
+        self._closed = False
+
+    def greet(self, timeout: float, progress: Progress) -> str:
+        """Read up to the agent's marker. Returns why it did not come within `timeout` seconds, or empty text where it did."""
+        deadline, talk = time.monotonic() + timeout, Talk()
+        while data := self._next(deadline):
+            for step in talk.feed(data):
+                match step:
+                    case Noise(text):
+                        progress.said(text)
+                    case Ready(rest):
+                        self._rest = rest
+                        return ""
+        return "ended at its start" if time.monotonic() < deadline else f"said nothing for {timeout:g} s"
+
+    def read(self) -> bytes:
+        """Some bytes of the journal; b"" once the line has ended or was closed."""
+        data, self._rest = self._rest, b""
+        return data or self._next(None)
+
+    def _next(self, deadline: float | None) -> bytes:
+        """The next bytes on stdout; b"" at its end, at the deadline, or when `close` has waited long enough."""
+        with self._reading:
+            while not self._out.closed:
+                ready = dict(self._poll.poll(None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000))
+                if self._err.fileno() in ready:
+                    self._hear()
+                if self._out.fileno() in ready:
+                    return os.read(self._out.fileno(), BLOCK)
+                if not ready or self._woken in ready:
+                    break
+            return b""
+
+    def _hear(self) -> None:
+        data = os.read(self._err.fileno(), BLOCK)
+        self._tail = (self._tail + data)[-TAIL:]
+        if not data:
+            self._poll.unregister(self._err.fileno())
+
+    def write(self, data: bytes) -> None:
+        """Send command lines. Raises: OSError, where the line has ended."""
+        with self._writing:
+            if self._closed:
+                raise BrokenPipeError("the line is closed")
+            while data:
+                data = data[os.write(self._in.fileno(), data) :]
+
+    def close(self) -> str:
+        """End the line: within `CLOSING` seconds or little more, from any thread, any number of times."""
+        with self._writing:
+            if not self._closed:
+                self._closed = True
+                self._in.close()
+                self._end()
+        return self._tail.decode(errors="replace").strip()
+
+    def _end(self) -> None:
+        """The follower first ends by itself, so that commands still on their way arrive."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(CLOSING)
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        os.write(self._wake, b"x")  # something that the follower left behind may hold its pipes open
+        with self._reading:
+            while select.select([self._err], [], [], 0)[0] and (data := os.read(self._err.fileno(), BLOCK)):
+                self._tail = (self._tail + data)[-TAIL:]
+            self._out.close()
+            self._err.close()
+            os.close(self._wake)
+            os.close(self._woken)

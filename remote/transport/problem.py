@@ -1,0 +1,38 @@
+"""Why a host cannot be reached, and how long it has to answer."""
+
+from __future__ import annotations
+
+import time
+
+
+class Problem(Exception):
+    """One or two lines for the user, without the host's name."""
+
+
+class Dropped(Problem):
+    """The far end hung up before the login, as a busy sshd does at random: worth another try."""
+
+
+class Deadline:
+    """How long a host has; `doing` is what it is doing meanwhile, for the message."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.doing = "connecting"
+        self._end = time.monotonic() + seconds
+
+    def left(self) -> float:
+        """Seconds left. Raises: TimeoutError, where none are."""
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return left
+
+    @property
+    def over(self) -> bool:
+        """Whether the time is up."""
+        return time.monotonic() >= self._end
+
+    def restart(self) -> None:
+        """Something has moved, or a person was asked: the full time again."""
+        self._end = time.monotonic() + self.seconds

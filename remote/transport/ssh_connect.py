@@ -1,0 +1,299 @@
+"""The way to a host over SSH, up to the login: sockets, proxies, jump hosts, host keys and keys. Runs nothing there."""
+
+from __future__ import annotations
+
+import getpass
+import shlex
+import socket
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import paramiko
+from paramiko.ssh_exception import BadAuthenticationType, ChannelException, IncompatiblePeer, SSHException
+
+from remote.hosts import Host
+from remote.transport import known_hosts
+from remote.transport.problem import Deadline, Dropped, Problem
+from remote.transport.ssh_keys import Keys, exposed
+
+KEEPALIVE = 15
+Address = tuple[socket.AddressFamily, tuple[object, ...]]
+Socket = socket.socket | paramiko.Channel
+
+
+@dataclass
+class Connection:
+    """A login at one host, and all that it hangs on: a proxy, or the connections to its jump hosts."""
+
+    below: list[Connection] = field(default_factory=list)
+    proxy: Proxy | None = None
+    socket: Socket | None = None
+    transport: paramiko.Transport | None = None
+
+    def close(self) -> None:
+        """Never blocks for long; any number of times."""
+        if self.transport:
+            self.transport.close()
+        if self.socket:
+            with suppress(OSError, EOFError, SSHException):
+                self.socket.close()
+        if self.proxy:
+            self.proxy.close()
+        for connection in self.below:
+            connection.close()
+
+
+class Proxy:
+    """A proxy command, which speaks for the host on its stdin and stdout.
+
+    These are one socket, whose end paramiko notices; its own class for such commands spins when they end.
+    """
+
+    def __init__(self, host: Host) -> None:
+        user = host.user or getpass.getuser()
+        command = host.proxy_command
+        for token, value in (("%h", host.address), ("%p", str(host.port)), ("%r", user), ("%%", "%")):
+            command = command.replace(token, value)
+        self.socket, theirs = socket.socketpair()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115
+        with theirs:
+            self._process = subprocess.Popen(
+                ["/bin/sh", "-c", f"exec {command}"],
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=self._errors,
+                start_new_session=True,
+            )
+
+    def said(self) -> str:
+        """The last line that it wrote to stderr."""
+        self._errors.seek(0)
+        return self._errors.read().decode(errors="replace").strip().rpartition("\n")[2]
+
+    def close(self) -> None:
+        """End it."""
+        self.socket.close()
+        self._errors.close()
+        if self._process.poll() is None:
+            self._process.terminate()
+        try:
+            self._process.wait(0.5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+@dataclass(frozen=True)
+class Way:
+    """What it takes to log in: the keys, who hears remarks, and how long there is."""
+
+    keys: Keys
+    remark: Callable[[str], None]
+    deadline: Deadline
+
+    def connect(self, host: Host, hops: tuple[Host, ...] = ()) -> Connection:
+        """Log in at a host, through its jump hosts. Raises: Problem, TimeoutError; then nothing stays open."""
+        made = Connection()
+        try:
+            for hop in hops:
+                try:
+                    made.below.insert(0, self._connect(hop, made.below[:1]))
+                except Problem as problem:
+                    raise type(problem)(f"its jump host {hop.name}: {problem}") from problem
+            below = made.below[:1]
+            top = self._connect(host, below)
+            top.below = made.below
+            return top
+        except BaseException:
+            made.close()
+            raise
+
+    def _connect(self, host: Host, below: list[Connection]) -> Connection:
+        made = Connection()
+        try:
+            self.deadline.doing = f"connecting to {host.address}:{host.port}"
+            made.socket = self._socket(host, below, made)
+            made.transport = _handshake(made.socket, host, self.deadline, made.proxy)
+            _verify(made.transport.get_remote_server_key(), host)
+            self.deadline.doing = f"logging in at {host.address}:{host.port}"
+            self._login(made.transport, host)
+            made.transport.set_keepalive(KEEPALIVE)
+            return made
+        except BaseException:
+            made.close()
+            raise
+
+    def _socket(self, host: Host, below: list[Connection], made: Connection) -> Socket:
+        if below and (transport := below[0].transport):
+            try:
+                target = (host.address, host.port)
+                return transport.open_channel("direct-tcpip", target, ("127.0.0.1", 0), timeout=self.deadline.left())
+            except ChannelException as error:
+                raise Problem(f"its jump host cannot connect to {host.address}:{host.port}: {error.text}") from None
+        if host.proxy_command:
+            made.proxy = Proxy(host)
+            return made.proxy.socket
+        return _tcp(host, self.deadline)
+
+    def _login(self, transport: paramiko.Transport, host: Host) -> None:
+        user = host.user or getpass.getuser()
+        transport.auth_timeout = self.deadline.left()
+        agent = paramiko.Agent()
+        tried: list[str] = []
+        hints: list[str] = []
+        if remark := exposed(host):
+            self.remark(remark)
+        try:
+            for candidate in self.keys.candidates(host, agent, self.deadline, hints):
+                tried.append(candidate.label)
+                if _accepts(transport, user, candidate.key):
+                    return
+                self.deadline.left()
+                if not transport.is_active():
+                    break
+        finally:
+            agent.close()
+        self._refused(transport, host, user, tried, hints)
+
+    def _refused(self, transport: paramiko.Transport, host: Host, user: str, tried: list[str], hints: list[str]) -> None:
+        try:
+            transport.auth_none(user)
+            return
+        except BadAuthenticationType as error:
+            allowed = f"the server accepts {', '.join(error.allowed_types)}"
+        except SSHException as error:
+            allowed = f"the server hung up ({error})"
+        raise Problem(
+            f"login as {user} failed; keys tried: {', '.join(tried) or 'none'}; {allowed}\n"
+            + (f"{'; '.join(hints)}; or s" if hints else "s")
+            + "et user and identity_file in hosts.toml, or have your key accepted there: "
+            + f"ssh-copy-id -p {host.port} {user}@{host.address}"
+        )
+
+
+def _accepts(transport: paramiko.Transport, user: str, key: paramiko.PKey) -> bool:
+    """Whether the server takes the key. Raises: Problem, where it wants more than keys."""
+    try:
+        more = transport.auth_publickey(user, key)
+    except SSHException:
+        return False
+    if more:
+        raise Problem(
+            f"the server wants {' and '.join(more)} besides a key, which rankboard cannot give; let keys suffice there"
+        )
+    return True
+
+
+def _tcp(host: Host, deadline: Deadline) -> socket.socket:
+    """A connection to the first of the host's addresses that answers."""
+    where = f"{host.address}:{host.port}"
+    errors: list[OSError] = []
+    for family, address in _resolve(host, deadline):
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock.settimeout(deadline.left())
+            sock.connect(address)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return sock
+        except OSError as error:
+            sock.close()
+            errors.append(error)
+    deadline.left()
+    if any(isinstance(error, ConnectionRefusedError) for error in errors):
+        raise Problem(f"{where} refused the connection; start sshd there, or set its address and port in hosts.toml")
+    raise Problem(f"cannot connect to {where}: {errors[0].strerror}; set its address and port in hosts.toml")
+
+
+def _resolve(host: Host, deadline: Deadline) -> list[Address]:
+    """The host's addresses. The resolver knows no timeout, so it is asked by a thread that may be left behind."""
+    found: list[Address] = []
+    errors: list[OSError] = []
+
+    def ask() -> None:
+        try:
+            answers = socket.getaddrinfo(host.address, host.port, type=socket.SOCK_STREAM)
+            found.extend((answer[0], answer[4]) for answer in answers)
+        except (OSError, UnicodeError) as error:
+            errors.append(error if isinstance(error, OSError) else OSError(str(error)))
+
+    thread = threading.Thread(target=ask, name="resolver", daemon=True)
+    thread.start()
+    thread.join(deadline.left())
+    deadline.left()
+    if errors:
+        text = errors[0].strerror or errors[0]
+        raise Problem(f"the name {host.address!r} does not resolve ({text}); set its address in hosts.toml to one that does")
+    return found
+
+
+def _handshake(sock: Socket, host: Host, deadline: Deadline, proxy: Proxy | None) -> paramiko.Transport:
+    """Agree on keys with the server, preferring those that are known of it."""
+    try:
+        transport = paramiko.Transport(sock)
+        _prefer(transport, [known.kind for known in known_hosts.find(host.address, host.port, host.known_hosts)])
+        # `start_client` is to be the first to give up: it does so in silence, which tells it from an error
+        transport.banner_timeout = transport.handshake_timeout = deadline.left() + 5
+        transport.start_client(timeout=deadline.left())
+    except IncompatiblePeer as error:
+        raise Problem(f"its ssh server has no algorithms in common with us: {error}") from None
+    except (SSHException, EOFError, OSError) as error:
+        where = f"{host.address}:{host.port} hung up before the login"
+        if proxy and proxy.said():
+            raise Dropped(f"{where}; its proxy_command says: {proxy.said()}") from None
+        raise Dropped(
+            f"{where}; is that the port of an ssh server? If it is a busy one, raise MaxStartups there "
+            f"({str(error) or 'end of file'})"
+        ) from None
+    if not transport.initial_kex_done:
+        transport.close()
+        raise TimeoutError
+    return transport
+
+
+def _prefer(transport: paramiko.Transport, kinds: list[str]) -> None:
+    """Put the types of the known keys first: a server shows one key only, and an unknown one would not help."""
+    wanted = [kind for known in kinds for kind in (["rsa-sha2-512", "rsa-sha2-256"] if known == "ssh-rsa" else [known])]
+    options = transport.get_security_options()
+    offered = list(options.key_types)
+    options.key_types = [kind for kind in wanted if kind in offered] + [kind for kind in offered if kind not in wanted]
+
+
+def _verify(key: paramiko.PKey, host: Host) -> None:
+    """Raises: Problem, unless the user has accepted this key for this host."""
+    known = known_hosts.find(host.address, host.port, host.known_hosts)
+    same = [entry for entry in known if (entry.kind, entry.key) == (key.get_name(), key.get_base64())]
+    what = f"{key.algorithm_name} {key.fingerprint}"
+    if revoked := [entry for entry in same if entry.revoked]:
+        raise Problem(
+            f"its host key {what} is revoked in line {revoked[0].line} of {revoked[0].file}: do not trust this machine"
+        )
+    if same:
+        return
+    if known:
+        name = shlex.quote(known_hosts.spelling(host.address, host.port))
+        raise Problem(
+            f"its host key has CHANGED to {what}; line {known[0].line} of {known[0].file} has another. "
+            "Somebody may be listening in.\n"
+            f"If the machine is known to have a new key: ssh-keygen -f {known[0].file} -R {name}"
+        )
+    raise Problem(
+        f"its host key is unknown: {what}. Compare that with `ssh-keygen -lf` of the key in /etc/ssh there, then accept it:\n"
+        f"{_accept(host)}"
+    )
+
+
+def _accept(host: Host) -> str:
+    """The command that accepts the key of a host."""
+    own = shlex.quote(str(Path(host.known_hosts).expanduser())) if host.known_hosts else ""
+    if host.jump or host.proxy_command:
+        # the command itself may hold a secret
+        way = f"-J {shlex.quote(host.jump)}" if host.jump else "-o ProxyCommand='<its proxy_command>'"
+        way += f" -o UserKnownHostsFile={own}" if own else ""
+        user = f"{host.user}@" if host.user else ""
+        return f"ssh {way} -p {host.port} {shlex.quote(user + host.address)} true"
+    return f"ssh-keyscan -p {host.port} {shlex.quote(host.address)} >> {own or '~/.ssh/known_hosts'}"

@@ -1,0 +1,141 @@
+"""A session that a test acts out: it says records, and the dashboard listens."""
+
+from __future__ import annotations
+
+import math
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from queue import SimpleQueue
+
+from textual.pilot import Pilot
+
+from remote.hosts import Cluster, Host
+from remote.plan import Plan, check, new_run
+from remote.run import RunState
+from training import events
+from training.events import SESSION, Event, Record
+from training.job import Job
+from tui.app import RankboardApp
+
+BEGIN = 1_000.0
+
+
+def cluster(hosts: int = 2, slots: int = 2) -> Cluster:
+    return Cluster("lab", tuple(Host(f"node{number}", f"127.0.0.{number}", slots=slots) for number in range(1, hosts + 1)))
+
+
+def make_plan(chosen: Cluster, job: Job) -> Plan:
+    plan = Plan(new_run(job, datetime(2026, 11, 20, 9, 30)), chosen.hosts, job)
+    check(plan)
+    return plan
+
+
+class ActedSession:
+    """`say` makes records of events; they are applied by whoever iterates `batches`."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.state = RunState(plan)
+        self.lock = threading.Lock()
+        self.stops: list[str] = []
+        self.clock = BEGIN
+        self._seq = 0
+        self._queue: SimpleQueue[list[Record] | None] = SimpleQueue()
+
+    def batches(self) -> Iterator[list[Record]]:
+        while (batch := self._queue.get()) is not None:
+            with self.lock:
+                for record in batch:
+                    self.state.apply(record)
+            yield batch
+
+    def stop(self, reason: str = "stopped by the operator") -> None:
+        self.stops.append(reason)
+
+    # What a test does
+
+    def say(self, host: int, *said: Event, after: float = 0.0) -> None:
+        self.clock += after
+        records = []
+        for event in said:
+            self._seq += 1
+            records.append(Record(host, 0, self._seq, self.clock, event))
+        self._queue.put(records)
+
+    def host_of(self, rank: int) -> int:
+        return self.plan.slots[rank].host
+
+    def start(self, steps: int = 400, steps_per_epoch: int = 100) -> None:
+        """Up to the first step."""
+        for index, host in enumerate(self.plan.hosts):
+            ranks = tuple(slot.rank for slot in self.plan.slots if slot.host == index)
+            self.say(SESSION, *(events.Reaching(index, phase) for phase in ("connecting", "deploying", "starting", "ready")))
+            self.say(index, events.Launched(ranks), *(events.Spawned(rank, 4_000 + rank) for rank in ranks), after=0.2)
+            self.say(index, events.Text(events.AGENT, "stderr", f"agent on {host.name}"))
+        size = self.plan.world_size
+        for rank in range(size):
+            begun = events.Started(
+                rank, 4_000 + rank, size, "cpu", "gloo", "2.14.1", 1, 61_706, steps, steps_per_epoch, 1_437, 360
+            )
+            self.say(self.host_of(rank), events.Entered(rank, "loading"), events.Entered(rank, "rendezvous"), begun)
+
+    def steps(self, first: int, last: int, seconds: float = 0.1, per_epoch: int = 100) -> None:
+        """Steps `first` to `last` of all ranks, with a line of text each now and then and a sample each second."""
+        chance = random.Random(first)
+        for step in range(first, last + 1):
+            self.clock += seconds
+            for rank in range(self.plan.world_size):
+                took = seconds * chance.uniform(0.9, 1.1) * (4 if step == 1 or step % 97 == 0 else 1)
+                loss = 2.3 * math.exp(-step / 150) + 0.08 + chance.gauss(0, 0.05)
+                epoch = (step - 1) // per_epoch + 1
+                one = events.Step(
+                    rank, epoch, step, abs(loss), took, sync=took * 0.2, samples=16, correct=min(16, 2 + step // 30)
+                )
+                self.say(self.host_of(rank), one)
+                if step % 20 == 0:
+                    text = f"epoch {epoch} step {step} loss {loss:.4f}"
+                    self.say(self.host_of(rank), events.Text(rank, "stdout", text))
+                if step % max(1, round(1 / seconds)) == 0:
+                    self.say(
+                        self.host_of(rank), events.RankSample(rank, chance.uniform(60, 99), 412_000_000 + rank * 9_000_000)
+                    )
+            if step % max(1, round(1 / seconds)) == 0:
+                for index in range(len(self.plan.hosts)):
+                    self.say(index, events.HostSample((chance.uniform(50, 99),) * 4, 3_400_000_000, 16_000_000_000))
+
+    def finish(self, steps: int = 400, epoch: int = 4) -> None:
+        for rank in range(self.plan.world_size):
+            tested = events.Evaluated(rank, epoch, steps, 0.21, 0.9472, 360, 0.4)
+            done = events.Finished(rank, epoch, steps, 40.0)
+            self.say(self.host_of(rank), tested, done, events.Exited(rank, 0))
+        self.close()
+
+    def fail(self, rank: int = 1) -> None:
+        """The rank is killed; the others die of it."""
+        self.say(self.host_of(rank), events.Exited(rank, -9, "SIGKILL"), after=0.1)
+        for other in range(self.plan.world_size):
+            if other != rank:
+                text = "Traceback (most recent call last):\n  line 9, in train\nRuntimeError: Connection closed by peer"
+                self.say(self.host_of(other), events.Text(other, "stderr", text), events.Exited(other, 1), after=0.1)
+        self.say(SESSION, events.Stopping("a rank or host failed", False))
+        self.close()
+
+    def close(self) -> None:
+        for index in range(len(self.plan.hosts)):
+            self.say(index, events.Ended("all ranks have ended"))
+        self.say(SESSION, events.Closed(), after=0.1)
+        self._queue.put(None)
+
+
+async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
+    """Tick and let the app work until the condition holds."""
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, "the condition never held"
+        app = pilot.app
+        if isinstance(app, RankboardApp):
+            app.tick()
+        await pilot.pause(0.005)

@@ -1,0 +1,19 @@
+"""What all tests share: a home of their own, so that none of them reads or writes the real one, and the `sshd` fixture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from sshd import daemons, sshd
+
+__all__ = ["daemons", "home_of_tests", "sshd"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def home_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test sees the user's ~/.ssh, caches or ssh-agent."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        patch.delenv("SSH_AUTH_SOCK", raising=False)
+        yield

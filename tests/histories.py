@@ -1,0 +1,101 @@
+"""Histories of runs for the tests: a plan of a few hosts, and records with a clock that goes by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from remote.hosts import Host
+from remote.plan import Plan, Script
+from remote.run import RunState
+from training.events import SESSION, Closed, Event, Exited, Finished, Launched, Record, Spawned, Started, Step, Text, expand
+from training.job import Job
+
+GLOO = (
+    "RuntimeError: [/gloo/transport/tcp/pair.cc:561] Connection closed by peer [127.0.0.1]:6320. This is typically caused by a "
+    "remote worker crashing. Check the logs of the remote worker before reporting an error. GLHF! 🏖️"
+)
+TRACEBACK = 'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\n    main()\n'
+START = 1_000.0
+
+
+def plan(hosts: int = 4, slots: int = 1, script: bool = False) -> Plan:
+    """`hosts` hosts node1, node2, … of `slots` ranks each."""
+    return Plan(
+        "20261120-093000-ddp-lenet5-3f9a",
+        tuple(Host(f"node{index + 1}", f"127.0.0.{index + 1}", slots=slots) for index in range(hosts)),
+        Script(("train.py",)) if script else Job(),
+    )
+
+
+def said(rank: int, text: str, stream: str = "stderr") -> Text:
+    """A rank's lines."""
+    return Text(rank, stream, text)
+
+
+def raised(rank: int, exception: str) -> tuple[Event, Event]:
+    """A rank prints a traceback that ends in this, and exits."""
+    return said(rank, TRACEBACK + exception), Exited(rank, 1)
+
+
+def stepped(rank: int, step: int, seconds: float = 0.1, **more: float) -> Step:
+    """A rank's step in an epoch of 10."""
+    return Step(rank, (step - 1) // 10 + 1, step, 2.0 / step, seconds, **more)  # type: ignore[arg-type]
+
+
+class History:
+    """Records in order, 10 ms apart unless told."""
+
+    def __init__(self, of: Plan) -> None:
+        self.plan = of
+        self.records: list[Record] = []
+        self.now = START
+
+    def say(self, host: int, *events: Event, after: float = 0.01) -> History:
+        """A host's agent, or the session, says these."""
+        for event in events:
+            self.now += after
+            self.records.append(Record(host, 0, len(self.records), self.now, event))
+        return self
+
+    def session(self, *events: Event, after: float = 0.01) -> History:
+        """The session says these."""
+        return self.say(SESSION, *events, after=after)
+
+    def rank(self, rank: int, *events: Event) -> History:
+        """The agent of the rank's host says these."""
+        return self.say(self.plan.slots[rank].host, *events)
+
+    def training(self, steps: int = 0, total: int = 40) -> History:
+        """All ranks have started, and made this many steps."""
+        ranks = [slot.rank for slot in self.plan.slots]
+        for rank in ranks:
+            self.rank(rank, Launched((rank,)), Spawned(rank, 100 + rank))
+            self.rank(rank, Started(rank, 100 + rank, len(ranks), "cpu", "gloo", "2.14.1", 1, 61_706, total, 10, 640, 100))
+        for step in range(1, steps + 1):
+            for rank in ranks:
+                self.rank(rank, stepped(rank, step))
+        return self
+
+    def done(self, *ranks: int) -> History:
+        """These ranks finish and exit."""
+        for rank in ranks:
+            self.rank(rank, Finished(rank, 4, 40, 4.0), Exited(rank, 0))
+        return self
+
+    def closed(self) -> RunState:
+        """The state that all of it, and the end, comes to."""
+        self.session(Closed())
+        return state_of(self.plan, self.records)
+
+    def state(self) -> RunState:
+        """The state that all of it comes to."""
+        return state_of(self.plan, self.records)
+
+
+def state_of(of: Plan, records: Iterable[Record]) -> RunState:
+    """The state that records come to."""
+    state = RunState(of)
+    for record in records:
+        for one in expand(record):
+            state.apply(one)
+    return state

@@ -1,0 +1,93 @@
+"""Starting the real `rankboard` in tests, and finding what a run left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+RANKBOARD = str(Path(sys.executable).parent / "rankboard")
+QUICK = ("--model", "lenet5", "--dataset", "digits")
+LONG = (*QUICK, "--steps", "100000")
+"""More than any test waits for."""
+
+
+@dataclass
+class Launched:
+    """A `rankboard --run --json` under way in a folder of its own."""
+
+    process: subprocess.Popen[str]
+    folder: Path
+
+    def events(self, name: str, count: int = 1) -> list[dict[str, Any]]:
+        """The next `count` events of this name; those in between are read and forgotten."""
+        found: list[dict[str, Any]] = []
+        assert self.process.stdout
+        for line in self.process.stdout:
+            event = json.loads(line)
+            if event["event"] == name:
+                found.append(event)
+                if len(found) == count:
+                    return found
+        raise AssertionError(f"{name} came {len(found)} times, not {count}; stderr: {self.stderr()}")
+
+    def end(self, timeout: float = 60) -> int:
+        """The exit code; whatever else it prints is read."""
+        self.process.communicate(timeout=timeout)
+        return self.process.returncode
+
+    def stderr(self) -> str:
+        """What it has narrated so far."""
+        return (self.folder / "stderr").read_text()
+
+    def summary(self) -> dict[str, Any]:
+        """The one run's summary."""
+        (path,) = (self.folder / "runs").glob("*/summary.json")
+        data: dict[str, Any] = json.loads(path.read_text())
+        return data
+
+
+def launch(folder: Path, *words: str) -> Launched:
+    """Start it; the caller ends it."""
+    with (folder / "stderr").open("w") as stderr:
+        command = [RANKBOARD, "--run", "--json", *words]
+        process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=stderr, text=True)
+    return Launched(process, folder)
+
+
+def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """`rankboard` with these words, from start to end."""
+    return subprocess.run([RANKBOARD, *words], cwd=folder, capture_output=True, text=True, timeout=90, check=False)
+
+
+def left_behind(folder: Path) -> list[psutil.Process]:
+    """Living processes that work in the folder or name it on their command line, this one and its ancestors aside."""
+    ours = {os.getpid(), *(process.pid for process in psutil.Process().parents())}
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.pid not in ours and process.status() != psutil.STATUS_ZOMBIE and _belongs(process, str(folder)):
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return found
+
+
+def _belongs(process: psutil.Process, folder: str) -> bool:
+    return f"{process.cwd()}/".startswith(f"{folder}/") or any(folder in word for word in process.cmdline())
+
+
+def until(true: Callable[[], bool], seconds: float) -> bool:
+    """Whether it became true in time."""
+    deadline = time.monotonic() + seconds
+    while not (now := true()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return now

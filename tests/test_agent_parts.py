@@ -1,0 +1,310 @@
+"""The agent's parts, each on its own: journal, pipes, facts, samples, ports."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from training.agent import facts, ports, processes, samples
+from training.agent.journal import Journal, Reader, reserve, segments
+from training.agent.pipes import CHUNK, Lines, Pipe
+from training.commands import Reserve
+from training.events import Dropped, Ended, Event, Record, Text, decode
+
+
+def text(number: int, size: int = 0) -> Text:
+    return Text(0, "stdout", f"{number} " + "x" * size)
+
+
+def read(reader: Reader) -> list[Record]:
+    records = [decode(line) for block in reader.blocks() for line in block.splitlines()]
+    assert None not in records
+    return [record for record in records if record]
+
+
+# Journal
+
+
+def test_the_journal_numbers_records_from_one_without_a_gap(tmp_path: Path) -> None:
+    journal = Journal(str(tmp_path), 3)
+    journal.write(0, [text(1), text(2)])
+    journal.write(1, [text(3)])
+    records = read(Reader(str(tmp_path), 3, 0))
+    assert [(record.host, record.attempt, record.seq) for record in records] == [(3, 0, 1), (3, 0, 2), (3, 1, 3)]
+    assert [record.event for record in records] == [text(1), text(2), text(3)]
+
+
+@pytest.mark.parametrize("after", [0, 1, 4, 5, 9, 10, 12])
+def test_a_reader_begins_after_what_is_known_and_goes_on_with_what_comes(tmp_path: Path, after: int) -> None:
+    journal = Journal(str(tmp_path), 0, segment=300)
+    for number in range(1, 11):
+        journal.write(0, [text(number)])
+    assert len(segments(str(tmp_path))) > 3
+    reader = Reader(str(tmp_path), 0, after)
+    assert [record.seq for record in read(reader)] == list(range(after + 1, 11))
+    for number in range(11, 21):
+        journal.write(0, [text(number)])
+    assert [record.seq for record in read(reader)] == list(range(max(after, 10) + 1, 21))
+
+
+def test_beyond_the_limit_the_oldest_go_and_dropped_stands_for_them(tmp_path: Path) -> None:
+    journal = Journal(str(tmp_path), 0, segment=1000, limit=3000)
+    for number in range(1, 101):
+        journal.write(0, [text(number, 100)])
+    assert sum(path.stat().st_size for path in tmp_path.glob("*.journal")) <= 3200
+    for after in (0, 5):
+        dropped, *kept = read(Reader(str(tmp_path), 0, after))
+        assert isinstance(dropped.event, Dropped)
+        assert dropped.event.first == after + 1
+        assert dropped.seq == dropped.event.last
+        assert [record.seq for record in kept] == list(range(dropped.seq + 1, 101))
+
+
+def test_a_reader_in_the_middle_of_a_dropped_segment_misses_only_what_is_gone(tmp_path: Path) -> None:
+    journal = Journal(str(tmp_path), 0, segment=1000, limit=3000)
+    for number in range(1, 6):
+        journal.write(0, [text(number, 100)])
+    reader = Reader(str(tmp_path), 0, 2)
+    assert [record.seq for record in read(reader)] == [3, 4, 5]
+    for number in range(6, 101):
+        journal.write(0, [text(number, 100)])
+    seen: list[int] = []
+    for record in read(reader):
+        match record.event:
+            case Dropped(first, last):
+                seen += range(first, last + 1)
+            case _:
+                seen.append(record.seq)
+    assert seen == list(range(6, 101))
+
+
+def test_a_journal_whose_writer_was_killed_goes_on_after_its_last_whole_line(tmp_path: Path) -> None:
+    Journal(str(tmp_path), 0).write(2, [text(1), text(2)])
+    with open(next(tmp_path.glob("*.journal")), "ab") as file:
+        file.write(b'{"host":0,"att')
+    reader = Reader(str(tmp_path), 0, 0)
+    assert [record.seq for record in read(reader)] == [1, 2]
+    journal = Journal(str(tmp_path), 0)
+    assert journal.last
+    assert journal.last.attempt == 2
+    journal.write(2, [Ended("the agent died", died=True)])
+    (last,) = read(reader)
+    assert (last.seq, last.event) == (3, Ended("the agent died", died=True))
+
+
+def test_a_full_disk_takes_the_reserve_and_then_the_last_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reserve(str(tmp_path))
+    journal = Journal(str(tmp_path), 0)
+    really_write = os.write
+
+    def write(fd: int, data: memoryview) -> int:
+        if (tmp_path / "reserve").exists():
+            if len(data) > 50:
+                return really_write(fd, data[:50])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return really_write(fd, data)
+
+    monkeypatch.setattr(os, "write", write)
+    assert not journal.full
+    journal.write(0, [text(1), text(2)])
+    assert journal.full
+    journal.write(0, [text(3)])
+    assert [record.seq for record in read(Reader(str(tmp_path), 0, 0))] == [1, 2, 3]
+
+
+def test_a_full_disk_without_a_reserve_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal(str(tmp_path), 0)
+    journal.write(0, [text(1)])
+
+    def write(fd: int, data: memoryview) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", write)
+    with pytest.raises(OSError, match="No space"):
+        journal.write(0, [text(2)])
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can mount a small file system to fill")
+def test_on_a_disk_that_is_really_full_the_last_record_is_readable(tmp_path: Path) -> None:
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(tmp_path)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"cannot mount a small file system: {mounted.stderr.decode().strip()}")
+    try:
+        reserve(str(tmp_path))
+        journal = Journal(str(tmp_path), 0)
+        while not journal.full:
+            journal.write(0, [text(0, 10_000)])
+        journal.write(0, [Ended("the disk is full")])
+        assert read(Reader(str(tmp_path), 0, 0))[-1].event == Ended("the disk is full")
+    finally:
+        subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
+
+
+# Pipes
+
+
+def fed(*blocks: bytes) -> list[str]:
+    lines = Lines()
+    return [text for text in (*map(lines.feed, blocks), lines.end()) if text is not None]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "texts"),
+    [
+        ([b"one\ntwo\n"], ["one\ntwo"]),
+        ([b"one\ntw", b"o\nthree"], ["one", "two", "three"]),
+        ([b"\n"], [""]),
+        ([b"\n\n"], ["\n"]),
+        ([b"a\r\nb\r\n"], ["a\nb"]),
+        ([b"a\r", b"\nb"], ["a", "b"]),
+        ([b" 10%\r 20%\r", b" 30%\n"], [" 10%\r 20%\r 30%"]),
+        (["€".encode()[:1], "€".encode()[1:] + b"\n"], ["€"]),
+        ([b"\xff\xfe\n", b"\xe2\x82"], ["\ufffd\ufffd", "\ufffd"]),
+        ([b"\0\x1b[1m\n"], ["\0\x1b[1m"]),
+        ([], []),
+    ],
+)
+def test_lines_out_of_blocks(blocks: list[bytes], texts: list[str]) -> None:
+    assert fed(*blocks) == texts
+
+
+def test_a_line_without_end_comes_in_pieces_that_cut_no_character() -> None:
+    line = ("€" * 200_000).encode()
+    pieces = fed(*(line[start : start + CHUNK] for start in range(0, len(line), CHUNK)), b"\n")
+    assert "".join(pieces) == "€" * 200_000
+    assert all(len(piece) <= 2 * CHUNK for piece in pieces)
+
+
+def test_a_pipe_that_a_descendant_floods_does_not_hold_up_the_end_of_its_rank() -> None:
+    read_end, write_end = os.pipe()
+    with subprocess.Popen(["sh", "-c", "while :; do echo flood; done"], stdout=write_end, stderr=subprocess.DEVNULL) as flood:
+        os.close(write_end)
+        pipe = Pipe(read_end, 0, "stdout")
+        assert sum(len(text.text) for text in pipe.finish()) < 3 << 20
+        flood.kill()
+
+
+# Facts, samples, ports
+
+
+def test_versions_are_read_without_importing() -> None:
+    code = "import sys; from training.agent import facts; print(facts.version('torch')); assert 'torch' not in sys.modules"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    import torch
+
+    assert said.stdout.strip() == torch.__version__
+    assert facts.version("no_such_package") == ""
+
+
+@pytest.mark.parametrize(
+    ("files", "cores"),
+    [
+        ({"cpu.max": "150000 100000"}, 1.5),
+        ({"cpu.max": "max 100000"}, 64.0),
+        ({"cpu.cfs_quota_us": "50000\n", "cpu.cfs_period_us": "100000\n"}, 0.5),
+        ({"cpu.cfs_quota_us": "-1\n", "cpu.cfs_period_us": "100000\n"}, 64.0),
+        ({}, 64.0),
+    ],
+)
+def test_cores_under_a_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], cores: float) -> None:
+    version_one = "cpu.cfs_quota_us" in files
+    monkeypatch.setattr(facts, "cgroups", lambda: [(["cpu", "cpuacct"] if version_one else [""], "jobs/mine")])
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)))
+    group = tmp_path / ("cpu/jobs" if version_one else "jobs")
+    group.mkdir(parents=True)
+    for name, content in files.items():
+        (group / name).write_text(content)
+    assert facts.usable_cores(tmp_path) == cores
+
+
+@pytest.mark.skipif(not processes.LINUX, reason="needs /proc")
+def test_the_samples_see_a_busy_tree() -> None:
+    code = "import os, sys\nif os.fork() == 0: os.write(1, b'.')\nwhile True: pass"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, start_new_session=True) as busy:
+        assert busy.stdout
+        sampler = samples.ProcSampler()
+        busy.stdout.read(1)
+        while not (seen := sampler.rank(4, busy.pid)) or seen.cpu < 20:
+            assert busy.poll() is None
+        processes.send_group(busy.pid, 9)
+    assert (seen.rank, seen.processes) == (4, 2)
+    assert 1 << 20 < seen.memory < 1 << 30
+    assert sampler.rank(4, busy.pid) is None
+    host = sampler.host()
+    assert len(host.cpu) == os.cpu_count()
+    assert any(host.cpu)
+    assert 0 < host.memory_used < host.memory_total
+
+
+def test_without_proc_psutil_gives_the_same_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "LINUX", False)
+    sampler = samples.sampler()
+    assert isinstance(sampler, samples.PsutilSampler)
+    host = sampler.host()
+    assert len(host.cpu) == os.cpu_count()
+    assert 0 < host.memory_used < host.memory_total
+    with subprocess.Popen(["sh", "-c", "sleep 600 & echo; wait"], stdout=subprocess.PIPE, start_new_session=True) as tree:
+        assert tree.stdout
+        tree.stdout.read(1)
+        seen = sampler.rank(4, tree.pid)
+        processes.send_group(tree.pid, 9)
+    assert seen
+    assert (seen.rank, seen.processes) == (4, 2)
+    assert seen.memory > 100_000
+
+
+def test_out_of_memory_is_a_rise_within_the_window(tmp_path: Path) -> None:
+    file = tmp_path / "vmstat"
+    file.write_text("nr_free 1\noom_kill 3\n")
+    watch = samples.OutOfMemory([file, tmp_path / "absent"], window=3)
+    assert not watch.rose()
+    file.write_text("nr_free 1\noom_kill 4\n")
+    assert watch.rose()
+    for _ in range(3):
+        watch.tick()
+    assert not watch.rose()
+
+
+def test_a_reserved_port_is_taken_and_its_holder_is_named() -> None:
+    sock = ports.reserve(Reserve("127.0.0.1", 0))
+    try:
+        port = sock.getsockname()[1]
+        with pytest.raises(ports.PortError, match=rf"^port {port} on 127\.0\.0\.1 is in use by .* \(pid {os.getpid()}\)$"):
+            ports.reserve(Reserve("127.0.0.1", port))
+    finally:
+        sock.close()
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (Reserve("192.0.2.77", 0), "192.0.2.77 is no address of this host"),
+        (Reserve("127.0.0.1", 70_000), "port 70000 on 127.0.0.1: "),
+        (Reserve("no.such.host.invalid", 0), "port 0 on no.such.host.invalid: "),
+    ],
+)
+def test_a_port_that_cannot_be_had(command: Reserve, why: str) -> None:
+    with pytest.raises(ports.PortError) as error:
+        ports.reserve(command)
+    assert str(error.value).startswith(why)
+
+
+def test_the_route_and_its_interface() -> None:
+    known = facts.interfaces()
+    loopback = next(name for name, address, _ in known if address == "127.0.0.1")
+    assert (loopback, "127.0.0.1", 8) in known
+    assert facts._interface_of(facts._source_address("127.0.0.3"), known) == loopback
+    assert facts._source_address("") == ""
+    assert socket.inet_aton(facts._source_address("127.0.0.1"))
+
+
+def test_events_that_hold_what_is_no_text_can_be_written(tmp_path: Path) -> None:
+    event: Event = Text(0, "stderr", os.fsdecode(b"cannot start \xff"))
+    Journal(str(tmp_path), 0).write(0, [event])
+    assert [record.seq for record in read(Reader(str(tmp_path), 0, 0))] == [1]

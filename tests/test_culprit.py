@@ -1,0 +1,47 @@
+"""A rank that destroys its process group on the way out dies after its victims: the cause is named all the same, each time."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from remote.hosts import Host
+from remote.plan import Plan, Script
+from remote.recorder import Recorder
+from remote.run import RankPhase, Verdict
+from remote.session import Session
+from remote.transport.local import LocalTransport
+
+RANKS = 2
+CULPRIT = 1
+PROGRAM = f"""
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+try:
+    for step in range(1000):
+        if step == 20 and dist.get_rank() == {CULPRIT}:
+            raise ValueError("bad batch")
+        dist.all_reduce(torch.ones(1000))
+finally:
+    dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize("trial", range(20))
+def test_culprit_is_found(trial: int, tmp_path: Path) -> None:
+    host = Host("local", "127.0.0.1", python=sys.executable, workdir=str(tmp_path), slots=RANKS)
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    plan = Plan("run", (host,), Script((sys.executable, str(program))))
+    session = Session(plan, LocalTransport(), Recorder(tmp_path / "runs", plan), str(tmp_path))
+    for _ in session.batches():
+        pass
+    state = session.state
+    assert state.verdict is Verdict.FAILED
+    assert state.cause is not None
+    assert (state.cause.rank, state.cause.what) == (CULPRIT, "ValueError: bad batch")
+    assert state.cause.victims == tuple(rank for rank in range(RANKS) if rank != CULPRIT)
+    assert state.ranks[CULPRIT].phase is RankPhase.FAILED
+    assert any("raise ValueError" in line for line in state.cause.tail)

@@ -1,0 +1,134 @@
+"""The codec of records: what is written is read back, and nothing that a rank prints makes it raise."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from training.codec import dumps
+from training.events import EVENTS, PREFIX, Event, Hello, Record, Step, Text, decode, encode, expand, to_object
+
+TEXTS = ("", "a", "ä — 🏖️", 'quo"te\\', "two\nlines", "\x1b[31m\r\t", "@rankboard {}", "null")
+VALUES: dict[str, Any] = {
+    "int": (0, -1, 7, 2**40),
+    "float": (0.0, -1.5, 3, 1e300, float("inf")),
+    "bool": (True, False),
+    "str": TEXTS,
+    "tuple[int, ...]": ((), (1, 2, 3)),
+    "tuple[float, ...]": ((), (1.0, 2.5)),
+    "tuple[str, ...]": ((), ("a", "ö")),
+    "tuple[tuple[str, str, int], ...]": ((), (("eth0", "10.0.0.1", 24), ("lo", "127.0.0.1", 8))),
+}
+
+
+def some(cls: type[Any], dice: random.Random) -> Event:
+    made = cls(**{field.name: dice.choice(VALUES[str(field.type)]) for field in fields(cls)})
+    assert isinstance(made, Event)
+    return made
+
+
+@pytest.mark.parametrize("cls", EVENTS, ids=lambda cls: cls.__name__)
+def test_every_event_comes_back_as_it_went(cls: type[Event]) -> None:
+    dice = random.Random(cls.__name__)
+    for seq in range(50):
+        record = Record(dice.randint(-1, 9), dice.randint(0, 2), seq, dice.random() * 2e9, some(cls, dice))
+        line = encode(record)
+        assert line.endswith("\n")
+        assert "\n" not in line[:-1]
+        assert decode(line) == record
+        assert decode(line.encode()) == record
+
+
+def test_a_loss_that_is_no_number_comes_back() -> None:
+    record = decode(encode(Record(0, 0, 1, 2.0, Step(0, 1, 1, float("nan"), 0.1))))
+    assert record is not None
+    assert isinstance(record.event, Step)
+    assert math.isnan(record.event.loss)
+
+
+def test_unknown_keys_are_ignored_and_missing_ones_take_their_defaults() -> None:
+    line = '{"event":"step","host":0,"attempt":0,"seq":1,"time":2,"rank":0,"epoch":1,"step":1,"loss":1,"seconds":2,"new":[1]}'
+    assert decode(line) == Record(0, 0, 1, 2.0, Step(0, 1, 1, 1.0, 2.0))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "{",
+        "null",
+        "[]",
+        "7",
+        '"step"',
+        "{}",
+        '{"event":"step"}',
+        '{"event":[],"host":0,"attempt":0,"seq":0,"time":0}',
+        '{"event":{},"host":0,"attempt":0,"seq":0,"time":0}',
+        '{"event":"closed","host":"0","attempt":0,"seq":0,"time":0}',
+        '{"event":"closed","host":0,"attempt":0,"seq":0,"time":null}',
+        '{"event":"closed","host":0,"attempt":0,"seq":0,"time":NaN}',
+        '{"event":"closed","host":0,"attempt":0,"seq":0,"time":1' + "0" * 400 + "}",
+        '{"event":"launched","host":0,"attempt":0,"seq":0,"time":0,"ranks":"12"}',
+        '{"event":"exited","host":0,"attempt":0,"seq":0,"time":0,"rank":true,"code":0}',
+        '{"event":"exited","host":0,"attempt":0,"seq":0,"time":0,"rank":1' + "0" * 400 + ',"code":0}',
+        "[" * 100_000,
+        b"\xff\xfe\x00",
+        b'{"event":"\xff"}',
+    ],
+    ids=lambda line: str(line)[:40],
+)
+def test_what_is_no_record_is_none(line: str | bytes) -> None:
+    assert decode(line) is None
+
+
+def test_junk_never_raises() -> None:
+    """Lines that were records once: characters and values of them replaced, cut, doubled and swapped, seeded."""
+    dice = random.Random(7)
+    junk = (None, [], {}, "", "x", -1, 10**400, 1e400, float("nan"), True, [[1]], {"a": 1}, "\ud800")
+    for _ in range(4_000):
+        cls = dice.choice(EVENTS)
+        said = {"time": 1.0} | to_object(some(cls, dice))
+        for key in dice.sample(sorted(said), k=dice.randint(0, 2)):
+            said[key] = dice.choice(junk)
+        wire = dumps(said)
+        for _ in range(dice.randint(0, 3)):
+            at = dice.randrange(len(wire) + 1)
+            put = dice.choice(("", "\x00", '"', "{", "}", "9" * 5000, "\\u", "é"))
+            wire = wire[:at] + put + wire[at + dice.randint(0, 3) :]
+        decode(wire)
+        decode(wire.encode(errors="replace"))
+        record = Record(0, 0, 1, 5.0, Text(0, "stdout", f"before\n{PREFIX}{wire}\nafter"))
+        for one in expand(record):
+            assert math.isfinite(one.time)
+            encode(one)
+
+
+def test_events_among_the_text_of_a_rank_are_found_in_order() -> None:
+    step = Step(2, 1, 5, 0.5, 0.25)
+    wire = PREFIX + dumps({"time": 4.5} | to_object(step))
+    text = Text(2, "stdout", f"one\n{wire}\ntwo\n{PREFIX}no json\n{wire}")
+    found = [(one.time, one.seq, one.event) for one in expand(Record(1, 0, 9, 5.0, text))]
+    assert found == [
+        (5.0, 9, Text(2, "stdout", "one")),
+        (4.5, 9, step),
+        (5.0, 9, Text(2, "stdout", f"two\n{PREFIX}no json")),
+        (4.5, 9, step),
+    ]
+
+
+def test_a_rank_cannot_speak_for_its_agent() -> None:
+    wire = PREFIX + '{"event":"exited","rank":0,"code":0}'
+    record = Record(0, 0, 1, 5.0, Text(0, "stdout", wire))
+    assert list(expand(record)) == [record]
+
+
+def test_facts_of_a_host_keep_their_types() -> None:
+    hello = Hello("h", "u", 1, "3.11", "/p", "Linux", "b", 2, 1, interfaces=(("eth0", "10.0.0.1", 24),), gpus=("H200",))
+    record = decode(encode(Record(0, 0, 1, 2.0, hello)))
+    assert record is not None
+    assert record.event == hello
+    assert hash(record.event) == hash(hello)

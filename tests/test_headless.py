@@ -1,0 +1,349 @@
+"""What the printers print: plain lines, JSON lines, the live picture, and the end of a run."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from histories import GLOO, START, History, plan, raised, said, stepped
+from rich.console import Console
+
+from remote.run import RunState
+from training.events import (
+    SESSION,
+    Clock,
+    Evaluated,
+    Exited,
+    Hello,
+    HostSample,
+    Launched,
+    Lost,
+    Reaching,
+    Record,
+    Refused,
+    Said,
+    Stopping,
+    expand,
+)
+from tui import live, outcome
+from tui.headless import JsonPrinter, PlainPrinter, Printer, printer
+
+HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30, "2.14.1")
+
+
+def show(history: History, to: Printer, size: int = 7) -> RunState:
+    """Feed a printer batch by batch, as the command line does."""
+    state = RunState(history.plan)
+    for start in range(0, len(history.records), size):
+        batch = [part for one in history.records[start : start + size] for part in expand(one)]
+        for record in batch:
+            state.apply(record)
+        to.batch(batch, state)
+    to.end(state)
+    return state
+
+
+def printed(history: History, make: Callable[[io.StringIO, io.StringIO], Printer]) -> tuple[str, str]:
+    """What a printer writes to stdout and stderr."""
+    out, err = io.StringIO(), io.StringIO()
+    show(history, make(out, err))
+    return out.getvalue(), err.getvalue()
+
+
+def good() -> History:
+    """A run of two hosts that ends well."""
+    history = History(plan(2)).session(Reaching(0, "connecting")).say(0, HELLO).session(Clock(0, 0.0)).training(steps=40)
+    history.rank(0, said(0, "Batch Idx: 20\n\x1b[31m[red]Loss\r1.0", "stdout"), Evaluated(0, 1, 10, 0.5, 0.914, 100, 0.2))
+    history.say(1, said(-1, "preload speaks")).done(0, 1)
+    history.closed()
+    return history
+
+
+def failed() -> History:
+    """A run in which rank 1 raises and rank 0 dies of it."""
+    history = History(plan(2)).training(steps=12).rank(0, *raised(0, GLOO)).rank(1, *raised(1, "ValueError: bad batch"))
+    history.session(Stopping("a rank failed", False)).closed()
+    return history
+
+
+def test_plain_lines_and_the_table_go_to_stdout() -> None:
+    out, err = printed(good(), PlainPrinter)
+    lines = out.splitlines()
+    assert lines[:3] == ["[rank 0] Batch Idx: 20", "[rank 0] 1.0", "[node2] preload speaks"]
+    cells = [[cell.strip() for cell in line.split("|")] for line in lines[3:] if "+" not in line]
+    assert cells == [
+        ["node", "rank", "average batch duration", "epoch duration", "timing rule", "final loss", "test accuracy"],
+        ["node1", "0", "0.100 s", "1.00 s", "0.100 s", "0.0500", "91.40 %"],
+        ["node2", "1", "0.100 s", "1.00 s", "0.100 s", "0.0500", "-"],
+        ["average", "", "0.100 s", "1.00 s", "0.100 s", "0.0500", "91.40 %"],
+    ]
+    assert "rankboard: node1: connecting\n" in err
+    assert "rankboard: node1: box, Python 3.11.2, torch 2.14.1, 2 cores\n" in err
+    assert err.count("rankboard: training: 2 ranks, 40 steps, 61,706 parameters, 640 samples, gloo on cpu\n") == 1
+    assert err.endswith("rankboard: finished in 0:01\n")
+
+
+def test_a_failure_says_its_cause_first() -> None:
+    out, err = printed(failed(), PlainPrinter)
+    assert "rankboard: node2: rank 1 ended: exit code 1\nrankboard: a rank failed\n" in err
+    end = err[err.index("cause:") :].splitlines()
+    assert end[0] == "cause: node2, rank 1: ValueError: bad batch at step 12; rank 0 died of it"
+    assert end[1] == "last words of rank 1:"
+    assert end[5] == "    ValueError: bad batch"
+    assert [line.split(" | ")[2].strip() for line in end[6:] if " | " in line] == ["fate", "victim", "failed"]
+    assert end[-1].startswith("rankboard: failed after ")
+    assert "average batch duration" in out
+    assert "last words" not in out
+
+
+@pytest.mark.parametrize(
+    ("history", "words"),
+    [
+        (History(plan()).session(Lost(2, "node3: no answer within 10 s", False)), ["cause: node3: no answer within 10 s"]),
+        (History(plan()).session(Refused(SESSION, "no torch")), ["cause: no torch", "not started"]),
+        (History(plan()).session(Stopping("SIGINT to rankboard", True)), ["stopped after 0:00: SIGINT to rankboard"]),
+    ],
+    ids=["unreachable", "refused", "stopped"],
+)
+def test_ends_before_the_start_have_no_table(history: History, words: list[str]) -> None:
+    history.closed()
+    out, err = printed(history, PlainPrinter)
+    assert out == ""
+    assert all(word in err for word in words)
+
+
+def test_every_note_is_told_once() -> None:
+    history = History(plan(2))
+    for number in range(50):
+        history.session(Said(0, f"note {number}")).say(1, HostSample((1.0,), 1, 2))
+    history.closed()
+    err = printed(history, PlainPrinter)[1]
+    assert [line for line in err.splitlines() if "note" in line] == [f"rankboard: node1: note {n}" for n in range(50)]
+
+
+def test_json_is_one_strict_object_per_event_and_nothing_else() -> None:
+    history = good()
+    history.records.insert(-1, Record(0, 0, 99, START + 9, stepped(0, 41, float("nan"), sync=float("inf"))))
+    out, err = printed(history, JsonPrinter)
+    found: list[dict[str, Any]] = [json.loads(line, parse_constant=pytest.fail) for line in out.splitlines()]
+    assert all(list(one)[:4] == ["event", "time", "host", "rank"] for one in found)
+    steps = [one for one in found if one["event"] == "step"]
+    assert len(steps) == 81
+    assert steps[0] | {"time": 0} == {
+        "event": "step",
+        "time": 0,
+        "host": "node1",
+        "rank": 0,
+        "epoch": 1,
+        "step": 1,
+        "loss": 2.0,
+        "seconds": 0.1,
+        "data": 0.0,
+        "compute": 0.0,
+        "sync": 0.0,
+        "ready": 0.0,
+        "cpu_seconds": 0.0,
+        "samples": 0,
+        "correct": 0,
+        "bytes_sent": 0,
+    }
+    assert (steps[-1]["seconds"], steps[-1]["sync"]) == (None, None)
+    texts = [(one["host"], one["rank"], one["stream"], one["line"]) for one in found if one["event"] == "text"]
+    assert texts == [
+        ("node1", 0, "stdout", "Batch Idx: 20"),
+        ("node1", 0, "stdout", "\x1b[31m[red]Loss\r1.0"),
+        ("node2", None, "stderr", "preload speaks"),
+    ]
+    assert found[0] | {"time": 0} == {"event": "reaching", "time": 0, "host": "node1", "rank": None, "phase": "connecting"}
+    assert found[-1]["event"] == "closed"
+    assert found[-1]["host"] is None
+    assert "rankboard: finished" in err
+
+
+def test_json_times_are_by_the_launchers_clock() -> None:
+    history = History(plan(1)).session(Clock(0, 3600.0))
+    history.records.append(Record(0, 0, 5, START + 3605, Launched((0,))))
+    out = printed(history, JsonPrinter)[0]
+    assert json.loads(out.splitlines()[-1])["time"] == START + 5
+
+
+class Closed(io.StringIO):
+    """A pipe that nobody reads."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+@pytest.mark.parametrize("kind", [PlainPrinter, JsonPrinter])
+def test_a_reader_that_went_away_is_noticed_and_no_error(kind: type[PlainPrinter]) -> None:
+    show_to = kind(Closed(), io.StringIO())
+    show(good(), show_to)
+    assert show_to.gone
+
+
+PIPED = """
+import sys
+sys.path[:0] = [{tests!r}]
+from test_headless import good, show
+from tui.headless import printer
+history = good()
+with printer(history.plan, {json}) as to:
+    while not to.gone:
+        show(history, to)
+"""
+
+
+@pytest.mark.parametrize("json", [False, True])
+def test_head_ends_quietly(json: bool) -> None:
+    """A real pipe whose reader closes it after one line."""
+    script = PIPED.format(tests=os.path.dirname(__file__), json=json)
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stderr
+        assert process.stdout.readline()
+        process.stdout.close()
+        told = process.stderr.read().decode()
+        assert process.wait(60) == 0
+    assert "Traceback" not in told
+    assert "BrokenPipe" not in told
+
+
+def test_neither_textual_nor_rich_is_needed_for_a_pipe() -> None:
+    code = (
+        "import sys, tui.headless; print([name for name in sys.modules if name.split('.')[0] in ('textual', 'rich', 'torch')])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_the_printer_follows_where_stdout_leads(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    uneven = plan(3)  # the default batch of 64 does not divide by 3
+    with printer(uneven, False) as to:
+        assert isinstance(to, PlainPrinter)
+    with printer(uneven, True) as to:
+        assert isinstance(to, JsonPrinter)
+    assert "rankboard: batch size 64 does not divide by 3 ranks" in capsys.readouterr().err
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    with printer(uneven, False) as to:
+        assert isinstance(to, live.LivePrinter)
+
+
+# On a terminal -------------------------------------------------------------------------------------------------------
+
+
+def terminal(width: int = 80, height: int = 24) -> Console:
+    return Console(
+        file=io.StringIO(),
+        force_terminal=True,
+        width=width,
+        height=height,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        color_system=None,
+    )
+
+
+def drawn(state: RunState, width: int = 80, height: int = 24) -> list[str]:
+    console = terminal(width, height)
+    console.print(live.picture(state, height))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().splitlines()
+
+
+def test_the_picture_shows_the_run_and_its_ranks() -> None:
+    lines = drawn(good().state())
+    assert "step 40/40" in lines[0]
+    assert lines[1].split() == [
+        "rank",
+        "host",
+        "phase",
+        "epoch",
+        "step",
+        "loss",
+        "acc",
+        "%",
+        "s/iter",
+        "sync",
+        "%",
+        "CPU",
+        "%",
+        "memory",
+    ]
+    assert lines[2].split()[:7] == ["0", "node1", "finished", "4", "40", "0.0500", "-"]
+    assert max(map(len, lines)) <= 80
+
+
+def test_the_picture_before_the_start() -> None:
+    state = History(plan(2)).session(Reaching(1, "connecting")).state()
+    assert drawn(state)[0].rstrip() == "starting 0:00  node1 waiting, node2 connecting"
+
+
+@pytest.mark.parametrize("size", [(1, 1), (10, 3), (40, 10), (80, 24), (200, 60)], ids=str)
+def test_the_picture_fits_any_terminal(size: tuple[int, int]) -> None:
+    width, height = size
+    state = History(plan(16, slots=8)).training(steps=1).state()
+    lines = drawn(state, width, height)
+    assert all(len(line) <= width for line in lines)
+    if width >= 80:
+        assert len(lines) < height
+        assert ("more" in lines[-1]) == (height < 128)
+
+
+def test_the_end_on_a_terminal() -> None:
+    console = terminal()
+    with live.live_printer(console) as to:
+        show(failed(), to)
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert "[rank 1] ValueError: bad batch" in text
+    end = text[text.rindex("cause:") :]
+    assert end.startswith("cause: node2, rank 1: ValueError: bad batch at step 12; rank 0 died of it")
+    assert end.index("victim") < end.index("duration") < end.index("failed after")
+
+
+def test_text_of_ranks_is_no_markup_and_a_flood_is_cut() -> None:
+    history = History(plan(1)).rank(0, said(0, "[bold red]as it is[/] :smile:", "stdout"))
+    history.rank(0, said(0, "\n".join(f"line {number}" for number in range(1_000)), "stdout"))
+    history.closed()
+    console = terminal()
+    with live.live_printer(console) as to:
+        show(history, to, size=1)
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert "[rank 0] [bold red]as it is[/] :smile:" in text
+    assert "(800 lines are not shown here; the run directory has them)" in text
+    assert "line 799\n" not in text
+    assert "line 800\n" in text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0:00"), (59.6, "1:00"), (125, "2:05"), (7_384, "2:03:04"), (float("nan"), "-"), (float("inf"), "-")],
+)
+def test_time_spans(seconds: float, text: str) -> None:
+    assert outcome.clock(seconds) == text
+
+
+def test_a_run_left_alone_has_an_end_too() -> None:
+    state = History(plan(1)).training(steps=2).state()
+    assert outcome.verdict(state) == "left after 0:00; the run may go on"
+    assert outcome.cause(state) == []
+
+
+def test_a_lost_host_in_a_training_run() -> None:
+    history = (
+        History(plan(2))
+        .training(steps=2)
+        .session(Lost(1, "no sign of life for 60 s", True))
+        .rank(0, Exited(0, -15, "SIGTERM", True))
+    )
+    history.closed()
+    err = printed(history, PlainPrinter)[1]
+    assert "cause: node2: host lost: no sign of life for 60 s; rank 1 died of it" in err
+    assert "a host could not be reached, or it or its agent was lost" in err

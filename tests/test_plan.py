@@ -1,0 +1,102 @@
+"""The plan: which rank goes where, its environment, where the ranks meet, and what is said of plans that cannot be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from remote.hosts import Host
+from remote.plan import Plan, PlanError, check, dry_run, master_address, notes, place
+from training.events import Hello
+from training.job import Job
+
+LO, ETH = ("lo", "127.0.0.1", 8), ("eth1", "10.0.0.1", 24)
+
+
+def hello(machine: str, cores: float = 8.0, address: str = "10.0.0.1", interface: str = "eth1") -> Hello:
+    facts = Hello("h", "u", 1, "3.11", "/usr/bin/python3", "Linux", machine, cores, 1, interfaces=(LO, ETH))
+    return replace(facts, route_address=address, route_interface=interface)
+
+
+def plan(*hosts: Host, **job: int) -> Plan:
+    return Plan("a-run", hosts, Job(**job))  # type: ignore[arg-type]
+
+
+def host(number: int, slots: int = 1, threads: int = 0, interface: str = "") -> Host:
+    return Host(f"node{number}", f"10.0.0.{number}", slots=slots, threads=threads, interface=interface)
+
+
+def environments(of: Plan, *facts: Hello) -> list[dict[str, str]]:
+    return [dict(one.env) for placed in place(of, facts, "10.0.0.1", 29_500) for one in placed]
+
+
+def test_ranks_follow_hosts_and_slots() -> None:
+    found = environments(plan(host(1), host(2, slots=2)), hello("a"), hello("b"))
+    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE")
+    assert [tuple(env[name] for name in names) for env in found] == [
+        ("0", "0", "3", "1", "0", "2"),
+        ("1", "0", "3", "2", "1", "2"),
+        ("2", "1", "3", "2", "1", "2"),
+    ]
+    assert {(env["MASTER_ADDR"], env["MASTER_PORT"]) for env in found} == {("10.0.0.1", "29500")}
+
+
+def test_hosts_that_are_one_machine_share_its_cores() -> None:
+    of = plan(host(1), host(2, slots=3), host(3), host(4, threads=5))
+    found = environments(of, hello("a"), hello("a"), hello("b", cores=2.5), hello("b", cores=2.5))
+    assert [env["OMP_NUM_THREADS"] for env in found] == ["2", "2", "2", "2", "1", "5"]
+
+
+def test_more_ranks_than_cores_have_a_thread_each() -> None:
+    assert environments(plan(host(1, slots=3)), hello("a", cores=1.5))[0]["OMP_NUM_THREADS"] == "1"
+
+
+def test_the_interface_is_the_hosts_own_or_the_one_that_leads_to_the_first() -> None:
+    found = environments(plan(host(1, interface="ib0"), host(2)), hello("a"), hello("b", interface="eth7"))
+    assert [env["GLOO_SOCKET_IFNAME"] for env in found] == ["ib0", "eth7"]
+    unknown = environments(plan(host(1)), hello("a", interface=""))
+    assert "GLOO_SOCKET_IFNAME" not in unknown[0]
+
+
+def test_the_ranks_meet_at_the_interface_or_the_route() -> None:
+    assert master_address(plan(host(1)), [hello("a", address="10.9.9.9")]) == "10.9.9.9"
+    assert master_address(plan(host(1, interface="eth1")), [hello("a", address="10.9.9.9")]) == "10.0.0.1"
+
+
+def test_an_interface_that_is_not_there_names_those_that_are() -> None:
+    with pytest.raises(PlanError, match=r"node1: no interface 'eth9' there.* one of: lo \(127.0.0.1\), eth1 \(10.0.0.1\)"):
+        master_address(plan(host(1, interface="eth9")), [hello("a")])
+
+
+def test_loopback_is_no_meeting_place_for_several_machines() -> None:
+    local = hello("a", address="127.0.1.1")
+    assert master_address(plan(host(1), host(2)), [local, hello("a")]) == "127.0.1.1"
+    with pytest.raises(PlanError, match=r"node1: the other hosts cannot reach it at 127.0.1.1; .* one of: eth1 \(10.0.0.1\)"):
+        master_address(plan(host(1), host(2)), [local, hello("b")])
+
+
+def test_a_plan_without_hosts_or_with_too_small_a_batch_is_none() -> None:
+    with pytest.raises(PlanError, match="no host is left"):
+        check(plan())
+    with pytest.raises(PlanError, match="--batch-size 2 is smaller than the 3 ranks"):
+        check(plan(host(1), host(2, slots=2), batch_size=2))
+
+
+@pytest.mark.parametrize(
+    ("batch", "said"),
+    [
+        (9, ()),
+        (10, ("batch size 10 does not divide by 3 ranks: rank 0 takes 4 samples, the others 3",)),
+        (11, ("batch size 11 does not divide by 3 ranks: ranks 0 to 1 take 4 samples each, the others 3",)),
+    ],
+)
+def test_an_uneven_split_is_said(batch: int, said: tuple[str, ...]) -> None:
+    assert notes(plan(host(1, slots=3), batch_size=batch)) == said
+
+
+def test_a_dry_run_shows_what_only_the_hosts_know_as_such() -> None:
+    text = dry_run(plan(host(1), host(2, interface="ib0")))
+    assert "MASTER_ADDR=10.0.0.1 MASTER_PORT=<chosen on node1>" in text
+    assert "GLOO_SOCKET_IFNAME=<leads to node1>" in text
+    assert "GLOO_SOCKET_IFNAME=ib0" in text

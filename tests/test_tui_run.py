@@ -1,0 +1,399 @@
+"""The dashboard over a run: what it shows, its keys, and the way out."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from acted import ActedSession, cluster, make_plan, until
+from textual.pilot import Pilot
+
+from remote.plan import Plan
+from remote.run import Verdict
+from training import events
+from training.events import SESSION
+from training.job import Job
+from tui.app import Launch, RankboardApp
+from tui.panels.curves import Curves
+from tui.panels.hosts import Hosts
+from tui.panels.log import Log
+from tui.panels.outcome import Outcome
+from tui.panels.panel import Panel
+from tui.panels.ranks import Ranks
+from tui.screens.dialogs import HelpDialog, LeaveDialog, QuitDialog, TooSmall
+from tui.screens.launch import LaunchScreen
+from tui.screens.run import RunScreen
+from tui.widgets.chart import Chart
+from tui.widgets.log_view import LogView
+
+
+class Stage:
+    """A dashboard over one acted run."""
+
+    def __init__(self, hosts: int = 2, slots: int = 2, runs_dir: Path = Path("runs")) -> None:
+        self.sessions: list[ActedSession] = []
+        lab = cluster(hosts, slots)
+        self.app = RankboardApp(Launch(lab, lab, Job(), make_plan, self._begin, at_once=True, runs_dir=runs_dir))
+
+    def _begin(self, plan: Plan) -> ActedSession:
+        self.sessions.append(ActedSession(plan))
+        return self.sessions[-1]
+
+    @property
+    def session(self) -> ActedSession:
+        return self.sessions[-1]
+
+    @property
+    def screen(self) -> RunScreen:
+        return next(screen for screen in self.app.screen_stack if isinstance(screen, RunScreen))
+
+    def text(self) -> str:
+        """What is on the screen."""
+        strips = self.app.screen._compositor.render_strips()
+        return "\n".join(strip.text for strip in strips)
+
+    async def train(self, pilot: Pilot[None], steps: int = 60) -> None:
+        self.session.start()
+        self.session.steps(1, steps)
+        await self.heard(pilot, steps)
+
+    async def heard(self, pilot: Pilot[None], step: int) -> None:
+        await until(pilot, lambda: all(rank.step == step for rank in self.session.state.ranks))
+        await until(pilot, lambda: f"step {step}/" in self.text())
+
+    async def ended(self, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: not self.app.live)
+        self.app.tick()
+        await pilot.pause()
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (160, 48), (200, 60)])
+async def test_all_that_matters_is_on_the_screen(size: tuple[int, int]) -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=size) as pilot:
+        await stage.train(pilot)
+        await until(pilot, lambda: "step 60" in stage.text() and "q Quit" in stage.text())  # the footer comes by itself
+        text = stage.text()
+        for part in ["ddp, lenet5 on digits, 4 ranks", "● training", "epoch 1/4", "step 60/400", "elapsed", "ETA"]:
+            assert part in text
+        for part in ["node1", "node2", "1/60", "20%", "393M", "loss", "epoch 1 step 60 loss", "q Quit", "? Help"]:
+            assert part in text
+        assert ("s/iteration" in text) == (size[0] >= 120)
+        stage.session.finish(60, 1)
+        await stage.ended(pilot)
+
+
+async def test_while_starting_the_hosts_and_their_phases_are_on_the_screen() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        stage.session.say(SESSION, events.Reaching(0, "deploying"), events.Reaching(1, "connecting"))
+        await until(pilot, lambda: "deploying" in stage.text() and "connecting" in stage.text())
+        stage.session.say(SESSION, events.Lost(1, "node2 does not answer at 127.0.0.2:22: is sshd running there?", False))
+        await until(pilot, lambda: "✗ lost" in stage.text())
+        assert "does not answer at 127.0.0.2:22" in " ".join(stage.text().split())
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_a_failure_shows_its_cause() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        stage.session.fail(rank=1)
+        await stage.ended(pilot)
+        text = stage.text()
+        assert "node1, rank 1: killed by SIGKILL at step 60" in text
+        assert "✗ failed" in text
+        assert "✗ victim" in text
+        assert stage.screen.query_one(Outcome).has_class("-bad")
+    assert stage.app.exit_code == Verdict.FAILED.value
+
+
+async def test_a_finished_run_is_summed_up() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await stage.train(pilot)
+        stage.session.finish(60, 1)
+        await stage.ended(pilot)
+        text = stage.text()
+        assert "✓ finished in" in text
+        assert "test accuracy 94.72%" in text
+        assert "rank 3 on node2: 0.1" in text
+        await pilot.press("q")
+        await pilot.pause()
+    assert stage.app.exit_code == 0
+
+
+async def test_new_run_only_after_the_end() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        await pilot.press("n")
+        assert isinstance(stage.app.screen, RunScreen)
+        stage.session.finish(60, 1)
+        await stage.ended(pilot)
+        await pilot.press("n")
+        await until(pilot, lambda: isinstance(stage.app.screen, LaunchScreen))
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: len(stage.sessions) == 2)
+        assert stage.sessions[0].plan.run != stage.session.plan.run
+        await stage.train(pilot, 7)
+        stage.session.fail()
+        await stage.ended(pilot)
+    assert stage.app.exit_code == Verdict.FAILED.value
+
+
+async def test_numbers_lead_to_panels_and_bring_hidden_ones_up() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        for number, panel in enumerate(stage.screen.query(Panel), 1):
+            await pilot.press(str(number))
+            await pilot.pause()
+            assert panel.display
+            assert panel.region.height > 2
+            assert stage.app.focused is not None
+            assert panel in stage.app.focused.ancestors
+        seen = set()
+        for _ in range(4):
+            await pilot.press("c")
+            await pilot.pause()
+            seen |= {type(panel).__name__ for panel in stage.screen.query(".staged").results(Panel) if panel.display}
+        assert seen == {"Hosts", "Loss", "Seconds", "Cpu"}
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_zoom_and_log_axis_and_log_keys() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await stage.train(pilot)
+        await pilot.press("3", "z")
+        await pilot.pause()
+        loss = stage.screen.query(Curves).first()
+        assert loss.size.height > 35
+        await pilot.press("l")
+        await until(pilot, lambda: "log" in stage.text().splitlines()[0])
+        assert all(chart.logarithmic for chart in stage.screen.query(Chart))
+        await pilot.press("z")
+        await pilot.pause()
+        assert loss.size.height < 30
+
+        log = stage.screen.query_one(LogView)
+        wanted = []
+        for _ in range(6):
+            await pilot.press("r")
+            wanted.append(log.rank)
+        assert wanted == [0, 1, 2, 3, -1, None]
+        await pilot.press("r", "R")
+        assert log.rank is None
+        await pilot.press("f")
+        await pilot.pause()
+        assert "paused, 0 new" in stage.text()
+        await pilot.press("f", "6", "home")
+        await until(pilot, lambda: not log.follow)
+        stage.session.steps(61, 80)
+        await stage.heard(pilot, 80)
+        assert "paused, 4 new" in stage.text()
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_help_lists_every_key_of_the_footer() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("question_mark")
+        await until(pilot, lambda: isinstance(stage.app.screen, HelpDialog))
+        text = stage.text()
+        assert all(f"│ {key} " in text for key in "clrfzenq")
+        await pilot.press("escape")
+        assert isinstance(stage.app.screen, RunScreen)
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_a_screenshot_goes_into_the_folder_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    stage = Stage(runs_dir=tmp_path / "runs")
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("e")
+        assert len(list(tmp_path.glob("*.svg"))) == 1
+        folder = tmp_path / "runs" / stage.session.plan.run
+        folder.mkdir(parents=True)
+        await pilot.press("e")
+        shots = list(folder.glob("*.svg"))
+        assert len(shots) == 1
+        assert "<svg" in shots[0].read_text()
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_no_single_key_stops_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # one of the keys exports the screen
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        for key in [*"abcdefghijklmnopqrstuvwxyzRX", "enter", "escape", "space", "tab", "up", "down", "f1", "delete", "ctrl+q"]:
+            await pilot.press(key)
+            await pilot.press("escape")
+            await pilot.pause()
+        assert stage.session.stops == []
+        assert stage.app.live
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_quit_asks_and_waits_for_the_end() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        await pilot.press("q")
+        assert isinstance(stage.app.screen, QuitDialog)
+        await pilot.press("enter")
+        assert isinstance(stage.app.screen, RunScreen)
+        assert stage.session.stops == []
+        await pilot.press("q", "q")
+        await pilot.pause()
+        assert len(stage.session.stops) == 1
+        stage.app.tick()
+        assert stage.app.is_running
+        stage.session.say(SESSION, events.Stopping("stopped by the operator", True))
+        stage.session.close()
+        await until(pilot, lambda: not stage.app.live)
+        stage.app.tick()
+    assert stage.app.exit_code == 130
+
+
+async def test_stop_and_stay() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        await pilot.press("q", "s")
+        await pilot.pause()
+        assert len(stage.session.stops) == 1
+        stage.session.say(SESSION, events.Stopping("stopped by the operator", True))
+        stage.session.close()
+        await stage.ended(pilot)
+        assert "■ stopped" in stage.text()
+        assert stage.app.is_running
+
+
+async def test_ctrl_c_stops_and_a_second_one_leaves_at_once() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        await pilot.press("ctrl+c")
+        await pilot.pause()
+        assert len(stage.session.stops) == 1
+        stage.app.tick()
+        assert stage.app.is_running
+        await pilot.press("q")
+        assert isinstance(stage.app.screen, LeaveDialog)
+        await pilot.press("escape", "ctrl+c")
+    assert stage.app.exit_code == 130
+    stage.session.close()
+
+
+async def test_what_breaks_in_the_session_is_not_hidden() -> None:
+    class Broken(ActedSession):
+        def batches(self):  # type: ignore[no-untyped-def]
+            raise RuntimeError("the session broke")
+            yield
+
+    stage = Stage()
+    stage.app._launch = Launch(cluster(), cluster(), Job(), make_plan, Broken, at_once=True)
+    with pytest.raises(RuntimeError, match="the session broke"):
+        await _watch(stage)
+
+
+async def _watch(stage: Stage) -> None:
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.ended(pilot)
+
+
+async def test_a_tiny_terminal_says_so_and_recovers() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(30, 8)) as pilot:
+        await until(pilot, lambda: isinstance(stage.app.screen, TooSmall))
+        assert "terminal too small" in stage.text()
+        await stage.app.run_action("quit")
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: isinstance(stage.app.screen, QuitDialog))
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(stage.app.screen, RunScreen))
+        await stage.train(pilot)
+        await pilot.resize_terminal(40, 10)
+        await pilot.pause()
+        assert stage.screen.query_one(Ranks).region.height > 2
+        assert not stage.screen.query_one(Log).display
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_any_size_and_any_key(seed: int) -> None:
+    """What the dashboard does not survive here, it would not survive on somebody's screen."""
+    chance = random.Random(seed)
+    stage = Stage(hosts=3, slots=chance.choice([1, 2, 9]))
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        stage.session.start()
+        for first in range(1, 200, 20):
+            stage.session.steps(first, first + 19)
+            await pilot.resize_terminal(chance.randrange(1, 220), chance.randrange(1, 70))
+            await pilot.press(
+                chance.choice(["c", "z", "l", "r", "f", "tab", "up", "home", "end", "question_mark", "3", "escape"])
+            )
+            stage.app.tick()
+            await pilot.pause()
+        await pilot.resize_terminal(160, 48)
+        await pilot.press("escape", "escape")
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+@pytest.mark.parametrize("theme", ["textual-light", "textual-dark", "nord", "ansi-dark"])
+async def test_themes(theme: str) -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        stage.app.theme = theme
+        await stage.train(pilot)
+        assert "training" in stage.text()
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    stage = Stage()
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await stage.train(pilot)
+        assert "● training" in stage.text()
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_what_is_hidden_is_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+    monkeypatch.setattr(Curves, "show", lambda self, run: drawn.append(type(self).__name__))
+    monkeypatch.setattr(Hosts, "show", lambda self, run: drawn.append("Hosts"))
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        drawn.clear()
+        stage.app.tick()
+        assert drawn == ["Loss"]
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_the_quit_dialog_goes_when_the_run_has_ended() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await stage.train(pilot)
+        await pilot.press("q")
+        await until(pilot, lambda: isinstance(stage.app.screen, QuitDialog))
+        stage.session.finish(60, 1)
+        await until(pilot, lambda: not isinstance(stage.app.screen, QuitDialog))
+        await stage.ended(pilot)
+    assert stage.app.exit_code == 0

@@ -1,0 +1,80 @@
+"""`python -m training`: one rank of a job, under rankboard's agent, under torchrun, or alone.
+
+Exit codes: 0 done, 1 failed (with a traceback), 2 a job or data set that cannot be used (with a message).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import torch
+from torch import distributed
+
+from training import registry, shard
+from training.datasets import DataError
+from training.events import Entered, emit
+from training.job import Job, JobError
+from training.loop import Trainer, say
+from training.place import Place
+from training.rendezvous import meet
+
+
+def main(argv: Sequence[str]) -> int:
+    """Trains as the rank that the environment says: the exit code, unless it raises."""
+    job, place = Job.parse(argv), Place.read()
+    try:
+        shard.check_batch(job.batch_size, place.world_size)
+        run(job, place)
+    except (JobError, DataError) as error:
+        sys.stderr.write(f"python -m training: error: {error}\n")
+        return 2
+    return 0
+
+
+def run(job: Job, place: Place) -> None:
+    """Loads the data, meets the other ranks and trains.
+
+    The data first: where one rank downloads them, the others are not yet waiting in a collective that would time out.
+    Raises: JobError, DataError.
+    """
+    if threads := os.environ.get("OMP_NUM_THREADS"):
+        torch.set_num_threads(int(threads))  # a forked rank's torch was loaded before this was set
+    emit(Entered(place.rank, "loading"))
+    load, data_dir = registry.load("datasets", job.dataset).load, Path(job.data_dir).expanduser()
+    train_set, test_set = (load(split, data_dir, job.verify_data) for split in ("train", "test"))
+    emit(Entered(place.rank, "rendezvous"))
+    device, backend = meet(place)
+    trainer = Trainer(job, place, device, train_set, test_set)
+    if place.rank == 0:
+        for line in trainer.remarks():
+            say(line)
+    emit(trainer.started(backend))
+    trainer.train()
+    distributed.destroy_process_group()
+
+
+def end(argv: Sequence[str]) -> NoReturn:
+    """Runs `main` and ends the process with its exit code, at once.
+
+    Tearing the interpreter down after a failure would wait for peers that may be dead. The kernel closes the connections.
+    """
+    code = 1
+    try:
+        code = main(argv)
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else 1
+    except BaseException:  # noqa: BLE001 - printed, as the interpreter would
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    end(sys.argv[1:])

@@ -1,0 +1,42 @@
+"""`python -m training.agent`: follow the agent of a run on this host, and start it first where there is none yet."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from training.agent import Options, Times
+from training.agent.follower import follow
+from training.agent.launch import PRELOAD
+
+
+def main(argv: list[str] | None = None, times: Times = Times(), preload: tuple[str, ...] = PRELOAD) -> int:  # noqa: B008
+    """Follow until the journal has ended (0), input stays away (1), or the folder cannot be used (2)."""
+    options = _options(argv)
+    try:
+        os.makedirs(options.folder, exist_ok=True)
+        os.chmod(options.folder, 0o700)
+        os.chdir(options.folder)
+        return follow(options, times, preload)
+    except OSError as error:
+        print(f"the agent cannot use its folder {options.folder}: {error.strerror or error}", file=sys.stderr)  # noqa: T201
+        return 2
+
+
+def _options(argv: list[str] | None) -> Options:
+    parser = argparse.ArgumentParser(prog="python -m training.agent", description=__doc__)
+    parser.add_argument("--folder", required=True, help="where this host keeps the run's journal")
+    parser.add_argument("--run", required=True, help="name of the run")
+    parser.add_argument("--host", required=True, type=int, help="index of this host in the plan")
+    parser.add_argument("--after", type=int, default=0, help="the last sequence number already known")
+    parser.add_argument("--policy", choices=("stop", "keep"), default="stop", help="what becomes of a run without its operator")
+    parser.add_argument("--route-to", default="", help="address to which Hello shall tell this host's route")
+    parser.add_argument("--cwd", default="", help="where the ranks work (default: the home directory)")
+    given = parser.parse_args(argv)
+    folder, cwd = os.path.abspath(os.path.expanduser(given.folder)), os.path.expanduser(given.cwd or "~")
+    return Options(folder, given.run, given.host, given.after, given.policy == "keep", given.route_to, os.path.abspath(cwd))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

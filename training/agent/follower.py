@@ -1,0 +1,133 @@
+"""The follower: a mortal process that streams the journal to its stdout and passes command lines from its stdin to the agent.
+
+It knows nothing of records. Everything is lined up so that it can be killed at any time and another one can go on where it was.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+
+from training.agent import MARKER, Options, Times
+from training.agent.guard import guard
+from training.agent.journal import Reader, reserve, segments
+
+SOCKET = "agent.sock"
+"""Where the agent listens: relative to the run's folder, as the path of a socket may have 107 bytes at most."""
+LOCK = "lock"
+"""Held by the guard as long as it lives."""
+
+_MOMENT = 0.01
+
+
+def follow(options: Options, times: Times, preload: tuple[str, ...]) -> int:
+    """Follow the agent of the folder that this process works in, founding it first if there never was one; see `main`.
+
+    Raises: OSError, where the folder cannot be written.
+    """
+    agent = _reach(options, times, preload)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the launcher to act on
+    threading.Thread(target=_pass_commands, args=(agent, times.input), daemon=True).start()
+    reader = Reader(".", options.host, options.after)
+    try:
+        _write(MARKER)
+        _copy(reader)
+        while agent and _wait_for_more(agent):
+            _copy(reader)
+        while not _take_lock():
+            time.sleep(_MOMENT)
+        _copy(reader)
+    except BrokenPipeError:
+        return 1
+    return 0
+
+
+def _reach(options: Options, times: Times, preload: tuple[str, ...]) -> socket.socket | None:
+    """A connection to the agent, or None where it has ended."""
+    deadline = time.monotonic() + times.last
+    while time.monotonic() < deadline:
+        if agent := _connect():
+            return agent
+        if lock := _take_lock():
+            if segments("."):
+                os.close(lock)
+                return None
+            _found(options, lock, times, preload)
+        else:
+            time.sleep(_MOMENT)
+    raise TimeoutError(None, "its agent does not answer")
+
+
+def _connect() -> socket.socket | None:
+    agent = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        agent.connect(SOCKET)
+    except OSError:  # there is none, or nobody listens any more
+        agent.close()
+        return None
+    return agent
+
+
+def _take_lock() -> int:
+    """A descriptor that holds the lock, or 0 while a guard lives."""
+    lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return 0
+    return lock
+
+
+def _found(options: Options, lock: int, times: Times, preload: tuple[str, ...]) -> None:
+    """Start guard and agent. The socket listens before they run, so that there is nothing to wait for."""
+    reserve(".")
+    if os.path.exists(SOCKET):
+        os.unlink(SOCKET)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(SOCKET)
+    listener.listen(16)
+    if os.fork() == 0:
+        guard(options, listener, lock, times, preload)
+    listener.close()
+    os.close(lock)
+
+
+def _pass_commands(agent: socket.socket | None, patience: float) -> None:
+    """Copy stdin to the agent; without input for too long, or at its end, the follower is over."""
+    while select.select([0], [], [], patience)[0]:
+        block = os.read(0, 1 << 16)
+        if not block:
+            os._exit(0)
+        try:
+            if agent:
+                agent.sendall(block)
+        except ConnectionError:  # the agent has ended; what is left of the journal is still on its way out
+            agent = None
+    os.write(2, f"no input for {patience:g} s\n".encode())
+    os._exit(1)
+
+
+def _wait_for_more(agent: socket.socket) -> bool:
+    """Wait until the agent has written something. False: it has ended."""
+    try:
+        return bool(agent.recv(1 << 16))
+    except ConnectionError:
+        return False
+
+
+def _copy(reader: Reader) -> None:
+    for block in reader.blocks():
+        _write(block)
+
+
+def _write(block: bytes) -> None:
+    view = memoryview(block)
+    while view:
+        view = view[os.write(sys.stdout.fileno(), view) :]

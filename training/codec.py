@@ -1,0 +1,89 @@
+"""Frozen dataclasses as JSON objects and back, by the types of their fields. What does not fit reads as None, never raises."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, fields, is_dataclass
+from typing import Any, get_args, get_origin, get_type_hints
+
+dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=asdict).encode
+
+
+def load(line: str | bytes) -> dict[str, Any] | None:
+    """The JSON object of a line, or None where it is none."""
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+class Codec:
+    """JSON objects ↔ frozen dataclasses of one family, told apart by the value of `key`.
+
+    A value whose type is not the field's, or an int of more than 64 bits, makes the object undecodable; an int where a
+    float is due does not.
+    """
+
+    def __init__(self, key: str, types: Iterable[type[Any]]) -> None:
+        self._key = key
+        self._readers = {cls.__name__.lower(): _dataclass_reader(cls) for cls in types}
+
+    def object(self, value: Any) -> dict[str, Any]:
+        """The object of a value of the family, ready for `dumps`."""
+        cls = type(value)
+        return {self._key: cls.__name__.lower(), **{name: getattr(value, name) for name in cls.__slots__}}
+
+    def value(self, data: dict[str, Any]) -> Any | None:
+        """The value that `data` stands for, or None where it is none of the family."""
+        try:
+            reader = self._readers.get(data.get(self._key, ""))
+            return reader(data) if reader else None
+        except (TypeError, ValueError):
+            return None
+
+
+Reader = Callable[[Any], Any]
+
+
+def _dataclass_reader(cls: type[Any]) -> Reader:
+    hints = get_type_hints(cls)
+    readers = [(field.name, reader_of(hints[field.name])) for field in fields(cls)]
+
+    def read(data: Any) -> Any:
+        return cls(**{name: reader(data[name]) for name, reader in readers if name in data})
+
+    return read
+
+
+def reader_of(hint: Any) -> Reader:
+    """A function that returns its argument, lists as tuples, and raises TypeError or ValueError where it is not a `hint`."""
+    if is_dataclass(hint):
+        return _dataclass_reader(hint)  # type: ignore[arg-type]
+    if get_origin(hint) is tuple:
+        return _tuple_reader(hint)
+    accepted = (float, int) if hint is float else (hint,)
+
+    def read(value: Any) -> Any:
+        if type(value) not in accepted:
+            raise TypeError(f"{value!r} is not a {hint.__name__}")
+        if type(value) is int and not -(2**63) <= value < 2**63:
+            raise ValueError("an int of more than 64 bits")
+        return value
+
+    return read
+
+
+def _tuple_reader(hint: Any) -> Reader:
+    inner = [reader_of(arg) for arg in get_args(hint) if arg is not Ellipsis]
+    endless = Ellipsis in get_args(hint)
+
+    def read(value: Any) -> Any:
+        if type(value) not in (list, tuple):
+            raise TypeError(f"{value!r} is not a list")
+        return (
+            tuple(map(inner[0], value)) if endless else tuple(reader(item) for reader, item in zip(inner, value, strict=True))
+        )
+
+    return read

@@ -1,0 +1,73 @@
+"""What a session tells a host's agent: typed commands, one JSON line each, on the agent's line in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import get_args
+
+from training.codec import Codec, dumps, load
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """One rank on one host: what to start and with which environment (added to the agent's own)."""
+
+    rank: int
+    local_rank: int
+    argv: tuple[str, ...]
+    env: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """Bind a listening socket for the rendezvous on `address`, at `port` or (0) any free one."""
+
+    address: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Start the placements as this attempt.
+
+    `preload`: the argv are arguments of `python -m training`; one process imports torch and forks the ranks, and rank 0 gets
+    the reserved listening socket (its number in RANKBOARD_LISTEN_FD). Otherwise each argv is a program of its own, started
+    plainly, and the reserved socket is closed just before, since such a program binds MASTER_PORT itself.
+    """
+
+    attempt: int
+    preload: bool
+    placements: tuple[Placement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """TERM to every rank, `grace` seconds, then KILL. The agent lives on."""
+
+    grace: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Stop what still runs, write `Ended`, and end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The operator is there: sent each second."""
+
+
+Command = Reserve | Start | Stop | Close | Lease
+_codec = Codec("command", get_args(Command))
+
+
+def encode(command: Command) -> bytes:
+    """The line (with its newline) of a command."""
+    return dumps(_codec.object(command)).encode() + b"\n"
+
+
+def decode(line: bytes) -> Command | None:
+    """The command of a line, or None where it is none."""
+    data = load(line)
+    command: Command | None = _codec.value(data) if data is not None else None
+    return command

@@ -1,0 +1,122 @@
+"""Decoded images as one tensor file per split of a data set, shared by all ranks of a host.
+
+Lies in $RANKBOARD_CACHE, else ~/.cache/rankboard. A file's name holds what it was made of (sizes and modification times
+of the sources, and the format), so a changed source is decoded anew. One process at a time fetches and decodes, under an
+flock; a file appears whole, by rename. Needs nothing but torch to read: decoding may need more, and a second start does not.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import pickle
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from training.datasets import DataError
+
+FORMAT = 1
+"""Version of what a file holds: {"pixels": (N, C, H, W) uint8, "labels": (N,) int64}."""
+
+Tensors = tuple[torch.Tensor, torch.Tensor]
+UNREADABLE = (
+    OSError,
+    EOFError,
+    RuntimeError,
+    ValueError,
+    TypeError,
+    KeyError,
+    AssertionError,
+    pickle.UnpicklingError,
+    zlib.error,
+)
+"""What reading a broken file raises: gzip, idx and pickle files as well as our own."""
+
+
+def folder() -> Path:
+    """The folder of the cache on this host."""
+    return Path(os.environ.get("RANKBOARD_CACHE") or "~/.cache/rankboard").expanduser()
+
+
+def tensors(
+    name: str,
+    split: str,
+    find: Callable[[], Sequence[Path]],
+    fetch: Callable[[], None],
+    decode: Callable[[Sequence[Path]], Tensors],
+) -> Tensors:
+    """Pixels and labels of a split, from the cache or else decoded into it.
+
+    `find` names the source files, whether they are there or not; `fetch` brings those that are missing; `decode` reads them.
+    Raises: DataError.
+    """
+    if (found := _read(_path(name, split, find()))) is not None:
+        return found
+    with _alone(name):
+        if not all(source.exists() for source in find()):
+            fetch()
+        sources = find()
+        path = _path(name, split, sources)
+        if (found := _read(path)) is None:
+            try:
+                found = decode(sources)
+            except UNREADABLE as error:
+                raise DataError(name, f"cannot read {', '.join(map(str, sources))}: {error}") from error
+            _write(name, path, found)
+            found = _read(path) or found
+        return found
+
+
+def _path(name: str, split: str, sources: Sequence[Path]) -> Path | None:
+    try:
+        made_of = [(s.name, s.stat().st_size, s.stat().st_mtime_ns) for s in sources]
+    except OSError:
+        return None
+    digest = hashlib.sha256(repr((FORMAT, made_of)).encode()).hexdigest()[:16]
+    return folder() / f"{name}-{split}-{digest}.pt"
+
+
+def _read(path: Path | None) -> Tensors | None:
+    if path is None or not path.exists():
+        return None
+    try:
+        held = torch.load(path, mmap=True, weights_only=True)
+        return held["pixels"], held["labels"]
+    except UNREADABLE:
+        return None
+
+
+def _write(name: str, path: Path | None, found: Tensors) -> None:
+    if path is None:
+        raise DataError(name, "its files went away while they were read")
+    new = path.with_suffix(".new")
+    with _writable(name), open(new, "wb") as file:
+        torch.save({"pixels": found[0].contiguous(), "labels": found[1].contiguous()}, file)
+        file.flush()
+        os.fsync(file.fileno())
+        new.replace(path)
+
+
+@contextmanager
+def _alone(name: str) -> Iterator[None]:
+    """One process of this cache at a time, per data set."""
+    with _writable(name):
+        folder().mkdir(parents=True, exist_ok=True)
+        lock = open(folder() / f"{name}.lock", "a")  # noqa: SIM115
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def _writable(name: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        where = f"the cache {folder()} cannot be written ({error.strerror})"
+        raise DataError(name, f"{where}: make room there, or set RANKBOARD_CACHE to another folder") from error

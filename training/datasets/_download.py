@@ -1,0 +1,78 @@
+"""Brings a data set's files into the data folder: downloads what is missing and never touches what is there.
+
+Imports torchvision inside its functions only: that costs seconds, and a start whose files and cache are there needs none.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from training.datasets import DataError
+
+TIMEOUT = 20.0
+"""Seconds without an answer after which a mirror is given up."""
+
+
+def torchvision(name: str) -> None:
+    """Makes sure that torchvision can be imported. Raises: DataError."""
+    try:
+        import torchvision.datasets  # noqa: F401
+    except ImportError as error:
+        raise DataError(name, f"it needs torchvision ({error}): install it with {sys.executable} -m pip install") from error
+
+
+def verify(name: str, files: Sequence[tuple[Path, str]]) -> None:
+    """Holds the files against their published MD5 sums. Raises: DataError, which names the first that differs."""
+    from torchvision.datasets.utils import check_integrity
+
+    for path, md5 in files:
+        if not check_integrity(path, md5):
+            advice = "replace it, or accept it with --no-verify-data"
+            raise DataError(name, f"{path} does not have the published checksum: {advice}")
+
+
+@contextmanager
+def incoming(name: str, folder: Path, missing: Sequence[str]) -> Iterator[Path]:
+    """A folder to download into, beside the `missing` files' own, gone at the end.
+
+    Raises: DataError, where `folder` cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        inbox = TemporaryDirectory(dir=folder, prefix=".incoming-")
+    except OSError as error:
+        where = f"{', '.join(missing)} missing in {folder}, which cannot be written ({error.strerror})"
+        raise DataError(name, f"{where}: put the files there, or use --data-dir") from error
+    with inbox:
+        yield Path(inbox.name)
+
+
+def download(name: str, urls: Sequence[str], into: Path, md5: str, home: Path) -> Path:
+    """The file that the first answering mirror of `urls` gave, in `into`, with the right MD5 sum.
+
+    `home` is the folder where the file would be looked for. Raises: DataError.
+    """
+    from torchvision.datasets.utils import download_url
+
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(TIMEOUT)
+    failures: dict[str, None] = {}
+    try:
+        for url in urls:
+            try:
+                with redirect_stdout(sys.stderr):
+                    download_url(url, into, md5=md5)
+            except (OSError, RuntimeError) as error:
+                failures[str(error)] = None
+                continue
+            return into / url.rpartition("/")[2]
+    finally:
+        socket.setdefaulttimeout(before)
+    file = urls[0].rpartition("/")[2]
+    advice = f"put {file} there, or use --data-dir"
+    raise DataError(name, f"no {file} in {home}, and it cannot be downloaded ({'; '.join(failures)}): {advice}")

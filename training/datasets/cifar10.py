@@ -1,0 +1,72 @@
+"""CIFAR-10: 50,000 and 10,000 colour photographs of 32x32.
+
+Reads `cifar-10-batches-py` in the data folder, torchvision's place for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from training.datasets import Images, _cache, _download
+
+NAME = "cifar10"
+FOLDER = "cifar-10-batches-py"
+BATCHES = {"train": tuple(f"data_batch_{number}" for number in range(1, 6)), "test": ("test_batch",)}
+LABELS = "batches.meta"
+
+
+def load(split: str, data_dir: Path, verify: bool) -> Images:
+    """50,000 or 10,000 images of 3x32x32. Downloads the files where they are missing. Raises: DataError."""
+    pixels, labels = _cache.tensors(
+        NAME,
+        split if verify else f"{split}-unverified",
+        partial(_find, data_dir / FOLDER, split),
+        partial(_fetch, data_dir),
+        partial(_decode, data_dir, split, verify),
+    )
+    mean, std = (125.3, 123.0, 113.9), (63.0, 62.1, 66.7)
+    return Images(pixels, labels, 10, tuple(m / 255 for m in mean), tuple(s / 255 for s in std))
+
+
+def _find(folder: Path, split: str) -> list[Path]:
+    return [folder / name for name in (*BATCHES[split], LABELS)]
+
+
+def _fetch(data_dir: Path) -> None:
+    _download.torchvision(NAME)
+    from torchvision.datasets import CIFAR10
+    from torchvision.datasets.utils import extract_archive
+
+    missing = sorted({path for split in BATCHES for path in _find(data_dir / FOLDER, split) if not path.exists()})
+    with _download.incoming(NAME, data_dir, [path.name for path in missing]) as inbox:
+        archive = data_dir / CIFAR10.filename
+        if archive.exists():
+            _download.verify(NAME, [(archive, CIFAR10.tgz_md5)])
+        else:
+            archive = _download.download(NAME, [CIFAR10.url], inbox, CIFAR10.tgz_md5, data_dir)
+        extract_archive(archive, inbox)
+        (data_dir / FOLDER).mkdir(exist_ok=True)
+        for path in missing:
+            (inbox / FOLDER / path.name).rename(path)
+
+
+def _decode(data_dir: Path, split: str, verify: bool, files: Sequence[Path]) -> _cache.Tensors:
+    _download.torchvision(NAME)
+    from torchvision.datasets import CIFAR10
+
+    class Batches(CIFAR10):  # type: ignore[misc]
+        """The split's files alone, whatever their checksums, which are looked at below."""
+
+        train_list = tuple((name, None) for name in BATCHES[split])
+        test_list = ()
+        meta = CIFAR10.meta | {"md5": None}
+
+    if verify:
+        published = dict([*CIFAR10.train_list, *CIFAR10.test_list, (CIFAR10.meta["filename"], CIFAR10.meta["md5"])])
+        _download.verify(NAME, [(file, published[file.name]) for file in files])
+    batches = Batches(str(data_dir))
+    return torch.from_numpy(batches.data).permute(0, 3, 1, 2), torch.tensor(batches.targets)

@@ -1,0 +1,387 @@
+"""What ranks, agents and the session say, as typed events, and the lines of JSON that carry them.
+
+A *record* is one event with who wrote it and when. Agents and the session write records, one JSON object per line; a
+record is known by (run, host, attempt, seq). A rank writes *wire events* on its stdout: a line that starts with `PREFIX`,
+then JSON; an agent passes a rank's lines on unread, inside `Text`, and `expand` finds the events in them.
+
+Decoding never raises: unknown keys are ignored, missing ones take their defaults, and what is no event is text.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from training.codec import Codec, dumps, load, reader_of
+
+PREFIX = "@rankboard "
+SESSION = -1
+"""`Record.host` of what the session itself says."""
+AGENT = -1
+"""`rank` of text that a host's agent or preload wrote, not one of its ranks."""
+
+
+class Event:
+    """Base of all events. `name` is the `event` key on the wire."""
+
+    __slots__ = ()
+    name: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        cls.name = cls.__name__.lower()
+
+
+# From a rank -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Entered(Event):
+    """A rank has entered a phase: loading, rendezvous, training or evaluating."""
+
+    rank: int
+    phase: str
+
+
+@dataclass(frozen=True, slots=True)
+class Started(Event):
+    """A rank has met the others and takes its first step next. `steps` is the whole run's, `steps_per_epoch` one epoch's."""
+
+    rank: int
+    pid: int
+    world_size: int
+    device: str
+    backend: str
+    torch: str
+    threads: int
+    parameters: int
+    steps: int
+    steps_per_epoch: int
+    train_samples: int
+    test_samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step(Event):
+    """One iteration of one rank. `epoch` and `step` count from 1, `step` over all epochs.
+
+    Times are wall seconds of the training thread: `seconds` from step end to step end; `data` until the batch is on the device;
+    `sync` blocked on other ranks; `compute` the rest; `ready` from the start to the last local gradient less the waits so far.
+    `cpu_seconds` is the process's CPU time. `loss` is the mean over the rank's own `samples`, of which `correct` were
+    classified right. `bytes_sent` is the payload that the sync method handed to the network.
+    """
+
+    rank: int
+    epoch: int
+    step: int
+    loss: float
+    seconds: float
+    data: float = 0.0
+    compute: float = 0.0
+    sync: float = 0.0
+    ready: float = 0.0
+    cpu_seconds: float = 0.0
+    samples: int = 0
+    correct: int = 0
+    bytes_sent: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated(Event):
+    """The settled model on the whole test set: the merged figures, equal on all ranks. `accuracy` is a fraction."""
+
+    rank: int
+    epoch: int
+    step: int
+    loss: float
+    accuracy: float
+    samples: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Finished(Event):
+    """A rank has done all its steps. `seconds` is from `Started` on."""
+
+    rank: int
+    epoch: int
+    step: int
+    seconds: float
+
+
+# From an agent -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Hello(Event):
+    """The facts of a host, first record of its agent. `torch` is empty where the host's Python has none.
+
+    `cores` are those usable under affinity and cgroup quota; `interfaces` are (name, IPv4 address, prefix length);
+    `route_interface` is the one that leads to the master; `gpus` are names. `memory` is in bytes.
+    """
+
+    hostname: str
+    user: str
+    pid: int
+    python: str
+    executable: str
+    platform: str
+    boot_id: str
+    cores: float
+    memory: int
+    torch: str = ""
+    torchvision: str = ""
+    gpus: tuple[str, ...] = ()
+    interfaces: tuple[tuple[str, str, int], ...] = ()
+    route_address: str = ""
+    route_interface: str = ""
+    folder: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved(Event):
+    """The rendezvous port is bound on this host; `error` says why it is not (then `port` is 0)."""
+
+    address: str
+    port: int
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Launched(Event):
+    """The agent has started to start these ranks of the attempt."""
+
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Spawned(Event):
+    """A rank's process exists; it leads a process group of its own."""
+
+    rank: int
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Text(Event):
+    """Whole lines, joined by newlines, that one read of one pipe gave. `stream` is `stdout` or `stderr`."""
+
+    rank: int
+    stream: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostSample(Event):
+    """A host in the last second: `cpu` in percent per core, memory in bytes, network bytes in the second (loopback aside)."""
+
+    cpu: tuple[float, ...]
+    memory_used: int
+    memory_total: int
+    sent: int = 0
+    received: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RankSample(Event):
+    """A rank's process tree in the last second: CPU in percent of one core, resident memory in bytes."""
+
+    rank: int
+    cpu: float
+    memory: int
+    processes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Exited(Event):
+    """A rank's process is gone: by exit `code`, or by `signal` (its name, such as SIGKILL; then `code` is -number).
+
+    `stopped`: the agent had been told to stop it, or died. `out_of_memory`: the kernel's OOM killer did it.
+    """
+
+    rank: int
+    code: int
+    signal: str = ""
+    stopped: bool = False
+    out_of_memory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ended(Event):
+    """The last record of a host's agent: all its ranks are gone.
+
+    `died`: it could not go on. It was killed (then its guard writes this), the disk is full, or its guard was killed.
+    """
+
+    reason: str
+    died: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped(Event):
+    """Records `first` to `last` (both included) were dropped from the journal, which had reached its limit."""
+
+    first: int
+    last: int
+
+
+# From the session ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Reaching(Event):
+    """The session is at this phase of reaching host number `on`: connecting, deploying, starting or ready."""
+
+    on: int
+    phase: str
+
+
+@dataclass(frozen=True, slots=True)
+class Clock(Event):
+    """The clock of host number `on` is ahead of the session's by `offset` seconds, measured at its Hello."""
+
+    on: int
+    offset: float
+
+
+@dataclass(frozen=True, slots=True)
+class Said(Event):
+    """Narration that is no rank's output: what a login shell printed, or the session says. `on` may be SESSION."""
+
+    on: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Silent(Event):
+    """Nothing has come from host number `on` for `seconds`."""
+
+    on: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lost(Event):
+    """Host number `on` is lost, or was never reached: `reason` says why and what to do. `reached`: its agent had said Hello."""
+
+    on: int
+    reason: str
+    reached: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Refused(Event):
+    """The session does not start the run: host number `on` (or SESSION) is not fit for it, `reason` says why and what to do."""
+
+    on: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping(Event):
+    """The session stops all ranks. `by_person`: somebody asked for it; else it follows from a failure."""
+
+    reason: str
+    by_person: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Closed(Event):
+    """The session's last record: nothing more comes, every host's agent has ended or is lost."""
+
+
+RANK_EVENTS = (Entered, Started, Step, Evaluated, Finished)
+EVENTS: tuple[type[Event], ...] = (
+    *RANK_EVENTS,
+    *(Hello, Reserved, Launched, Spawned, Text, HostSample, RankSample, Exited, Ended, Dropped),
+    *(Reaching, Clock, Said, Silent, Lost, Refused, Stopping, Closed),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """An event, the host whose agent wrote it (its index in the plan, or SESSION), and when by that writer's clock."""
+
+    host: int
+    attempt: int
+    seq: int
+    time: float
+    event: Event
+
+
+# Lines ---------------------------------------------------------------------------------------------------------------
+
+_read_time = reader_of(float)
+
+
+def _time(value: Any) -> float | None:
+    """The time that a line gives, or None where that is no point in time."""
+    try:
+        when = float(_read_time(value))
+    except (TypeError, ValueError):
+        return None
+    return when if math.isfinite(when) else None
+
+
+_codec = Codec("event", EVENTS)
+
+
+def encode(record: Record) -> str:
+    """The line (with its newline) of a record."""
+    head = {"host": record.host, "attempt": record.attempt, "seq": record.seq, "time": record.time}
+    return dumps(head | _codec.object(record.event)) + "\n"
+
+
+def decode(line: str | bytes) -> Record | None:
+    """The record of a line, or None where the line is none."""
+    data = load(line)
+    if data is None or not isinstance(event := _codec.value(data), Event):
+        return None
+    host, attempt, seq, when = data.get("host"), data.get("attempt"), data.get("seq"), _time(data.get("time"))
+    if type(host) is not int or type(attempt) is not int or type(seq) is not int or when is None:
+        return None
+    return Record(host, attempt, seq, when, event)
+
+
+def to_object(event: Event) -> dict[str, Any]:
+    """The event as a JSON-ready object with its `event` key."""
+    return _codec.object(event)
+
+
+def emit(event: Event) -> None:
+    """Say an event as this rank: one line, one write to stdout's descriptor (writes up to PIPE_BUF do not mix)."""
+    line = f"{PREFIX}{dumps({'time': time.time()} | _codec.object(event))}\n".encode()
+    while line:
+        line = line[os.write(1, line) :]
+
+
+def expand(record: Record) -> Iterator[Record]:
+    """The record; or, for a rank's `Text`, in order the wire events in it and the text between them.
+
+    A wire event takes the time that its rank gave it, and the record's host, attempt and seq.
+    """
+    if not isinstance(record.event, Text) or PREFIX not in record.event.text:
+        yield record
+        return
+    plain: list[str] = []
+    for line in record.event.text.split("\n"):
+        said = _wire_event(line) if line.startswith(PREFIX) else None
+        if said is None:
+            plain.append(line)
+            continue
+        if plain:
+            yield replace(record, event=replace(record.event, text="\n".join(plain)))
+            plain = []
+        yield replace(record, time=record.time if said[0] is None else said[0], event=said[1])
+    if plain:
+        yield replace(record, event=replace(record.event, text="\n".join(plain)))
+
+
+def _wire_event(line: str) -> tuple[float | None, Event] | None:
+    data = load(line[len(PREFIX) :])
+    if data is None or not isinstance(event := _codec.value(data), RANK_EVENTS):
+        return None
+    return _time(data.get("time")), event

@@ -1,0 +1,121 @@
+"""Where the time of a step goes, measured from inside the loop without a collective, barrier or synchronize of its own.
+
+All methods share one definition. On the CPU a point in time is the wall clock's; on a GPU it is an event on the compute
+stream, which is why a lap's figures are asked for one step late there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+
+import torch
+from torch import nn
+
+Point = float | torch.cuda.Event
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    """A step in seconds. `data` + `compute` + `sync` = `seconds`; `ready` and `cpu_seconds` stand beside them."""
+
+    seconds: float
+    data: float
+    compute: float
+    sync: float
+    ready: float
+    cpu_seconds: float
+
+    def asdict(self) -> dict[str, float]:
+        """By the names that `Step` gives them."""
+        return asdict(self)
+
+
+@dataclass(slots=True)
+class Lap:
+    """The points of one step, from the end of the step before it to its own end."""
+
+    start: Point
+    loaded: Point
+    gradient: Point
+    waits: list[tuple[Point, Point]] = field(default_factory=list)
+    waits_before_gradient: int = 0
+    end: Point = 0.0
+    cpu_seconds: float = 0.0
+    bytes_sent: int = 0
+
+    def phases(self) -> Phases:
+        """The figures. On a GPU this waits until the step has ended there."""
+        if isinstance(self.end, torch.cuda.Event):
+            self.end.synchronize()
+        waits = [_seconds(*wait) for wait in self.waits]
+        seconds, data, sync = _seconds(self.start, self.end), _seconds(self.start, self.loaded), sum(waits)
+        ready = _seconds(self.start, self.gradient) - sum(waits[: self.waits_before_gradient])
+        return Phases(seconds, data, seconds - data - sync, sync, ready, self.cpu_seconds)
+
+
+class Meter:
+    """The stopwatch of a rank: `start`, then for each step `loaded`, the gradients' hooks, waits, and `lap`."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._on_gpu = device.type == "cuda"
+        self.bytes_sent = 0
+        self.start()
+
+    def watch(self, model: nn.Module) -> None:
+        """Notes when the model's gradients come. Call it on the bare model, once."""
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.register_post_accumulate_grad_hook(self._gradient)  # type: ignore[no-untyped-call]
+
+    def start(self) -> None:
+        """The next step starts now: at the beginning, and after an evaluation."""
+        self._begin(self._now())
+
+    def loaded(self) -> None:
+        """The batch is on the device."""
+        self._lap.loaded = self._now()
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Around everything that blocks on other ranks."""
+        began = self._now()
+        try:
+            yield
+        finally:
+            self._lap.waits.append((began, self._now()))
+
+    def waited_since_gradient(self) -> None:
+        """All time since the last gradient was waiting: for a method that communicates inside backward."""
+        self._lap.waits.append((self._lap.gradient, self._now()))
+
+    def lap(self) -> Lap:
+        """The step has ended, and the next one starts."""
+        lap = self._lap
+        lap.end = self._now()
+        lap.cpu_seconds = time.process_time() - self._cpu
+        lap.bytes_sent = self.bytes_sent
+        self._begin(lap.end)
+        return lap
+
+    def _begin(self, now: Point) -> None:
+        self._lap, self._cpu, self.bytes_sent = Lap(now, now, now), time.process_time(), 0
+
+    def _gradient(self, _: torch.Tensor) -> None:
+        self._lap.gradient = self._now()
+        self._lap.waits_before_gradient = len(self._lap.waits)
+
+    def _now(self) -> Point:
+        if not self._on_gpu:
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        event.record()
+        return event
+
+
+def _seconds(begin: Point, end: Point) -> float:
+    if isinstance(begin, float) and isinstance(end, float):
+        return end - begin
+    return float(begin.elapsed_time(end)) / 1000  # type: ignore[union-attr,arg-type]

@@ -1,0 +1,38 @@
+"""Where this rank stands among the others, read from the environment variables that torchrun (and our agent) sets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+LISTEN_FD = "RANKBOARD_LISTEN_FD"
+"""Number of the listening socket that the agent bound for rank 0's store; absent under torchrun."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A rank's place. Alone (no RANK in the environment) it is rank 0 of 1."""
+
+    rank: int = 0
+    local_rank: int = 0
+    world_size: int = 1
+    local_world_size: int = 1
+    master_address: str = ""
+    master_port: int = 0
+    listen_fd: int = -1
+
+    @classmethod
+    def read(cls, env: Mapping[str, str] = os.environ) -> Place:
+        """The place that an environment gives."""
+        if "RANK" not in env:
+            return cls()
+        return cls(
+            rank=int(env["RANK"]),
+            local_rank=int(env["LOCAL_RANK"]),
+            world_size=int(env["WORLD_SIZE"]),
+            local_world_size=int(env["LOCAL_WORLD_SIZE"]),
+            master_address=env["MASTER_ADDR"],
+            master_port=int(env["MASTER_PORT"]),
+            listen_fd=int(env.get(LISTEN_FD, -1)),
+        )

@@ -1,0 +1,11 @@
+"""No synchronisation: ranks never talk while they train, so with more than one their models differ."""
+
+from __future__ import annotations
+
+from training.sync import SyncMethod
+
+
+class Method(SyncMethod):
+    """Every rank follows its own gradients."""
+
+    exact = False

@@ -1,0 +1,11 @@
+"""Everything a person sees: the command line, the headless printer and the dashboard."""
+
+
+def main() -> None:
+    """The `rankboard` command. What it needs is imported here, so that Ctrl-C in that time is no traceback either."""
+    try:
+        from tui.cli import main as command
+
+        command()
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None

@@ -1,0 +1,218 @@
+"""The dashboard: the launch form, one run after the other, and the way out."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.events import Resize
+
+from remote.hosts import Cluster
+from remote.plan import Plan, PlanError
+from remote.run import RunState
+from training.job import Job
+from tui.messages import StartRun
+from tui.screens.dialogs import Dialog, HelpDialog, Leave, LeaveDialog, QuitDialog, TooSmall, too_small
+from tui.screens.launch import LaunchScreen
+from tui.screens.run import RunScreen, Session
+
+TICK = 0.5
+"""Seconds between two drawings."""
+BLURRED = 4
+"""Of the ticks, every so many draws while the terminal has no focus."""
+ENDING = 15.0
+"""Seconds that a run has to end when its dashboard is gone."""
+STOPPED = 130
+"""Exit code where a person left a run that had not ended."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What the command line has said. `selected` are the hosts of `cluster` that it chose.
+
+    `make_plan` raises PlanError where the job does not fit the hosts; `begin` OSError where the run cannot be recorded.
+    `at_once`: start without the form.
+    """
+
+    cluster: Cluster
+    selected: Cluster
+    job: Job
+    make_plan: Callable[[Cluster, Job], Plan]
+    begin: Callable[[Plan], Session]
+    at_once: bool = False
+    runs_dir: Path = Path("runs")
+
+
+class Listener(threading.Thread):
+    """Iterates a session's batches until the run has ended. A daemon: leaving does not wait for a host that hangs."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(name="listener", daemon=True)
+        self.session = session
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            for _ in self.session.batches():
+                pass
+        except BaseException as error:  # noqa: BLE001 - the app raises it on its own thread
+            self.error = error
+
+
+class RankboardApp(App[None]):
+    """The dashboard. After `run`, `exit_code` is the last run's verdict, and `states` are those of all runs, in order."""
+
+    TITLE = "rankboard"
+    CSS = "ToastRack { align-horizontal: right; }"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+c", "interrupt", show=False, priority=True),
+        Binding("ctrl+q", "quit", show=False, priority=True),
+    ]
+
+    def __init__(self, launch: Launch) -> None:
+        super().__init__()
+        self._launch = launch
+        self._listener: Listener | None = None
+        self._leaving = self._abandoned = False
+        self._ticks = 0
+        self.states: list[RunState] = []
+
+    @property
+    def exit_code(self) -> int:
+        """The verdict of the last run; 130 where a person left it before its end; 0 where none ran."""
+        if self._listener is None:
+            return self.return_code or 0
+        verdict = self._listener.session.state.verdict
+        return (verdict.value if verdict else STOPPED) or self.return_code or 0
+
+    @property
+    def live(self) -> bool:
+        """Whether a run goes on."""
+        return self._listener is not None and self._listener.is_alive()
+
+    def on_mount(self) -> None:
+        if not self.is_headless:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().add_signal_handler(number, self.action_interrupt)
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._hang_up)
+        if self._launch.at_once:
+            self._start(self._launch.selected, self._launch.job)
+        else:
+            self._show_form()
+        self.set_interval(TICK, self._on_time)
+
+    def _show_form(self, error: str = "") -> None:
+        launch = self._launch
+        self.push_screen(LaunchScreen(launch.cluster, launch.selected, launch.job, launch.make_plan, error))
+
+    def _start(self, cluster: Cluster, job: Job) -> None:
+        """Begin a run, or say in the form why there is none."""
+        self._launch = replace(self._launch, selected=cluster, job=job)
+        try:
+            plan = self._launch.make_plan(cluster, job)
+            session = self._launch.begin(plan)
+        except (PlanError, OSError) as error:
+            self._show_form(str(error))
+            return
+        self._listener = Listener(session)
+        self._listener.start()
+        self.states.append(session.state)
+        self.push_screen(RunScreen(session, self._launch.runs_dir / plan.run))
+
+    # Time
+
+    def _on_time(self) -> None:
+        self._ticks += 1
+        if self.app_focus or self._ticks % BLURRED == 0:
+            self.tick()
+
+    def tick(self) -> None:
+        """Draw what has changed, and go once a run that one wants to leave has ended."""
+        if self._listener is None or not self.is_running:
+            return
+        if self._listener.error:
+            raise self._listener.error
+        if not self.live and isinstance(self.screen, Dialog):  # its question is out of date
+            self.screen.dismiss(Leave.STAY)
+        for screen in self.screen_stack:
+            if isinstance(screen, RunScreen) and screen.is_mounted and not isinstance(self.screen, TooSmall):
+                screen.tick()
+        if self._leaving and not self.live:
+            self.exit()
+
+    def on_resize(self, event: Resize) -> None:
+        small = too_small(event.size)
+        if small and not isinstance(self.screen, TooSmall):
+            self.push_screen(TooSmall())
+        elif not small and isinstance(self.screen, TooSmall):
+            self.pop_screen()
+
+    # Ways from screen to screen
+
+    def on_start_run(self, message: StartRun) -> None:
+        if not self.live:
+            self.pop_screen()
+            self._start(message.cluster, message.job)
+
+    def on_new_run(self) -> None:
+        if not self.live:
+            self.pop_screen()
+            self._show_form()
+
+    def action_help(self) -> None:
+        self.push_screen(HelpDialog())
+
+    # The way out
+
+    async def action_quit(self) -> None:
+        if not self.live:
+            self.exit()
+        elif not isinstance(self.screen, (QuitDialog, LeaveDialog)):
+            self.push_screen(LeaveDialog() if self._leaving else QuitDialog(), self._answered)
+
+    def _answered(self, answer: Leave | None) -> None:
+        match answer:
+            case Leave.STOP:
+                self._stop()
+            case Leave.STOP_AND_QUIT:
+                self._stop()
+                self._leaving = True
+            case Leave.NOW:
+                self._abandon()
+
+    def action_interrupt(self) -> None:
+        """Stop the run and quit when it has ended; a second time, quit at once."""
+        if self._leaving or not self.live:
+            self._abandon()
+            return
+        self._leaving = True
+        self._stop()
+        self.notify("stopping the run; ctrl+c again leaves at once")
+
+    def _hang_up(self) -> None:
+        """The terminal is gone: end the run, then the process, at once. Textual's own way out waits for ever to restore it."""
+        self.finish()
+        os._exit(STOPPED)
+
+    def _abandon(self) -> None:
+        """Go without waiting for the end of the run; its hosts end it by themselves."""
+        self._abandoned = True
+        self.exit()
+
+    def finish(self) -> None:
+        """After `run`: where the dashboard ended under a live run (its terminal is gone), stop that and wait for its end."""
+        if self._listener and self.live and not self._abandoned:
+            self._stop()
+            self._listener.join(ENDING)
+
+    def _stop(self) -> None:
+        if self._listener is not None:
+            self._listener.session.stop()

@@ -1,0 +1,262 @@
+"""The command line: what `rankboard` understands, and which front end then shows the run."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from remote import plan as planning
+from remote import summary
+from remote.hosts import Cluster, Host, HostsError, load, select
+from remote.lab.spec import LabError, Spec, parse
+from remote.plan import Plan, PlanError
+from remote.recorder import Recorder
+from remote.run import RunState
+from remote.session import Session
+from remote.transport import Transport
+from training.events import Record
+from training.job import TYPES, Job, JobError, flag, help_text
+from training.registry import UnknownName
+from tui import lab_commands, outcome
+from tui.headless import Printer, printer
+
+USAGE = 2
+"""Exit code of a usage or configuration error."""
+NICE = 10
+"""By how much the launcher steps back behind ranks that may share its machine."""
+
+
+def main() -> None:
+    """The `rankboard` command."""
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    settings = {"help_option_names": ["-h", "--help"]}
+    app.callback(invoke_without_command=True, context_settings=settings)(_with_job_flags(_launch))
+    app.add_typer(lab_commands.app, name="lab")
+    app()
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"rankboard {metadata.version('rankboard')}")
+        raise typer.Exit
+
+
+def _launch(
+    context: typer.Context,
+    hosts: Annotated[Path | None, typer.Option(help="the hosts file (default: hosts.toml)")] = None,
+    local: Annotated[
+        int, typer.Option(metavar="N", min=0, help="train with N ranks on this machine, without a hosts file")
+    ] = 0,
+    link: Annotated[
+        str, typer.Option(metavar="RATE", help="with --local: each rank on a host of its own with a link of 1gbit, 100mbit, …")
+    ] = "",
+    cpus: Annotated[str, typer.Option(metavar="CORES", help="with --link: how many cores each host may use, as 0.5")] = "",
+    nodes: Annotated[int, typer.Option(metavar="K", min=0, help="use only the first K hosts (0: all)")] = 0,
+    only: Annotated[str, typer.Option(metavar="NAMES", help="use only these hosts, names joined by commas")] = "",
+    exclude: Annotated[str, typer.Option(metavar="NAMES", help="leave these hosts out")] = "",
+    run: Annotated[bool, typer.Option("--run", help="run headless, without the dashboard")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="print the plan and start nothing")] = False,
+    json: Annotated[bool, typer.Option("--json", help="with --run: one JSON object per event on stdout")] = False,
+    runs_dir: Annotated[Path, typer.Option(help="where runs are recorded")] = Path("runs"),
+    version: Annotated[bool, typer.Option("--version", is_eager=True, callback=_version, help="print the version")] = False,
+    **job_flags: Any,
+) -> None:
+    """Launch and watch data-parallel PyTorch training over several machines.
+
+    Without a job flag the dashboard opens on its launch form; with one the run starts at once.
+
+    Exit codes: 0 all ranks finished, 1 a rank failed, 2 usage or configuration, 3 a host could not be reached or was lost,
+    130 stopped by a person.
+    """
+    if context.invoked_subcommand:
+        _without_flags(context)
+        return
+    given = {name: value for name, value in job_flags.items() if value is not None}
+    try:
+        if json and not run:
+            raise PlanError("--json goes with --run")
+        job, spec = Job(**given), _lab_spec(local, link, cpus)
+        cluster = _cluster(hosts, local)
+        if spec:
+            cluster = Cluster(f"lab, {link}", spec.hosts(), spec.remarks())
+        for remark in cluster.remarks:
+            typer.echo(f"rankboard: {remark}", err=True)
+        selected = select(cluster, nodes, _names(only), _names(exclude))
+        with _transport(bool(local), None if dry_run else spec) as transport:
+            launcher = Launcher(transport, bool(local), runs_dir.absolute())
+            if dry_run:
+                typer.echo(planning.dry_run(launcher.plan(selected, job)))
+                return
+            if spec or any(host.address.startswith("127.") for host in selected.hosts):
+                os.nice(NICE)  # our threads from here on; the transport's own, which starts agents, is older
+            if run:
+                code = _headless(launcher, launcher.plan(selected, job), json)
+            else:
+                code = _dashboard(launcher, cluster, selected, job, at_once=bool(given))
+    except (JobError, UnknownName, HostsError, PlanError, LabError) as error:
+        typer.echo(f"rankboard: {error}", err=True)
+        code = USAGE
+    raise typer.Exit(code)
+
+
+def _without_flags(context: typer.Context) -> None:
+    """Refuse the flags of a run before another command, which would not heed them."""
+    given = [name for name in context.params if str(context.get_parameter_source(name)).endswith("COMMANDLINE")]
+    if given:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        typer.echo(f"rankboard: {names} is for a run: give the flags of {context.invoked_subcommand} behind it", err=True)
+        raise typer.Exit(USAGE)
+
+
+def _with_job_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with one option per field of `Job` in place of its `**job_flags`; one that is not given is None."""
+    own = [p for p in inspect.signature(command).parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    hints = get_type_hints(command, include_extras=True)
+    parameters = [p.replace(annotation=hints[p.name], kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
+    for setting in fields(Job):
+        names = [f"{flag(setting)}/{flag(setting).replace('--', '--no-', 1)}"] if setting.type == "bool" else [flag(setting)]
+        default = f" (default: {setting.default})" if setting.default else ""
+        option = typer.Option(*names, help=help_text(setting) + default, rich_help_panel="Job")
+        annotation = Annotated[TYPES[str(setting.type)] | None, option]  # type: ignore[valid-type]
+        parameters.append(inspect.Parameter(setting.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
+
+    def launch(**values: Any) -> None:
+        command(**values)
+
+    launch.__doc__ = command.__doc__
+    launch.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    launch.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return launch
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _cluster(path: Path | None, local: int) -> Cluster:
+    if not local:
+        return load(path or Path("hosts.toml"))
+    if path:
+        raise PlanError(f"--hosts {path} and --local {local} exclude each other: give one of them")
+    return Cluster("this machine", (Host("local", "127.0.0.1", python=sys.executable, slots=local),))
+
+
+def _lab_spec(local: int, link: str, cpus: str) -> Spec | None:
+    """The lab that the flags ask for, if any. Raises: LabError."""
+    if not link:
+        if cpus:
+            raise LabError(f"--cpus {cpus} goes with --link: give --link 10gbit for links that hardly limit")
+        return None
+    if not local:
+        raise LabError(f"--link {link} goes with --local N: it gives this machine's ranks a network; add --local 4")
+    return parse(local, link, cpus)
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """Makes plans and begins sessions, for either front end."""
+
+    transport: Transport
+    local: bool
+    runs_dir: Path
+
+    def plan(self, cluster: Cluster, job: Job) -> Plan:
+        """The plan of a new run. A relative data folder is taken from here, `~` is each node's own. Raises: PlanError."""
+        if not job.data_dir.startswith("~"):
+            job = replace(job, data_dir=os.path.abspath(job.data_dir))
+        run = planning.new_run(job, datetime.now())
+        hosts = cluster.hosts
+        if self.local:  # what an agent keeps on its node goes where the run is recorded: one folder is the whole run
+            hosts = tuple(replace(host, workdir=str(self.runs_dir / run / "node")) for host in hosts)
+        plan = Plan(run, hosts, job)
+        planning.check(plan)
+        return plan
+
+    def begin(self, plan: Plan) -> Session:
+        """The session that acts the plan out."""
+        return Session(plan, self.transport, Recorder(self.runs_dir, plan), os.getcwd() if self.local else "")
+
+
+@contextmanager
+def _transport(local: bool, spec: Spec | None) -> Iterator[Transport]:
+    """The way to the hosts. A lab is there as long as this is. Raises: LabError."""
+    if spec:
+        from remote.lab.lab import Lab
+        from remote.transport.local import LocalTransport
+
+        with Lab.start(spec) as lab:
+            for remark in lab.remarks():
+                typer.echo(f"rankboard: {remark}", err=True)
+            yield LocalTransport(enter=lab.enter)
+    elif local:
+        from remote.transport.local import LocalTransport
+
+        yield LocalTransport()
+    else:
+        from remote.transport.ssh import SshTransport
+
+        yield SshTransport()
+
+
+def _headless(launcher: Launcher, plan: Plan, json: bool) -> int:
+    """Run the plan without a dashboard; returns the exit code. A person's Ctrl-C, or a signal to end, stops the run."""
+    session = launcher.begin(plan)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: session.stop(f"{signal.Signals(number).name} to rankboard"))
+    # A terminal that is gone fails in every write; the run is stopped then, and heard out.
+    with suppress(OSError), printer(plan, json) as show:
+        for records in session.batches():
+            _shown(show, records, session)
+        show.end(session.state)
+        _recorded(launcher, session.state)
+    verdict = session.state.verdict
+    assert verdict is not None, "a session that has ended has a verdict"
+    return verdict.value
+
+
+def _shown(show: Printer, records: list[Record], session: Session) -> None:
+    """Show a batch; the run is stopped when there is nowhere to show it any more, as with `| head`."""
+    if show.gone:
+        return
+    try:
+        show.batch(records, session.state)
+    except OSError:
+        show.gone = True
+    if show.gone:
+        session.stop("stdout cannot be written any more")
+
+
+def _dashboard(launcher: Launcher, cluster: Cluster, selected: Cluster, job: Job, at_once: bool) -> int:
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):  # Textual draws on stderr
+        raise PlanError("the dashboard needs a terminal on stdin, stdout and stderr; without one, use --run")
+    from tui.app import Launch, RankboardApp
+
+    app = RankboardApp(Launch(cluster, selected, job, launcher.plan, launcher.begin, at_once, launcher.runs_dir))
+    gc.freeze()  # what has been imported stays: looking through it for garbage again and again takes time
+    try:
+        app.run()
+    finally:
+        app.finish()
+    for state in app.states:
+        for line in outcome.told(state):
+            typer.echo(line, err=True)
+        _recorded(launcher, state)
+    return app.exit_code
+
+
+def _recorded(launcher: Launcher, state: RunState) -> None:
+    for remark in summary.remarks(state):
+        typer.echo(f"rankboard: {remark}", err=True)
+    typer.echo(f"rankboard: recorded in {os.path.relpath(launcher.runs_dir / state.plan.run)}", err=True)

@@ -1,0 +1,193 @@
+"""Showing a run without a dashboard: plain lines, JSON lines, or (see `tui.live`) a live table on a terminal.
+
+stdout is data (the ranks' lines or the events, then the table), stderr is narration (what happens, and why it failed).
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol, TextIO
+
+from remote.lines import shown
+from remote.plan import Plan, notes
+from remote.run import RunState
+from remote.summary import finite
+from training.codec import dumps
+from training.events import SESSION, Exited, Hello, Reaching, Record, Started, Text, to_object
+from tui import outcome
+
+
+class Printer(Protocol):
+    """Shows a run. `gone` turns true when nobody reads stdout any more; from then on nothing is written to it."""
+
+    gone: bool
+
+    def batch(self, records: list[Record], state: RunState) -> None:
+        """Show what has come: expanded records, already applied to the state."""
+
+    def end(self, state: RunState) -> None:
+        """Show what became of the run."""
+
+
+@contextmanager
+def printer(plan: Plan, json: bool) -> Iterator[Printer]:
+    """The printer for where stdout leads."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # text of a rank may hold what the terminal's encoding does not
+            stream.reconfigure(errors="backslashreplace")
+    for note in notes(plan):
+        _narrate(sys.stderr, note)
+    if json:
+        yield JsonPrinter(sys.stdout, sys.stderr)
+    elif sys.stdout.isatty():
+        from tui.live import live_printer
+
+        with live_printer() as live:
+            yield live
+    else:
+        yield PlainPrinter(sys.stdout, sys.stderr)
+
+
+def _narrate(err: TextIO, text: str) -> None:
+    err.write(f"rankboard: {text}\n")
+
+
+class Narration:
+    """Says in words what happens to a run, each thing once."""
+
+    def __init__(self) -> None:
+        self._next = 0
+        self._started = False
+
+    def lines(self, records: list[Record], state: RunState) -> Iterator[str]:
+        """What these records, already applied, bring that is worth a line."""
+        for record in records:
+            line = self._line(record, state)
+            if line:
+                yield line
+        fresh = [note for note in state.notes if note.number >= self._next]
+        for note in fresh:
+            yield f"{note.host}: {note.text}" if note.host else note.text
+        self._next = state.log_count
+
+    def _line(self, record: Record, state: RunState) -> str:
+        match record.event:
+            case Reaching(on, phase):
+                return f"{state.host_name(on)}: {phase}"
+            case Hello(hostname=hostname, python=python, torch=torch, cores=cores):
+                versions = f"Python {python}, {f'torch {torch}' if torch else 'no torch'}, {cores:g} cores"
+                return f"{state.host_name(record.host)}: {hostname}, {versions}"
+            case Started() as begun if not self._started:
+                self._started = True
+                return (
+                    f"training: {begun.world_size} ranks, {begun.steps} steps, {begun.parameters:,} parameters, "
+                    f"{begun.train_samples:,} samples, {begun.backend} on {begun.device}"
+                )
+            case Exited(rank, code, signal) if code != 0:
+                return f"{state.host_name(record.host)}: rank {rank} ended: {signal or f'exit code {code}'}"
+        return ""
+
+
+class PlainPrinter:
+    """For a pipe or a file: the ranks' lines, each with its rank, as they come; at the end the table."""
+
+    def __init__(self, out: TextIO, err: TextIO) -> None:
+        self.gone = False
+        self._out, self._err = out, err
+        self._narration = Narration()
+
+    def batch(self, records: list[Record], state: RunState) -> None:
+        """Print the text among these records, and what they mean."""
+        for record in records:
+            if isinstance(record.event, Text):
+                self._write(prefixed(record.event, state.host_name(record.host)))
+        self._tell(records, state)
+        self._flush()
+
+    def end(self, state: RunState) -> None:
+        """Print the cause of a failure, the table and the verdict."""
+        for line in outcome.cause(state):
+            self._err.write(line + "\n")
+        self._err.flush()
+        if outcome.trained(state):
+            self._write("".join(line + "\n" for line in outcome.columns(outcome.HEAD, outcome.table(state))))
+        self._flush()
+        _narrate(self._err, outcome.verdict(state))
+        self._err.flush()
+
+    def _tell(self, records: list[Record], state: RunState) -> None:
+        for line in self._narration.lines(records, state):
+            _narrate(self._err, line)
+        self._err.flush()
+
+    def _write(self, text: str) -> None:
+        if not self.gone:
+            try:
+                self._out.write(text)
+            except OSError:  # a reader that went away, a full disk, a terminal that is gone
+                self._leave()
+
+    def _flush(self) -> None:
+        if not self.gone:
+            try:
+                self._out.flush()
+            except OSError:  # a reader that went away, a full disk, a terminal that is gone
+                self._leave()
+
+    def _leave(self) -> None:
+        """Nobody reads any more. What is still in the buffer must go somewhere when the interpreter ends."""
+        self.gone = True
+        if self._out is sys.stdout:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._out.fileno())
+            os.close(nowhere)
+
+
+class JsonPrinter(PlainPrinter):
+    """For programs: one JSON object per event on stdout, a rank's text one per line, and nothing else there.
+
+    Every object has `event`, `time` (by the launcher's clock), `host` and `rank` (null where there is none), then the
+    event's own fields. The JSON is strict: a number that is not finite is null.
+    """
+
+    def batch(self, records: list[Record], state: RunState) -> None:
+        """Print these records."""
+        for record in records:
+            self._write("".join(dumps(finite(item)) + "\n" for item in objects(record, state)))
+        self._tell(records, state)
+        self._flush()
+
+    def end(self, state: RunState) -> None:
+        """Say on stderr why a run failed, and how it ended."""
+        for line in outcome.cause(state):
+            self._err.write(line + "\n")
+        _narrate(self._err, outcome.verdict(state))
+        self._err.flush()
+
+
+def objects(record: Record, state: RunState) -> Iterator[dict[str, Any]]:
+    """The JSON-ready objects of an expanded record: one, or for text one per line."""
+    fields = to_object(record.event)
+    on = fields.pop("on", record.host)
+    offset = state.hosts[record.host].offset if 0 <= record.host < len(state.hosts) else 0.0
+    rank = fields.pop("rank", SESSION)
+    head = {
+        "event": fields.pop("event"),
+        "time": record.time - offset,
+        "host": state.host_name(on) or None,
+        "rank": rank if rank >= 0 else None,
+    }
+    if isinstance(record.event, Text):
+        yield from ({**head, "stream": record.event.stream, "line": line} for line in record.event.text.split("\n"))
+    else:
+        yield head | fields
+
+
+def prefixed(text: Text, host: str) -> str:
+    """The lines of a text, each after whose it is."""
+    whose = f"[rank {text.rank}] " if text.rank >= 0 else f"[{host}] "
+    return "".join(f"{whose}{line}\n" for line in shown(text.text))

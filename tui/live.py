@@ -1,0 +1,142 @@
+"""Showing a run on a terminal without a dashboard: its lines scroll by above a bar and a table that stay."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text as Line
+
+from remote.run import RankPhase, RankState, RunPhase, RunState
+from training.events import Record, Text
+from tui import outcome
+from tui.headless import Narration, prefixed
+from tui.outcome import NOTHING, clock, figure
+
+EVERY = 0.5
+"""Seconds between two pictures."""
+LINES = 200
+"""Lines of one batch that are shown: nobody reads more, and a terminal is slow."""
+STYLES = {
+    RankPhase.TRAINING: "green",
+    RankPhase.EVALUATING: "cyan",
+    RankPhase.FINISHED: "green",
+    RankPhase.FAILED: "bold red",
+    RankPhase.VICTIM: "yellow",
+    RankPhase.LOST: "bold red",
+    RankPhase.STOPPED: "yellow",
+}
+
+
+@contextmanager
+def live_printer(console: Console | None = None) -> Iterator[LivePrinter]:
+    """A printer whose bar and table stay at the bottom of the terminal until it ends."""
+    console = console or Console(highlight=False, emoji=False, markup=False)
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        yield LivePrinter(live)
+
+
+class LivePrinter:
+    """For a terminal: lines above, the run's progress and a table of ranks below."""
+
+    def __init__(self, live: Live) -> None:
+        self.gone = False
+        self._live = live
+        self._narration = Narration()
+        self._drawn = 0.0
+
+    def batch(self, records: list[Record], state: RunState) -> None:
+        """Show the text among these records and what they mean, and the state now and then."""
+        texts = [(record.event, state.host_name(record.host)) for record in records if isinstance(record.event, Text)]
+        lines = [line for text, host in texts for line in prefixed(text, host).rstrip("\n").split("\n")]
+        if lines:
+            self._print(lines)
+        for line in self._narration.lines(records, state):
+            self._live.console.print(Line(f"rankboard: {line}", style="dim"))
+        if time.monotonic() - self._drawn >= EVERY:
+            self._drawn = time.monotonic()
+            self._live.update(picture(state, self._live.console.height), refresh=True)
+
+    def end(self, state: RunState) -> None:
+        """Take the table off the screen; leave the cause of a failure, the table of results and the verdict."""
+        self._live.stop()
+        console = self._live.console
+        why = outcome.cause(state)
+        for number, line in enumerate(why):
+            console.print(Line(line, style="" if number else "bold red"), soft_wrap=True)
+        if outcome.trained(state):
+            console.print(results(state))
+        console.print(Line(outcome.verdict(state), style="bold red" if why else "bold"))
+
+    def _print(self, lines: list[str]) -> None:
+        if len(lines) > LINES:
+            left_out = len(lines) - LINES
+            lines = [f"({left_out:,} lines are not shown here; the run directory has them)", *lines[left_out:]]
+        self._live.console.print(Line("\n".join(lines)), soft_wrap=True)
+
+
+def picture(state: RunState, height: int) -> RenderableType:
+    """What stays on the screen: the progress of the run, and as many of its ranks as fit."""
+    return Group(_progress(state), _ranks(state, max(1, height - 5)))
+
+
+def _progress(state: RunState) -> RenderableType:
+    if state.phase is RunPhase.STARTING:
+        hosts = ", ".join(f"{host.name} {host.phase.value}" for host in state.hosts)
+        return Line(f"starting {clock(state.elapsed)}  {hosts}", style="bold", no_wrap=True, overflow="ellipsis")
+    training = [rank.step for rank in state.ranks]
+    step, total = min(training, default=0), state.total_steps
+    slowest = max((rank.pace for rank in state.ranks if rank.recent), default=float("nan"))
+    row = Table.grid(padding=(0, 2))
+    row.add_row(
+        Line(state.phase.value, style="bold"),
+        ProgressBar(total=total or None, completed=step, width=24),
+        f"step {step}/{total}" if total else f"step {step}",
+        figure(slowest, ".3f", " s/iter"),
+        clock(state.elapsed),
+        f"ETA {clock(state.eta)}",
+    )
+    return row
+
+
+def _ranks(state: RunState, room: int) -> RenderableType:
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
+    table.add_column("rank", justify="right")
+    table.add_column("host", no_wrap=True, max_width=12, overflow="ellipsis")
+    table.add_column("phase", no_wrap=True)
+    for name in ("epoch", "step", "loss", "acc %", "s/iter", "sync %", "CPU %", "memory"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for rank in state.ranks[:room]:
+        table.add_row(*_rank(rank, state))
+    if len(state.ranks) > room:
+        table.add_row("", "", f"and {len(state.ranks) - room} more", style="dim")
+    return table
+
+
+def _rank(rank: RankState, state: RunState) -> list[RenderableType]:
+    return [
+        str(rank.rank),
+        state.host_name(rank.host),
+        Line(rank.phase.value, style=STYLES.get(rank.phase, "")),
+        str(rank.epoch or NOTHING),
+        str(rank.step or NOTHING),
+        figure(rank.loss, ".4f"),
+        figure(100 * rank.accuracy, ".1f"),
+        figure(rank.seconds, ".3f"),
+        figure(100 * rank.sync_share, ".0f"),
+        figure(rank.cpu, ".0f"),
+        f"{rank.memory / 2**20:.0f} MiB" if rank.memory else NOTHING,
+    ]
+
+
+def results(state: RunState) -> Table:
+    """The table of a run that has ended."""
+    table = Table(*outcome.HEAD, header_style="bold")
+    for row in outcome.table(state):
+        table.add_row(*row)
+    return table

@@ -1,0 +1,17 @@
+"""The chart of the CPU use of every rank's processes, by time."""
+
+from __future__ import annotations
+
+from remote.run import RankState, Series
+from tui.panels.curves import Curves
+from tui.widgets.frame import Look
+
+
+class Cpu(Curves):
+    """The CPU use of every rank's processes, by time."""
+
+    title = "CPU % of a core"
+    look = Look("time", clock=True, from_zero=True)
+
+    def series(self, rank: RankState) -> Series:
+        return rank.cpu_series

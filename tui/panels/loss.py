@@ -1,0 +1,17 @@
+"""The chart of the loss of every rank on its own samples, by step."""
+
+from __future__ import annotations
+
+from remote.run import RankState, Series
+from tui.panels.curves import Curves
+from tui.widgets.frame import Look
+
+
+class Loss(Curves):
+    """The loss of every rank on its own samples, by step."""
+
+    title = "loss"
+    look = Look("step")
+
+    def series(self, rank: RankState) -> Series:
+        return rank.loss_series

@@ -1,0 +1,73 @@
+"""How the run ended, in words: the cause and the last words of a failure, or the summary of a success."""
+
+from __future__ import annotations
+
+import math
+from statistics import fmean
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.widgets import Static
+
+from remote.run import RankState, RunState, Verdict
+from tui import outcome
+from tui.panels import figures
+from tui.widgets.log_view import plain
+
+
+class Outcome(VerticalScroll):
+    """Hidden until there is something to say."""
+
+    DEFAULT_CSS = """
+    Outcome {
+        display: none; height: auto; max-height: 40%; padding: 0 1; scrollbar-size-vertical: 1;
+        border-left: outer $success; background: $success 12%;
+    }
+    Outcome.-bad { border-left: outer $error; background: $error 12%; }
+    """
+
+    def compose(self) -> ComposeResult:
+        self._shown = ""
+        yield Static(markup=False)
+
+    def show(self, run: RunState) -> None:
+        """Take over what is drawn from the run."""
+        text = _text(run)
+        if text == self._shown:
+            return
+        self._shown = text
+        self.display = bool(text)
+        self.set_class(run.verdict is not Verdict.FINISHED, "-bad")
+        self.query_one(Static).update(Text(text))
+
+
+def _text(run: RunState) -> str:
+    lines = []
+    if run.verdict is not None:
+        lines.append(f"{figures.phase(run.verdict.name.lower()).text.split()[0]} {outcome.verdict(run)}")
+    if run.cause is not None:
+        lines.append(plain(run.cause.text()))
+        lines += [f"  {plain(line)}" for line in run.cause.tail[-8:]]
+    if run.verdict in (Verdict.FINISHED, Verdict.STOPPED):
+        lines += _summary(run)
+    return "\n".join(lines)
+
+
+def _summary(run: RunState) -> list[str]:
+    """The test figures, and per rank the timing rule and the epoch."""
+    known = [rank for rank in run.ranks if not math.isnan(rank.timing.rule)]
+    tested = next((rank for rank in run.ranks if not math.isnan(rank.test_accuracy)), None)
+    lines = []
+    if tested:
+        lines.append(f"test accuracy {tested.test_accuracy:.2%}, test loss {figures.number(tested.test_loss)}")
+    if known:
+        lines.append("mean of iterations 2 to 40, and of an epoch:")
+        lines += [_timing(rank, run.hosts[rank.host].name) for rank in known]
+    return lines
+
+
+def _timing(rank: RankState, host: str) -> str:
+    epoch = fmean(rank.epoch_seconds) if rank.epoch_seconds else math.nan
+    times = f"{outcome.figure(rank.timing.rule, '.3f', ' s')}, {outcome.figure(epoch, '.2f', ' s')}"
+    return f"  rank {rank.rank} on {plain(host)}: {times}"

@@ -1,0 +1,37 @@
+"""What all panels are: a title, and `show`, which takes over from a run what the panel draws."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.containers import Container
+from textual.content import Content
+
+from remote.run import RunState
+
+
+class Panel(Container):
+    """A part of the run screen. `title` stands in its upper border, after the number of the key that leads to it."""
+
+    DEFAULT_CSS = """
+    Panel { border-top: solid $primary 40%; border-title-color: $text-muted; height: 1fr; }
+    Panel:focus-within { border-top: solid $primary; border-title-color: $text; border-title-style: bold; }
+    Panel.-ascii { border-top: ascii $primary; }
+    """
+    ALLOW_MAXIMIZE = True
+    title: ClassVar[str]
+    number = 0
+
+    def show(self, run: RunState) -> None:
+        """Take over what is drawn from the run. Called with its lock held: copies, and draws later."""
+        raise NotImplementedError
+
+    def on_mount(self) -> None:
+        self.caption()
+
+    def caption(self, note: Content | str = "") -> None:
+        """Write the title, and a note after it."""
+        head = f"{self.number} {self.title}" if self.number else self.title
+        caption = Content.assemble(f" {head}", "  " if note else "", note, " ")
+        if caption != self._border_title:
+            self.border_title = caption

@@ -1,0 +1,17 @@
+"""The chart of the seconds of every rank's iterations, by step."""
+
+from __future__ import annotations
+
+from remote.run import RankState, Series
+from tui.panels.curves import Curves
+from tui.widgets.frame import Look
+
+
+class Seconds(Curves):
+    """The seconds of every rank's iterations, by step."""
+
+    title = "s/iteration"
+    look = Look("step", from_zero=True)
+
+    def series(self, rank: RankState) -> Series:
+        return rank.seconds_series

@@ -1,0 +1,149 @@
+"""What comes over a screen: the question at the end, the help, and the word that the terminal is too small."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.geometry import Size
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Button, Static
+
+LEAST = (40, 10)
+"""Columns and rows below which nothing is shown."""
+
+
+def too_small(size: Size) -> bool:
+    """Whether nothing can be shown on a terminal of that size."""
+    return size.width < LEAST[0] or size.height < LEAST[1]
+
+
+class Leave(Enum):
+    """What a person answers to the question whether to leave a run that still goes on."""
+
+    STOP = "stop"
+    STOP_AND_QUIT = "stop_and_quit"
+    NOW = "now"
+    STAY = "stay"
+
+
+class Dialog(ModalScreen[Leave]):
+    """A question in the middle of the screen. Escape stays; the answers that end something take a key of their own here."""
+
+    DEFAULT_CSS = """
+    Dialog { align: center middle; background: $background 50%; }
+    Dialog > VerticalScroll {
+        width: auto; max-width: 100%; height: auto; max-height: 100%; padding: 0 1;
+        border: round $primary; background: $surface;
+    }
+    Dialog Static { width: auto; max-width: 72; margin: 0 1 1 1; }
+    Dialog Horizontal { width: auto; height: auto; }
+    Dialog Button { margin: 0 1; min-width: 8; }
+    """
+    AUTO_FOCUS = "#stay"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "answer('stay')"),
+        Binding("left,h", "app.focus_previous", show=False),
+        Binding("right,l", "app.focus_next", show=False),
+    ]
+    question: ClassVar[str]
+    answers: ClassVar[tuple[tuple[Leave, str], ...]]
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(can_focus=False):
+            yield Static(self.question, markup=False)
+            with Horizontal():
+                for answer, text in self.answers:
+                    yield Button(text, "primary" if answer is Leave.STAY else "error", id=answer.value, compact=True)
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        self.action_answer(event.button.id or Leave.STAY.value)
+
+    def action_answer(self, answer: str) -> None:
+        """Close the dialog with this answer."""
+        self.dismiss(Leave(answer))
+
+
+class QuitDialog(Dialog):
+    """The run still goes on."""
+
+    question = "The run still goes on, and ends with the dashboard."
+    answers = (
+        (Leave.STAY, "Keep watching (esc)"),
+        (Leave.STOP, "Stop the run (s)"),
+        (Leave.STOP_AND_QUIT, "Stop and quit (q)"),
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s", "answer('stop')"),
+        Binding("q", "answer('stop_and_quit')"),
+    ]
+
+
+class LeaveDialog(Dialog):
+    """The run is being stopped, and that takes its time."""
+
+    question = "The run is being stopped. Leave without waiting for its end? The hosts then end it by themselves."
+    answers = ((Leave.STAY, "Wait (esc)"), (Leave.NOW, "Leave now (q)"))
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("q", "answer('now')")]
+
+
+HELP = """\
+1 to 6       ranks, hosts, loss, s/iteration, CPU, log
+tab          the next panel; shift+tab the one before
+c            the next of hosts and charts
+l            logarithmic y axis, on and off
+z            the panel with the focus over the whole screen
+arrows       scroll; page up and down, home, end
+r            log of the next rank only; R of all ranks
+f            follow the log; scrolling up pauses it
+e            export the screen as SVG into the run's folder
+n            back to the launch form, once the run has ended
+q            quit; asks while a run goes on
+ctrl+c       stop the run and quit; twice: at once
+ctrl+p       all commands, and the themes
+
+In the launch form: tab and shift+tab move, enter opens a
+choice, ctrl+s or f5 starts the run, f1 helps, ctrl+q quits.
+A rank's phases: waiting, importing, loading, rendezvous,
+training, evaluating; then finished, failed (by itself),
+victim (of another's failure), stopped or lost.
+"""
+
+
+class HelpDialog(ModalScreen[None]):
+    """The keys."""
+
+    CSS = """
+    HelpDialog { align: center middle; background: $background 50%; }
+    HelpDialog VerticalScroll {
+        width: 66; max-width: 100%; height: auto; max-height: 100%; padding: 0 1;
+        border: round $primary; background: $surface;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark,f1,enter", "dismiss")]
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll() as box:
+            box.border_title = "keys"
+            box.border_subtitle = "esc"
+            yield Static(HELP.rstrip(), markup=False)
+
+
+class TooSmall(Screen[None]):
+    """In place of everything while the terminal is smaller than `LEAST`."""
+
+    CSS = """
+    TooSmall { align: center middle; }
+    TooSmall Static { width: 1fr; text-align: center; }
+    """
+
+    def on_screen_resume(self) -> None:
+        """Go, where the terminal has grown while a dialog lay over this."""
+        if not too_small(self.app.size):
+            self.dismiss()
+
+    def compose(self) -> ComposeResult:
+        yield Static(f"terminal too small: at least {LEAST[0]}x{LEAST[1]}", markup=False)

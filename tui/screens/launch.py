@@ -1,0 +1,198 @@
+"""The launch form: the fields of `Job`, the hosts, and the plan that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import Field, fields, replace
+from typing import Any, ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Horizontal, VerticalScroll
+from textual.content import Content
+from textual.events import DescendantFocus
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Button, Checkbox, Footer, Input, Label, Select, Static
+
+from remote.hosts import Cluster
+from remote.plan import Plan, PlanError, notes
+from training.job import TYPES, Job, JobError, choices, flag, help_text
+from training.registry import UnknownName
+from tui.messages import StartRun
+
+RANKS = "ranks"
+"""The field that takes the place of the list of hosts where there is only one."""
+HELP = {RANKS: "how many ranks train on this host", "hosts": "the hosts that take part, in rank order"}
+
+MakePlan = Callable[[Cluster, Job], Plan]
+
+
+class LaunchScreen(Screen[None]):
+    """Asks for a job and the hosts; posts `StartRun`."""
+
+    CSS = """
+    LaunchScreen #title { height: 1; padding: 0 1; background: $panel; text-style: bold; }
+    LaunchScreen #form { height: 1fr; layout: horizontal; }
+    LaunchScreen VerticalScroll { border-top: solid $primary 40%; border-title-color: $text-muted; scrollbar-size-vertical: 1; }
+    LaunchScreen VerticalScroll:focus-within { border-top: solid $primary; border-title-color: $text; }
+    LaunchScreen #fields { width: 56; }
+    LaunchScreen #plan { width: 1fr; padding: 0 1; }
+    LaunchScreen.-narrow #form { layout: vertical; }
+    LaunchScreen.-narrow #fields { width: 1fr; height: 3fr; }
+    LaunchScreen.-narrow #plan { height: 2fr; }
+    LaunchScreen.-flat #plan { display: none; }
+    LaunchScreen .field { height: 1; }
+    LaunchScreen .field Label { width: 18; padding: 0 1; color: $text-muted; }
+    LaunchScreen .field:focus-within Label { color: $text; text-style: bold; }
+    LaunchScreen .field Input, LaunchScreen .field Select { width: 1fr; max-width: 36; }
+    LaunchScreen Input.-invalid { color: $text-error; }
+    LaunchScreen #help { height: 1; padding: 0 1; color: $text-muted; }
+    LaunchScreen #bottom { height: auto; padding: 0 1; }
+    LaunchScreen #error { width: 1fr; height: auto; max-height: 3; margin: 0 0 0 2; color: $text-error; }
+    """
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-flat"), (18, "-tall")]  # noqa: RUF012
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+s,f5", "start", "Start", key_display="^s", priority=True),
+        Binding("ctrl+q", "app.quit", "Quit", key_display="^q", priority=True),
+        Binding("f1", "app.help", "Help"),
+    ]
+    AUTO_FOCUS = "Select"
+
+    def __init__(self, cluster: Cluster, selected: Cluster, job: Job, make_plan: MakePlan, error: str = "") -> None:
+        """`selected` are the hosts of `cluster` that are ticked at first. `error` is shown until something is changed."""
+        super().__init__()
+        self._cluster = cluster
+        self._selected = selected.hosts
+        self._job = job
+        self._make_plan = make_plan
+        self._error = error
+
+    def compose(self) -> ComposeResult:
+        yield Static("rankboard: launch a run", id="title")
+        with Container(id="form"):
+            with VerticalScroll(id="fields", can_focus=False) as form:
+                form.border_title = "job"
+                for setting in fields(Job):
+                    yield _labelled(flag(setting).removeprefix("--"), _control(setting, getattr(self._job, setting.name)))
+                yield from self._hosts()
+            with VerticalScroll(id="plan") as preview:
+                preview.border_title = "plan"
+                yield Static(id="preview", markup=False)
+        yield Static(id="help", markup=False)
+        with Horizontal(id="bottom"):
+            yield Button("Start", variant="success", id="start", compact=True)
+            yield Static(id="error", markup=False)
+        yield Footer(show_command_palette=False)
+
+    def _hosts(self) -> ComposeResult:
+        """One box to tick per host; where there is one host only, the number of its ranks."""
+        if len(self._cluster.hosts) == 1:
+            yield _labelled("ranks", Input(str(self._selected[0].slots), type="integer", id=RANKS, compact=True))
+            return
+        for index, host in enumerate(self._cluster.hosts):
+            slots = f"{host.slots} rank{'s' * (host.slots > 1)}"
+            text = Content(f"{host.name}  {host.address}  {slots}")
+            box = Checkbox(text, host in self._selected, id=f"host-{index}", compact=True)
+            yield _labelled("hosts" if index == 0 else "", box)
+
+    def on_mount(self) -> None:
+        self._preview()
+
+    @on(Input.Changed)
+    @on(Select.Changed)
+    @on(Checkbox.Changed)
+    def _preview(self) -> None:
+        """Show the plan of what the form says, or why there is none."""
+        try:
+            plan = self._make_plan(self._chosen(), self._said())
+        except (JobError, UnknownName, PlanError) as error:
+            self._say(str(error))
+            return
+        if (plan.work, self._chosen().hosts) != (self._job, self._selected):
+            self._error = ""
+        self._say(self._error, fit=True)
+        self.query_one("#preview", Static).update("\n".join(_described(plan)))
+
+    def _say(self, error: str, fit: bool = False) -> None:
+        """Show a mistake, if there is one. `fit`: the run could be started all the same."""
+        self.query_one("#error", Static).update(error)
+        self.query_one("#start", Button).disabled = not fit
+
+    def _said(self) -> Job:
+        """The job of the form. Raises: JobError, UnknownName."""
+        return Job(**{setting.name: _value(setting, self.query_one(f"#{setting.name}")) for setting in fields(Job)})
+
+    def _chosen(self) -> Cluster:
+        """The hosts of the form. Raises: PlanError."""
+        if len(self._cluster.hosts) > 1:
+            boxes = [self.query_one(f"#host-{index}", Checkbox) for index in range(len(self._cluster.hosts))]
+            ticked = tuple(host for host, box in zip(self._cluster.hosts, boxes, strict=True) if box.value)
+            return replace(self._cluster, hosts=ticked)
+        text = self.query_one(f"#{RANKS}", Input).value
+        if not text.isdecimal() or not int(text):
+            raise PlanError(f"ranks {text!r}: write a whole number, at least 1")
+        return replace(self._cluster, hosts=(replace(self._cluster.hosts[0], slots=int(text)),))
+
+    def on_descendant_focus(self, event: DescendantFocus) -> None:
+        """Show what the field with the focus means."""
+        name = event.widget.id or ""
+        known = {setting.name: help_text(setting) for setting in fields(Job)} | HELP
+        key = "hosts" if name.startswith("host-") else name
+        self.query_one("#help", Static).update(known.get(key, ""))
+
+    def on_button_pressed(self) -> None:
+        self.action_start()
+
+    def action_start(self) -> None:
+        """Start what the form says, unless it is not fit to."""
+        try:
+            cluster, job = self._chosen(), self._said()
+            self._make_plan(cluster, job)
+        except (JobError, UnknownName, PlanError) as error:
+            self._say(str(error))
+            return
+        self.post_message(StartRun(cluster, job))
+
+
+def _labelled(label: str, control: Widget) -> Horizontal:
+    return Horizontal(Label(label, markup=False), control, classes="field")
+
+
+def _control(setting: Field[Any], value: Any) -> Widget:
+    """A choice, a box to tick or a line of text, with the field's name as its id."""
+    if known := choices(setting):
+        return Select([(name, name) for name in known], value=value, allow_blank=False, id=setting.name, compact=True)
+    kind = TYPES[str(setting.type)]
+    if kind is bool:
+        return Checkbox("on", value, id=setting.name, compact=True)
+    if kind is int:
+        return Input(str(value), type="integer", id=setting.name, compact=True)
+    if kind is float:
+        return Input(str(value), type="number", id=setting.name, compact=True)
+    return Input(str(value), id=setting.name, compact=True)
+
+
+def _value(setting: Field[Any], control: Widget) -> Any:
+    """What a control says. Raises: JobError, where a number is none."""
+    if isinstance(control, (Select, Checkbox)):
+        return control.value
+    assert isinstance(control, Input)
+    kind = TYPES[str(setting.type)]
+    try:
+        return kind(control.value)
+    except ValueError:
+        what = "a whole number" if kind is int else "a number"
+        raise JobError(f"{flag(setting)} {control.value!r}: write {what}") from None
+
+
+def _described(plan: Plan) -> list[str]:
+    """Hosts, ranks and command, with what should be known before the start."""
+    lines = list(notes(plan))
+    for index, host in enumerate(plan.hosts):
+        ranks = [slot.rank for slot in plan.slots if slot.host == index]
+        span = f"ranks {ranks[0]} to {ranks[-1]}" if len(ranks) > 1 else f"rank {ranks[0]}"
+        lines.append(f"{host.name}  {host.user + '@' if host.user else ''}{host.address}  {span}")
+    return [*lines, "", plan.work.command_line()]

@@ -1,0 +1,203 @@
+"""The run screen: every panel over one run, and the keys that move between them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.events import Resize
+from textual.screen import Screen
+from textual.widgets import Footer
+
+from remote.plan import Plan
+from remote.run import RunPhase, RunState
+from training.events import Record
+from tui.messages import NewRun
+from tui.panels import PANELS
+from tui.panels.curves import Curves
+from tui.panels.header import Header
+from tui.panels.hosts import Hosts
+from tui.panels.log import Log
+from tui.panels.outcome import Outcome
+from tui.panels.panel import Panel
+from tui.panels.ranks import Ranks
+from tui.widgets import palette
+
+WIDE = 120
+"""Columns from which on all panels are shown at once."""
+FLAT = 20
+"""Rows beneath which there are no charts."""
+LOW = 13
+"""Rows beneath which there is only the table of ranks."""
+
+
+class Session(Protocol):
+    """A run to watch, live or replayed."""
+
+    plan: Plan
+    state: RunState
+    lock: threading.Lock
+
+    def batches(self) -> Iterator[list[Record]]:
+        """Records as they come, already applied to `state`; ends with the run. To be iterated by one thread."""
+
+    def stop(self, reason: str = ...) -> None:
+        """Ask for the end of the run; returns at once."""
+
+
+class RunScreen(Screen[None]):
+    """One run. `tick` draws what has changed since the last one."""
+
+    CSS = """
+    RunScreen #body { layout: grid; grid-size: 6; grid-rows: 6 3fr 2fr; height: 1fr; }
+    RunScreen Ranks { column-span: 4; }
+    RunScreen Hosts, RunScreen Curves { column-span: 2; }
+    RunScreen Log { column-span: 6; }
+
+    RunScreen.-narrow #body, RunScreen.-flat #body, RunScreen.-low #body { layout: vertical; }
+    RunScreen.-narrow .staged { display: none; }
+    RunScreen.-narrow .staged.-chosen { display: block; }
+
+    RunScreen.-flat .staged, RunScreen.-flat .staged.-chosen { display: none; }
+    RunScreen.-low .staged, RunScreen.-low .staged.-chosen, RunScreen.-low Log { display: none; }
+    RunScreen .-maximized { height: 1fr; }
+    """
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (LOW, "-flat"), (FLAT, "-tall")]  # noqa: RUF012
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "app.quit", "Quit"),
+        Binding("question_mark", "app.help", "Help", key_display="?"),
+        Binding("c", "cycle", "Chart"),
+        Binding("l", "logarithmic", "Log y"),
+        Binding("r", "rank", "Rank"),
+        Binding("R", "all_ranks", "All ranks", show=False),
+        Binding("f", "follow", "Follow"),
+        Binding("z", "zoom", "Zoom"),
+        Binding("e", "export", "Export"),
+        Binding("n", "new", "New run"),
+        *(Binding(str(number), f"panel({number})", show=False) for number in range(1, len(PANELS) + 1)),
+    ]
+
+    def __init__(self, session: Session, folder: Path) -> None:
+        """`folder` takes exported screenshots."""
+        super().__init__()
+        self.session = session
+        self._folder = folder
+        self._chosen_by_hand = False
+        self._ended = False
+
+    def compose(self) -> ComposeResult:
+        yield Header()
+        yield Outcome()
+        with Container(id="body"):
+            for number, kind in enumerate(PANELS, 1):
+                panel = kind()
+                panel.number = number
+                panel.set_class(isinstance(panel, (Hosts, Curves)), "staged")
+                panel.set_class(not palette.utf8(), "-ascii")
+                yield panel
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self._choose(self.query_one(Hosts))
+        self.query_one(Log).query("*").first().focus()
+
+    def on_resize(self, event: Resize) -> None:
+        """The table of ranks takes what it needs, and at the most two fifths of the screen where others are there too."""
+        width, height = event.size
+        rows = min(len(self.session.plan.slots) + 2, max(4, height * 2 // 5))
+        wide = width >= WIDE and height >= FLAT
+        self.query_one("#body").styles.grid_rows = f"{rows} 3fr 2fr"
+        self.query_one(Ranks).styles.height = "1fr" if wide or height < LOW else rows
+
+    def tick(self) -> None:
+        """Draw what has changed. The run's lock is held only while the panels copy what they draw."""
+        with self.app.batch_update(), self.session.lock:
+            run = self.session.state
+            if run.phase is not RunPhase.STARTING and not self._chosen_by_hand and self.query_one(Hosts).has_class("-chosen"):
+                self._choose(self.query(Curves).first())
+            self.query_one(Header).show(run)
+            self.query_one(Outcome).show(run)
+            for panel in self.query(Panel):
+                if self._is_seen(panel):
+                    panel.show(run)
+            if self.over and not self._ended:
+                self._ended = True
+                self.refresh_bindings()
+
+    def _is_seen(self, panel: Panel) -> bool:
+        return panel.display and self.maximized in (None, panel)
+
+    @property
+    def over(self) -> bool:
+        """Whether the run has ended."""
+        return self.session.state.phase is RunPhase.ENDED
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A new run only after this one."""
+        return self.over if action == "new" else True
+
+    def _choose(self, panel: Panel) -> None:
+        """The panel that is shown where there is room for one of the hosts and the charts."""
+        for each in self.query(".staged"):
+            each.set_class(each is panel, "-chosen")
+
+    def _focus(self, panel: Panel) -> None:
+        if self.maximized is not None:
+            self.minimize()
+        if panel.has_class("staged"):
+            self._chosen_by_hand = True
+            self._choose(panel)
+        panel.children[0].focus()
+        self.tick()
+
+    # Keys
+
+    def action_panel(self, number: int) -> None:
+        self._focus(next(panel for panel in self.query(Panel) if panel.number == number))
+
+    def action_cycle(self) -> None:
+        staged = list(self.query(".staged").results(Panel))
+        chosen = next(index for index, panel in enumerate(staged) if panel.has_class("-chosen"))
+        self._focus(staged[(chosen + 1) % len(staged)])
+
+    def action_logarithmic(self) -> None:
+        for panel in self.query(Curves):
+            panel.toggle_log()
+        self.tick()
+
+    def action_rank(self) -> None:
+        self.query_one(Log).cycle_rank()
+
+    def action_all_ranks(self) -> None:
+        self.query_one(Log).all_ranks()
+
+    def action_follow(self) -> None:
+        self.query_one(Log).toggle_follow()
+
+    def action_zoom(self) -> None:
+        if self.maximized is not None:
+            self.minimize()
+        elif self.focused is not None:
+            panel = next((node for node in self.focused.ancestors if isinstance(node, Panel)), None)
+            if panel is not None:
+                self.maximize(panel)
+        self.tick()
+
+    def action_new(self) -> None:
+        self.post_message(NewRun())
+
+    def action_export(self) -> None:
+        folder = self._folder if self._folder.is_dir() else Path.cwd()
+        try:
+            path = self.app.save_screenshot(path=str(folder))
+        except OSError as error:
+            self.notify(f"cannot write a screenshot: {error}", severity="error", markup=False)
+        else:
+            self.notify(f"screenshot: {path}", markup=False)
