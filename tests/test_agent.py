@@ -416,6 +416,7 @@ for placement, (rank, out, err) in zip(start.placements, pipes):
         os.dup2(out, 1), os.dup2(err, 2)
         os.execv(placement.argv[0], placement.argv)
     pids[pid] = rank
+    time.sleep(float(os.environ.get("HESITATE", 0)))
     os.write(report, f"pid {rank} {pid}\\n".encode())
 while pids:
     pid, status = os.wait()
@@ -436,6 +437,15 @@ def test_preload_forks_the_ranks_and_reports_them(host: Host) -> None:
     for rank in (0, 1):
         events = [record.event for record in line.records if getattr(record.event, "rank", None) == rank]
         assert [type(event) for event in events if not isinstance(event, RankSample)] == [Spawned, Text, Exited]
+    assert ended(line.close()) == Ended("closed")
+
+
+def test_a_rank_that_writes_before_it_is_reported_is_heard_after_it(host: Host) -> None:
+    line = host.follow(preload=FORKING, times=Times(gather=0.01))
+    line.start(python("print('early')", HESITATE="0.3"), preload=True)
+    line.exits(1)
+    events = [record.event for record in line.records if getattr(record.event, "rank", None) == 0]
+    assert [type(event) for event in events if not isinstance(event, RankSample)] == [Spawned, Text, Exited]
     assert ended(line.close()) == Ended("closed")
 
 

@@ -50,18 +50,18 @@ class Ranks:
         return list(self._live.values())
 
     def open(self, number: int) -> tuple[Rank, Ends]:
-        """A new rank, not started yet, and the ends of its pipes that its process is to get."""
-        pipes, ends = self.hear(number)
+        """A new rank, not started yet, and the ends of its pipes that its process is to get.
+
+        It is not listened to before it is `spawned`: one that preload forks may write before preload has reported it.
+        """
+        pipes, ends = open_pipes(number)
         self._live[number] = Rank(number, pipes)
         return self._live[number], ends
 
-    def hear(self, number: int) -> tuple[tuple[Pipe, Pipe], Ends]:
-        """New pipes that are listened to from now on."""
-        (out, out_end), (err, err_end) = os.pipe(), os.pipe()
-        pipes = Pipe(out, number, "stdout"), Pipe(err, number, "stderr")
+    def hear(self, pipes: Sequence[Pipe]) -> None:
+        """Listen to these pipes from now on, until they end or `finish`."""
         for pipe in pipes:
             self._pipes.register(pipe, selectors.EVENT_READ, pipe)
-        return pipes, (out_end, err_end)
 
     def listen(self) -> None:
         """The pipes have gathered."""
@@ -82,7 +82,7 @@ class Ranks:
     def finish(self, pipes: Sequence[Pipe]) -> None:
         """Say what is still in the pipes, and close them."""
         for pipe in pipes:
-            if not pipe.ended:
+            if pipe.fileno() in self._pipes.get_map():
                 self._pipes.unregister(pipe)
             for text in pipe.finish():
                 self._say(text)
@@ -91,6 +91,7 @@ class Ranks:
         """The rank's process exists."""
         rank.pid = pid
         self._say(Spawned(rank.number, pid))
+        self.hear(rank.pipes)
         if rank.stopped:  # it was forked after the others had been told to stop
             processes.send_group(pid, signal.SIGTERM)
 
@@ -122,6 +123,12 @@ class Ranks:
                 processes.send_group(rank.pid, signal.SIGKILL)
         for pid in processes.descendants(os.getpid()):
             processes.send(pid, signal.SIGKILL)
+
+
+def open_pipes(number: int) -> tuple[tuple[Pipe, Pipe], Ends]:
+    """A stdout and a stderr for this rank, or AGENT."""
+    (out, out_end), (err, err_end) = os.pipe(), os.pipe()
+    return (Pipe(out, number, "stdout"), Pipe(err, number, "stderr")), (out_end, err_end)
 
 
 def signal_name(code: int) -> str:

@@ -13,7 +13,7 @@ from training import commands
 from training.agent import Options, processes
 from training.agent.launch import Command, Spawner, common, environment
 from training.agent.pipes import CHUNK, Lines, Pipe
-from training.agent.ranks import Ranks
+from training.agent.ranks import Ranks, open_pipes
 from training.commands import Placement
 from training.events import AGENT, Event, Launched
 
@@ -71,7 +71,8 @@ class Starter:
     def _start_preload(self, command: commands.Start, listener: socket.socket | None) -> None:
         ends = {placement.rank: self._ranks.open(placement.rank)[1] for placement in command.placements}
         given = [descriptor for pair in ends.values() for descriptor in pair]
-        pipes, own_ends = self._ranks.hear(AGENT)
+        pipes, own_ends = open_pipes(AGENT)
+        self._ranks.hear(pipes)
         report, report_end = os.pipe()
         os.set_blocking(report, False)
         self._selector.register(report, selectors.EVENT_READ, self._read_report)
