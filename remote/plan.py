@@ -13,7 +13,7 @@ from ipaddress import ip_address
 from remote.hosts import Host
 from training.commands import Placement
 from training.events import Hello
-from training.job import Job
+from training.job import Job, JobError
 
 
 class PlanError(ValueError):
@@ -79,11 +79,11 @@ def check(plan: Plan) -> None:
     """Raises: PlanError, where the work does not fit the ranks."""
     if not plan.hosts:
         raise PlanError("no host is left to run on: see --nodes, --only and --exclude")
-    if isinstance(plan.work, Job) and plan.work.batch_size < plan.world_size:
-        raise PlanError(
-            f"--batch-size {plan.work.batch_size} is smaller than the {plan.world_size} ranks that share it: "
-            f"give at least {plan.world_size}, or use fewer ranks"
-        )
+    if isinstance(plan.work, Job):
+        try:
+            plan.work.check_world(plan.world_size)
+        except JobError as error:
+            raise PlanError(str(error)) from None
 
 
 def notes(plan: Plan) -> tuple[str, ...]:

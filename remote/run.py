@@ -143,6 +143,8 @@ class RunState:
                 self._enter(rank, RankPhase.TRAINING, when)
             case events.Evaluated():
                 rank.test_loss, rank.test_accuracy = event.loss, event.accuracy
+            case events.Drifted(step=step, difference=difference):
+                self._note("", f"drift: after step {step} the ranks' models differ by {difference:.1e}, relatively", when)
             case events.Finished():
                 rank.finished = True
             case events.Spawned():

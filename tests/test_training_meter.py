@@ -40,8 +40,8 @@ def meter_of(model: nn.Module) -> Meter:
 
 def test_a_wait_after_backward_is_sync_and_not_ready(clock: Clock, model: nn.Module) -> None:
     meter = meter_of(model)
-    clock.now += 1
-    meter.loaded()
+    with meter.loading():
+        clock.now += 1
     clock.now += 4
     backward(model)
     for wait in (2, 3):

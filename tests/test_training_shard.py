@@ -56,7 +56,5 @@ def test_evaluation_shares_are_a_partition(samples: int, world: int) -> None:
 
 
 def test_too_many_ranks_are_refused() -> None:
-    with pytest.raises(JobError, match="--batch-size 2 is smaller than the 4 ranks: give at least 4"):
-        shard.check_batch(2, 4)
     with pytest.raises(JobError, match="3 samples are fewer than the 4 ranks"):
         shard.steps_per_epoch(3, 8, 4)

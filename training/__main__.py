@@ -15,7 +15,7 @@ from typing import NoReturn
 import torch
 from torch import distributed
 
-from training import registry, shard
+from training import registry
 from training.datasets import DataError
 from training.events import Entered, emit
 from training.job import Job, JobError
@@ -28,7 +28,7 @@ def main(argv: Sequence[str]) -> int:
     """Trains as the rank that the environment says: the exit code, unless it raises."""
     job, place = Job.parse(argv), Place.read()
     try:
-        shard.check_batch(job.batch_size, place.world_size)
+        job.check_world(place.world_size)
         run(job, place)
     except (JobError, DataError) as error:
         sys.stderr.write(f"python -m training: error: {error}\n")

@@ -9,9 +9,9 @@ import torch
 from torch import distributed, nn
 from torch.nn.functional import cross_entropy
 
-from training import shard
 from training.datasets import Images
 from training.place import Place
+from training.shard import share
 
 CHUNK = 64
 """Images that go through the model at a time."""
@@ -36,7 +36,7 @@ def evaluate(model: nn.Module, images: Images, place: Place, device: torch.devic
     began = time.perf_counter()
     model.eval()
     sums = torch.zeros(2, dtype=torch.float64, device=device)
-    own = shard.evaluation_share(len(images), place.rank, place.world_size)
+    own = share(torch.arange(len(images)), place.rank, place.world_size)
     for indices in torch.split(own, CHUNK):
         pixels, labels = images.batch(indices, device)
         logits = model(pixels)

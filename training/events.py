@@ -40,7 +40,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Entered(Event):
-    """A rank has entered a phase: loading, rendezvous, training or evaluating."""
+    """A rank has entered a phase: loading, rendezvous, training, serving, evaluating or saving."""
 
     rank: int
     phase: str
@@ -48,7 +48,8 @@ class Entered(Event):
 
 @dataclass(frozen=True, slots=True)
 class Started(Event):
-    """A rank has met the others and takes its first step next. `steps` is the whole run's, `steps_per_epoch` one epoch's."""
+    """A rank has met the others and takes its first step next. `steps` is the whole run's, `steps_per_epoch` one epoch's,
+    `resumed` how many a checkpoint had already."""
 
     rank: int
     pid: int
@@ -62,6 +63,7 @@ class Started(Event):
     steps_per_epoch: int
     train_samples: int
     test_samples: int
+    resumed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,8 @@ class Step(Event):
     Times are wall seconds of the training thread: `seconds` from step end to step end; `data` until the batch is on the device;
     `sync` blocked on other ranks; `compute` the rest; `ready` from the start to the last local gradient less the waits so far.
     `cpu_seconds` is the process's CPU time. `loss` is the mean over the rank's own `samples`, of which `correct` were
-    classified right. `bytes_sent` is the payload that the sync method handed to the network.
+    classified right. `bytes_sent` is the payload that the sync method handed to the network. `staleness` is how many updates of
+    others the server made between this rank's pull of the parameters and its push of the gradient (parameter server).
     """
 
     rank: int
@@ -87,11 +90,12 @@ class Step(Event):
     samples: int = 0
     correct: int = 0
     bytes_sent: int = 0
+    staleness: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluated(Event):
-    """The settled model on the whole test set: the merged figures, equal on all ranks. `accuracy` is a fraction."""
+class Epoch(Event):
+    """A rank's epoch is over: mean loss and accuracy over its own training samples, and the sum of its steps' seconds."""
 
     rank: int
     epoch: int
@@ -100,6 +104,45 @@ class Evaluated(Event):
     accuracy: float
     samples: int
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Drifted(Event):
+    """The ranks' models, which the sync method keeps equal, differ after this step: rank 0 says by how much, relatively."""
+
+    rank: int
+    step: int
+    difference: float
+
+
+@dataclass(frozen=True, slots=True)
+class Saved(Event):
+    """A rank has saved its part of a checkpoint: `seconds` it stood still for it, `size` in bytes."""
+
+    rank: int
+    epoch: int
+    step: int
+    seconds: float
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated(Event):
+    """The settled model on the whole test set: the merged figures, equal on all ranks. `accuracy` is a fraction.
+
+    `confusion` (rank 0 only, up to 100 classes): row is the true class, column the predicted. `own_accuracy` is that of this
+    rank's own BatchNorm statistics on the whole test set where each rank keeps them, else -1.
+    """
+
+    rank: int
+    epoch: int
+    step: int
+    loss: float
+    accuracy: float
+    samples: int
+    seconds: float
+    confusion: tuple[tuple[int, ...], ...] = ()
+    own_accuracy: float = -1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +336,7 @@ class Closed(Event):
     """The session's last record: nothing more comes, every host's agent has ended or is lost."""
 
 
-RANK_EVENTS = (Entered, Started, Step, Evaluated, Finished)
+RANK_EVENTS = (Entered, Started, Step, Epoch, Drifted, Saved, Evaluated, Finished)
 EVENTS: tuple[type[Event], ...] = (
     *RANK_EVENTS,
     *(Hello, Reserved, Launched, Spawned, Text, HostSample, RankSample, Exited, Ended, Dropped),

@@ -6,51 +6,101 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
-from training import registry
+from training import options, registry
 
 
 class JobError(ValueError):
     """A job that cannot be run; the text names the flag and what to write instead."""
 
 
-def _setting(default: Any, help: str, *, folder: str = "", low: float | None = None) -> Any:
-    return field(default=default, metadata={"help": help, "folder": folder, "low": low})
+def _setting(
+    default: Any,
+    help: str,
+    *,
+    folder: str = "",
+    choices: tuple[str, ...] = (),
+    low: float | None = None,
+    high: float = 2**32 - 1,
+) -> Any:
+    return field(default=default, metadata={"help": help, "folder": folder, "choices": choices, "low": low, "high": high})
 
 
 @dataclass(frozen=True)
 class Job:
-    """One training job. Field metadata: `help`; `folder` of the registry for a choice; `low`, the smallest value allowed."""
+    """One training job. Field metadata: `help`; `folder` of the registry, or `choices`, for a choice; `low` and `high`, the
+    least and the greatest number allowed."""
 
     sync: str = _setting("ddp", "how the ranks synchronise their gradients", folder="sync")
+    sync_option: tuple[str, ...] = _setting((), "an option of the sync method, as bucket_mb=10; may be repeated")
     model: str = _setting("lenet5", "the model", folder="models")
     dataset: str = _setting("digits", "the data set", folder="datasets")
     epochs: int = _setting(0, "epochs to train (1, unless --steps is given)", low=0)
     steps: int = _setting(0, "train this many iterations instead of whole epochs", low=0)
     batch_size: int = _setting(64, "global batch size, split over the ranks", low=1)
+    accumulate: int = _setting(1, "one optimiser step and one synchronisation per so many global batches", low=1)
     lr: float = _setting(0.1, "learning rate of SGD", low=0)
     momentum: float = _setting(0.0, "momentum of SGD", low=0)
     weight_decay: float = _setting(0.0, "weight decay of SGD", low=0)
+    batch_norm: str = _setting(
+        "broadcast", "BatchNorm's running statistics over the ranks", choices=("broadcast", "local", "sync", "untracked")
+    )
+    precision: str = _setting("fp32", "of the computation and of gradients on the wire", choices=("fp32", "bf16"))
+    compile: bool = _setting(False, "compile the model (torch.compile)")
     seed: int = _setting(42, "seed of the model and of the order of the samples", low=0)
     data_dir: str = _setting("~/.cache/rankboard/data", "folder of the data sets' files on the nodes")
+    limit: int = _setting(0, "use a seeded subset of so many images of each split (0: all)", low=0)
+    partition: str = _setting("iid", "how the training images are split over the ranks", choices=("iid", "by_label"))
+    image_size: int = _setting(0, "resize the images to so many pixels square (0: as they are)", low=0, high=4096)
     verify_data: bool = _setting(True, "refuse data files whose checksum differs from the published one")
-    log_every: int = _setting(20, "print a line every so many iterations", low=1)
+    log_every: int = _setting(20, "print a line, and compare the ranks' models, every so many iterations", low=1)
+    checkpoint_every: str = _setting("", "save a checkpoint every N iterations, or every epoch: N or epoch")
+    checkpoint_keep: int = _setting(3, "keep so many of the newest checkpoints", low=1)
+    resume: str = _setting("", "go on from the last checkpoint of this run (its name, or its checkpoints' folder on the nodes)")
 
     def __post_init__(self) -> None:
         for setting in fields(self):
             _check(setting, getattr(self, setting.name))
         if self.epochs and self.steps:
             raise JobError("--epochs and --steps exclude each other: give one of them")
+        if self.checkpoint_every not in ("", "epoch") and not (
+            self.checkpoint_every.isdecimal() and int(self.checkpoint_every)
+        ):
+            raise JobError(f"--checkpoint-every {self.checkpoint_every}: write a number of iterations, at least 1, or epoch")
+        self.sync_options()
+
+    def sync_options(self) -> Any:
+        """The options of the sync method, an instance of its `Options`. Raises: JobError."""
+        try:
+            return options.parse(options.of("sync", self.sync), "--sync-option", self.sync_option)
+        except options.OptionError as error:
+            raise JobError(f"--sync {self.sync}: {error}") from None
+
+    def check_world(self, world_size: int) -> None:
+        """Raises: JobError, where the job does not fit that many ranks."""
+        if self.batch_size < world_size:
+            raise JobError(
+                f"--batch-size {self.batch_size} is smaller than the {world_size} ranks that share it: "
+                f"give at least {world_size}, or use fewer ranks"
+            )
+        sync_options = self.sync_options()
+        if hasattr(sync_options, "check"):
+            try:
+                sync_options.check(world_size)
+            except ValueError as error:
+                raise JobError(f"--sync {self.sync} --sync-option {error}") from None
 
     def argv(self) -> tuple[str, ...]:
         """The arguments of `python -m training` that say this job: every field, defaults too."""
         words: list[str] = []
         for setting in fields(self):
             value = getattr(self, setting.name)
-            if setting.type == "bool":
+            if setting.type == SEVERAL:
+                words += [word for item in value for word in (flag(setting), item)]
+            elif setting.type == "bool":
                 words.append(flag(setting) if value else flag(setting).replace("--", "--no-", 1))
             else:
                 words += [flag(setting), str(value)]
@@ -61,23 +111,33 @@ class Job:
         return shlex.join(("python", "-m", "training", *self.argv()))
 
     @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Job:
+        """The job of flags as a parser gives them: lists, and None where a flag is left out. Raises: JobError, UnknownName."""
+        said: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        return cls(**{name: tuple(said[name]) if isinstance(said[name], list) else said[name] for name in said})
+
+    @classmethod
     def parse(cls, argv: Sequence[str]) -> Job:
         """The job of the arguments of `python -m training`. Ends the process with a usage message where they are none."""
         parser = argparse.ArgumentParser("python -m training", description="Train as one rank, under torchrun or rankboard.")
         for setting in fields(cls):
             kind = TYPES[str(setting.type)]
             if kind is bool:
-                options: dict[str, Any] = {"action": argparse.BooleanOptionalAction}
+                more: dict[str, Any] = {"action": argparse.BooleanOptionalAction}
             else:
-                options = {"type": kind, "metavar": setting.name.upper()}
-            parser.add_argument(flag(setting), default=setting.default, help=help_text(setting), **options)
+                more = {"type": str if kind is tuple else kind, "metavar": setting.name.upper()}
+            if kind is tuple:
+                more["action"] = "append"
+            parser.add_argument(flag(setting), help=help_text(setting).replace("%", "%%"), **more)
+        given = vars(parser.parse_args(argv))
         try:
-            return cls(**vars(parser.parse_args(argv)))
+            return cls.of(given)
         except (JobError, registry.UnknownName) as error:
             parser.error(str(error))
 
 
-TYPES: dict[str, type[Any]] = {"str": str, "int": int, "float": float, "bool": bool}
+SEVERAL = "tuple[str, ...]"
+TYPES: dict[str, type[Any]] = {"str": str, "int": int, "float": float, "bool": bool, SEVERAL: tuple}
 """The types that a job's field may have, by the text of its annotation."""
 
 
@@ -89,7 +149,7 @@ def flag(setting: Field[Any]) -> str:
 def choices(setting: Field[Any]) -> tuple[str, ...]:
     """What a field of `Job` may be, where that is a choice; else nothing."""
     folder = setting.metadata["folder"]
-    return registry.names(folder) if folder else ()
+    return registry.names(folder) if folder else tuple(setting.metadata["choices"])
 
 
 def help_text(setting: Field[Any]) -> str:
@@ -99,10 +159,12 @@ def help_text(setting: Field[Any]) -> str:
 
 
 def _check(setting: Field[Any], value: Any) -> None:
+    low, high, known = setting.metadata["low"], setting.metadata["high"], setting.metadata["choices"]
     if setting.metadata["folder"]:
         registry.check(setting.metadata["folder"], value)
-    if isinstance(value, int) and value >= 2**32:
-        raise JobError(f"{flag(setting)} {value}: must be less than 2**32")
-    low = setting.metadata["low"]
+    if known and value not in known:
+        raise JobError(f"{flag(setting)} {value}: unknown{registry.did_you_mean(value, known)} (known: {', '.join(known)})")
+    if isinstance(value, int) and value > high:
+        raise JobError(f"{flag(setting)} {value}: must be at most {high}")
     if low is not None and not value >= low:
         raise JobError(f"{flag(setting)} {value}: must be at least {low}")

@@ -6,123 +6,220 @@ import os
 import sys
 import time
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
+from torch import distributed
 from torch.nn.functional import cross_entropy
 
-from training import registry, shard
+from training import registry
+from training.batch_norm import BatchNorm
 from training.datasets import Images
 from training.evaluate import evaluate
-from training.events import Entered, Evaluated, Finished, Started, Step, emit
+from training.events import Drifted, Entered, Epoch, Evaluated, Finished, Started, Step, emit
 from training.job import Job
 from training.meter import Lap, Meter
 from training.place import Place
-from training.sync import SyncMethod
+from training.shard import Group, Shard, share_sizes
+from training.sync import SyncMethod, broadcast
+
+DRIFT = 1e-6
+"""The relative difference of the ranks' parameters from which on their models have drifted apart."""
 
 
 @dataclass(frozen=True)
 class Iteration:
-    """One step that was made. `figures` (2,) float64: mean loss and how many were right, perhaps still to come from a GPU."""
+    """One step that was made. `figures` (2,) float64, perhaps still to come from a GPU: sum of losses, how many right."""
 
-    epoch: int
     step: int
     samples: int
     figures: torch.Tensor
     lap: Lap
+    staleness: int
+
+
+@dataclass
+class Sums:
+    """An epoch's steps so far, on this rank."""
+
+    loss: float = 0.0
+    correct: int = 0
+    samples: int = 0
+    seconds: float = 0.0
+    steps: int = 0
 
 
 class Trainer:
-    """One rank of a job: made once it has met the others, it says by events what it does.
+    """One rank of a job: made once it has met the others, it says by events what it does. `step` counts the steps made.
 
     Raises: JobError, where there are more ranks than samples in a batch.
     """
 
     def __init__(self, job: Job, place: Place, device: torch.device, train_set: Images, test_set: Images) -> None:
         self.job, self.place, self.device, self.train_set, self.test_set = job, place, device, train_set, test_set
-        self.steps_per_epoch = shard.steps_per_epoch(len(train_set), job.batch_size, place.world_size)
-        self.steps = job.steps or (job.epochs or 1) * self.steps_per_epoch
+        self.step = 0
+        self.sums = Sums()
+        self.meter = Meter(device)
+
+        wire = {"fp32": torch.float32, "bf16": torch.bfloat16}[job.precision]
+        self.method: SyncMethod = registry.load("sync", job.sync).Method(job.sync_options(), wire)
+        trainers = [rank for rank in range(place.world_size) if self.method.trains(rank)]
+        self.trains = place.rank in trainers
+        index = trainers.index(place.rank) if self.trains else 0
+        self.shard = Shard(len(train_set), job.batch_size, job.accumulate, job.seed, index, len(trainers))
+        self.steps = job.steps or (job.epochs or 1) * self.shard.steps
 
         torch.manual_seed(job.seed)
-        self.net = registry.load("models", job.model).build(train_set.channels, train_set.classes).to(device)
+        self.batch_norm = BatchNorm(job.batch_norm, place, self.meter)
+        net = registry.load("models", job.model).build(train_set.channels, train_set.classes).to(device)
+        self.net = self.batch_norm.convert(net)
+        if place.world_size > 1:
+            broadcast([*self.net.parameters(), *self.net.buffers()], self.meter)
         self.optimizer = torch.optim.SGD(self.net.parameters(), job.lr, job.momentum, weight_decay=job.weight_decay)
-        self.method: SyncMethod = registry.load("sync", job.sync).Method()
-        self.meter = Meter(device)
         self.meter.watch(self.net)
         self.model = self.method.prepare(self.net, self.optimizer, place, self.meter)
 
+    @property
+    def epoch(self) -> int:
+        """The epoch, from 1 on, to which the last step belongs."""
+        return max(0, self.step - 1) // self.shard.steps + 1
+
     def train(self) -> None:
         """All steps, with an evaluation at the end of each epoch and of the run."""
-        job, rank, world_size = self.job, self.place.rank, self.place.world_size
         began = time.perf_counter()
-        made: deque[Iteration] = deque()
+        while self.step < self.steps:
+            if self.trains:
+                self.train_epoch()
+            else:
+                self.serve_epoch()
+            self.evaluate()
+        emit(Finished(self.place.rank, self.epoch, self.step, time.perf_counter() - began))
+
+    def train_epoch(self) -> None:
+        """The steps to the end of the epoch, or of the run."""
+        epoch, first = self.step // self.shard.steps + 1, self.step % self.shard.steps
         late = 1 if self.device.type == "cuda" else 0  # a GPU's figures are read one step late: nobody waits for them
-        step = epoch = 0
-        while step < self.steps:
-            epoch += 1
-            self.meter.start()
-            for batch in shard.global_batches(len(self.train_set), job.batch_size, world_size, job.seed, epoch):
-                step += 1
-                indices = shard.share(batch, rank, world_size)
-                figures = self.iterate(indices, world_size / len(batch))
-                made.append(Iteration(epoch, step, len(indices), figures, self.meter.lap()))
-                if len(made) > late:
-                    self.report(made.popleft())
-                if step == self.steps:
-                    break
-            while made:
+        made: deque[Iteration] = deque()
+        self.meter.start()
+        for group in self.shard.groups(epoch, first):
+            figures = self.iterate(group)
+            self.step += 1
+            made.append(Iteration(self.step, group.samples, figures, self.meter.lap(), self.method.staleness))
+            if len(made) > late:
                 self.report(made.popleft())
-            self.evaluate(epoch, step)
-        emit(Finished(rank, epoch, step, time.perf_counter() - began))
+            if self.meets(self.step):
+                self.meet()
+            if self.step == self.steps:
+                break
+        while made:
+            self.report(made.popleft())
+        self.report_epoch()
 
-    def iterate(self, indices: torch.Tensor, scale: float) -> torch.Tensor:
-        """One step on the samples at `indices`: its figures, as in `Iteration`.
+    def serve_epoch(self) -> None:
+        """What a rank does instead that holds the parameters for the others."""
+        emit(Entered(self.place.rank, "serving"))
+        end = min((self.step // self.shard.steps + 1) * self.shard.steps, self.steps)
+        while self.step < end:
+            stop = next(step for step in range(self.step + 1, end + 1) if step == end or self.meets(step))
+            self.method.serve(self.net, self.optimizer, stop - self.step)
+            self.step = stop
+            if self.meets(stop):
+                self.meet()
 
-        `scale` is ranks per sample of the global batch: the mean over ranks of the scaled losses' gradients is the joined
-        batch's gradient, however unevenly it is split.
+    def iterate(self, group: Group) -> torch.Tensor:
+        """One step on a group of batches: its figures, as in `Iteration`.
+
+        Losses are scaled by ranks per sample of the group: the mean over ranks of the scaled losses' gradients is the joined
+        group's gradient, however unevenly it is split.
         """
-        pixels, labels = self.train_set.batch(indices, self.device)
-        self.meter.loaded()
-        logits = self.model(pixels)
-        loss = cross_entropy(logits, labels, reduction="sum")
+        figures = torch.zeros(2, dtype=torch.float64, device=self.device)
+        scale = self.shard.world_size / group.size
         self.optimizer.zero_grad()
-        (loss * scale).backward()  # type: ignore[no-untyped-call]
+        for number, indices in enumerate(group.shares, 1):
+            with self.meter.loading():
+                pixels, labels = self.train_set.batch(indices, self.device)
+            with self.method.micro(last=number == len(group.shares)):
+                logits = self.model(pixels)
+                loss = cross_entropy(logits, labels, reduction="sum")
+                (loss * scale).backward()  # type: ignore[no-untyped-call]
+            correct = (logits.argmax(1) == labels).sum()
+            figures += torch.stack((loss.detach().double(), correct.double()))
         self.method.reduce(self.net)
         self.method.step(self.optimizer)
-        correct = (logits.argmax(1) == labels).sum()
-        return torch.stack((loss.detach().double() / len(indices), correct.double())).to("cpu", non_blocking=True)
+        return figures.to("cpu", non_blocking=True)
+
+    def meets(self, step: int) -> bool:
+        """Whether all ranks meet after this step, outside its time."""
+        return self.place.world_size > 1 and self.method.exact and step % self.job.log_every == 0
+
+    def meet(self) -> None:
+        """What all ranks do together between two steps."""
+        self.compare()
+        self.meter.start()
+
+    def compare(self) -> None:
+        """Says so if the ranks' models differ, which the method keeps equal."""
+        parameters = [p.detach().double() for p in self.net.parameters()]
+        own = torch.stack((sum_of(p.sum() for p in parameters), sum_of(p.square().sum() for p in parameters).sqrt()))
+        all_of = [torch.empty_like(own) for _ in range(self.place.world_size)]
+        distributed.all_gather(all_of, own)
+        figures = torch.stack(all_of)
+        spread = figures.amax(0) - figures.amin(0)
+        difference = (spread / figures[0, 1].clamp(min=1e-30)).max().item()  # relative to the parameters' L2 norm
+        if self.place.rank == 0 and not difference <= DRIFT:
+            emit(Drifted(0, self.step, difference))
+            say(f"Warning: after step {self.step} the ranks' models differ by {difference:.1e}, relatively")
 
     def report(self, made: Iteration) -> None:
         """Says what a step was: an event, and at times a line to read."""
         phases = made.lap.phases()  # first: on a GPU this waits for the figures
-        loss, correct = made.figures.tolist()
+        total, correct = made.figures.tolist()
+        loss = total / made.samples
+        sums = self.sums
+        sums.loss, sums.correct, sums.samples = sums.loss + total, sums.correct + int(correct), sums.samples + made.samples
+        sums.seconds, sums.steps = sums.seconds + phases.seconds, sums.steps + 1
         emit(
             Step(
                 self.place.rank,
-                made.epoch,
+                (made.step - 1) // self.shard.steps + 1,
                 made.step,
                 loss,
                 **phases.asdict(),
                 samples=made.samples,
                 correct=int(correct),
                 bytes_sent=made.lap.bytes_sent,
+                staleness=made.staleness,
             )
         )
-        batch = (made.step - 1) % self.steps_per_epoch
+        batch = (made.step - 1) % self.shard.steps
         if batch % self.job.log_every == 0:
             figures = f"Batch Loss: {loss:.3f}, Batch Accuracy: {correct / made.samples:.3f}"
             say(f"Rank: {self.place.rank} Batch Idx: {batch}, {figures}, Batch Duration: {phases.seconds:.3f} seconds")
 
-    def evaluate(self, epoch: int, step: int) -> None:
+    def report_epoch(self) -> None:
+        """Says what the epoch's steps were, on this rank."""
+        sums, self.sums = self.sums, Sums()
+        loss, accuracy = sums.loss / sums.samples, sums.correct / sums.samples
+        emit(Epoch(self.place.rank, self.epoch, self.step, loss, accuracy, sums.samples, sums.seconds))
+        figures = f"Train Loss: {loss:.3f}, Train Accuracy: {accuracy:.3f}, Avg Batch Duration: {sums.seconds / sums.steps:.3f}"
+        say(f"Rank: {self.place.rank} Epoch: {self.epoch}, {figures} seconds, Epoch Duration: {sums.seconds:.3f} seconds")
+
+    def settle(self) -> None:
+        """One model on all ranks."""
+        self.method.settle(self.net)
+        self.batch_norm.settle(self.net)
+
+    def evaluate(self) -> None:
         """Tests the model that the ranks settle on."""
         rank = self.place.rank
         emit(Entered(rank, "evaluating"))
-        self.method.settle(self.net)
+        self.settle()
         found = evaluate(self.net, self.test_set, self.place, self.device)
-        emit(Evaluated(rank, epoch, step, found.loss, found.accuracy, found.samples, found.seconds))
+        emit(Evaluated(rank, self.epoch, self.step, found.loss, found.accuracy, found.samples, found.seconds))
         if rank == 0:
             say(f"Test Loss: {found.loss:.3f}, Test Accuracy: {found.accuracy:.3f}")
-        if step < self.steps:
+        if self.step < self.steps:
             emit(Entered(rank, "training"))
 
     def started(self, backend: str) -> Started:
@@ -137,23 +234,27 @@ class Trainer:
             torch.get_num_threads(),
             sum(parameter.numel() for parameter in self.net.parameters()),
             self.steps,
-            self.steps_per_epoch,
+            self.shard.steps,
             len(self.train_set),
             len(self.test_set),
+            self.step,
         )
 
-    def remarks(self) -> list[str]:
+    def remarks(self) -> Iterator[str]:
         """What a reader of the figures should know about how the work is split."""
-        world_size, samples, batch_size = self.place.world_size, len(self.train_set), self.job.batch_size
-        lines = []
-        shares = shard.share_sizes(batch_size, world_size)
+        shard = self.shard
+        shares = share_sizes(shard.batch_size, shard.world_size)
         if len(set(shares)) > 1:
-            lines.append(f"A global batch of {batch_size} is split unevenly over {world_size} ranks: {shares}")
-        if dropped := shard.dropped(samples, batch_size, world_size):
-            lines.append(f"Each epoch leaves out {dropped} of {samples} samples: fewer than the {world_size} ranks")
-        if world_size > 1 and not self.method.exact:
-            lines.append(f"--sync {self.job.sync}: the ranks' models differ, and the test figures are over all of them")
-        return lines
+            yield f"A global batch of {shard.batch_size} is split unevenly over {shard.world_size} ranks: {shares}"
+        if shard.dropped:
+            yield f"Each epoch leaves out {shard.dropped} of {shard.samples} samples: fewer than the {shard.world_size} ranks"
+        if self.place.world_size > 1 and not self.method.exact:
+            yield f"--sync {self.job.sync}: the ranks' models differ between two times when they settle on one"
+
+
+def sum_of(tensors: Iterator[torch.Tensor]) -> torch.Tensor:
+    """The sum of scalars of one device."""
+    return torch.stack(list(tensors)).sum()
 
 
 def say(line: str) -> None:

@@ -38,8 +38,8 @@ class Lap:
     """The points of one step, from the end of the step before it to its own end."""
 
     start: Point
-    loaded: Point
     gradient: Point
+    loads: list[tuple[Point, Point]] = field(default_factory=list)
     waits: list[tuple[Point, Point]] = field(default_factory=list)
     waits_before_gradient: int = 0
     end: Point = 0.0
@@ -51,13 +51,13 @@ class Lap:
         if isinstance(self.end, torch.cuda.Event):
             self.end.synchronize()
         waits = [_seconds(*wait) for wait in self.waits]
-        seconds, data, sync = _seconds(self.start, self.end), _seconds(self.start, self.loaded), sum(waits)
+        seconds, data, sync = _seconds(self.start, self.end), sum(_seconds(*load) for load in self.loads), sum(waits)
         ready = _seconds(self.start, self.gradient) - sum(waits[: self.waits_before_gradient])
         return Phases(seconds, data, seconds - data - sync, sync, ready, self.cpu_seconds)
 
 
 class Meter:
-    """The stopwatch of a rank: `start`, then for each step `loaded`, the gradients' hooks, waits, and `lap`."""
+    """The stopwatch of a rank: `start`, then for each step `loading`, the gradients' hooks, waits, and `lap`."""
 
     def __init__(self, device: torch.device) -> None:
         self._on_gpu = device.type == "cuda"
@@ -74,9 +74,12 @@ class Meter:
         """The next step starts now: at the beginning, and after an evaluation."""
         self._begin(self._now())
 
-    def loaded(self) -> None:
-        """The batch is on the device."""
-        self._lap.loaded = self._now()
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """Around what brings a batch to the device; a step's first load began with the step."""
+        began = self._now() if self._lap.loads else self._lap.start
+        yield
+        self._lap.loads.append((began, self._now()))
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -101,7 +104,7 @@ class Meter:
         return lap
 
     def _begin(self, now: Point) -> None:
-        self._lap, self._cpu, self.bytes_sent = Lap(now, now, now), time.process_time(), 0
+        self._lap, self._cpu, self.bytes_sent = Lap(now, now), time.process_time(), 0
 
     def _gradient(self, _: torch.Tensor) -> None:
         self._lap.gradient = self._now()

@@ -12,12 +12,13 @@ LISTEN_FD = "RANKBOARD_LISTEN_FD"
 
 @dataclass(frozen=True)
 class Place:
-    """A rank's place. Alone (no RANK in the environment) it is rank 0 of 1."""
+    """A rank's place; `group_rank` is its host's number. Alone (no RANK in the environment) it is rank 0 of 1."""
 
     rank: int = 0
     local_rank: int = 0
     world_size: int = 1
     local_world_size: int = 1
+    group_rank: int = 0
     master_address: str = ""
     master_port: int = 0
     listen_fd: int = -1
@@ -32,6 +33,7 @@ class Place:
             local_rank=int(env["LOCAL_RANK"]),
             world_size=int(env["WORLD_SIZE"]),
             local_world_size=int(env["LOCAL_WORLD_SIZE"]),
+            group_rank=int(env.get("GROUP_RANK", 0)),
             master_address=env["MASTER_ADDR"],
             master_port=int(env["MASTER_PORT"]),
             listen_fd=int(env.get(LISTEN_FD, -1)),

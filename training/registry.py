@@ -36,6 +36,11 @@ def check(folder: str, name: str) -> str:
     raise UnknownName(f"unknown {what} {name!r}{did_you_mean(name, known)} (known: {', '.join(known)})")
 
 
+def source(folder: str, name: str) -> Path:
+    """The file of the module behind a name. Raises: UnknownName."""
+    return ROOT / folder / f"{check(folder, name)}.py"
+
+
 def load(folder: str, name: str) -> ModuleType:
     """The module behind a name, imported.
 

@@ -1,39 +1,71 @@
 """Which samples a rank takes: pure functions, equal on all ranks without a word between them.
 
 One seeded permutation per epoch is cut into global batches; of each, rank r of W takes every W-th index from the r-th. So
-all ranks make the same number of steps, shares differ by at most one sample, and none is repeated.
+all ranks make the same number of steps, shares differ by at most one sample, and none is repeated. A step takes a group of
+`accumulate` global batches; an epoch's last group may have fewer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
 
 from training.job import JobError
 
 
-def check_batch(batch_size: int, world_size: int) -> None:
-    """Raises: JobError, where a global batch has no sample for some rank."""
-    if batch_size < world_size:
-        raise JobError(f"--batch-size {batch_size} is smaller than the {world_size} ranks: give at least {world_size}")
+@dataclass(frozen=True)
+class Group:
+    """A step's samples: `shares`, (n,) int64 indices, are one rank's part of each global batch; `size` is of all together."""
+
+    shares: tuple[torch.Tensor, ...]
+    size: int
+
+    @property
+    def samples(self) -> int:
+        """How many this rank takes."""
+        return sum(map(len, self.shares))
 
 
-def steps_per_epoch(samples: int, batch_size: int, world_size: int) -> int:
-    """Global batches of an epoch; a last one smaller than `world_size` is dropped.
+@dataclass(frozen=True)
+class Shard:
+    """The part of `rank` among the `world_size` that train. Raises: JobError, where there would be ranks without a sample."""
 
-    Raises: JobError, where there would be ranks without a sample.
-    """
-    check_batch(batch_size, world_size)
-    if samples < world_size:
-        raise JobError(f"the data set's {samples} samples are fewer than the {world_size} ranks: use fewer ranks")
-    return samples // batch_size + (samples % batch_size >= world_size)
+    samples: int
+    batch_size: int
+    accumulate: int
+    seed: int
+    rank: int
+    world_size: int
 
+    def __post_init__(self) -> None:
+        if self.samples < self.world_size:
+            raise JobError(f"the data set's {self.samples} samples are fewer than the {self.world_size} ranks: use fewer ranks")
 
-def dropped(samples: int, batch_size: int, world_size: int) -> int:
-    """Samples that an epoch leaves out."""
-    rest = samples % batch_size
-    return rest if rest < world_size else 0
+    @property
+    def batches(self) -> int:
+        """Global batches of an epoch; a last one smaller than `world_size` is dropped."""
+        return self.samples // self.batch_size + (self.samples % self.batch_size >= self.world_size)
+
+    @property
+    def steps(self) -> int:
+        """Steps of an epoch."""
+        return -(-self.batches // self.accumulate)
+
+    @property
+    def dropped(self) -> int:
+        """Samples that an epoch leaves out."""
+        rest = self.samples % self.batch_size
+        return rest if rest < self.world_size else 0
+
+    def groups(self, epoch: int, first: int = 0) -> Iterator[Group]:
+        """The groups of an epoch (counted from 1), from the `first` (counted from 0) on."""
+        order = torch.randperm(self.samples, generator=torch.Generator().manual_seed(self.seed + epoch))
+        batches = torch.split(order, self.batch_size)[: self.batches]
+        for start in range(first * self.accumulate, self.batches, self.accumulate):
+            group = batches[start : start + self.accumulate]
+            yield Group(tuple(share(batch, self.rank, self.world_size) for batch in group), sum(map(len, group)))
 
 
 def share_sizes(batch: int, world_size: int) -> list[int]:
@@ -41,18 +73,6 @@ def share_sizes(batch: int, world_size: int) -> list[int]:
     return [len(range(rank, batch, world_size)) for rank in range(world_size)]
 
 
-def global_batches(samples: int, batch_size: int, world_size: int, seed: int, epoch: int) -> Iterator[torch.Tensor]:
-    """The global batches of an epoch (counted from 1), each (n,) int64 indices."""
-    order = torch.randperm(samples, generator=torch.Generator().manual_seed(seed + epoch))
-    for batch in range(steps_per_epoch(samples, batch_size, world_size)):
-        yield order[batch * batch_size : (batch + 1) * batch_size]
-
-
 def share(batch: torch.Tensor, rank: int, world_size: int) -> torch.Tensor:
-    """A rank's part of a global batch."""
+    """A rank's part of a global batch, or of the samples that are evaluated."""
     return batch[rank::world_size]
-
-
-def evaluation_share(samples: int, rank: int, world_size: int) -> torch.Tensor:
-    """A rank's part of the samples that are evaluated: unpadded, in order, (n,) int64."""
-    return torch.arange(samples)[rank::world_size]

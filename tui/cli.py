@@ -27,7 +27,7 @@ from remote.run import RunState
 from remote.session import Session
 from remote.transport import Transport
 from training.events import Record
-from training.job import TYPES, Job, JobError, flag, help_text
+from training.job import SEVERAL, TYPES, Job, JobError, flag, help_text
 from training.registry import UnknownName
 from tui import lab_commands, outcome
 from tui.headless import Printer, printer
@@ -83,11 +83,10 @@ def _launch(
     if context.invoked_subcommand:
         _without_flags(context)
         return
-    given = {name: value for name, value in job_flags.items() if value is not None}
     try:
         if json and not run:
             raise PlanError("--json goes with --run")
-        job, spec = Job(**given), _lab_spec(local, link, cpus)
+        job, spec = Job.of(job_flags), _lab_spec(local, link, cpus)
         cluster = _cluster(hosts, local)
         if spec:
             cluster = Cluster(f"lab, {link}", spec.hosts(), spec.remarks())
@@ -104,7 +103,9 @@ def _launch(
             if run:
                 code = _headless(launcher, launcher.plan(selected, job), json)
             else:
-                code = _dashboard(launcher, cluster, selected, job, at_once=bool(given))
+                code = _dashboard(
+                    launcher, cluster, selected, job, at_once=any(value is not None for value in job_flags.values())
+                )
     except (JobError, UnknownName, HostsError, PlanError, LabError) as error:
         typer.echo(f"rankboard: {error}", err=True)
         code = USAGE
@@ -129,7 +130,8 @@ def _with_job_flags(command: Callable[..., None]) -> Callable[..., None]:
         names = [f"{flag(setting)}/{flag(setting).replace('--', '--no-', 1)}"] if setting.type == "bool" else [flag(setting)]
         default = f" (default: {setting.default})" if setting.default else ""
         option = typer.Option(*names, help=help_text(setting) + default, rich_help_panel="Job")
-        annotation = Annotated[TYPES[str(setting.type)] | None, option]  # type: ignore[valid-type]
+        kind: Any = list[str] if setting.type == SEVERAL else TYPES[str(setting.type)]
+        annotation = Annotated[kind | None, option]
         parameters.append(inspect.Parameter(setting.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
 
     def launch(**values: Any) -> None:

@@ -24,7 +24,9 @@ LINES = 200
 """Lines of one batch that are shown: nobody reads more, and a terminal is slow."""
 STYLES = {
     RankPhase.TRAINING: "green",
+    RankPhase.SERVING: "green",
     RankPhase.EVALUATING: "cyan",
+    RankPhase.SAVING: "cyan",
     RankPhase.FINISHED: "green",
     RankPhase.FAILED: "bold red",
     RankPhase.VICTIM: "yellow",

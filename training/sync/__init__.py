@@ -1,9 +1,14 @@
-"""What a method of synchronising the ranks' gradients is. Each module here is one, as its class `Method`."""
+"""What a method of synchronising the ranks' gradients is. Each module here is one, as its class `Method`.
+
+Its options, where it has any, are its dataclass `Options` (see `training.options`). Modules whose names start with an
+underscore are what several methods share.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, ClassVar
 
 import torch
 from torch import distributed, nn
@@ -15,25 +20,56 @@ from training.place import Place
 class SyncMethod:
     """How ranks keep one model. Every verb has a default that does nothing.
 
-    A method blocks on other ranks only inside `with meter.waiting():`.
+    All ranks begin with rank 0's parameters and buffers. A method blocks on other ranks only inside `with meter.waiting():`.
+    Its groups and buffers are made in `prepare`; it leaves the model's buffers (BatchNorm's statistics) alone.
     """
 
     exact: ClassVar[bool] = True
     """Whether all ranks hold the same model after every step."""
 
+    def __init__(self, options: Any, wire: torch.dtype) -> None:
+        """`options`: an instance of the module's `Options`; `wire`: the type in which gradients travel."""
+        self.options, self.wire = options, wire
+
+    def trains(self, rank: int) -> bool:
+        """Whether this rank takes samples; one that does not calls `serve` instead of taking steps."""
+        return True
+
     def prepare(self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter) -> nn.Module:
-        """Makes rank 0's state everybody's and returns the model to call from now on. Called once, by all ranks."""
+        """Returns the model to call from now on. Called once, by all ranks."""
         return model
 
+    def micro(self, last: bool) -> AbstractContextManager[None]:
+        """Around each forward and backward of a step; before the `last` one of the step nothing is to be communicated."""
+        return nullcontext()
+
     def reduce(self, model: nn.Module) -> None:
-        """Called after a step's last backward; on return every `p.grad` is final: the mean over the ranks."""
+        """Called after a step's last backward; on return every `p.grad` is final: the mean over the ranks that train.
+
+        A parameter that no rank used keeps `grad = None`; one that some ranks used counts as zero on the others.
+        """
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
         """Changes the parameters."""
         optimizer.step()
 
+    @property
+    def staleness(self) -> int:
+        """How many updates behind the gradient of the last step was."""
+        return 0
+
     def settle(self, model: nn.Module) -> None:
-        """Makes one model of all ranks' before it is evaluated or kept."""
+        """Makes the parameters equal before the model is evaluated or kept. Called by all ranks at the same step."""
+
+    def state(self) -> dict[str, Any]:
+        """What this rank needs to go on from here besides the model and the optimiser, for `torch.save`."""
+        return {}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Goes on from a `state`. Called after `prepare`."""
+
+    def serve(self, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:
+        """Called on a rank that does not train: returns when each of the others has made that many more steps."""
 
 
 def broadcast(tensors: Iterable[torch.Tensor], meter: Meter) -> None:
@@ -41,9 +77,3 @@ def broadcast(tensors: Iterable[torch.Tensor], meter: Meter) -> None:
     with meter.waiting(), torch.no_grad():
         for tensor in tensors:
             distributed.broadcast(tensor, src=0)
-
-
-def ring_bytes(model: nn.Module, place: Place) -> int:
-    """What a rank sends to all-reduce the model's gradients of S bytes in a ring of N: 2 (N-1)/N S."""
-    size = sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
-    return 2 * (place.world_size - 1) * size // place.world_size

@@ -7,19 +7,16 @@ from torch import distributed, nn
 
 from training.meter import Meter
 from training.place import Place
-from training.sync import SyncMethod, broadcast, ring_bytes
+from training.sync import SyncMethod, _payload
 
 
 class Method(SyncMethod):
-    """A parameter without a gradient keeps none; it has to be the same one on all ranks.
-
-    Buffers (BatchNorm's running figures) are each rank's own while it trains; rank 0's count, as under DDP.
-    """
+    """A parameter without a gradient keeps none; it has to be the same one on all ranks."""
 
     def prepare(self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter) -> nn.Module:
-        """Gives rank 0's parameters and buffers to all."""
-        self._world_size, self._meter, self._bytes = place.world_size, meter, ring_bytes(model, place)
-        broadcast([*model.parameters(), *model.buffers()], meter)
+        """The model as it is."""
+        self._world_size, self._meter = place.world_size, meter
+        self._bytes = _payload.ring(_payload.gradient_bytes(model), place.world_size)
         return model
 
     def reduce(self, model: nn.Module) -> None:
@@ -30,7 +27,3 @@ class Method(SyncMethod):
                     distributed.all_reduce(parameter.grad)
                 parameter.grad /= self._world_size
         self._meter.bytes_sent += self._bytes
-
-    def settle(self, model: nn.Module) -> None:
-        """Gives rank 0's buffers to all."""
-        broadcast(model.buffers(), self._meter)

@@ -172,7 +172,7 @@ def _control(setting: Field[Any], value: Any) -> Widget:
         return Input(str(value), type="integer", id=setting.name, compact=True)
     if kind is float:
         return Input(str(value), type="number", id=setting.name, compact=True)
-    return Input(str(value), id=setting.name, compact=True)
+    return Input(" ".join(value) if kind is tuple else str(value), id=setting.name, compact=True)
 
 
 def _value(setting: Field[Any], control: Widget) -> Any:
@@ -182,7 +182,7 @@ def _value(setting: Field[Any], control: Widget) -> Any:
     assert isinstance(control, Input)
     kind = TYPES[str(setting.type)]
     try:
-        return kind(control.value)
+        return tuple(control.value.split()) if kind is tuple else kind(control.value)
     except ValueError:
         what = "a whole number" if kind is int else "a number"
         raise JobError(f"{flag(setting)} {control.value!r}: write {what}") from None
