@@ -113,8 +113,11 @@ class Job:
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Job:
         """The job of flags as a parser gives them: lists, and None where a flag is left out. Raises: JobError, UnknownName."""
-        said: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        return cls(**{name: tuple(said[name]) if isinstance(said[name], list) else said[name] for name in said})
+        said: dict[str, Any] = {}
+        for name, value in given.items():
+            if value is not None:
+                said[name] = tuple(value) if isinstance(value, list) else value
+        return cls(**said)
 
     @classmethod
     def parse(cls, argv: Sequence[str]) -> Job:
