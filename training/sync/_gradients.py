@@ -1,0 +1,171 @@
+"""Gradients as views of flat buffers, *buckets*, each of which travels as one tensor. It knows no pattern of traffic.
+
+A hook packs a parameter's fresh gradient into its bucket during the last backward of a step, divided by the number of ranks, so
+that the sum over the ranks is the mean. A full bucket is launched while backward goes on, always in index order, so that all
+ranks launch in the same order, whatever the order of their hooks. Behind the gradients each bucket has one flag per parameter:
+1 where this rank used it. A flag whose sum is 0 says that no rank did; no other exchange is needed for that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+
+
+@dataclass(eq=False)
+class Bucket:
+    """Some parameters' gradients. `buffer` (elements + parameters,) is what travels: the views of the gradients, each with
+    its parameter's shape and strides, then the `flags` (parameters,). `used` says which of them this rank has packed."""
+
+    index: int
+    buffer: torch.Tensor
+    parameters: tuple[nn.Parameter, ...]
+    views: tuple[torch.Tensor, ...]
+    flags: torch.Tensor
+    used: list[bool] = field(default_factory=list)
+    missing: int = 0
+
+    def reset(self) -> None:
+        """Nothing is packed."""
+        self.used, self.missing = [False] * len(self.parameters), len(self.parameters)
+
+
+class Gradients:
+    """The gradients of a model's parameters that need one, as buckets.
+
+    `launch` is called with each bucket whose buffer is complete, once per step: from a hook inside backward, or from `flush`.
+    With `bucket_mb` 0 each parameter has a bucket of its own, with infinity each type of parameter has one.
+    `wire`, where it is narrower than single precision, is the type of the buffers; else that is the parameters'.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        launch: Callable[[Bucket], None],
+        ranks: int,
+        *,
+        bucket_mb: float = math.inf,
+        wire: torch.dtype = torch.float32,
+        overlap: bool = True,
+    ) -> None:
+        self._launch, self._ranks, self._overlap = launch, ranks, overlap
+        self._last = False
+        self._launched = 0
+        self.buckets = tuple(_bucket(i, parameters, wire) for i, parameters in enumerate(_split(model, bucket_mb * 1e6, wire)))
+        for bucket in self.buckets:
+            for position, parameter in enumerate(bucket.parameters):
+                parameter.register_post_accumulate_grad_hook(self._hook(bucket, position))  # type: ignore[no-untyped-call]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all gradients as they travel, without flags."""
+        return sum(view.numel() * view.element_size() for bucket in self.buckets for view in bucket.views)
+
+    @contextmanager
+    def micro(self, last: bool) -> Iterator[None]:
+        """Around each forward and backward: only in a step's last one gradients are packed as they come."""
+        self._last = last and self._overlap
+        try:
+            yield
+        finally:
+            self._last = False
+
+    def flush(self) -> None:
+        """After a step's last backward: packs what no hook has, a gradient that never came as zeros, and launches the rest."""
+        for bucket in self.buckets[self._launched :]:
+            for position, used in enumerate(bucket.used):
+                if not used:
+                    self._pack(bucket, position)
+            self._launch_bucket(bucket)
+        self._launched = 0
+
+    def unpack(self, bucket: Bucket) -> None:
+        """Makes the gradients of an exchanged bucket final: `grad` is the mean, or None where no rank used the parameter."""
+        used = bucket.used if all(bucket.used) else (bucket.flags > 0).tolist()
+        for parameter, view, anywhere in zip(bucket.parameters, bucket.views, used, strict=True):
+            if not anywhere:
+                parameter.grad = None
+            elif view.dtype == parameter.dtype:
+                parameter.grad = view
+            elif parameter.grad is not None:
+                parameter.grad.copy_(view)
+            else:
+                parameter.grad = torch.empty_like(parameter).copy_(view)
+        bucket.reset()
+
+    def _hook(self, bucket: Bucket, position: int) -> Callable[[torch.Tensor], None]:
+        def arrived(_: torch.Tensor) -> None:
+            if self._last:
+                self._pack(bucket, position)
+                self._launch_full()
+
+        return arrived
+
+    def _pack(self, bucket: Bucket, position: int) -> None:
+        parameter, view = bucket.parameters[position], bucket.views[position]
+        if parameter.grad is None:
+            view.zero_()
+            return
+        torch.div(parameter.grad, self._ranks, out=view)
+        if view.dtype == parameter.dtype:
+            parameter.grad = view
+        bucket.used[position] = True
+        bucket.missing -= 1
+
+    def _launch_full(self) -> None:
+        while self._launched < len(self.buckets) and not self.buckets[self._launched].missing:
+            bucket = self.buckets[self._launched]
+            self._launched += 1
+            self._launch_bucket(bucket)
+
+    def _launch_bucket(self, bucket: Bucket) -> None:
+        if bucket.missing:
+            bucket.flags.copy_(torch.tensor(bucket.used))
+        else:
+            bucket.flags.fill_(1)
+        self._launch(bucket)
+
+
+def travel_type(parameter: nn.Parameter, wire: torch.dtype) -> torch.dtype:
+    """The type in which a parameter's gradient travels."""
+    return wire if wire.itemsize < torch.float32.itemsize else parameter.dtype
+
+
+def _split(model: nn.Module, size: float, wire: torch.dtype) -> Iterator[list[nn.Parameter]]:
+    """Parameters in about the order in which backward reaches them, as buckets of one type and at most `size` bytes each,
+    unless one parameter alone is larger."""
+    bucket: list[nn.Parameter] = []
+    total = 0
+    for parameter in reversed([p for p in model.parameters() if p.requires_grad]):
+        kind = (travel_type(parameter, wire), parameter.device)
+        nbytes = parameter.numel() * kind[0].itemsize
+        if bucket and (total + nbytes > size or (travel_type(bucket[0], wire), bucket[0].device) != kind):
+            yield bucket
+            bucket, total = [], 0
+        bucket.append(parameter)
+        total += nbytes
+    if bucket:
+        yield bucket
+
+
+def _bucket(index: int, parameters: list[nn.Parameter], wire: torch.dtype) -> Bucket:
+    sizes = [parameter.numel() for parameter in parameters]
+    kind = travel_type(parameters[0], wire)
+    buffer = torch.zeros(sum(sizes) + len(sizes), dtype=kind, device=parameters[0].device)
+    *flat, flags = torch.split(buffer, [*sizes, len(sizes)])
+    views = tuple(_view(part, parameter) for part, parameter in zip(flat, parameters, strict=True))
+    bucket = Bucket(index, buffer, tuple(parameters), views, flags)
+    bucket.reset()
+    return bucket
+
+
+def _view(flat: torch.Tensor, parameter: nn.Parameter) -> torch.Tensor:
+    """Elements as a tensor of the parameter's shape, with its strides where these leave no gaps (such as channels_last)."""
+    strides = sorted(zip(parameter.stride(), parameter.shape, strict=True))
+    dense = all(stride == math.prod(n for _, n in strides[:i]) for i, (stride, n) in enumerate(strides) if n > 1)
+    return flat.as_strided(parameter.shape, parameter.stride()) if dense else flat.view(parameter.shape)
