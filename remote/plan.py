@@ -71,7 +71,7 @@ class Plan:
 
 def new_run(work: Job | Script, now: datetime) -> str:
     """A name for a run: when, what and four letters against doubles, as in `20261120-093000-ddp-lenet5-3f9a`."""
-    what = f"{work.sync}-{work.model}" if isinstance(work, Job) else "script"
+    what = f"{work.sync}-{work.model.replace('/', '-')}" if isinstance(work, Job) else "script"
     return f"{now:%Y%m%d-%H%M%S}-{what}-{secrets.token_hex(2)}"
 
 

@@ -107,7 +107,7 @@ def load_plan(folder: Path) -> Plan:
         data = json.loads(path.read_bytes())
         hosts = tuple(Host(**_known(Host, host)) for host in data["hosts"])
         kind, work = next(iter(data["work"].items()))
-        done: Job | Script = Script(tuple(work)) if kind == "script" else Job(**_known(Job, work))
+        done: Job | Script = Script(tuple(work)) if kind == "script" else Job.of(_known(Job, work))
         return Plan(str(data["run"]), hosts, done, bool(data["keep"]))
     except OSError as error:
         raise RunFolderError(f"{folder} holds no run: {path.name}: {error.strerror}") from error

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
 from remote.hosts import Host
-from remote.plan import Plan, PlanError, check, dry_run, master_address, notes, place
+from remote.plan import Plan, PlanError, check, dry_run, master_address, new_run, notes, place
 from training.events import Hello
 from training.job import Job
 
@@ -100,3 +101,8 @@ def test_a_dry_run_shows_what_only_the_hosts_know_as_such() -> None:
     assert "MASTER_ADDR=10.0.0.1 MASTER_PORT=<chosen on node1>" in text
     assert "GLOO_SOCKET_IFNAME=<leads to node1>" in text
     assert "GLOO_SOCKET_IFNAME=ib0" in text
+
+
+def test_a_runs_name_is_one_folders() -> None:
+    name = new_run(Job(model="torchvision/resnet18"), datetime(2026, 11, 20, 9, 30))
+    assert name.startswith("20261120-093000-ddp-torchvision-resnet18-")

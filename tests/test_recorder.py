@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,14 @@ from training.events import PREFIX, SESSION, Evaluated, Exited, Hello, HostSampl
 from training.job import Job
 
 HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30, "2.14.1", "0.29.1")
+
+
+@dataclass(frozen=True)
+class Colours:
+    """Options of a sync method."""
+
+    red: int = 0
+    blue: int = 0
 
 
 def record(into: Recorder, history: History, state: RunState) -> None:
@@ -56,9 +64,14 @@ def test_the_folder_is_the_users_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("script", [False, True])
-def test_plans(tmp_path: Path, script: bool) -> None:
+def test_plans(tmp_path: Path, script: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("training.options.of", lambda folder, name: Colours)
     made = plan(3, 2, script)
-    made = replace(made, keep=True, work=made.work if script else Job(lr=0.25, model="vgg11", data_dir="/data"))
+    made = replace(
+        made,
+        keep=True,
+        work=made.work if script else Job(lr=0.25, model="vgg11", data_dir="/data", sync_option=("red=2", "blue=3")),
+    )
     folder = Recorder(tmp_path, made).folder
     assert load_plan(folder) == made
     launcher = json.loads((folder / "plan.json").read_text())["launcher"]

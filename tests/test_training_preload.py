@@ -109,8 +109,8 @@ def test_a_rank_whose_peer_was_killed_fails_at_once(tmp_path: Path) -> None:
 def test_a_job_that_cannot_be_is_a_message_and_exit_code_2(tmp_path: Path) -> None:
     with ranks(tmp_path, ["--batch-size", "1"], world=2) as started:
         assert [os.waitstatus_to_exitcode(status) for status in started.wait().values()] == [2, 2]
-        text = "python -m training: error: --batch-size 1 is smaller than the 2 ranks: give at least 2\n"
-        assert started.err(0) == text
+        text = "python -m training: error: --batch-size 1 is smaller than the 2 ranks that share it"
+        assert started.err(0) == f"{text}: give at least 2, or use fewer ranks\n"
         assert started.out(0) == ""
 
 

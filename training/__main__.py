@@ -9,13 +9,12 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NoReturn
 
 import torch
 from torch import distributed
 
-from training import registry
+from training import datasets
 from training.datasets import DataError
 from training.events import Entered, emit
 from training.job import Job, JobError
@@ -45,8 +44,7 @@ def run(job: Job, place: Place) -> None:
     if threads := os.environ.get("OMP_NUM_THREADS"):
         torch.set_num_threads(int(threads))  # a forked rank's torch was loaded before this was set
     emit(Entered(place.rank, "loading"))
-    load, data_dir = registry.load("datasets", job.dataset).load, Path(job.data_dir).expanduser()
-    train_set, test_set = (load(split, data_dir, job.verify_data) for split in ("train", "test"))
+    train_set, test_set = (datasets.load(job, split) for split in ("train", "test"))
     emit(Entered(place.rank, "rendezvous"))
     device, backend = meet(place)
     trainer = Trainer(job, place, device, train_set, test_set)

@@ -13,7 +13,7 @@ import torch
 from torch import distributed
 from torch.nn.functional import cross_entropy
 
-from training import registry
+from training import models, registry
 from training.batch_norm import BatchNorm
 from training.datasets import Images
 from training.evaluate import evaluate
@@ -21,7 +21,7 @@ from training.events import Drifted, Entered, Epoch, Evaluated, Finished, Starte
 from training.job import Job
 from training.meter import Lap, Meter
 from training.place import Place
-from training.shard import Group, Shard, share_sizes
+from training.shard import Group, shard
 from training.sync import SyncMethod, broadcast
 
 DRIFT = 1e-6
@@ -67,12 +67,12 @@ class Trainer:
         trainers = [rank for rank in range(place.world_size) if self.method.trains(rank)]
         self.trains = place.rank in trainers
         index = trainers.index(place.rank) if self.trains else 0
-        self.shard = Shard(len(train_set), job.batch_size, job.accumulate, job.seed, index, len(trainers))
+        self.shard = shard(job, train_set.labels, index, len(trainers))
         self.steps = job.steps or (job.epochs or 1) * self.shard.steps
 
         torch.manual_seed(job.seed)
         self.batch_norm = BatchNorm(job.batch_norm, place, self.meter)
-        net = registry.load("models", job.model).build(train_set.channels, train_set.classes).to(device)
+        net = models.build(job.model, train_set.shape, train_set.classes).to(device)
         self.net = self.batch_norm.convert(net)
         if place.world_size > 1:
             broadcast([*self.net.parameters(), *self.net.buffers()], self.meter)
@@ -242,12 +242,7 @@ class Trainer:
 
     def remarks(self) -> Iterator[str]:
         """What a reader of the figures should know about how the work is split."""
-        shard = self.shard
-        shares = share_sizes(shard.batch_size, shard.world_size)
-        if len(set(shares)) > 1:
-            yield f"A global batch of {shard.batch_size} is split unevenly over {shard.world_size} ranks: {shares}"
-        if shard.dropped:
-            yield f"Each epoch leaves out {shard.dropped} of {shard.samples} samples: fewer than the {shard.world_size} ranks"
+        yield from dict.fromkeys((*self.train_set.remarks, *self.test_set.remarks, *self.shard.remarks()))
         if self.place.world_size > 1 and not self.method.exact:
             yield f"--sync {self.job.sync}: the ranks' models differ between two times when they settle on one"
 

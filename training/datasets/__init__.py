@@ -1,15 +1,23 @@
 """What the data sets have in common: images in memory as uint8, indexed directly and normalised on the device.
 
-Each module here is one data set, with `load(split, data_dir, verify) -> Images`, where `split` is "train" or "test",
-`data_dir` the folder of its files on this host, and `verify` refuses files whose checksum is not the published one.
+Each module here is one data set, with `load(split, data_dir, verify, size) -> Images`, where `split` is "train" or "test",
+`data_dir` the folder of its files on this host, `verify` refuses files whose checksum is not the published one, and `size` is
+the side to which images of several sizes are brought (0: the data set's own choice). One whose name takes an argument has it
+before these.
 """
 
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 
 import torch
+from torch.nn.functional import interpolate
+
+from training import registry
+from training.job import Job
 
 
 class DataError(Exception):
@@ -24,7 +32,8 @@ class Images:
     """One split of a data set.
 
     `pixels` (N, C, H, W) uint8; `labels` (N,) int64 in [0, `classes`); `mean` and `std` per channel, of
-    pixels scaled to [0, 1].
+    pixels scaled to [0, 1]; `names` of the classes, where they have any but their numbers; `size`, the side to which a batch's
+    images are resized (0: they stay as they are); `remarks`: what a reader of the figures should know, one line each.
     """
 
     pixels: torch.Tensor
@@ -32,6 +41,9 @@ class Images:
     classes: int
     mean: tuple[float, ...]
     std: tuple[float, ...]
+    names: tuple[str, ...] = ()
+    size: int = 0
+    remarks: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -41,8 +53,38 @@ class Images:
         """Channels of an image."""
         return self.pixels.shape[1]
 
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of a batch's images."""
+        height, width = (self.size, self.size) if self.size else self.pixels.shape[2:]
+        return self.channels, height, width
+
     def batch(self, indices: torch.Tensor, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
         """The images (n, C, H, W) float32, normalised, and the labels (n,) int64 at `indices` (n,) int64, both on `device`."""
+        mean, std = _figures(self.mean, self.std, device)
         pixels = self.pixels[indices].to(device).float()
-        mean, std = (torch.tensor(figures, device=device).view(-1, 1, 1) for figures in (self.mean, self.std))
-        return pixels.sub_(mean * 255).div_(std * 255), self.labels[indices].to(device)
+        if self.size and pixels.shape[1:] != self.shape:
+            pixels = interpolate(pixels, (self.size, self.size), mode="bilinear", antialias=True)
+        return pixels.sub_(mean).div_(std), self.labels[indices].to(device)
+
+    def subset(self, count: int, seed: int) -> Images:
+        """`count` of the images, chosen by the seed."""
+        chosen = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed))[:count]
+        return replace(self, pixels=self.pixels[chosen], labels=self.labels[chosen])
+
+
+@cache
+def _figures(mean: tuple[float, ...], std: tuple[float, ...], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean and standard deviation (C, 1, 1) of pixels from 0 to 255."""
+    on_device = (torch.tensor(figures, device=device).view(-1, 1, 1) * 255 for figures in (mean, std))
+    return next(on_device), next(on_device)
+
+
+def load(job: Job, split: str) -> Images:
+    """A split of the job's data set, as the job wants it. Raises: DataError."""
+    read = registry.function("datasets", job.dataset, "load")
+    images: Images = replace(read(split, Path(job.data_dir).expanduser(), job.verify_data, job.image_size), size=job.image_size)
+    if len(images) < job.limit:
+        remark = f"--limit {job.limit}: there are only {len(images)} {split} images, and all are used"
+        return replace(images, remarks=(*images.remarks, remark))
+    return images.subset(job.limit, job.seed) if job.limit else images

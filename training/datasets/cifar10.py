@@ -19,7 +19,7 @@ BATCHES = {"train": tuple(f"data_batch_{number}" for number in range(1, 6)), "te
 LABELS = "batches.meta"
 
 
-def load(split: str, data_dir: Path, verify: bool) -> Images:
+def load(split: str, data_dir: Path, verify: bool, size: int = 0) -> Images:
     """50,000 or 10,000 images of 3x32x32. Downloads the files where they are missing. Raises: DataError."""
     pixels, labels = _cache.tensors(
         NAME,

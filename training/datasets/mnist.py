@@ -24,7 +24,7 @@ STEMS = {
 }
 
 
-def load(split: str, data_dir: Path, verify: bool) -> Images:
+def load(split: str, data_dir: Path, verify: bool, size: int = 0) -> Images:
     """60,000 or 10,000 images of 1x32x32. Downloads the files where they are missing. Raises: DataError."""
     raw = data_dir / "MNIST" / "raw"
     pixels, labels = _cache.tensors(

@@ -17,7 +17,7 @@ CONTRAST = 40.0
 NOISE = 50.0
 
 
-def load(split: str, data_dir: Path, verify: bool) -> Images:
+def load(split: str, data_dir: Path, verify: bool, size: int = 0) -> Images:
     """4,096 or 1,024 images of 3x32x32. Reads no file."""
     patterns = torch.randn(CLASSES, 3, 8, 8, generator=torch.Generator().manual_seed(0))
     patterns = patterns.repeat_interleave(4, 2).repeat_interleave(4, 3)

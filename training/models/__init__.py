@@ -1,0 +1,28 @@
+"""The models. Each module here is one, with `build(channels, classes) -> nn.Module`; one whose name takes an argument has it
+before these.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from training import registry
+from training.job import JobError
+
+
+def build(name: str, shape: tuple[int, int, int], classes: int) -> nn.Module:
+    """The model of a name, tried on one image of this shape (channels, height, width).
+
+    Raises: JobError, where it does not take such images.
+    """
+    channels, height, width = shape
+    net: nn.Module = registry.function("models", name, "build")(channels, classes)
+    try:
+        with torch.no_grad():
+            net.eval()(torch.zeros(1, *shape))
+    except (RuntimeError, ValueError, AssertionError, IndexError) as error:
+        why = str(error).partition("\n")[0].rstrip(".")
+        advice = "give a size that it takes with --image-size: many take 32, 64 or 224"
+        raise JobError(f"--model {name} cannot take images of {height}x{width} ({why}): {advice}") from None
+    return net.train()

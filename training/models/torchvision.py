@@ -1,0 +1,50 @@
+"""Any classification model of torchvision by its name there, with random weights: `torchvision/resnet50`."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from typing import Any
+
+import torch
+from torch import nn
+
+from training.job import JobError
+
+FORM = "torchvision/NAME"
+
+MORE: dict[str, dict[str, Any]] = {
+    "googlenet": {"aux_logits": False, "init_weights": True},
+    "inception_v3": {"aux_logits": False, "init_weights": True},
+}
+"""What some models have to be told, so that they give nothing but logits."""
+
+
+def build(name: str, channels: int, classes: int) -> nn.Module:
+    """The model: (N, channels, H, W) float32 to (N, classes) logits. Raises: JobError, where there is none of this name."""
+    try:
+        from torchvision import models
+    except ImportError as error:
+        install = f"install it with {sys.executable} -m pip install torchvision"
+        raise JobError(f"--model torchvision/{name} needs torchvision ({error}): {install}") from None
+    known = models.list_models(module=models)
+    if name not in known:
+        near = difflib.get_close_matches(name, known, 5, 0.5)
+        said = f"near are {', '.join(near)}" if near else f"known are {', '.join(known)}"
+        raise JobError(f"--model torchvision/{name}: torchvision has no classification model of this name; {said}")
+    net: nn.Module = models.get_model(name, weights=None, num_classes=classes, **MORE.get(name, {}))
+    return net if channels == 3 else _of_channels(net, channels)
+
+
+def _of_channels(net: nn.Module, channels: int) -> nn.Module:
+    """The model with its first convolution for so many channels; its weights are those of the three in turn."""
+    path, first = next((path, module) for path, module in net.named_modules() if isinstance(module, nn.Conv2d))
+    settings = {name: getattr(first, name) for name in ("kernel_size", "stride", "padding", "dilation", "padding_mode")}
+    conv = nn.Conv2d(channels, first.out_channels, bias=first.bias is not None, **settings)
+    with torch.no_grad():
+        conv.weight.copy_(first.weight[:, torch.arange(channels) % first.in_channels])
+        if first.bias is not None and conv.bias is not None:
+            conv.bias.copy_(first.bias)
+    owner, _, attribute = path.rpartition(".")
+    setattr(net.get_submodule(owner), attribute, conv)
+    return net
