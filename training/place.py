@@ -8,11 +8,16 @@ from dataclasses import dataclass
 
 LISTEN_FD = "RANKBOARD_LISTEN_FD"
 """Number of the listening socket that the agent bound for rank 0's store; absent under torchrun."""
+FOLDER = "RANKBOARD_FOLDER"
+"""The run's folder on this host, which the agent keeps; absent under torchrun."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A rank's place; `group_rank` is its host's number. Alone (no RANK in the environment) it is rank 0 of 1."""
+    """A rank's place; `group_rank` is its host's number, `folder` the run's on this host, "" where no agent keeps one.
+
+    Alone (no RANK in the environment) it is rank 0 of 1.
+    """
 
     rank: int = 0
     local_rank: int = 0
@@ -22,6 +27,7 @@ class Place:
     master_address: str = ""
     master_port: int = 0
     listen_fd: int = -1
+    folder: str = ""
 
     @classmethod
     def read(cls, env: Mapping[str, str] = os.environ) -> Place:
@@ -37,4 +43,5 @@ class Place:
             master_address=env["MASTER_ADDR"],
             master_port=int(env["MASTER_PORT"]),
             listen_fd=int(env.get(LISTEN_FD, -1)),
+            folder=env.get(FOLDER, ""),
         )

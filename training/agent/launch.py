@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 
+from training.agent import Options
 from training.commands import Placement
+from training.place import FOLDER
 
 CODE = str(Path(__file__).absolute().parents[2])
 """The folder that holds this very `training` package."""
@@ -79,9 +81,9 @@ def _start(command: Command) -> int:
     return process.pid
 
 
-def environment(run: str, *more: tuple[str, str]) -> dict[str, str]:
-    """The agent's own environment and more; output is not held back."""
-    return {**os.environ, "PYTHONUNBUFFERED": "1", "RANKBOARD_RUN": run, **dict(more)}
+def environment(options: Options, *more: tuple[str, str]) -> dict[str, str]:
+    """The agent's own environment and more: the run, its folder on this host, and that output is not held back."""
+    return {**os.environ, "PYTHONUNBUFFERED": "1", "RANKBOARD_RUN": options.run, FOLDER: options.folder, **dict(more)}
 
 
 def common(placements: Sequence[Placement]) -> tuple[tuple[str, str], ...]:

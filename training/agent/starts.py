@@ -62,7 +62,7 @@ class Starter:
 
     def _start_plainly(self, placement: Placement) -> None:
         rank, ends = self._ranks.open(placement.rank)
-        env = environment(self._options.run, *placement.env)
+        env = environment(self._options, *placement.env)
         if pid := self._spawn(Command(placement.argv, env, self._options.cwd, *ends), *ends):
             self._ranks.spawned(rank, pid)
         else:
@@ -82,7 +82,7 @@ class Starter:
         if listener and 0 in ends:
             argv += ["--listen-fd", str(listener.fileno())]
             inherited.append(listener.fileno())
-        env = environment(self._options.run, *common(command.placements))
+        env = environment(self._options, *common(command.placements))
         order = _file_of(command)
         started = Command(argv, env, self._options.cwd, *own_ends, stdin=order, inherited=inherited)
         self._preload = Preload(0, pipes, report)
