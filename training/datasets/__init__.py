@@ -62,10 +62,10 @@ class Images:
     def batch(self, indices: torch.Tensor, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
         """The images (n, C, H, W) float32, normalised, and the labels (n,) int64 at `indices` (n,) int64, both on `device`."""
         mean, std = _figures(self.mean, self.std, device)
-        pixels = self.pixels[indices].to(device).float()
+        pixels = self.pixels.index_select(0, indices).to(device).float()  # many times faster than self.pixels[indices]
         if self.size and pixels.shape[1:] != self.shape:
             pixels = interpolate(pixels, (self.size, self.size), mode="bilinear", antialias=True)
-        return pixels.sub_(mean).div_(std), self.labels[indices].to(device)
+        return pixels.sub_(mean).div_(std), self.labels.index_select(0, indices).to(device)
 
     def subset(self, count: int, seed: int) -> Images:
         """`count` of the images, chosen by the seed."""

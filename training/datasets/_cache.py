@@ -23,6 +23,8 @@ from training.datasets import DataError
 FORMAT = 1
 """Version of what a file holds: {"pixels": (N, C, H, W) uint8, "labels": (N,) int64}."""
 
+MANY = 8
+"""Files that an error names."""
 Tensors = tuple[torch.Tensor, torch.Tensor]
 UNREADABLE = (
     OSError,
@@ -49,35 +51,41 @@ def tensors(
     find: Callable[[], Sequence[Path]],
     fetch: Callable[[], None],
     decode: Callable[[Sequence[Path]], Tensors],
+    key: str = "",
 ) -> Tensors:
     """Pixels and labels of a split, from the cache or else decoded into it.
 
-    `find` names the source files, whether they are there or not; `fetch` brings those that are missing; `decode` reads them.
-    Raises: DataError.
+    `find` names the source files, whether they are there or not; `fetch` brings those that are missing; `decode` reads them;
+    `key` says all that decides on the result besides the files' own names, sizes and times. Raises: DataError.
     """
-    if (found := _read(_path(name, split, find()))) is not None:
+    if (found := _read(_path(name, split, find(), key))) is not None:
         return found
     with _alone(name):
         if not all(source.exists() for source in find()):
             fetch()
         sources = find()
-        path = _path(name, split, sources)
+        path = _path(name, split, sources, key)
         if (found := _read(path)) is None:
             try:
                 found = decode(sources)
             except UNREADABLE as error:
-                raise DataError(name, f"cannot read {', '.join(map(str, sources))}: {error}") from error
+                raise DataError(name, f"cannot read {_named(sources)}: {error}") from error
             _write(name, path, found)
             found = _read(path) or found
         return found
 
 
-def _path(name: str, split: str, sources: Sequence[Path]) -> Path | None:
+def _named(sources: Sequence[Path]) -> str:
+    more = f" and {len(sources) - MANY} more" if len(sources) > MANY else ""
+    return ", ".join(map(str, sources[:MANY])) + more
+
+
+def _path(name: str, split: str, sources: Sequence[Path], key: str) -> Path | None:
     try:
         made_of = [(s.name, s.stat().st_size, s.stat().st_mtime_ns) for s in sources]
     except OSError:
         return None
-    digest = hashlib.sha256(repr((FORMAT, made_of)).encode()).hexdigest()[:16]
+    digest = hashlib.sha256(repr((FORMAT, key, made_of)).encode()).hexdigest()[:16]
     return folder() / f"{name}-{split}-{digest}.pt"
 
 

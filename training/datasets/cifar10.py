@@ -17,6 +17,7 @@ NAME = "cifar10"
 FOLDER = "cifar-10-batches-py"
 BATCHES = {"train": tuple(f"data_batch_{number}" for number in range(1, 6)), "test": ("test_batch",)}
 LABELS = "batches.meta"
+CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 
 def load(split: str, data_dir: Path, verify: bool, size: int = 0) -> Images:
@@ -29,7 +30,7 @@ def load(split: str, data_dir: Path, verify: bool, size: int = 0) -> Images:
         partial(_decode, data_dir, split, verify),
     )
     mean, std = (125.3, 123.0, 113.9), (63.0, 62.1, 66.7)
-    return Images(pixels, labels, 10, tuple(m / 255 for m in mean), tuple(s / 255 for s in std))
+    return Images(pixels, labels, len(CLASSES), tuple(m / 255 for m in mean), tuple(s / 255 for s in std), CLASSES)
 
 
 def _find(folder: Path, split: str) -> list[Path]:

@@ -1,0 +1,82 @@
+"""Images in the files of MNIST and of the sets made in its likeness: 60,000 and 10,000 of 28x28, padded to 32x32.
+
+Reads the four published .gz files in `<kind>/raw` of the data folder (torchvision's place for them) where they lie, or the
+unpacked ones, for which there is no published checksum. `kind` is the name of the set's class in torchvision.
+"""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from torch.nn.functional import pad
+
+from training.datasets import _cache, _download
+
+STEMS = {
+    "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
+    "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
+}
+
+
+def tensors(name: str, kind: str, split: str, data_dir: Path, verify: bool) -> _cache.Tensors:
+    """Pixels (N, 1, 32, 32) and labels. Downloads the files where they are missing. Raises: DataError."""
+    raw = data_dir / kind / "raw"
+    return _cache.tensors(
+        name,
+        split if verify else f"{split}-unverified",
+        partial(_find, raw, split),
+        partial(_fetch, name, kind, raw),
+        partial(_decode, name, kind, verify),
+    )
+
+
+def _find(raw: Path, split: str) -> list[Path]:
+    return [_file(raw, stem) for stem in STEMS[split]]
+
+
+def _file(raw: Path, stem: str) -> Path:
+    packed, plain = raw / f"{stem}.gz", raw / stem
+    return plain if plain.exists() and not packed.exists() else packed
+
+
+def _published(name: str, kind: str) -> Any:
+    """torchvision's class of the set, which knows where its files are and their checksums."""
+    _download.torchvision(name)
+    from torchvision import datasets
+
+    return getattr(datasets, kind)
+
+
+def _fetch(name: str, kind: str, raw: Path) -> None:
+    published = _published(name, kind)
+    missing = {path.name for split in STEMS for path in _find(raw, split) if not path.exists()}
+    with _download.incoming(name, raw, sorted(missing)) as inbox:
+        for file, md5 in published.resources:
+            if file in missing:
+                urls = [mirror + file for mirror in published.mirrors]
+                _download.download(name, urls, inbox, md5, raw).rename(raw / file)
+
+
+def _decode(name: str, kind: str, verify: bool, files: Sequence[Path]) -> _cache.Tensors:
+    published = dict(_published(name, kind).resources)
+    from torchvision.datasets.mnist import read_image_file, read_label_file
+
+    if verify:
+        _download.verify(name, [(file, published[file.name]) for file in files if file.suffix == ".gz"])
+    with TemporaryDirectory() as unpacked:
+        images, labels = (_unpack(file, Path(unpacked)) for file in files)
+        return pad(read_image_file(str(images)).unsqueeze(1), (2, 2, 2, 2)), read_label_file(str(labels))
+
+
+def _unpack(file: Path, folder: Path) -> Path:
+    if file.suffix != ".gz":
+        return file
+    with gzip.open(file) as packed, open(folder / file.stem, "wb") as plain:
+        shutil.copyfileobj(packed, plain)
+    return folder / file.stem

@@ -1,0 +1,128 @@
+"""Images of one's own, in a folder per class, as in torchvision's ImageFolder: `imagefolder:PATH` on each host.
+
+PATH/train/<class>/*.jpg are for training, PATH/val (or PATH/test) for testing. Where there is no PATH/train, the classes lie
+in PATH itself, and a tenth of the images, the same in every run, is for testing. An image is cropped to its centre square
+and resized; it is read by Pillow once, and lies in the cache from then on.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from training.datasets import DataError, Images, _cache
+
+FORM = "imagefolder:PATH"
+NAME = "imagefolder"
+SIDE = 64
+"""Pixels square, unless the job says otherwise."""
+SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""Those of ImageNet's photographs."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The files of a split, and of each the class, a number in the order of `names`."""
+
+    files: tuple[Path, ...]
+    labels: tuple[int, ...]
+    names: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
+
+
+def load(path: str, split: str, data_dir: Path, verify: bool, size: int = 0) -> Images:
+    """The images of a split, (N, 3, `size`, `size`). Raises: DataError."""
+    root, side = Path(path).expanduser(), size or SIDE
+    listing = _split(root, split)
+    pixels, labels = _cache.tensors(
+        NAME,
+        split,
+        lambda: listing.files,
+        lambda: None,
+        partial(_decode, listing.labels, side),
+        key=repr((side, listing.names, [str(file.relative_to(root)) for file in listing.files])),
+    )
+    return Images(pixels, labels, len(listing.names), MEAN, STD, listing.names, remarks=listing.remarks)
+
+
+def _split(root: Path, split: str) -> Listing:
+    train = root / "train"
+    if not train.is_dir():
+        return _tenth(root, _listing(root), split)
+    test = next((root / name for name in ("val", "test") if (root / name).is_dir()), None)
+    if not test:
+        raise DataError(NAME, f"{root} has a folder train, but neither val nor test: put images to test with into one of them")
+    listings = {"train": _listing(train), "test": _listing(test)}
+    ours, theirs = ({*listings[name].names} for name in ("train", "test"))
+    if ours != theirs:
+        one, other = (train, test) if ours - theirs else (test, train)
+        odd = ", ".join(sorted(ours - theirs or theirs - ours))
+        raise DataError(NAME, f"{one} has the classes {odd}, and {other} has not: let both have the same folders")
+    return listings[split]
+
+
+def _tenth(root: Path, whole: Listing, split: str) -> Listing:
+    """The images that are not, or are, for testing."""
+    count = len(whole.files)
+    if count < 2:
+        raise DataError(NAME, f"{root} holds one image only: put more there")
+    chosen = {*random.Random(0).sample(range(count), max(1, count // 10))}
+    kept = [index for index in range(count) if (index in chosen) == (split == "test")]
+    files, labels = tuple(whole.files[index] for index in kept), tuple(whole.labels[index] for index in kept)
+    remark = f"{root} has no folder train: {len(chosen)} of its {count} images, chosen at random, are kept for testing"
+    return Listing(files, labels, whole.names, (remark,))
+
+
+def _listing(folder: Path) -> Listing:
+    """The images below each class's folder. Raises: DataError."""
+    try:
+        names = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    except OSError as error:
+        raise DataError(NAME, f"{folder}: {error.strerror}: write imagefolder:PATH, a folder on this host") from error
+    if not names:
+        raise DataError(NAME, f"{folder} has no folders: put the images of each class into one of its own there")
+    found: list[Path] = []
+    labels: list[int] = []
+    for label, name in enumerate(names):
+        files = _images(folder / name)
+        if not files:
+            raise DataError(NAME, f"{folder / name} holds no image ({' '.join(SUFFIXES)}): put some there, or remove it")
+        found, labels = found + files, labels + [label] * len(files)
+    return Listing(tuple(found), tuple(labels), tuple(names))
+
+
+def _images(folder: Path) -> list[Path]:
+    walk = os.walk(folder, followlinks=True)
+    return sorted(Path(at) / file for at, _, files in walk for file in files if file.lower().endswith(SUFFIXES))
+
+
+def _decode(labels: Sequence[int], side: int, files: Sequence[Path]) -> _cache.Tensors:
+    pixels = torch.empty(len(files), 3, side, side, dtype=torch.uint8)
+
+    def read(number: int) -> None:
+        pixels[number] = _image(files[number], side)
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:  # decoding leaves Python's lock to the others
+        for _ in threads.map(read, range(len(files))):
+            pass
+    return pixels, torch.tensor(labels)
+
+
+def _image(file: Path, side: int) -> torch.Tensor:
+    """An image's centre square, (3, side, side) uint8. Raises: DataError."""
+    from PIL import Image, ImageOps
+
+    try:
+        with Image.open(file) as image:
+            square = ImageOps.fit(image.convert("RGB"), (side, side), Image.Resampling.BILINEAR)
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise DataError(NAME, f"cannot read {file} ({error}): replace it, or remove it") from error
+    return torch.frombuffer(bytearray(square.tobytes()), dtype=torch.uint8).view(side, side, 3).permute(2, 0, 1)

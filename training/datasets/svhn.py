@@ -1,0 +1,58 @@
+"""SVHN: 73,257 and 26,032 colour photographs of house numbers' digits, 32x32 (http://ufldl.stanford.edu/housenumbers).
+
+Reads `svhn/train_32x32.mat` and `svhn/test_32x32.mat` in the data folder.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from training.datasets import DataError, Images, _cache, _download
+
+NAME = "svhn"
+
+
+def load(split: str, data_dir: Path, verify: bool, size: int = 0) -> Images:
+    """73,257 or 26,032 images of 3x32x32. Downloads the file where it is missing. Raises: DataError."""
+    file = data_dir / "svhn" / f"{split}_32x32.mat"
+    pixels, labels = _cache.tensors(
+        NAME,
+        split if verify else f"{split}-unverified",
+        lambda: [file],
+        partial(_fetch, split, file),
+        partial(_decode, split, verify),
+    )
+    return Images(pixels, labels, 10, mean=(0.4377, 0.4438, 0.4728), std=(0.1980, 0.2010, 0.1970))
+
+
+def _fetch(split: str, file: Path) -> None:
+    _download.torchvision(NAME)
+    from torchvision.datasets import SVHN
+
+    url, _, md5 = SVHN.split_list[split]
+    with _download.incoming(NAME, file.parent, [file.name]) as inbox:
+        _download.download(NAME, [url], inbox, md5, file.parent).rename(file)
+
+
+def _decode(split: str, verify: bool, files: Sequence[Path]) -> _cache.Tensors:
+    try:
+        from scipy.io import loadmat
+        from scipy.io.matlab import MatReadError
+    except ImportError as error:
+        raise DataError(NAME, f"it needs scipy ({error}): install it with {sys.executable} -m pip install scipy") from error
+    if verify:
+        _download.torchvision(NAME)
+        from torchvision.datasets import SVHN
+
+        _download.verify(NAME, [(file, SVHN.split_list[split][2]) for file in files])
+    try:
+        held = loadmat(files[0])
+    except MatReadError as error:
+        raise ValueError(error) from error
+    labels = torch.from_numpy(held["y"].astype("int64")).flatten()
+    return torch.from_numpy(held["X"]).permute(3, 2, 0, 1), labels % 10  # the files call a nought 10
