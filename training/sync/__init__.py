@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import distributed, nn
@@ -24,7 +24,7 @@ class SyncMethod:
     Its groups and buffers are made in `prepare`; it leaves the model's buffers (BatchNorm's statistics) alone.
     """
 
-    exact: ClassVar[bool] = True
+    exact: bool = True
     """Whether all ranks hold the same model after every step."""
 
     def __init__(self, options: Any, wire: torch.dtype) -> None:
