@@ -19,3 +19,8 @@ def ring(size: int, ranks: int) -> int:
 def star(size: int, ranks: int, root: bool) -> int:
     """All give to a root and get back from it: S, and (N-1) S on the root."""
     return size * (ranks - 1 if root else 1) if ranks > 1 else 0
+
+
+def hierarchy(size: int, inside: int, hosts: int, leader: bool) -> int:
+    """A star among the ranks inside a host, whose root, the host's leader, takes part in a ring of the hosts."""
+    return star(size, inside, leader) + (ring(size, hosts) if leader else 0)

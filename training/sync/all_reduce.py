@@ -1,29 +1,55 @@
-"""One all-reduce per parameter after backward: sum over the ranks, divide by their number."""
+"""The backend's all-reduce of each bucket, while backward goes on; or, as in a course's listing, of each parameter after it."""
 
 from __future__ import annotations
 
-import torch
-from torch import distributed, nn
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
 
-from training.meter import Meter
-from training.place import Place
-from training.sync import SyncMethod, _payload
+from torch import distributed
+
+from training.sync import _payload
+from training.sync._bucketed import Bucketed
+from training.sync._gradients import Bucket
 
 
-class Method(SyncMethod):
-    """A parameter without a gradient keeps none; it has to be the same one on all ranks."""
+@dataclass(frozen=True)
+class Options:
+    """`granularity`: what travels at once; `parameter`: one after another, each waited for, after backward."""
 
-    def prepare(self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter) -> nn.Module:
-        """The model as it is."""
-        self._world_size, self._meter = place.world_size, meter
-        self._bytes = _payload.ring(_payload.gradient_bytes(model), place.world_size)
-        return model
+    granularity: Literal["parameter", "bucket", "flat"] = "bucket"
+    bucket_mb: float = 25
 
-    def reduce(self, model: nn.Module) -> None:
-        """Replaces each gradient by its mean over the ranks."""
-        for parameter in model.parameters():
-            if parameter.grad is not None:
-                with self._meter.waiting():
-                    distributed.all_reduce(parameter.grad)
-                parameter.grad /= self._world_size
-        self._meter.bytes_sent += self._bytes
+    def __post_init__(self) -> None:
+        if not self.bucket_mb > 0:
+            raise ValueError(f"bucket_mb={self.bucket_mb:g}: give a number of megabytes above 0")
+
+
+class Method(Bucketed):
+    """Sum over the ranks of what each has divided by their number."""
+
+    def launch(self, bucket: Bucket) -> None:
+        """Starts its all-reduce, or makes it at once."""
+        if self.options.granularity == "parameter":
+            with self.meter.waiting():
+                distributed.all_reduce(bucket.buffer)
+            self._works.append((bucket, None))
+        else:
+            self._works.append((bucket, distributed.all_reduce(bucket.buffer, async_op=True)))
+
+    def exchanged(self) -> Iterator[Bucket]:
+        """Each bucket when its all-reduce has ended."""
+        while self._works:
+            bucket, work = self._works.popleft()
+            if work:
+                work.wait()
+            yield bucket
+
+    def connect(self, buckets: tuple[Bucket, ...]) -> None:
+        """Nothing is on its way."""
+        self._works: deque[tuple[Bucket, distributed.Work | None]] = deque()
+
+    def payload(self, size: int) -> int:
+        """A ring's."""
+        return _payload.ring(size, self.place.world_size)

@@ -1,0 +1,132 @@
+"""Rank 0 gathers, averages and scatters the mean: a star, by segments of buckets; or, as in a course's listing, by parameters.
+
+Segments flow towards the root through one process group and back through another: a group's connection carries its messages in
+turn, so that in a single one what goes out would hold up what comes in. The root's link is the limit: (N-1) S each way.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import distributed
+
+from training.sync import _payload
+from training.sync._bucketed import Background, Bucketed, new_group, wait
+from training.sync._gradients import Bucket
+
+AHEAD = 8
+"""How many segments the root is ready to receive from each rank before it has added the first of them."""
+Arrival = tuple[distributed.Work | None, torch.Tensor]
+"""What is on its way, and where to."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """`granularity`: what is packed at once; `parameter`: gather, then scatter, one parameter after another, after backward.
+    `segment_kb`: kilobytes that are sent, received and added at once."""
+
+    granularity: Literal["parameter", "bucket", "flat"] = "bucket"
+    bucket_mb: float = 25
+    segment_kb: float = 256
+
+    def __post_init__(self) -> None:
+        for name in ("bucket_mb", "segment_kb"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name}={getattr(self, name):g}: give a number above 0")
+
+
+class Star:
+    """The exchange of all buckets of a step between the root, rank 0, and the others."""
+
+    def __init__(self, rank: int, ranks: int, buckets: tuple[Bucket, ...], segment: float) -> None:
+        self._others = range(1, ranks)
+        self._up, self._down = new_group(), new_group()
+        self._segments = [bucket.buffer.chunk(max(1, round(bucket.buffer.nbytes / segment))) for bucket in buckets]
+        self.exchange = self._root if rank == 0 else self._leaf
+
+    def _leaf(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
+        """Gives a bucket as soon as it is launched; the sums arrive where the gradients were."""
+        works: list[tuple[Bucket, list[distributed.Work | None]]] = []
+        for bucket in launched:
+            segments = self._segments[bucket.index]
+            received = [distributed.irecv(segment, 0, group=self._down) for segment in segments]
+            sent = [distributed.isend(segment, 0, group=self._up) for segment in segments]
+            works.append((bucket, sent + received))
+        for bucket, both in works:
+            wait(both)
+            yield bucket
+
+    def _root(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
+        """Adds what the others give, segment after segment, and sends each sum on its way before it waits for the next."""
+        arrivals = self._arrivals()
+        sent: list[distributed.Work | None] = []
+        for bucket in launched:
+            for segment in self._segments[bucket.index]:
+                for work, arrived in next(arrivals):
+                    wait([work])
+                    segment += arrived
+                sent += [distributed.isend(segment, other, group=self._down) for other in self._others]
+            yield bucket
+        wait(sent)
+
+    def _arrivals(self) -> Iterator[list[Arrival]]:
+        """For each segment of a step what each of the others sends, asked for some segments ahead."""
+        asked: deque[list[Arrival]] = deque()
+        for segment in (segment for segments in self._segments for segment in segments):
+            rooms = [torch.empty_like(segment) for _ in self._others]
+            asked.append(
+                [
+                    (distributed.irecv(room, other, group=self._up), room)
+                    for other, room in zip(self._others, rooms, strict=True)
+                ]
+            )
+            if len(asked) > AHEAD:
+                yield asked.popleft()
+        while asked:
+            yield asked.popleft()
+
+
+class Listing:
+    """The exchange of one bucket after another by the collectives `gather` and `scatter`."""
+
+    def __init__(self, rank: int, ranks: int) -> None:
+        self._root, self._ranks = rank == 0, ranks
+
+    def exchange(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
+        """Each bucket as the sum over the ranks."""
+        for bucket in launched:
+            buffer = bucket.buffer
+            gathered = [torch.empty_like(buffer) for _ in range(self._ranks)] if self._root else None
+            distributed.gather(buffer, gathered)
+            total = torch.stack(gathered).sum(0) if gathered else buffer
+            distributed.scatter(buffer, [total] * self._ranks if self._root else None)
+            yield bucket
+
+
+class Method(Bucketed):
+    """The star, in a thread of its own while backward goes on; or the listing."""
+
+    def connect(self, buckets: tuple[Bucket, ...]) -> None:
+        """Two groups, for the two ways."""
+        rank, ranks = self.place.rank, self.place.world_size
+        on_cpu = buckets[0].buffer.device.type == "cpu"
+        if self.options.granularity == "parameter" or not on_cpu:
+            self._background = Background(Listing(rank, ranks).exchange, threaded=False)
+        else:
+            self._background = Background(Star(rank, ranks, buckets, self.options.segment_kb * 1000).exchange, threaded=True)
+
+    def launch(self, bucket: Bucket) -> None:
+        """The next to be gathered."""
+        self._background.launch(bucket)
+
+    def exchanged(self) -> Iterator[Bucket]:
+        """Each bucket when its sum has come back."""
+        return self._background.exchanged()
+
+    def payload(self, size: int) -> int:
+        """A star's, with all of it through the root."""
+        return _payload.star(size, self.place.world_size, root=self.place.rank == 0)

@@ -1,0 +1,74 @@
+"""Inside each host first, then between the hosts, then back inside: the network sees one rank of each host, its leader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import distributed
+
+from training.sync import _payload
+from training.sync._bucketed import Background, Bucketed, new_group
+from training.sync._gradients import Bucket
+
+
+@dataclass(frozen=True)
+class Options:
+    """`granularity`: what travels at once."""
+
+    granularity: Literal["bucket", "flat"] = "bucket"
+    bucket_mb: float = 25
+
+    def __post_init__(self) -> None:
+        if not self.bucket_mb > 0:
+            raise ValueError(f"bucket_mb={self.bucket_mb:g}: give a number of megabytes above 0")
+
+
+class Method(Bucketed):
+    """The ranks of a host are those that say the same `group_rank`; the lowest of them is its leader."""
+
+    def connect(self, buckets: tuple[Bucket, ...]) -> None:
+        """A group per host, and one of the leaders. All ranks make all groups, in one order."""
+        hosts = self._hosts(buckets[0].buffer.device)
+        inside = [new_group(host) for host in hosts]
+        self._between = new_group([host[0] for host in hosts])
+        number = next(i for i, host in enumerate(hosts) if self.place.rank in host)
+        self._inside, self._host, self._host_count = inside[number], hosts[number], len(hosts)
+        self._background = Background(self._exchange, threaded=buckets[0].buffer.device.type == "cpu")
+
+    def launch(self, bucket: Bucket) -> None:
+        """The next to be added up."""
+        self._background.launch(bucket)
+
+    def exchanged(self) -> Iterator[Bucket]:
+        """Each bucket when its sum is back."""
+        return self._background.exchanged()
+
+    def payload(self, size: int) -> int:
+        """A star's inside the host, and on its leader a ring's between hosts."""
+        return _payload.hierarchy(size, len(self._host), self._host_count, leader=self._leads)
+
+    @property
+    def _leads(self) -> bool:
+        return self.place.rank == self._host[0]
+
+    def _hosts(self, device: torch.device) -> list[list[int]]:
+        """The ranks of each host."""
+        own = torch.tensor([self.place.group_rank], device=device)
+        said = [torch.empty_like(own) for _ in range(self.place.world_size)]
+        with self.meter.waiting():
+            distributed.all_gather(said, own)
+        numbers = [int(number) for number in said]
+        return [[rank for rank, of in enumerate(numbers) if of == host] for host in sorted(set(numbers))]
+
+    def _exchange(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
+        for bucket in launched:
+            if len(self._host) > 1:
+                distributed.reduce(bucket.buffer, self._host[0], group=self._inside)
+            if self._leads and self._host_count > 1:
+                distributed.all_reduce(bucket.buffer, group=self._between)
+            if len(self._host) > 1:
+                distributed.broadcast(bucket.buffer, self._host[0], group=self._inside)
+            yield bucket
