@@ -1,0 +1,114 @@
+"""What a parameter server and its workers say to each other, and the flat buffers in which parameters travel.
+
+A worker pushes a header (step, version that it holds) and its gradients, and pulls a header (version, staleness) and the
+parameters. Each pair of server and worker has a process group of its own, so several threads may talk at once, and every
+receive names whom it hears: one from anybody would not notice a death.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+import torch
+from torch import distributed, nn
+
+from training.place import Place
+from training.sync._gradients import Bucket
+
+PARTED = -1
+"""The step in the header of a worker that waits for the last parameters and pushes no gradient."""
+HEADER_BYTES = 2 * 8
+
+
+class PeerError(ConnectionError):
+    """The talk with a rank broke off; the text names it."""
+
+
+class Line:
+    """The line to a `peer`, on the server or on a worker."""
+
+    def __init__(self, peer: int, who: str, group: distributed.ProcessGroup) -> None:
+        self.peer, self._who, self._group = peer, who, group
+
+    def send(self, tensors: Iterable[torch.Tensor]) -> list[distributed.Work]:
+        """Begins to send; the tensors must stay as they are until each work has been waited for, once."""
+        return [_work(distributed.isend(tensor, self.peer, self._group)) for tensor in tensors]
+
+    def receive(self, tensors: Iterable[torch.Tensor]) -> list[distributed.Work]:
+        """Begins to receive what the peer sends, in its order."""
+        return [_work(distributed.irecv(tensor, self.peer, self._group)) for tensor in tensors]
+
+    def wait(self, works: Iterable[distributed.Work]) -> None:
+        """Waits for each. Raises: PeerError."""
+        try:
+            for work in works:
+                work.wait()
+        except RuntimeError as error:
+            raise PeerError(f"{self._who} (rank {self.peer}): {error}") from error
+
+
+def lines(place: Place, server: int, patience: timedelta | None) -> list[Line]:
+    """On the server the lines to its workers, by rank; on a worker the one to the server. Called by all ranks.
+
+    `patience` is how long a peer may be silent, by default as long as in a collective.
+    """
+    made = []
+    for worker in (rank for rank in range(place.world_size) if rank != server):
+        group = distributed.new_group([server, worker], timeout=patience)
+        if isinstance(group, distributed.ProcessGroup):  # this rank is one of the two
+            made.append(Line(worker, "worker", group) if place.rank == server else Line(server, "parameter server", group))
+    return made
+
+
+def header(parameters: Sequence[torch.Tensor]) -> torch.Tensor:
+    """An empty header, (2,) int64, where the parameters are."""
+    return torch.zeros(2, dtype=torch.int64, device=parameters[0].device)
+
+
+def nbytes(tensors: Iterable[torch.Tensor]) -> int:
+    """The size of all."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def copy_all(source: Iterable[torch.Tensor], to: Iterable[torch.Tensor]) -> None:
+    """Copies each tensor into the one in its place."""
+    for one, other in zip(source, to, strict=True):
+        other.copy_(one)
+
+
+def stay(bucket: Bucket) -> None:
+    """The `launch` of gradients that do not travel."""
+
+
+def flatten(parameters: Iterable[nn.Parameter]) -> list[torch.Tensor]:
+    """Moves the parameters that need a gradient into one flat buffer per type, (elements,), of which they are views then.
+
+    They keep their shapes and, where these leave no gaps, their strides (such as channels_last).
+    """
+    kinds: dict[tuple[torch.dtype, torch.device], list[nn.Parameter]] = {}
+    for parameter in parameters:
+        if parameter.requires_grad:
+            kinds.setdefault((parameter.dtype, parameter.device), []).append(parameter)
+    return [_moved(group) for group in kinds.values()]
+
+
+def _moved(parameters: list[nn.Parameter]) -> torch.Tensor:
+    buffer = torch.empty(sum(p.numel() for p in parameters), dtype=parameters[0].dtype, device=parameters[0].device)
+    for parameter, part in zip(parameters, torch.split(buffer, [p.numel() for p in parameters]), strict=True):
+        data = parameter.detach()
+        view = part.as_strided(data.shape, data.stride(), part.storage_offset()) if _dense(data) else part.view(data.shape)
+        parameter.data = view.copy_(data)
+    return buffer
+
+
+def _dense(tensor: torch.Tensor) -> bool:
+    """Whether the elements lie side by side in some order of the dimensions."""
+    strides = sorted((stride, size) for stride, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1)
+    return all(stride == math.prod(size for _, size in strides[:i]) for i, (stride, _) in enumerate(strides))
+
+
+def _work(work: distributed.Work | None) -> distributed.Work:
+    assert work is not None  # None only outside the group
+    return work

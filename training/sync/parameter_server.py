@@ -1,0 +1,184 @@
+"""A parameter server: workers push gradients to one rank, which applies the optimiser, and pull the parameters.
+
+`mode=sync` makes each step with the mean of all gradients, as other exact methods do. With `mode=async` the server applies each
+gradient as it comes, so nobody waits for a slower rank; a gradient is then *stale* by as many updates as the others made
+between its worker's pull and its push. Each is its worker's own mean, applied with the learning rate divided by the ranks
+that train.
+
+Source: Li et al., Scaling Distributed Machine Learning with the Parameter Server, OSDI 2014; for `async` Dean et al., Large
+Scale Distributed Deep Networks (Downpour SGD), NeurIPS 2012.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal
+
+import torch
+from torch import distributed, nn
+
+from training.meter import Meter
+from training.place import Place
+from training.sync import SyncMethod
+from training.sync._async_server import AsyncServer
+from training.sync._gradients import Bucket, Gradients
+from training.sync._push_pull import HEADER_BYTES, PARTED, Line, flatten, header, lines
+from training.sync._server import SyncServer
+
+PATIENCE = timedelta(days=1)
+"""How long ranks wait at their own pace for the slowest, at the end of an epoch; one that dies is noticed at once."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """`server` holds the parameters; where it is `dedicated` it does not train. `bucket_mb`: gradients are pushed in pieces."""
+
+    mode: Literal["sync", "async"] = "sync"
+    server: int = 0
+    dedicated: bool = False
+    bucket_mb: float = 25
+
+    def __post_init__(self) -> None:
+        if self.server < 0:
+            raise ValueError(f"server={self.server}: write the number of a rank, 0 or more")
+        if not self.bucket_mb >= 0:
+            raise ValueError(f"bucket_mb={self.bucket_mb:g}: must be at least 0, which is a bucket per parameter")
+
+    @property
+    def stale(self) -> bool:
+        """Whether gradients may be of older parameters than those that they change."""
+        return self.mode == "async"
+
+    def check(self, world_size: int) -> None:
+        """Raises: ValueError."""
+        if self.server >= world_size:
+            raise ValueError(f"server={self.server}: there is no such rank among {world_size}: write at most {world_size - 1}")
+        if self.dedicated and world_size == 1:
+            raise ValueError("dedicated=yes: the only rank would have nobody to serve: leave it out, or use more ranks")
+
+
+class Method(SyncMethod):
+    """One of the two sides, a server or a worker."""
+
+    def __init__(self, options: Options, wire: torch.dtype) -> None:
+        super().__init__(options, wire)
+        self.exact = not options.stale
+
+    def trains(self, rank: int) -> bool:
+        """All ranks but a dedicated server."""
+        return not (self.options.dedicated and rank == self.options.server)
+
+    def prepare(self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter) -> nn.Module:
+        """The model as it is; its parameters are views of flat buffers from now on."""
+        own = lines(place, self.options.server, None if self.exact else PATIENCE)
+        ranks = sum(map(self.trains, range(place.world_size)))
+        self._side: SyncMethod
+        if place.rank != self.options.server:
+            self._side = Worker(self.options, self.wire, own[0], model, ranks if self.exact else 1, meter)
+        elif self.exact:
+            self._side = SyncServer(self.options, self.wire, own, model, optimizer, ranks, meter)
+        else:
+            self._side = AsyncServer(self.options, self.wire, own, model, optimizer, ranks, meter)
+        return model
+
+    def micro(self, last: bool) -> AbstractContextManager[None]:
+        """The side's."""
+        return self._side.micro(last)
+
+    def reduce(self, model: nn.Module) -> None:
+        """The gradients are on the server, with `mode=sync` their mean; a worker keeps its own."""
+        self._side.reduce(model)
+
+    def step(self, optimizer: torch.optim.Optimizer) -> None:
+        """The server makes the step; workers take over the parameters."""
+        self._side.step(optimizer)
+
+    @property
+    def staleness(self) -> int:
+        """Updates of others between this rank's last pull and the push after it."""
+        return self._side.staleness
+
+    def settle(self, model: nn.Module) -> None:
+        """All take over what the server holds when all have come here."""
+        self._side.settle(model)
+
+    def serve(self, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:
+        """Serves the workers."""
+        self._side.serve(model, optimizer, steps)
+
+    def state(self) -> dict[str, Any]:
+        """The side's."""
+        return self._side.state()
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Goes on from there."""
+        self._side.load(state)
+
+
+class Worker(SyncMethod):
+    """Pushes its gradients while backward goes on, and pulls the parameters in place of a step of its own."""
+
+    def __init__(self, options: Any, wire: torch.dtype, line: Line, model: nn.Module, ranks: int, meter: Meter) -> None:
+        super().__init__(options, wire)
+        self._line, self._meter = line, meter
+        self._parameters = flatten(model.parameters())
+        self._gradients = Gradients(model, self._push, ranks, bucket_mb=options.bucket_mb, wire=wire)
+        self._asked, self._answer = header(self._parameters), header(self._parameters)
+        self._steps = 0
+        self._works: list[distributed.Work] = []
+
+    def micro(self, last: bool) -> AbstractContextManager[None]:
+        """In the last backward gradients are pushed as they come."""
+        return self._gradients.micro(last)
+
+    def reduce(self, model: nn.Module) -> None:
+        """Pushes the rest."""
+        self._gradients.flush()
+        self._wait()
+        for bucket in self._gradients.buckets:
+            bucket.reset()
+        self._meter.bytes_sent += HEADER_BYTES + self._gradients.size
+
+    def step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Pulls."""
+        self._pull()
+
+    @property
+    def staleness(self) -> int:
+        """As the server found it."""
+        return int(self._answer[1])
+
+    def settle(self, model: nn.Module) -> None:
+        """Pulls what the server holds when all have come here."""
+        if self.options.stale:
+            self._ask(PARTED)
+            self._pull()
+
+    def state(self) -> dict[str, Any]:
+        """Its steps, and the version of its parameters."""
+        return {"steps": self._steps, "version": int(self._answer[0])}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Goes on from there."""
+        self._steps, self._answer[0] = state["steps"], state["version"]
+
+    def _push(self, bucket: Bucket) -> None:
+        if bucket.index == 0:
+            self._steps += 1
+            self._ask(self._steps)
+        self._works += self._line.send([bucket.buffer])
+
+    def _ask(self, step: int) -> None:
+        self._asked.copy_(torch.stack((torch.tensor(step, device=self._answer.device), self._answer[0])))
+        self._works += self._line.send([self._asked])
+
+    def _pull(self) -> None:
+        self._works += self._line.receive([self._answer, *self._parameters])
+        self._wait()
+
+    def _wait(self) -> None:
+        works, self._works = self._works, []
+        with self._meter.waiting():
+            self._line.wait(works)
