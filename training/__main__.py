@@ -1,6 +1,7 @@
 """`python -m training`: one rank of a job, under rankboard's agent, under torchrun, or alone.
 
-Exit codes: 0 done, 1 failed (with a traceback), 2 a job or data set that cannot be used (with a message).
+Exit codes: 0 done, 1 failed (with a traceback, or a message where a checkpoint cannot be saved), 2 a job, data set or
+checkpoint that cannot be used (with a message).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import torch
 from torch import distributed
 
 from training import datasets
+from training.checkpoint import CheckpointError
 from training.datasets import DataError
 from training.events import Entered, emit
 from training.job import Job, JobError
@@ -32,6 +34,9 @@ def main(argv: Sequence[str]) -> int:
     except (JobError, DataError) as error:
         sys.stderr.write(f"python -m training: error: {error}\n")
         return 2
+    except CheckpointError as error:
+        sys.stderr.write(f"python -m training: error: {error}\n")
+        return 1
     return 0
 
 

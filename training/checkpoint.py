@@ -1,3 +1,223 @@
-"""Checkpoints: saving what a run needs to go on from a step, and going on from it."""
+"""Checkpoints: what a run needs to go on from a step, saved so that no crash, at whatever moment, costs more than the newest.
+
+    <the run's folder on the host>/checkpoints/step-000200/
+        model.pt        rank 0: the settled model, the optimiser's state, the job, and how far it has come
+        rankN.pt        each rank: its random numbers, its sync method's state, and what of the model is its own
+        manifest.json   rank 0: all ranks' files are there; without it the checkpoint counts for nothing
+
+Without an agent, as under torchrun, the folder is `checkpoints` where the ranks work. Each file is written under another
+name, synced and renamed, the manifest last; only then older checkpoints are removed. All files carry the step and the
+token of the ranks that wrote them. `torch.load(weights_only=True)` reads them.
+"""
 
 from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from torch import distributed, nn
+
+from training.job import Job, JobError
+from training.place import Place
+from training.sync import SyncMethod
+
+FOLDER, MODEL, MANIFEST = "checkpoints", "model.pt", "manifest.json"
+PATIENCE = timedelta(minutes=30)
+"""How long ranks wait for one with a slow disk."""
+
+
+class CheckpointError(Exception):
+    """A checkpoint that cannot be saved; the text names the folder and says why."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a run is, in terms that hold for other numbers of ranks too: after `step` steps it is through whole `epochs`
+    and the first `samples` in the order of the next one."""
+
+    step: int
+    epochs: int
+    samples: int
+
+    @classmethod
+    def at(cls, step: int, job: Job, steps_per_epoch: int) -> Position:
+        """The position of a job after a step."""
+        epochs, steps = divmod(step, steps_per_epoch)
+        return cls(step, epochs, steps * job.batch_size * job.accumulate)
+
+    def steps(self, job: Job, steps_per_epoch: int) -> int:
+        """How many steps of this job come to the position, or as near before it as they can."""
+        return self.epochs * steps_per_epoch + min(self.samples // (job.batch_size * job.accumulate), steps_per_epoch)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a checkpoint is taken of: this rank's live objects."""
+
+    net: nn.Module
+    optimizer: torch.optim.Optimizer
+    method: SyncMethod
+    local_buffers: bool
+    device: torch.device
+
+    def shared(self) -> dict[str, Any]:
+        """What rank 0 keeps for all."""
+        return {"model": self.net.state_dict(), "optimizer": self.optimizer.state_dict()["state"]}
+
+    def own(self) -> dict[str, Any]:
+        """What each rank keeps: the model where ranks never settle on one, the optimiser where it follows own gradients."""
+        state = {"method": self.method.state(), "random": torch.get_rng_state()}
+        if self.device.type == "cuda":
+            state["random_gpu"] = torch.cuda.get_rng_state(self.device)
+        if not self.method.exact:
+            state["optimizer"] = self.optimizer.state_dict()["state"]
+            if type(self.method).settle is SyncMethod.settle:
+                state["model"] = self.net.state_dict()
+        if self.local_buffers and "model" not in state:
+            state["model"] = dict(self.net.named_buffers())
+        return state
+
+
+class Checkpoints:
+    """Saves this rank's part of a run's checkpoints. Made, and its methods called, by all ranks at once.
+
+    Raises: JobError, where the folder holds another run's.
+    """
+
+    def __init__(self, job: Job, place: Place, parts: Parts, steps_per_epoch: int) -> None:
+        self.job, self.place, self.parts, self.steps_per_epoch = job, place, parts, steps_per_epoch
+        self.folder = Path(place.folder, FOLDER).absolute()
+        # A group of its own: the ordinary one's patience is made for networks, not for disks.
+        group = distributed.new_group(backend="gloo", timeout=PATIENCE)
+        assert isinstance(group, distributed.ProcessGroup)
+        self.group = group
+        self._token = self.said_by(0, secrets.token_hex(8))
+        if not place.folder and job.checkpoint_every and not job.resume and (there := complete(self.folder)):
+            raise JobError(
+                f"--checkpoint-every {job.checkpoint_every}: {self.folder} holds another run's checkpoint of step {there[-1]}: "
+                f"go on from it with --resume {FOLDER}, or move the folder away"
+            )
+
+    def due(self, step: int, steps: int) -> bool:
+        """Whether to save after this step of so many."""
+        every = self.job.checkpoint_every
+        if not every:
+            return False
+        return step == steps or step % (self.steps_per_epoch if every == "epoch" else int(every)) == 0
+
+    def save(self, step: int) -> int:
+        """Saves the model on which the ranks have settled: the bytes that this rank wrote. Raises: CheckpointError."""
+        where, rank = self.folder / f"step-{step:06}", self.place.rank
+        head = {"step": step, "token": self._token, "world_size": self.place.world_size}
+        files = {f"rank{rank}.pt": head | self.parts.own()}
+        if rank == 0:
+            position = asdict(Position.at(step, self.job, self.steps_per_epoch))
+            files[MODEL] = head | position | {"job": asdict(self.job)} | self.parts.shared()
+        with _explained(where, files):
+            where.mkdir(parents=True, exist_ok=True)
+            sizes = {name: write(where / name, partial(torch.save, content)) for name, content in files.items()}
+        everybodys = self.gathered(sizes)
+        if rank == 0:
+            self._complete(where, head, {name: size for of_rank in everybodys for name, size in of_rank.items()})
+        self._prune(self.said_by(0, complete(self.folder)[-self.job.checkpoint_keep :]))
+        return sum(sizes.values())
+
+    def _complete(self, where: Path, head: dict[str, Any], sizes: dict[str, int]) -> None:
+        manifest = head | {"time": time.time(), "torch": torch.__version__, "job": asdict(self.job), "files": sizes}
+        with _explained(where, (MANIFEST,)):
+            write(where / MANIFEST, partial(_dump, manifest))
+            for older in steps(self.folder):
+                if number(older) > head["step"]:  # of ranks that crashed, or that went on from later than these
+                    (older / MANIFEST).unlink(missing_ok=True)
+            sync(self.folder)
+
+    def _prune(self, kept: list[int]) -> None:
+        """Removes all other checkpoints from this host, the first of its ranks doing it."""
+        if self.place.local_rank == 0:
+            for where in steps(self.folder):
+                if number(where) not in kept:
+                    (where / MANIFEST).unlink(missing_ok=True)
+                    shutil.rmtree(where, ignore_errors=True)
+
+    def gathered(self, own: Any) -> list[Any]:
+        """What each rank gives, in their order."""
+        everybodys: list[Any] = [None] * self.place.world_size
+        distributed.all_gather_object(everybodys, own, group=self.group)
+        return everybodys
+
+    def said_by(self, rank: int, said: Any) -> Any:
+        """What that rank gives."""
+        words = [said]
+        distributed.broadcast_object_list(words, src=rank, group=self.group)
+        return words[0]
+
+
+def steps(folder: Path) -> list[Path]:
+    """The folders of the checkpoints in `folder`, complete or not, in the order of their steps."""
+    return sorted((path for path in folder.glob("step-*") if path.name[5:].isdecimal()), key=number)
+
+
+def number(where: Path) -> int:
+    """The step of a checkpoint's folder."""
+    return int(where.name[5:])
+
+
+def complete(folder: Path) -> list[int]:
+    """The steps whose checkpoints in `folder` are complete, in order."""
+    return [number(where) for where in steps(folder) if (where / MANIFEST).is_file()]
+
+
+def write(path: Path, fill: Callable[[IO[bytes]], object]) -> int:
+    """Writes a file, whole or not at all and so that a power cut does not take it: its size in bytes. Raises: OSError."""
+    beside = path.with_name(f"{path.name}.part")
+    with beside.open("wb") as file:
+        fill(file)
+        file.flush()
+        os.fsync(file.fileno())
+        size = file.tell()
+    beside.replace(path)
+    sync(path.parent)
+    return size
+
+
+def sync(folder: Path) -> None:
+    """Makes the names in a folder last."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _dump(content: dict[str, Any], file: IO[bytes]) -> None:
+    file.write(json.dumps(content, indent=2).encode() + b"\n")
+
+
+@contextmanager
+def _explained(where: Path, names: Iterable[str]) -> Iterator[None]:
+    """Turns a failure to write these files into an error that says what to do, and gives their room on the disk back."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:  # torch.save hides what the disk said behind an error of its own
+        for path in (where / f"{name}{end}" for name in names for end in (".part", "")):
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+        with suppress(OSError):
+            where.rmdir()
+        cause = error if isinstance(error, OSError) else error.__context__
+        why = cause.strerror if isinstance(cause, OSError) else str(error)
+        raise CheckpointError(
+            f"cannot save the checkpoint of step {number(where)} in {where.parent}: {why}; make room or access there "
+            "(--checkpoint-keep 1 keeps only the newest). The checkpoints before it are as they were"
+        ) from error

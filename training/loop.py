@@ -15,12 +15,14 @@ from torch.nn.functional import cross_entropy
 
 from training import models, registry
 from training.batch_norm import BatchNorm
+from training.checkpoint import Checkpoints, Parts
 from training.datasets import Images
 from training.evaluate import evaluate
-from training.events import Drifted, Entered, Epoch, Evaluated, Finished, Started, Step, emit
+from training.events import Drifted, Entered, Epoch, Evaluated, Finished, Saved, Started, Step, emit
 from training.job import Job
 from training.meter import Lap, Meter
 from training.place import Place
+from training.resume import resume
 from training.shard import Group, shard
 from training.sync import SyncMethod, broadcast
 
@@ -41,7 +43,7 @@ class Iteration:
 
 @dataclass
 class Sums:
-    """An epoch's steps so far, on this rank."""
+    """An epoch's steps so far, on this rank: of the one in which it resumed, those since."""
 
     loss: float = 0.0
     correct: int = 0
@@ -53,12 +55,11 @@ class Sums:
 class Trainer:
     """One rank of a job: made once it has met the others, it says by events what it does. `step` counts the steps made.
 
-    Raises: JobError, where there are more ranks than samples in a batch.
+    Raises: JobError, where there are more ranks than samples in a batch, or what to resume cannot be used.
     """
 
     def __init__(self, job: Job, place: Place, device: torch.device, train_set: Images, test_set: Images) -> None:
         self.job, self.place, self.device, self.train_set, self.test_set = job, place, device, train_set, test_set
-        self.step = 0
         self.sums = Sums()
         self.meter = Meter(device)
 
@@ -77,8 +78,14 @@ class Trainer:
         if place.world_size > 1:
             broadcast([*self.net.parameters(), *self.net.buffers()], self.meter)
         self.optimizer = torch.optim.SGD(self.net.parameters(), job.lr, job.momentum, weight_decay=job.weight_decay)
+        parts = Parts(self.net, self.optimizer, self.method, job.batch_norm == "local", device)
+        self.checkpoints = Checkpoints(job, place, parts, self.shard.steps) if job.checkpoint_every or job.resume else None
+        self.resumed = resume(self.checkpoints) if self.checkpoints and job.resume else None
+        self.step = self.resumed.step if self.resumed else 0
         self.meter.watch(self.net)
         self.model = self.method.prepare(self.net, self.optimizer, place, self.meter)
+        if self.resumed:
+            self.resumed.finish(self.method)
 
     @property
     def epoch(self) -> int:
@@ -86,14 +93,18 @@ class Trainer:
         return max(0, self.step - 1) // self.shard.steps + 1
 
     def train(self) -> None:
-        """All steps, with an evaluation at the end of each epoch and of the run."""
+        """All steps, with an evaluation at the end of each epoch and of the run. Raises: CheckpointError."""
         began = time.perf_counter()
+        if self.step >= self.steps:  # a checkpoint has them all
+            self.evaluate()
         while self.step < self.steps:
             if self.trains:
                 self.train_epoch()
             else:
                 self.serve_epoch()
             self.evaluate()
+            if self.saves(self.step):
+                self.save()
         emit(Finished(self.place.rank, self.epoch, self.step, time.perf_counter() - began))
 
     def train_epoch(self) -> None:
@@ -151,12 +162,41 @@ class Trainer:
 
     def meets(self, step: int) -> bool:
         """Whether all ranks meet after this step, outside its time."""
+        return self.compares(step) or (self.saves(step) and not self.ends_epoch(step))
+
+    def compares(self, step: int) -> bool:
+        """Whether the ranks compare their models after this step."""
         return self.place.world_size > 1 and self.method.exact and step % self.job.log_every == 0
+
+    def saves(self, step: int) -> bool:
+        """Whether there is a checkpoint after this step; at the end of an epoch it comes after the evaluation."""
+        return self.checkpoints is not None and self.checkpoints.due(step, self.steps)
+
+    def ends_epoch(self, step: int) -> bool:
+        """Whether this step is the last of its epoch, or of the run."""
+        return step == self.steps or step % self.shard.steps == 0
 
     def meet(self) -> None:
         """What all ranks do together between two steps."""
-        self.compare()
+        if self.compares(self.step):
+            self.compare()
+        if self.saves(self.step) and not self.ends_epoch(self.step):
+            self.save()
         self.meter.start()
+
+    def save(self) -> None:
+        """Saves the model that the ranks settle on, and all else that is needed to go on from here."""
+        assert self.checkpoints
+        rank, began = self.place.rank, time.perf_counter()
+        emit(Entered(rank, "saving"))
+        self.settle()
+        size = self.checkpoints.save(self.step)
+        seconds = time.perf_counter() - began
+        emit(Saved(rank, self.epoch, self.step, seconds, size))
+        if rank == 0:
+            say(f"Checkpoint: step {self.step}, {size / 1e6:.1f} MB in {seconds:.3f} seconds, {self.checkpoints.folder}")
+        if self.step < self.steps:
+            emit(Entered(rank, "training" if self.trains else "serving"))
 
     def compare(self) -> None:
         """Says so if the ranks' models differ, which the method keeps equal."""
@@ -242,6 +282,7 @@ class Trainer:
 
     def remarks(self) -> Iterator[str]:
         """What a reader of the figures should know about how the work is split."""
+        yield from self.resumed.remarks if self.resumed else ()
         yield from dict.fromkeys((*self.train_set.remarks, *self.test_set.remarks, *self.shard.remarks()))
         if self.place.world_size > 1 and not self.method.exact:
             yield f"--sync {self.job.sync}: the ranks' models differ between two times when they settle on one"

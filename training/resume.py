@@ -1,0 +1,234 @@
+"""Going on from a checkpoint: finding the newest that counts among the files of all hosts, and loading it on every rank.
+
+It need not be of as many ranks, nor of the same sync method, nor must rank 0 be where it was: whichever rank finds the model
+gives it to all. Only what each rank had kept of its own is then left out, and that is said.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import distributed
+
+from training.checkpoint import FOLDER, MANIFEST, MODEL, Checkpoints, Parts, Position, steps
+from training.job import Job, JobError
+from training.place import Place
+from training.sync import SyncMethod
+
+PIECE = 1 << 24
+"""Bytes of a model that are sent at a time."""
+INCIDENTAL = {"resume", "checkpoint_every", "checkpoint_keep", "log_every", "data_dir", "verify_data", "epochs", "steps"}
+"""The job's settings that change nothing in what is trained."""
+
+
+class Key(NamedTuple):
+    """What a checkpoint is known by, whichever of its files says it: newer ones are greater."""
+
+    step: int
+    token: str
+    world_size: int
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """What a rank finds on its host: the models of complete checkpoints, and its own files of any."""
+
+    models: dict[Key, Path]
+    own: dict[Key, Path]
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """A rank that goes on from `step`; `remarks` are for a reader of its figures. `own` is what only this rank had kept."""
+
+    step: int
+    remarks: tuple[str, ...]
+    own: dict[str, Any] | None
+
+    def finish(self, method: SyncMethod) -> None:
+        """What comes last, once the method is prepared."""
+        if self.own:
+            method.load(self.own["method"])
+            torch.set_rng_state(self.own["random"].cpu())
+            if "random_gpu" in self.own:
+                torch.cuda.set_rng_state(self.own["random_gpu"].cpu())
+
+
+def resume(checkpoints: Checkpoints) -> Resumed:
+    """Loads model and optimiser of the newest checkpoint of `--resume` into all ranks. Called by all at once.
+
+    Raises: JobError, where there is none, or it is of another model or data set.
+    """
+    job, place, parts = checkpoints.job, checkpoints.place, checkpoints.parts
+    places = list(search(job.resume, place))
+    found = look(places, place.rank)
+    all_found = checkpoints.gathered((list(found.models), list(found.own)))
+    key = choose([set(models) for models, _ in all_found], [set(own) for _, own in all_found])
+    if key is None:
+        raise JobError(_nothing(job.resume, place, places))
+    holder = next(rank for rank, (models, _) in enumerate(all_found) if key in models)
+    saved = _read(received(checkpoints, holder, found.models.get(key)), parts)
+    where = f"the checkpoint of step {key.step} of {job.resume}"
+    _check(job, saved["job"], where)
+    _load(parts, saved, where)
+    missing = _why_not_own(job, place, key, saved["job"], [key in own for _, own in all_found])
+    own = None if missing else _read(found.own[key].read_bytes(), parts)
+    if own:
+        _load(parts, own, where)
+    position = Position(saved["step"], saved["epochs"], saved["samples"])
+    step = position.steps(job, checkpoints.steps_per_epoch)
+    return Resumed(step, tuple(_remarks(checkpoints, saved["job"], position, step, where, missing)), own)
+
+
+# Finding -------------------------------------------------------------------------------------------------------------
+
+
+def search(resume: str, place: Place) -> Iterator[Path]:
+    """The folders of checkpoints on this host that `--resume` may mean, of all hosts that the run had here."""
+    root = root_of(resume, place)
+    for folder in (*sorted(root.glob(f"*/{FOLDER}")), root / FOLDER, root):
+        if folder.is_dir():
+            yield folder
+
+
+def root_of(resume: str, place: Place) -> Path:
+    """A path as it is; a name is a run's beside this one."""
+    if place.folder and "/" not in resume:
+        return Path(place.folder).parent.parent / resume
+    return Path(resume).expanduser().absolute()
+
+
+def look(folders: Iterable[Path], rank: int) -> Inventory:
+    """What there is in these folders for a rank."""
+    models, own = {}, {}
+    for where in (where for folder in folders for where in steps(folder)):
+        if (where / MODEL).is_file() and (key := _manifest_key(where / MANIFEST)):
+            models[key] = where / MODEL
+        if key := _file_key(where / f"rank{rank}.pt"):
+            own[key] = where / f"rank{rank}.pt"
+    return Inventory(models, own)
+
+
+def choose(models: Sequence[set[Key]], own: Sequence[set[Key]]) -> Key | None:
+    """The newest checkpoint of which some rank finds the model: one of as many ranks only if all of these find their own
+    files, unless there is no other. `models` and `own` are each rank's. None where there is none."""
+    candidates = sorted(set().union(*models), reverse=True)
+    whole = (key for key in candidates if key.world_size != len(own) or all(key in of_rank for of_rank in own))
+    return next(whole, next(iter(candidates), None))
+
+
+def _manifest_key(path: Path) -> Key | None:
+    try:
+        return _key(json.loads(path.read_bytes()))
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
+def _file_key(path: Path) -> Key | None:
+    """None also where a file is damaged."""
+    try:
+        return _key(torch.load(path, map_location="cpu", weights_only=True, mmap=True))
+    except (OSError, ValueError, LookupError, TypeError, RuntimeError, EOFError, pickle.UnpicklingError):
+        return None
+
+
+def _key(head: Any) -> Key:
+    return Key(int(head["step"]), str(head["token"]), int(head["world_size"]))
+
+
+def _nothing(resume: str, place: Place, folders: list[Path]) -> str:
+    root = root_of(resume, place)
+    begun = [where.name for folder in folders for where in steps(folder)]
+    if begun:
+        why = f"none of its checkpoints in {root} was completed ({', '.join(begun)})"
+        return f"--resume {resume}: {why}: start without --resume"
+    there = sorted({path.parts[-3] for path in root.parent.glob(f"*/*/{FOLDER}")}) if place.folder else []
+    known = f"runs with checkpoints on this host: {', '.join(there)}" if there else "no run on this host has saved one"
+    why = "has no checkpoint in" if root.is_dir() else "there is no folder"
+    return f"--resume {resume}: {why} {root} ({known}); give a run that was started with --checkpoint-every, or its path"
+
+
+# Loading -------------------------------------------------------------------------------------------------------------
+
+
+def received(checkpoints: Checkpoints, holder: int, path: Path | None) -> bytes:
+    """The file that rank `holder` has at `path`, on all ranks."""
+    own = path.read_bytes() if path and checkpoints.place.rank == holder else b""
+    size = checkpoints.said_by(holder, len(own))
+    data = torch.frombuffer(bytearray(own or size), dtype=torch.uint8)
+    for piece in torch.split(data, PIECE):
+        distributed.broadcast(piece, src=holder, group=checkpoints.group)
+    return data.numpy().tobytes()
+
+
+def _read(data: bytes, parts: Parts) -> dict[str, Any]:
+    content: dict[str, Any] = torch.load(io.BytesIO(data), map_location=parts.device, weights_only=True)
+    return content
+
+
+def _load(parts: Parts, saved: dict[str, Any], where: str) -> None:
+    """Puts model and optimiser, as far as they are in `saved`, where they belong."""
+    try:
+        if "model" in saved:
+            parts.net.load_state_dict(saved["model"], strict="job" in saved)  # a rank's own may be the buffers only
+    except RuntimeError as error:
+        raise JobError(f"--resume: {where} does not fit the model: {error}") from None
+    if "optimizer" in saved:  # learning rate and the like are this job's
+        groups = parts.optimizer.state_dict()["param_groups"]
+        parts.optimizer.load_state_dict({"state": saved["optimizer"], "param_groups": groups})
+
+
+def _check(job: Job, saved: dict[str, Any], where: str) -> None:
+    """Raises: JobError, where the checkpoint is of something else."""
+    for name in ("model", "dataset"):
+        if getattr(job, name) != saved[name]:
+            raise JobError(
+                f"{_setting(name, getattr(job, name))}: {where} is of {_setting(name, saved[name])}; "
+                "give that, or start anew without --resume"
+            )
+
+
+def _why_not_own(job: Job, place: Place, key: Key, saved: dict[str, Any], found: list[bool]) -> str:
+    """Why the ranks' own files are left out, "" where they are not."""
+    if key.world_size != place.world_size:
+        return f"it is of {key.world_size} ranks, these are {place.world_size}"
+    for name in ("sync", "sync_option", "batch_norm"):
+        if getattr(job, name) != saved[name]:
+            return f"it is of {_setting(name, saved[name])}, these are of {_setting(name, getattr(job, name))}"
+    absent = [str(rank) for rank, there in enumerate(found) if not there]
+    return f"rank {', '.join(absent)} cannot find its own on its host" if absent else ""
+
+
+def _remarks(
+    checkpoints: Checkpoints, saved: dict[str, Any], position: Position, step: int, where: str, missing: str
+) -> Iterator[str]:
+    job = checkpoints.job
+    yield f"Going on from {where}"
+    if missing:
+        yield f"Its ranks' own states (random numbers, sync method, local statistics) are left out: {missing}"
+    changed = [
+        f"{_setting(name, value)} (was {_said(saved.get(name))})"
+        for name, value in asdict(job).items()
+        if name not in INCIDENTAL and value != saved.get(name)
+    ]
+    if changed:
+        yield f"Other settings than the checkpoint's: {', '.join(changed)}"
+    if step != position.step:
+        again = position.samples % (job.batch_size * job.accumulate) if position.samples else 0
+        more = f", and takes {again} of its samples again" if again else ""
+        yield f"With these settings the checkpoint's step {position.step} is step {step}{more}"
+
+
+def _setting(name: str, value: Any) -> str:
+    return f"--{name.replace('_', '-')} {_said(value)}"
+
+
+def _said(value: Any) -> str:
+    return (" ".join(value) or "none") if isinstance(value, (tuple, list)) else str(value)
