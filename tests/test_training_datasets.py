@@ -7,14 +7,17 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy
 import pytest
 import torch
+from PIL import Image
 from training_ranks import ROOT
 
-from training import registry
+from training import datasets, registry
 from training.datasets import DataError, Images, _download
+from training.job import Job
 
 DATA = Path(os.environ.get("RANKBOARD_DATA", ROOT.parent / "shared" / "data"))
 real_data = pytest.mark.skipif(not (DATA / "MNIST").exists(), reason=f"no real images in {DATA}: set RANKBOARD_DATA")
@@ -42,9 +45,9 @@ def idx(values: torch.Tensor) -> bytes:
     return gzip.compress(head + values.numpy().tobytes())
 
 
-def small_mnist(folder: Path, samples: int = 6, value: int = 9) -> Path:
+def small_mnist(folder: Path, samples: int = 6, value: int = 9, kind: str = "MNIST") -> Path:
     """A data folder with MNIST's files, but few images and so the wrong checksums."""
-    raw = folder / "MNIST" / "raw"
+    raw = folder / kind / "raw"
     raw.mkdir(parents=True, exist_ok=True)
     for split in ("train", "t10k"):
         (raw / f"{split}-images-idx3-ubyte.gz").write_bytes(idx(torch.full((samples, 28, 28), value, dtype=torch.uint8)))
@@ -63,8 +66,45 @@ def small_cifar10(folder: Path) -> Path:
     return folder
 
 
-def load(name: str, split: str, folder: Path, verify: bool = True) -> Images:
-    return registry.load("datasets", name).load(split, folder, verify)
+def small_fashion_mnist(folder: Path) -> Path:
+    return small_mnist(folder, kind="FashionMNIST")
+
+
+def small_svhn(folder: Path) -> Path:
+    """A data folder with SVHN's files, twelve images each."""
+    from scipy.io import savemat
+
+    (folder / "svhn").mkdir(parents=True)
+    pixels = numpy.arange(12 * 3072, dtype=numpy.uint16).astype(numpy.uint8).reshape(12, 3, 32, 32).transpose(2, 3, 1, 0)
+    for split in ("train", "test"):
+        file = folder / "svhn" / f"{split}_32x32.mat"
+        savemat(file, {"X": pixels, "y": numpy.array([[*range(1, 11), 10, 1]], dtype=numpy.uint8).T}, do_compression=True)
+    return folder
+
+
+def picture(file: Path, color: tuple[int, int, int], shape: tuple[int, int] = (12, 8)) -> None:
+    """A picture, (width, height), of one colour but for black edges left and right of its centre square."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    side = min(shape)
+    whole = Image.new("RGB", shape)
+    whole.paste(color, ((shape[0] - side) // 2, 0, (shape[0] + side) // 2, side))
+    whole.save(file)
+
+
+def pictures(folder: Path, count: int = 2) -> Path:
+    """Two classes of `count` pictures each; reddish are roses, bluish are bells, and the brightness is a picture's number."""
+    for number in range(count):
+        picture(folder / "rose" / f"{number}.png", (200 + number, 0, 0))
+        picture(folder / "bell" / "more" / f"{number}.PNG", (0, 0, 100 + number))
+    return folder
+
+
+def load(name: str, split: str, folder: Path, verify: bool = True, size: int = 0) -> Images:
+    return registry.function("datasets", name, "load")(split, folder, verify, size)
+
+
+def wanted(split: str = "train", **settings: Any) -> Images:
+    return datasets.load(Job(**settings), split)
 
 
 def in_another_process(folder: Path, cache: Path) -> subprocess.Popen[str]:
@@ -131,6 +171,178 @@ def test_cifar10_keeps_order_and_channels(tmp_path: Path) -> None:
     assert train.pixels[0].flatten().tolist() == [value % 256 for value in range(3072)]
 
 
+def test_fashion_mnist_is_padded_to_32_and_names_its_classes(tmp_path: Path) -> None:
+    images = load("fashion_mnist", "train", small_fashion_mnist(tmp_path), verify=False)
+    assert images.pixels.shape == (6, 1, 32, 32)
+    assert images.labels.tolist() == [0, 1, 2, 3, 4, 5]
+    assert (len(images.names), images.names[9]) == (images.classes, "Ankle boot")
+
+
+def test_svhn_keeps_order_and_channels_and_calls_ten_nought(tmp_path: Path) -> None:
+    images = load("svhn", "train", small_svhn(tmp_path), verify=False)
+    assert images.pixels.shape == (12, 3, 32, 32)
+    assert images.labels.tolist() == [*range(1, 10), 0, 0, 1]
+    assert images.pixels[1].flatten().tolist() == [value % 256 for value in range(3072, 6144)]
+
+
+@pytest.mark.parametrize("content", [b"", b"no mat file" * 20, None], ids=["empty", "rubbish", "cut"])
+def test_an_unreadable_svhn_file_is_named(content: bytes | None, tmp_path: Path) -> None:
+    file = small_svhn(tmp_path) / "svhn" / "train_32x32.mat"
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2] if content is None else content)
+    with pytest.raises(DataError, match=r"cannot read .*train_32x32\.mat: "):
+        load("svhn", "train", tmp_path, verify=False)
+
+
+def test_without_scipy_svhn_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_svhn(tmp_path)
+    monkeypatch.setitem(sys.modules, "scipy.io", None)
+    with pytest.raises(DataError, match=r"needs scipy \(.*\): install it with .* -m pip install scipy"):
+        load("svhn", "train", tmp_path, verify=False)
+
+
+def test_an_image_folder_with_splits(tmp_path: Path) -> None:
+    pictures(tmp_path / "train", 3)
+    pictures(tmp_path / "val", 1)
+    name = f"imagefolder:{tmp_path}"
+    train, test = (load(name, split, Path()) for split in ("train", "test"))
+    assert train.names == test.names == ("bell", "rose")
+    assert (train.labels.tolist(), test.labels.tolist()) == ([0, 0, 0, 1, 1, 1], [0, 1])
+    assert train.pixels.shape == (6, 3, 64, 64)
+    assert train.pixels[:3, 2].flatten(1).unique(dim=1).flatten().tolist() == [100, 101, 102]
+    assert train.pixels[5, :, 7, 60].tolist() == [202, 0, 0]
+    assert train.remarks == ()
+
+
+def test_an_image_folder_without_splits_keeps_a_tenth_for_testing(tmp_path: Path) -> None:
+    name = f"imagefolder:{pictures(tmp_path / 'flowers', 20)}"
+    train, test = (load(name, split, Path(), size=8) for split in ("train", "test"))
+    assert (len(train), len(test)) == (36, 4)
+    shown = {
+        (label, *pixels[:, 4, 4].tolist())
+        for of in (train, test)
+        for label, pixels in zip(of.labels.tolist(), of.pixels, strict=True)
+    }
+    assert shown == {(0, 0, 0, 100 + n) for n in range(20)} | {(1, 200 + n, 0, 0) for n in range(20)}
+    assert train.remarks == test.remarks
+    assert "flowers has no folder train: 4 of its 40 images" in train.remarks[0]
+    assert torch.equal(load(name, "test", Path(), size=8).pixels, test.pixels)
+
+
+def test_an_image_folder_is_decoded_anew_for_another_size_or_another_picture(tmp_path: Path, cache: Path) -> None:
+    pictures(tmp_path / "train")
+    pictures(tmp_path / "test")
+    name = f"imagefolder:{tmp_path}"
+    assert load(name, "train", Path(), size=8).pixels.shape == (4, 3, 8, 8)
+    assert load(name, "train", Path(), size=16).pixels.shape == (4, 3, 16, 16)
+    before = len([*cache.glob("*.pt")])
+    assert load(name, "train", Path(), size=16).pixels.shape == (4, 3, 16, 16)
+    assert len([*cache.glob("*.pt")]) == before
+    picture(tmp_path / "train" / "rose" / "1.png", (77, 0, 0))
+    assert load(name, "train", Path(), size=16).pixels[3, 0].unique().tolist() == [77]
+    (tmp_path / "train" / "bell" / "more").rename(tmp_path / "train" / "rose" / "more")
+    picture(tmp_path / "train" / "bell" / "0.png", (0, 9, 0))
+    assert load(name, "train", Path(), size=16).labels.tolist() == [0, 1, 1, 1, 1]
+
+
+def broken(folder: Path) -> None:
+    pictures(folder / "test")
+    (pictures(folder / "train") / "rose" / "1.png").write_bytes(b"no picture")
+
+
+def cut(folder: Path) -> None:
+    pictures(folder / "test")
+    file = pictures(folder / "train") / "rose" / "0.png"
+    file.write_bytes(file.read_bytes()[:60])
+
+
+def empty_class(folder: Path) -> None:
+    (pictures(folder) / "tulip").mkdir()
+
+
+def different_classes(folder: Path) -> None:
+    pictures(folder / "train")
+    picture(folder / "val" / "rose" / "0.png", (1, 2, 3))
+
+
+def no_test(folder: Path) -> None:
+    pictures(folder / "train")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda folder: None, r"flowers: No such file or directory: write imagefolder:PATH"),
+        (Path.mkdir, r"flowers has no folders: put the images of each class into one"),
+        (broken, r"cannot read .*/rose/1\.png \(.*\): replace it, or remove it"),
+        (cut, r"cannot read .*/rose/0\.png \(.*\): replace it, or remove it"),
+        (empty_class, r"flowers/tulip holds no image \(\.jpg .*\): put some there, or remove it"),
+        (different_classes, r"flowers/train has the classes bell, and .*flowers/val has not"),
+        (no_test, r"has a folder train, but neither val nor test"),
+        (lambda folder: picture(folder / "rose" / "0.png", (1, 1, 1)), r"holds one image only"),
+    ],
+)
+def test_mistakes_in_an_image_folder_are_named(make: Any, message: str, tmp_path: Path) -> None:
+    make(tmp_path / "flowers")
+    with pytest.raises(DataError, match=message):
+        load(f"imagefolder:{tmp_path / 'flowers'}", "train", Path())
+
+
+def test_pictures_of_every_kind_become_three_channels(tmp_path: Path) -> None:
+    for mode, suffix in (("L", "jpg"), ("RGBA", "png"), ("P", "png"), ("CMYK", "jpg"), ("I;16", "tif"), ("1", "bmp")):
+        file = tmp_path / "pictures" / "kind" / f"{mode.replace(';', '')}.{suffix}"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.new(mode, (9, 7)).save(file)
+    images = [load(f"imagefolder:{tmp_path / 'pictures'}", split, Path(), size=8) for split in ("train", "test")]
+    assert [of.pixels.shape for of in images] == [(5, 3, 8, 8), (1, 3, 8, 8)]
+
+
+@pytest.mark.parametrize("limit", [1, 100])
+def test_a_limit_takes_a_seeded_subset_of_each_split(limit: int) -> None:
+    whole, few = wanted(), wanted(limit=limit)
+    assert (few.pixels.shape, few.labels.shape) == ((limit, 1, 32, 32), (limit,))
+    assert (few.pixels.dtype, few.labels.dtype) == (torch.uint8, torch.int64)
+    places = [int((whole.pixels == image).flatten(1).all(1).nonzero()[0]) for image in few.pixels]
+    assert len({*places}) == limit
+    assert whole.labels[places].tolist() == few.labels.tolist()
+    torch.manual_seed(5)
+    assert torch.equal(wanted(limit=limit).pixels, few.pixels)
+    assert not torch.equal(wanted(limit=limit, seed=7).pixels, few.pixels)
+    assert few.remarks == ()
+    assert len(wanted("test", limit=limit)) == limit
+
+
+def test_a_limit_beyond_the_set_takes_all_and_says_so() -> None:
+    images = wanted("test", limit=361)
+    assert torch.equal(images.pixels, wanted("test").pixels)
+    assert images.remarks == ("--limit 361: there are only 360 test images, and all are used",)
+    assert wanted("test", limit=360).remarks == ()
+
+
+@pytest.mark.parametrize("side", [16, 48])
+def test_images_are_resized_in_the_batch(side: int) -> None:
+    whole, resized = wanted(dataset="synthetic"), wanted(dataset="synthetic", image_size=side)
+    assert resized.shape == (3, side, side)
+    indices = torch.arange(20)
+    pixels, labels = resized.batch(indices, torch.device("cpu"))
+    assert torch.equal(labels, whole.labels[:20])
+    plain = whole.pixels[:20].float() / 255
+    expected = torch.nn.functional.interpolate(plain, (side, side), mode="bilinear", antialias=True).sub(0.5).div(0.24)
+    assert torch.allclose(pixels, expected, atol=1e-5)
+    assert torch.equal(
+        wanted(dataset="synthetic", image_size=32).batch(indices, torch.device("cpu"))[0],
+        whole.batch(indices, torch.device("cpu"))[0],
+    )
+
+
+def test_a_batch_is_what_its_indices_say() -> None:
+    images = wanted()
+    indices = torch.tensor([5, 700, 5, 0])[::2]
+    pixels, labels = images.batch(indices, torch.device("cpu"))
+    assert torch.allclose(pixels * 0.376 + 0.305, images.pixels[[5, 5]].float() / 255, atol=1e-6)
+    assert labels.tolist() == images.labels[[5, 5]].tolist()
+
+
 def test_a_second_start_needs_no_torchvision(tmp_path: Path, cache: Path) -> None:
     small_mnist(tmp_path)
     (first,) = answers(in_another_process(tmp_path, cache))
@@ -164,7 +376,10 @@ def test_a_damaged_cache_is_made_again(damage: bytes | None, tmp_path: Path, cac
     assert held.stat().st_size == len(whole)
 
 
-@pytest.mark.parametrize(("name", "make"), [("mnist", small_mnist), ("cifar10", small_cifar10)])
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [("mnist", small_mnist), ("fashion_mnist", small_fashion_mnist), ("cifar10", small_cifar10), ("svhn", small_svhn)],
+)
 def test_wrong_checksums_are_refused_even_with_a_cache(name: str, make, tmp_path: Path) -> None:
     make(tmp_path)
     load(name, "train", tmp_path, verify=False)
@@ -174,7 +389,15 @@ def test_wrong_checksums_are_refused_even_with_a_cache(name: str, make, tmp_path
     assert {path: path.read_bytes() for path in before} == before
 
 
-@pytest.mark.parametrize(("name", "file"), [("mnist", "train-images-idx3-ubyte.gz"), ("cifar10", "cifar-10-python.tar.gz")])
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("mnist", "train-images-idx3-ubyte.gz"),
+        ("fashion_mnist", "train-images-idx3-ubyte.gz"),
+        ("cifar10", "cifar-10-python.tar.gz"),
+        ("svhn", "train_32x32.mat"),
+    ],
+)
 def test_neither_files_nor_network(name: str, file: str, tmp_path: Path) -> None:
     advice = rf"data set {name} on .*: no {file} in {tmp_path}.*no route to host.*put {file} there, or use --data-dir"
     with pytest.raises(DataError, match=advice):

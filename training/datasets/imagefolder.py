@@ -118,11 +118,14 @@ def _decode(labels: Sequence[int], side: int, files: Sequence[Path]) -> _cache.T
 
 def _image(file: Path, side: int) -> torch.Tensor:
     """An image's centre square, (3, side, side) uint8. Raises: DataError."""
-    from PIL import Image, ImageOps
+    from PIL import Image
 
     try:
         with Image.open(file) as image:
-            square = ImageOps.fit(image.convert("RGB"), (side, side), Image.Resampling.BILINEAR)
+            most, (width, height) = min(image.size), image.size
+            left, top = (width - most) // 2, (height - most) // 2
+            square = image.convert("RGB").crop((left, top, left + most, top + most))
+            square = square.resize((side, side), Image.Resampling.BILINEAR)
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise DataError(NAME, f"cannot read {file} ({error}): replace it, or remove it") from error
     return torch.frombuffer(bytearray(square.tobytes()), dtype=torch.uint8).view(side, side, 3).permute(2, 0, 1)
