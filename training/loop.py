@@ -260,7 +260,7 @@ class Trainer:
         if rank == 0:
             say(f"Test Loss: {found.loss:.3f}, Test Accuracy: {found.accuracy:.3f}")
         if self.step < self.steps:
-            emit(Entered(rank, "training"))
+            emit(Entered(rank, "training" if self.trains else "serving"))
 
     def started(self, backend: str) -> Started:
         """What this rank is about to do."""
