@@ -73,6 +73,11 @@ class RunState:
         return self.begun.steps if self.begun else 0
 
     @property
+    def step(self) -> int:
+        """Steps that all ranks that train have made."""
+        return min((rank.step for rank in self.ranks if not rank.serves), default=0)
+
+    @property
     def epochs(self) -> int:
         """Epochs of the whole run, one begun counted whole; 0 before it is known."""
         return -(-self.begun.steps // self.begun.steps_per_epoch) if self.begun and self.begun.steps_per_epoch > 0 else 0

@@ -93,7 +93,8 @@ class RankState:
 
     `since` is when its phase began. `accuracy` is over the epoch's samples so far; `sync_share` over the last steps;
     `epoch_seconds` the sums of the steps' seconds of each finished epoch, `epoch_so_far` of the one under way. `begun` is
-    what it said at its first step; `exit` its end in words, "" while it lives; `tail` its last lines on stderr.
+    what it said at its first step; `exit` its end in words, "" while it lives; `tail` its last lines on stderr. `serves`: it
+    makes no steps, but holds the parameters for those that do.
     """
 
     rank: int
@@ -116,11 +117,13 @@ class RankState:
     timing: Timing = field(default_factory=Timing)
     loss_series: Series = field(default_factory=Series)
     seconds_series: Series = field(default_factory=Series)
+    staleness_series: Series = field(default_factory=Series)
     cpu_series: Series = field(default_factory=Series)
     epoch_seconds: list[float] = field(default_factory=list)
     epoch_so_far: float = 0.0
     begun: events.Started | None = None
     finished: bool = False
+    serves: bool = False
     exited: events.Exited | None = None
     death: Death | None = None
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_WORDS))
@@ -137,6 +140,7 @@ class RankState:
         """Go on to a phase."""
         if phase is not self.phase:
             self.phase, self.since = phase, when
+        self.serves = self.serves or phase is RankPhase.SERVING
 
     def stepped(self, step: events.Step) -> None:
         """Take in one iteration."""
@@ -154,6 +158,7 @@ class RankState:
         self.sync_share = sum(sync for _, sync in self.recent) / total if total > 0 else NAN
         self.loss_series.append(step.step, step.loss)
         self.seconds_series.append(step.step, step.seconds)
+        self.staleness_series.append(step.step, step.staleness)
         if self.begun and step.step == step.epoch * self.begun.steps_per_epoch:
             self._close_epoch()
 

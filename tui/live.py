@@ -91,8 +91,7 @@ def _progress(state: RunState) -> RenderableType:
     if state.phase is RunPhase.STARTING:
         hosts = ", ".join(f"{host.name} {host.phase.value}" for host in state.hosts)
         return Line(f"starting {clock(state.elapsed)}  {hosts}", style="bold", no_wrap=True, overflow="ellipsis")
-    training = [rank.step for rank in state.ranks]
-    step, total = min(training, default=0), state.total_steps
+    step, total = state.step, state.total_steps
     slowest = max((rank.pace for rank in state.ranks if rank.recent), default=float("nan"))
     row = Table.grid(padding=(0, 2))
     row.add_row(

@@ -1,4 +1,7 @@
-"""The panels of the run screen, in the order of their keys: 1, 2, and so on. A panel is one file here and its place below."""
+"""The panels of the run screen, in the order of their keys: 1, 2, and so on; those that do not suit a run are left out.
+
+A panel is one file here and its place below.
+"""
 
 from tui.panels.cpu import Cpu
 from tui.panels.hosts import Hosts
@@ -7,5 +10,6 @@ from tui.panels.loss import Loss
 from tui.panels.panel import Panel
 from tui.panels.ranks import Ranks
 from tui.panels.seconds import Seconds
+from tui.panels.staleness import Staleness
 
-PANELS: tuple[type[Panel], ...] = (Ranks, Hosts, Loss, Seconds, Cpu, Log)
+PANELS: tuple[type[Panel], ...] = (Ranks, Hosts, Loss, Seconds, Staleness, Cpu, Log)

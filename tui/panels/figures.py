@@ -18,6 +18,8 @@ PHASES = {
     "rendezvous": ("work", "table--work"),
     "ready": ("live", "table--good"),
     "training": ("live", "table--good"),
+    "serving": ("live", "table--good"),
+    "saving": ("live", "table--work"),
     "evaluating": ("live", "table--work"),
     "silent": ("wait", "table--work"),
     "stopping": ("work", "table--work"),

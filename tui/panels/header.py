@@ -52,7 +52,7 @@ def _justified(left: str, right: str, width: int) -> str:
 
 def _progress(run: RunState, width: int) -> str:
     """A bar as wide as the figures leave room for."""
-    step = min((rank.step for rank in run.ranks), default=0)
+    step = run.step
     epoch = max((rank.epoch for rank in run.ranks), default=0)
     total = run.total_steps
     facts = f"epoch {epoch}/{run.epochs or '?'}  step {step}/{total or '?'}"

@@ -7,6 +7,7 @@ from typing import ClassVar
 from textual.containers import Container
 from textual.content import Content
 
+from remote.plan import Plan
 from remote.run import RunState
 
 
@@ -21,6 +22,11 @@ class Panel(Container):
     ALLOW_MAXIMIZE = True
     title: ClassVar[str]
     number = 0
+
+    @classmethod
+    def suits(cls, plan: Plan) -> bool:
+        """Whether there is anything to show for such a run."""
+        return True
 
     def show(self, run: RunState) -> None:
         """Take over what is drawn from the run. Called with its lock held: copies, and draws later."""

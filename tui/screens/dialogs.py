@@ -91,7 +91,7 @@ class LeaveDialog(Dialog):
 
 
 HELP = """\
-1 to 6       ranks, hosts, loss, s/iteration, CPU, log
+1, 2, …      the panel with this number: ranks, hosts, loss, …
 tab          the next panel; shift+tab the one before
 c            the next of hosts and charts
 l            logarithmic y axis, on and off
@@ -108,8 +108,9 @@ ctrl+p       all commands, and the themes
 In the launch form: tab and shift+tab move, enter opens a
 choice, ctrl+s or f5 starts the run, f1 helps, ctrl+q quits.
 A rank's phases: waiting, importing, loading, rendezvous,
-training, evaluating; then finished, failed (by itself),
-victim (of another's failure), stopped or lost.
+training (or serving the others parameters), evaluating,
+saving; then finished, failed (by itself), victim (of
+another's failure), stopped or lost.
 """
 
 

@@ -54,10 +54,11 @@ class RunScreen(Screen[None]):
     """One run. `tick` draws what has changed since the last one."""
 
     CSS = """
-    RunScreen #body { layout: grid; grid-size: 6; grid-rows: 6 3fr 2fr; height: 1fr; }
-    RunScreen Ranks { column-span: 4; }
-    RunScreen Hosts, RunScreen Curves { column-span: 2; }
-    RunScreen Log { column-span: 6; }
+    RunScreen #body { layout: grid; grid-size: 12; grid-rows: 6 3fr 2fr; height: 1fr; }
+    RunScreen Ranks { column-span: 8; }
+    RunScreen Hosts, RunScreen Curves { column-span: 4; }
+    RunScreen #body.-four-charts Curves { column-span: 3; }
+    RunScreen Log { column-span: 12; }
 
     RunScreen.-narrow #body, RunScreen.-flat #body, RunScreen.-low #body { layout: vertical; }
     RunScreen.-narrow .staged { display: none; }
@@ -95,8 +96,10 @@ class RunScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         yield Header()
         yield Outcome()
-        with Container(id="body"):
-            for number, kind in enumerate(PANELS, 1):
+        kinds = [kind for kind in PANELS if kind.suits(self.session.plan)]
+        charts = sum(issubclass(kind, Curves) for kind in kinds)
+        with Container(id="body", classes="-four-charts" if charts == 4 else ""):
+            for number, kind in enumerate(kinds, 1):
                 panel = kind()
                 panel.number = number
                 panel.set_class(isinstance(panel, (Hosts, Curves)), "staged")
@@ -160,7 +163,9 @@ class RunScreen(Screen[None]):
     # Keys
 
     def action_panel(self, number: int) -> None:
-        self._focus(next(panel for panel in self.query(Panel) if panel.number == number))
+        for panel in self.query(Panel):
+            if panel.number == number:
+                self._focus(panel)
 
     def action_cycle(self) -> None:
         staged = list(self.query(".staged").results(Panel))

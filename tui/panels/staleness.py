@@ -1,0 +1,24 @@
+"""The chart of how many updates behind every rank's gradients were when they were applied, by step."""
+
+from __future__ import annotations
+
+from remote.plan import Plan
+from remote.run import RankState, Series
+from training.job import Job
+from tui.panels.curves import Curves
+from tui.widgets.frame import Look
+
+
+class Staleness(Curves):
+    """How many updates of others came between a rank's pull of the parameters and its push of the gradient, by step."""
+
+    title = "staleness"
+    look = Look("step", from_zero=True)
+
+    @classmethod
+    def suits(cls, plan: Plan) -> bool:
+        """Only where the sync method's options say that gradients may be stale."""
+        return isinstance(plan.work, Job) and getattr(plan.work.sync_options(), "stale", False)
+
+    def series(self, rank: RankState) -> Series:
+        return rank.staleness_series
