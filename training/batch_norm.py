@@ -1,29 +1,109 @@
 """What becomes of BatchNorm's running statistics when several ranks train one model.
 
-Ranks normalise by their own batch's statistics and keep running ones to evaluate with. `broadcast`: rank 0's count, as under
-DistributedDataParallel; `local`: each rank keeps its own; `sync`: all ranks normalise by the joined batch's; `untracked`: there
-are none, and a batch is normalised by its own statistics in evaluation too.
+Ranks normalise by their own batch's statistics and keep running ones to evaluate with. `broadcast`: the first rank's count, as
+rank 0's do under DistributedDataParallel; `local`: each rank keeps its own; `sync`: all ranks normalise by the joined batch's;
+`untracked`: there are none, and a batch is normalised by its own statistics in evaluation too.
 """
 
 from __future__ import annotations
 
-from torch import nn
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import distributed, nn
 
 from training.meter import Meter
 from training.place import Place
-from training.sync import broadcast
+from training.rendezvous import TIMEOUT
+
+Layer = nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d
+"""The layers that a mode is about."""
+STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
 
 class BatchNorm:
-    """One of the modes, for one model."""
+    """One of the modes, for one model. `trainers` are the ranks that train: the others' statistics never move."""
 
-    def __init__(self, mode: str, place: Place, meter: Meter) -> None:
-        self.mode, self._place, self._meter = mode, place, meter
+    def __init__(self, mode: str, place: Place, meter: Meter, trainers: Sequence[int]) -> None:
+        self.mode, self._place, self._meter, self._trainers = mode, place, meter, list(trainers)
 
     def convert(self, net: nn.Module) -> nn.Module:
         """The model with the mode's layers. Called before anything holds its parameters, on all ranks."""
+        layers = {name: layer for name, layer in net.named_modules(remove_duplicate=False) if isinstance(layer, Layer)}
+        if self.mode == "untracked":
+            for layer in layers.values():
+                _untrack(layer)
+        if self.mode == "sync" and len(self._trainers) > 1 and layers:
+            return self._synchronised(net, layers)
         return net
+
+    def own(self, net: nn.Module) -> dict[str, torch.Tensor]:
+        """The model's buffers, by name, that each rank keeps for itself: none but in the mode `local`."""
+        if self.mode != "local" or len(self._trainers) < 2:
+            return {}
+        layers = [(path, layer) for path, layer in net.named_modules() if isinstance(layer, Layer)]
+        return {
+            f"{path}.{name}".lstrip("."): buffer
+            for path, layer in layers
+            for name, buffer in layer.named_buffers(recurse=False)
+            if name in STATISTICS
+        }
 
     def settle(self, net: nn.Module) -> None:
         """Makes the model's buffers equal on all ranks, but for those that each rank keeps. Called by all ranks at once."""
-        broadcast(net.buffers(), self._meter)
+        own = self.own(net)
+        self._broadcast(buffer for name, buffer in net.named_buffers() if name not in own)
+
+    @contextmanager
+    def agreed(self, net: nn.Module) -> Iterator[None]:
+        """Within it the settled model is one on all ranks, also where each keeps statistics of its own: then with the first
+        training rank's. Called by all ranks at once."""
+        own = self.own(net)
+        kept = {name: buffer.clone() for name, buffer in own.items()}
+        self._broadcast(own.values())
+        try:
+            yield
+        finally:
+            for name, buffer in own.items():
+                buffer.copy_(kept[name])
+
+    def _broadcast(self, buffers: Iterable[torch.Tensor]) -> None:
+        """Gives the first training rank's buffers to all, those of one type in one message."""
+        if self._place.world_size == 1:
+            return
+        alike: dict[torch.dtype, list[torch.Tensor]] = {}
+        for buffer in buffers:
+            alike.setdefault(buffer.dtype, []).append(buffer)
+        for of_type in alike.values():
+            flat = torch.cat([buffer.flatten() for buffer in of_type])
+            with self._meter.waiting():
+                distributed.broadcast(flat, src=self._trainers[0])
+            for buffer, new in zip(of_type, torch.split(flat, [buffer.numel() for buffer in of_type]), strict=True):
+                buffer.copy_(new.view_as(buffer))
+
+    def _synchronised(self, net: nn.Module, layers: dict[str, Layer]) -> nn.Module:
+        """The model with synchronised layers, in a group of their own: the order in which they and the gradients' buckets
+        take turns in backward may differ from rank to rank."""
+        from training._sync_batch_norm import SyncBatchNorm
+
+        group = distributed.new_group(self._trainers, timeout=TIMEOUT)
+        if isinstance(group, int):  # this rank is not in it: it does not train
+            return net
+        made = {id(layer): SyncBatchNorm(layer, group, self._meter) for layer in layers.values()}
+        for path, layer in layers.items():
+            if not path:
+                return made[id(layer)]
+            net.set_submodule(path, made[id(layer)])
+        return net
+
+
+def batch_dependent(net: nn.Module) -> bool:
+    """Whether the model evaluates an image by those beside it in the batch: it has a BatchNorm without running statistics."""
+    return any(isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.running_mean is None for layer in net.modules())
+
+
+def _untrack(layer: Layer) -> None:
+    layer.track_running_stats = False
+    for name in STATISTICS:
+        layer.register_buffer(name, None)

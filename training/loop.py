@@ -61,6 +61,7 @@ class Trainer:
     def __init__(self, job: Job, place: Place, device: torch.device, train_set: Images, test_set: Images) -> None:
         self.job, self.place, self.device, self.train_set, self.test_set = job, place, device, train_set, test_set
         self.sums = Sums()
+        self.drifted = False
         self.meter = Meter(device)
 
         wire = {"fp32": torch.float32, "bf16": torch.bfloat16}[job.precision]
@@ -72,7 +73,7 @@ class Trainer:
         self.steps = job.steps or (job.epochs or 1) * self.shard.steps
 
         torch.manual_seed(job.seed)
-        self.batch_norm = BatchNorm(job.batch_norm, place, self.meter)
+        self.batch_norm = BatchNorm(job.batch_norm, place, self.meter, trainers)
         net = models.build(job.model, train_set.shape, train_set.classes).to(device)
         self.net = self.batch_norm.convert(net)
         if place.world_size > 1:
@@ -209,7 +210,9 @@ class Trainer:
         difference = (spread / figures[0, 1].clamp(min=1e-30)).max().item()  # relative to the parameters' L2 norm
         if self.place.rank == 0 and not difference <= DRIFT:
             emit(Drifted(0, self.step, difference))
-            say(f"Warning: after step {self.step} the ranks' models differ by {difference:.1e}, relatively")
+            if not self.drifted:
+                say(f"Warning: after step {self.step} the ranks' models differ by {difference:.1e}, relatively")
+            self.drifted = True
 
     def report(self, made: Iteration) -> None:
         """Says what a step was: an event, and at times a line to read."""
@@ -255,12 +258,22 @@ class Trainer:
         rank = self.place.rank
         emit(Entered(rank, "evaluating"))
         self.settle()
-        found = evaluate(self.net, self.test_set, self.place, self.device)
-        emit(Evaluated(rank, self.epoch, self.step, found.loss, found.accuracy, found.samples, found.seconds))
+        own = self.own_accuracy()
+        with self.batch_norm.agreed(self.net):
+            found = evaluate(self.net, self.test_set, self.place, self.device)
+        figures = (found.loss, found.accuracy, found.samples, found.seconds, found.confusion if rank == 0 else ())
+        emit(Evaluated(rank, self.epoch, self.step, *figures, own_accuracy=own))
         if rank == 0:
             say(f"Test Loss: {found.loss:.3f}, Test Accuracy: {found.accuracy:.3f}")
         if self.step < self.steps:
             emit(Entered(rank, "training" if self.trains else "serving"))
+
+    def own_accuracy(self) -> float:
+        """The accuracy on the whole test set by this rank's own BatchNorm statistics; -1 where it keeps none."""
+        if not self.batch_norm.own(self.net):
+            return -1.0
+        found = evaluate(self.net, self.test_set, Place(), self.device)  # also where it is not told: the others take as long
+        return found.accuracy if self.trains else -1.0
 
     def started(self, backend: str) -> Started:
         """What this rank is about to do."""
