@@ -57,6 +57,12 @@ def test_hosts_have_addresses_an_interface_and_threads_by_quota() -> None:
     assert [host.threads for host in parse(2, "1gbit").hosts()] == [0, 0]
 
 
+def test_ranks_of_a_host_share_its_quota() -> None:
+    hosts = parse(2, "1gbit", "4", slots=2).hosts()
+    assert [(host.name, host.slots, host.threads) for host in hosts] == [("node1", 2, 2), ("node2", 2, 2)]
+    assert [host.threads for host in parse(2, "1gbit", "0.5", slots=2).hosts()] == [1, 1]
+
+
 def test_sharing_of_cores_is_said() -> None:
     (said,) = parse(4, "1gbit").remarks(cores=2)
     assert "4 hosts share the 2 cores" in said

@@ -25,17 +25,19 @@ def _setting(
     choices: tuple[str, ...] = (),
     low: float | None = None,
     high: float = 2**32 - 1,
+    group: str = "",
 ) -> Any:
-    return field(default=default, metadata={"help": help, "folder": folder, "choices": choices, "low": low, "high": high})
+    metadata = {"help": help, "folder": folder, "choices": choices, "low": low, "high": high, "group": group}
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
 class Job:
     """One training job. Field metadata: `help`; `folder` of the registry, or `choices`, for a choice; `low` and `high`, the
-    least and the greatest number allowed."""
+    least and the greatest number allowed; `group`, on a field that begins a group of them."""
 
-    sync: str = _setting("ddp", "how the ranks synchronise their gradients", folder="sync")
-    sync_option: tuple[str, ...] = _setting((), "an option of the sync method, as bucket_mb=10; may be repeated")
+    sync: str = _setting("ddp", "how the ranks synchronise their gradients", folder="sync", group="training")
+    sync_option: tuple[str, ...] = _setting((), "an option of the sync method, such as bucket_mb=10; may be repeated")
     model: str = _setting("lenet5", "the model", folder="models")
     dataset: str = _setting("digits", "the data set", folder="datasets")
     epochs: int = _setting(0, "epochs to train (1, unless --steps is given)", low=0)
@@ -45,18 +47,25 @@ class Job:
     lr: float = _setting(0.1, "learning rate of SGD", low=0)
     momentum: float = _setting(0.0, "momentum of SGD", low=0)
     weight_decay: float = _setting(0.0, "weight decay of SGD", low=0)
+    seed: int = _setting(42, "seed of the model, of the order of the samples and of a subset", low=0)
     batch_norm: str = _setting(
-        "broadcast", "BatchNorm's running statistics over the ranks", choices=("broadcast", "local", "sync", "untracked")
+        "broadcast",
+        "BatchNorm's running statistics over the ranks",
+        choices=("broadcast", "local", "sync", "untracked"),
+        group="computation",
     )
     precision: str = _setting("fp32", "of the computation and of gradients on the wire", choices=("fp32", "bf16"))
     compile: bool = _setting(False, "compile the model (torch.compile)")
-    seed: int = _setting(42, "seed of the model and of the order of the samples", low=0)
-    data_dir: str = _setting("~/.cache/rankboard/data", "folder of the data sets' files on the nodes")
+    data_dir: str = _setting("~/.cache/rankboard/data", "folder of the data sets' files on the nodes", group="data")
+    verify_data: bool = _setting(True, "refuse data files whose checksum differs from the published one")
     limit: int = _setting(0, "use a seeded subset of so many images of each split (0: all)", low=0)
     partition: str = _setting("iid", "how the training images are split over the ranks", choices=("iid", "by_label"))
-    image_size: int = _setting(0, "resize the images to so many pixels square (0: as they are)", low=0, high=4096)
-    verify_data: bool = _setting(True, "refuse data files whose checksum differs from the published one")
-    log_every: int = _setting(20, "print a line, and compare the ranks' models, every so many iterations", low=1)
+    image_size: int = _setting(
+        0, "resize the images to so many pixels square (0: as they are; of an imagefolder: 64)", low=0, high=4096
+    )
+    log_every: int = _setting(
+        20, "print a line, and compare the ranks' models, every so many iterations", low=1, group="log and checkpoints"
+    )
     checkpoint_every: str = _setting("", "save a checkpoint every N iterations, or every epoch: N or epoch")
     checkpoint_keep: int = _setting(3, "keep so many of the newest checkpoints", low=1)
     resume: str = _setting("", "go on from the last checkpoint of this run (its name, or its checkpoints' folder on the nodes)")
@@ -147,6 +156,15 @@ TYPES: dict[str, type[Any]] = {"str": str, "int": int, "float": float, "bool": b
 def flag(setting: Field[Any]) -> str:
     """The command-line flag of a field of `Job`."""
     return "--" + setting.name.replace("_", "-")
+
+
+def groups() -> dict[str, tuple[Field[Any], ...]]:
+    """The fields of `Job`, by the names of their groups."""
+    found: dict[str, tuple[Field[Any], ...]] = {}
+    for setting in fields(Job):
+        name = setting.metadata["group"] or list(found)[-1]
+        found[name] = (*found.get(name, ()), setting)
+    return found
 
 
 def choices(setting: Field[Any]) -> tuple[str, ...]:

@@ -71,6 +71,13 @@ def split(folder: str, name: str) -> tuple[str, tuple[str, ...]]:
     raise UnknownName(f"unknown {WHAT[folder]} {name!r}{did_you_mean(name, known)} (known: {', '.join(known)})")
 
 
+def with_path(folder: str, name: str, change: Callable[[str], str]) -> str:
+    """The name with its PATH changed; the same, where it takes none. Raises: UnknownName."""
+    _, argument = split(folder, name)
+    form = next((form for form in names(folder) if prefix(form) and name.startswith(prefix(form))), "")
+    return prefix(form) + change(argument[0]) if form.endswith("PATH") else name
+
+
 def source(folder: str, name: str) -> Path:
     """The file of the module behind a name. Raises: UnknownName."""
     return ROOT / folder / f"{split(folder, name)[0]}.py"

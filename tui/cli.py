@@ -9,13 +9,14 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperGroup
 
 from remote import plan as planning
 from remote import summary
@@ -26,8 +27,9 @@ from remote.recorder import Recorder
 from remote.run import RunState
 from remote.session import Session
 from remote.transport import Transport
+from training import options, registry
 from training.events import Record
-from training.job import SEVERAL, TYPES, Job, JobError, flag, help_text
+from training.job import SEVERAL, TYPES, Job, JobError, flag, groups, help_text
 from training.registry import UnknownName
 from tui import lab_commands, outcome
 from tui.headless import Printer, printer
@@ -40,11 +42,25 @@ NICE = 10
 
 def main() -> None:
     """The `rankboard` command."""
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app = typer.Typer(cls=Command, add_completion=False, pretty_exceptions_enable=False)
     settings = {"help_option_names": ["-h", "--help"]}
     app.callback(invoke_without_command=True, context_settings=settings)(_with_job_flags(_launch))
     app.add_typer(lab_commands.app, name="lab")
     app()
+
+
+class Command(TyperGroup):
+    """The command, whose help ends with the options of each sync method."""
+
+    def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+        """Print the help."""
+        lines = [f"  {name}: {described}" for name in registry.names("sync") if (described := _sync_options(name))]
+        self.epilog = "\n\n".join(["What --sync-option may be, with --sync …", *lines])
+        super().format_help(ctx, formatter)
+
+
+def _sync_options(method: str) -> str:
+    return options.described(options.of("sync", method))
 
 
 def _version(asked: bool) -> None:
@@ -60,8 +76,13 @@ def _launch(
         int, typer.Option(metavar="N", min=0, help="train with N ranks on this machine, without a hosts file")
     ] = 0,
     link: Annotated[
-        str, typer.Option(metavar="RATE", help="with --local: each rank on a host of its own with a link of 1gbit, 100mbit, …")
+        str,
+        typer.Option(
+            metavar="RATE",
+            help="with --local: give each host a link of 1gbit, 100mbit, … (--slots ranks, or one)",
+        ),
     ] = "",
+    slots: Annotated[int, typer.Option(metavar="M", min=0, help="with --local N: hosts of M ranks each, N/M of them")] = 0,
     cpus: Annotated[str, typer.Option(metavar="CORES", help="with --link: how many cores each host may use, as 0.5")] = "",
     nodes: Annotated[int, typer.Option(metavar="K", min=0, help="use only the first K hosts (0: all)")] = 0,
     only: Annotated[str, typer.Option(metavar="NAMES", help="use only these hosts, names joined by commas")] = "",
@@ -86,8 +107,8 @@ def _launch(
     try:
         if json and not run:
             raise PlanError("--json goes with --run")
-        job, spec = Job.of(job_flags), _lab_spec(local, link, cpus)
-        cluster = _cluster(hosts, local)
+        job, spec = Job.of(job_flags), _lab_spec(local, slots, link, cpus)
+        cluster = _cluster(hosts, local, slots)
         if spec:
             cluster = Cluster(f"lab, {link}", spec.hosts(), spec.remarks())
         for remark in cluster.remarks:
@@ -126,10 +147,10 @@ def _with_job_flags(command: Callable[..., None]) -> Callable[..., None]:
     own = [p for p in inspect.signature(command).parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
     hints = get_type_hints(command, include_extras=True)
     parameters = [p.replace(annotation=hints[p.name], kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
-    for setting in fields(Job):
+    for panel, setting in ((f"Job: {name}", setting) for name, group in groups().items() for setting in group):
         names = [f"{flag(setting)}/{flag(setting).replace('--', '--no-', 1)}"] if setting.type == "bool" else [flag(setting)]
         default = f" (default: {setting.default})" if setting.default else ""
-        option = typer.Option(*names, help=help_text(setting) + default, rich_help_panel="Job")
+        option = typer.Option(*names, help=help_text(setting) + default, rich_help_panel=panel)
         kind: Any = list[str] if setting.type == SEVERAL else TYPES[str(setting.type)]
         annotation = Annotated[kind | None, option]
         parameters.append(inspect.Parameter(setting.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
@@ -147,23 +168,38 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _cluster(path: Path | None, local: int) -> Cluster:
+def _cluster(path: Path | None, local: int, slots: int) -> Cluster:
     if not local:
+        if slots:
+            raise PlanError(f"--slots {slots} goes with --local N; in a hosts file, write slots = {slots}")
         return load(path or Path("hosts.toml"))
     if path:
         raise PlanError(f"--hosts {path} and --local {local} exclude each other: give one of them")
-    return Cluster("this machine", (Host("local", "127.0.0.1", python=sys.executable, slots=local),))
+    if not slots:
+        return Cluster("this machine", (_local_host("local", local),))
+    return Cluster("this machine", tuple(_local_host(f"local{index}", slots) for index in range(1, local // slots + 1)))
 
 
-def _lab_spec(local: int, link: str, cpus: str) -> Spec | None:
+def _local_host(name: str, slots: int) -> Host:
+    return Host(name, "127.0.0.1", python=sys.executable, slots=slots)
+
+
+def _lab_spec(local: int, slots: int, link: str, cpus: str) -> Spec | None:
     """The lab that the flags ask for, if any. Raises: LabError."""
+    if slots and local % slots:
+        fit = ", ".join(str(number) for number in range(1, local + 1) if local % number == 0)
+        raise LabError(f"--slots {slots} does not divide the {local} ranks of --local: give one of {fit}")
     if not link:
         if cpus:
             raise LabError(f"--cpus {cpus} goes with --link: give --link 10gbit for links that hardly limit")
         return None
     if not local:
         raise LabError(f"--link {link} goes with --local N: it gives this machine's ranks a network; add --local 4")
-    return parse(local, link, cpus)
+    return parse(local // (slots or 1), link, cpus, slots or 1)
+
+
+def _from_here(path: str) -> str:
+    return path if path.startswith("~") else os.path.abspath(path)
 
 
 @dataclass(frozen=True)
@@ -175,9 +211,9 @@ class Launcher:
     runs_dir: Path
 
     def plan(self, cluster: Cluster, job: Job) -> Plan:
-        """The plan of a new run. A relative data folder is taken from here, `~` is each node's own. Raises: PlanError."""
-        if not job.data_dir.startswith("~"):
-            job = replace(job, data_dir=os.path.abspath(job.data_dir))
+        """The plan of a new run. A relative folder of data is taken from here, `~` is each node's own. Raises: PlanError."""
+        dataset = registry.with_path("datasets", job.dataset, _from_here)
+        job = replace(job, data_dir=_from_here(job.data_dir), dataset=dataset)
         run = planning.new_run(job, datetime.now())
         hosts = cluster.hosts
         if self.local:  # what an agent keeps on its node goes where the run is recorded: one folder is the whole run

@@ -31,22 +31,25 @@ class LabError(ValueError):
 class Spec:
     """One host per rate, in bits per second each way; `cpus` are the hosts' quotas in cores, or empty where there are none.
 
-    `delays` are the seconds that what a host sends is under way; empty: no more than the machine itself takes.
+    `delays` are the seconds that what a host sends is under way; empty: no more than the machine itself takes. `slots` are the
+    ranks of each host.
     """
 
     rates: tuple[int, ...]
     cpus: tuple[float, ...] = ()
     delays: tuple[float, ...] = ()
+    slots: int = 1
 
     def hosts(self) -> tuple[Host, ...]:
-        """node1, node2, … at 10.10.1.1, 10.10.1.2, …, one rank each."""
+        """node1, node2, … at 10.10.1.1, 10.10.1.2, …."""
         return tuple(
             Host(
                 name=f"node{number}",
                 address=f"{NETWORK}.{number}",
                 python=sys.executable,
                 interface=INTERFACE,
-                threads=max(1, int(self.cpus[number - 1])) if self.cpus else 0,
+                slots=self.slots,
+                threads=max(1, int(self.cpus[number - 1] / self.slots)) if self.cpus else 0,
             )
             for number in range(1, len(self.rates) + 1)
         )
@@ -67,15 +70,17 @@ class Spec:
         return (f"the hosts' --cpus sum up to {sum(self.cpus):g} of {cores} cores: they still take time from each other",)
 
 
-def parse(hosts: int, link: str, cpus: str = "") -> Spec:
-    """The lab of `hosts` hosts that `--link` and `--cpus` ask for: one value for all, or one per host. Raises: LabError."""
+def parse(hosts: int, link: str, cpus: str = "", slots: int = 1) -> Spec:
+    """The lab of `hosts` hosts of `slots` ranks that `--link` and `--cpus` ask for: one value for all, or one per host.
+
+    Raises: LabError.
+    """
     if not 1 <= hosts <= MOST:
         raise LabError(f"a lab has 1 to {MOST} hosts, not {hosts}")
     links = [_link(word) for word in _spread("--link", link, hosts)]
     rates, delays = zip(*links, strict=True)
-    return Spec(
-        rates, tuple(_cores(word) for word in _spread("--cpus", cpus, hosts)) if cpus else (), delays if any(delays) else ()
-    )
+    cores = tuple(_cores(word) for word in _spread("--cpus", cpus, hosts)) if cpus else ()
+    return Spec(rates, cores, delays if any(delays) else (), slots)
 
 
 def _link(text: str) -> tuple[int, float]:

@@ -1,0 +1,78 @@
+"""What the command line understands, without a run: the hosts of this machine, folders of data, the help."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from launches import RANKBOARD, run
+
+from training import options, registry
+from training.job import Job, flag, groups
+
+PLACE = re.compile(r" RANK=(\d) LOCAL_RANK=(\d) WORLD_SIZE=4 LOCAL_WORLD_SIZE=(\d) GROUP_RANK=(\d) GROUP_WORLD_SIZE=(\d)")
+
+
+def places(*words: str, folder: Path) -> tuple[list[str], list[tuple[str, ...]]]:
+    """The hosts of a dry run, and every rank's place."""
+    done = run(folder, "--dry-run", "--local", "4", *words)
+    assert done.returncode == 0, done.stderr
+    return re.findall(r"^(\w+)  [\d.]+  ", done.stdout, re.MULTILINE), PLACE.findall(done.stdout)
+
+
+@pytest.mark.parametrize(("link", "name"), [((), "local"), (("--link", "1gbit"), "node")])
+def test_slots_are_the_ranks_of_each_host(link: tuple[str, ...], name: str, tmp_path: Path) -> None:
+    hosts, ranks = places("--slots", "2", *link, folder=tmp_path)
+    assert hosts == [f"{name}1", f"{name}2"]
+    assert ranks == [("0", "0", "2", "0", "2"), ("1", "1", "2", "0", "2"), ("2", "0", "2", "1", "2"), ("3", "1", "2", "1", "2")]
+
+
+def test_without_slots_this_machine_is_one_host(tmp_path: Path) -> None:
+    hosts, ranks = places(folder=tmp_path)
+    assert hosts == ["local"]
+    assert [rank[2:] for rank in ranks] == [("4", "0", "1")] * 4
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--local", "4", "--slots", "3"), "--slots 3 does not divide the 4 ranks of --local: give one of 1, 2, 4"),
+        (("--local", "2", "--slots", "4", "--link", "1gbit"), "--slots 4 does not divide the 2 ranks"),
+        (("--slots", "2"), "--slots 2 goes with --local N; in a hosts file, write slots = 2"),
+        (("--local", "4", "--slots", "2", "--link", "1gbit,1gbit,1gbit"), "--link 1gbit,1gbit,1gbit: 3 values for 2 hosts"),
+        (("--local", "2", "--model", "torchvision"), "model 'torchvision': write torchvision/NAME"),
+        (("--local", "2", "--dataset", "imagefolder"), "data set 'imagefolder': write imagefolder:PATH"),
+    ],
+)
+def test_mistakes(words: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    done = run(tmp_path, "--run", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"rankboard: {message}")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("given", "planned"), [("a b", "{here}/a b"), ("/x", "/x"), ("~/x", "~/x")])
+def test_a_folder_of_images_is_taken_from_here(given: str, planned: str, tmp_path: Path) -> None:
+    done = run(tmp_path, "--dry-run", "--local", "1", "--dataset", f"imagefolder:{given}")
+    assert f"imagefolder:{planned.format(here=tmp_path)}" in done.stdout
+
+
+def test_the_help_has_every_flag_and_the_options_of_every_method(tmp_path: Path) -> None:
+    env = {"COLUMNS": "80", "PATH": "", "HOME": str(tmp_path)}
+    help = subprocess.run([RANKBOARD, "--help"], env=env, capture_output=True, text=True, check=True).stdout
+    words = " ".join(help.replace("│", " ").split())
+    for name, group in groups().items():
+        assert f"─ Job: {name} ─" in help
+        assert all(f" {flag(setting)} " in words for setting in group)
+    for method in registry.names("sync"):
+        if described := options.described(options.of("sync", method)):
+            assert f"{method}: {described}" in words
+    assert "ddp: bucket_mb=" in words
+    assert "torchvision/NAME" in words
+    assert "imagefolder:PATH" in words
+
+
+def test_every_field_of_a_job_is_in_one_group() -> None:
+    assert [setting.name for group in groups().values() for setting in group] == list(Job.__dataclass_fields__)
