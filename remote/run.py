@@ -150,6 +150,8 @@ class RunState:
                 rank.test_loss, rank.test_accuracy = event.loss, event.accuracy
             case events.Drifted(step=step, difference=difference):
                 self._note("", f"drift: after step {step} the ranks' models differ by {difference:.1e}, relatively", when)
+            case events.Saved():
+                rank.keep(event)
             case events.Finished():
                 rank.finished = True
             case events.Spawned():

@@ -94,7 +94,8 @@ class RankState:
     `since` is when its phase began. `accuracy` is over the epoch's samples so far; `sync_share` over the last steps;
     `epoch_seconds` the sums of the steps' seconds of each finished epoch, `epoch_so_far` of the one under way. `begun` is
     what it said at its first step; `exit` its end in words, "" while it lives; `tail` its last lines on stderr. `serves`: it
-    makes no steps, but holds the parameters for those that do.
+    makes no steps, but holds the parameters for those that do. `saved_step` is its newest checkpoint's, `saving_seconds` what
+    all of them took, `saved` how many, `saved_bytes` its part of the newest.
     """
 
     rank: int
@@ -130,6 +131,10 @@ class RankState:
     recent: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=RECENT))
     correct: int = 0
     samples: int = 0
+    saved: int = 0
+    saved_step: int = 0
+    saved_bytes: int = 0
+    saving_seconds: float = 0.0
 
     @property
     def pace(self) -> float:
@@ -162,10 +167,23 @@ class RankState:
         if self.begun and step.step == step.epoch * self.begun.steps_per_epoch:
             self._close_epoch()
 
+    def keep(self, saved: events.Saved) -> None:
+        """Take in its part of a checkpoint."""
+        self.saved += 1
+        self.saved_step, self.saved_bytes = saved.step, saved.size
+        self.saving_seconds += saved.seconds
+
     def _close_epoch(self) -> None:
-        if self.epoch_so_far:
+        if self.epoch_so_far and not self._resumed_within():
             self.epoch_seconds.append(self.epoch_so_far)
-            self.epoch_so_far = 0.0
+        self.epoch_so_far = 0.0
+
+    def _resumed_within(self) -> bool:
+        """Whether the rank went on in the middle of the epoch, whose earlier steps were another run's."""
+        if not self.begun or self.begun.steps_per_epoch <= 0:
+            return False
+        whole, more = divmod(self.begun.resumed, self.begun.steps_per_epoch)
+        return more > 0 and self.epoch == whole + 1
 
 
 @dataclass

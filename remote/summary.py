@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -33,17 +34,28 @@ def of(state: RunState) -> dict[str, Any]:
 
 
 def remarks(state: RunState) -> list[str]:
-    """What who compares the figures of runs has to know: which hosts were one machine, and shared more cores than it has."""
+    """What who compares the figures of runs has to know: which hosts were one machine, and shared more cores than it has;
+    what the checkpoints cost."""
     machines: dict[str, list[HostState]] = {}
     for host in state.hosts:
         if host.hello and host.cpu:
             machines.setdefault(host.hello.boot_id, []).append(host)
-    return [
+    shared = [
         f"{', '.join(host.name for host in hosts)} share the {len(hosts[0].cpu)} cores of one machine: "
         "more of them give no more computing power"
         for hosts in machines.values()
         if len(hosts) > 1 and sum(host.hello.cores for host in hosts if host.hello) > len(hosts[0].cpu)
     ]
+    return [*shared, *_checkpoints(state)]
+
+
+def _checkpoints(state: RunState) -> Iterator[str]:
+    slowest = max(state.ranks, key=lambda rank: rank.saving_seconds, default=None)
+    if slowest and slowest.saved:
+        took, size = slowest.saving_seconds, sum(rank.saved_bytes for rank in state.ranks) / 1e6
+        what = "1 checkpoint" if slowest.saved == 1 else f"{slowest.saved} checkpoints"
+        spent = f"took {took:.2f} s of the run's {state.elapsed:.2f} s"
+        yield f"{what} of {size:.1f} MB {spent}; the newest is of step {slowest.saved_step}"
 
 
 def finite(value: Any) -> Any:
@@ -73,6 +85,11 @@ def _rank(rank: RankState, state: RunState) -> dict[str, Any]:
         "p95": timing.p95,
         "mean": timing.mean,
         "epoch_seconds": rank.epoch_seconds,
+        "resumed": rank.begun.resumed if rank.begun else None,
+        "checkpoints": rank.saved,
+        "checkpoint_step": rank.saved_step or None,
+        "checkpoint_bytes": rank.saved_bytes or None,
+        "checkpoint_seconds": rank.saving_seconds,
         "device": rank.begun.device if rank.begun else None,
         "backend": rank.begun.backend if rank.begun else None,
         "torch": rank.begun.torch if rank.begun else None,

@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from remote import plan as planning
-from remote import summary
+from remote import resume, summary
 from remote.hosts import Cluster, Host, HostsError, load, select
 from remote.lab.spec import LabError, Spec, parse
 from remote.plan import Plan, PlanError
@@ -107,7 +107,7 @@ def _launch(
     try:
         if json and not run:
             raise PlanError("--json goes with --run")
-        job, spec = Job.of(job_flags), _lab_spec(local, slots, link, cpus)
+        job, spec = resume.job_of(job_flags, runs_dir), _lab_spec(local, slots, link, cpus)
         cluster = _cluster(hosts, local, slots)
         if spec:
             cluster = Cluster(f"lab, {link}", spec.hosts(), spec.remarks())
@@ -214,10 +214,11 @@ class Launcher:
         """The plan of a new run. A relative folder of data is taken from here, `~` is each node's own. Raises: PlanError."""
         dataset = registry.with_path("datasets", job.dataset, _from_here)
         job = replace(job, data_dir=_from_here(job.data_dir), dataset=dataset)
+        job = resume.located(job, self.runs_dir, self.local)
         run = planning.new_run(job, datetime.now())
         hosts = cluster.hosts
         if self.local:  # what an agent keeps on its node goes where the run is recorded: one folder is the whole run
-            hosts = tuple(replace(host, workdir=str(self.runs_dir / run / "node")) for host in hosts)
+            hosts = tuple(replace(host, workdir=str(self.runs_dir / run / resume.NODE)) for host in hosts)
         plan = Plan(run, hosts, job)
         planning.check(plan)
         return plan
