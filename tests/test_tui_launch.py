@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from acted import ActedSession, cluster, make_plan, until
@@ -14,7 +14,8 @@ from textual.widgets import Button, Checkbox, Input, Select, Static
 
 from remote.hosts import Cluster, Host, select
 from remote.plan import Plan
-from training.job import Job, choices, help_text
+from training import options
+from training.job import Job, choices, groups, help_text
 from tui.app import Launch, RankboardApp
 from tui.screens.launch import LaunchScreen
 from tui.screens.run import RunScreen
@@ -82,7 +83,8 @@ async def test_at_80x24_every_field_can_be_reached_and_is_seen_and_explained() -
             seen[focused.id] = (focused.region.height > 0 and focused.region.bottom <= 23, form.shown("help"))
             await pilot.press("tab")
         for setting in fields(Job):
-            assert seen[setting.name] == (True, help_text(setting))
+            more = f". ddp has {options.described(options.of('sync', 'ddp'))}" if setting.name == "sync_option" else ""
+            assert seen[setting.name] == (True, help_text(setting) + more)
         assert {"start", "host-0", "host-3"} <= set(seen)
 
 
@@ -98,6 +100,72 @@ async def test_the_job_of_the_form_is_the_job_that_starts() -> None:
         plan = await form.start(pilot)
     assert plan.work == Job(sync="all_reduce", batch_size=32, lr=0.25, steps=45, verify_data=False)
     assert [host.name for host in plan.hosts] == ["node1", "node2", "node3", "node4"]
+
+
+async def test_options_are_words_of_one_line_and_those_of_the_chosen_method_are_shown() -> None:
+    form = Form()
+    async with form.app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
+        form.set("sync", "parameter_server")
+        form.field("sync_option").focus()
+        await until(pilot, lambda: "parameter_server has mode=sync|async (sync)" in form.shown("help"))
+        await pilot.press(*"mode=async server=9")
+        await form.error(pilot, "server=9")
+        form.set("sync_option", "mode=async  server=1")
+        plan = await form.start(pilot)
+    assert plan.work == Job(sync="parameter_server", sync_option=("mode=async", "server=1"))
+
+
+async def test_what_a_choice_leaves_open_is_typed_below_it() -> None:
+    form = Form()
+    async with form.app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
+        await pilot.press("tab", "tab")
+        assert form.app.focused is form.field("model")
+        await pilot.press("tab")
+        assert form.app.focused is form.field("dataset")
+        await pilot.press("shift+tab", "enter", "t", "enter", "tab")
+        await form.error(pilot, "model 'torchvision/': write torchvision/NAME")
+        await pilot.press(*"resnet50")
+        await until(pilot, lambda: "--model torchvision/resnet50" in form.shown("preview"))
+        await pilot.press("tab", "enter", *"image", "enter", "tab", *"~/two words")
+        plan = await form.start(pilot)
+    assert plan.work == Job(model="torchvision/resnet50", dataset="imagefolder:~/two words")
+
+
+async def test_a_job_with_an_argument_fills_the_form() -> None:
+    job = Job(model="torchvision/alexnet", dataset="imagefolder:/data/x", sync_option=("bucket_mb=10", "static_graph=yes"))
+    form = Form(job=job)
+    async with form.app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "torchvision/alexnet" in form.shown("preview"))
+        form.set("lr", "0.5")
+        plan = await form.start(pilot)
+    assert plan.work == replace(job, lr=0.5)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_groups_have_headings_and_nothing_is_cut_off(size: tuple[int, int]) -> None:
+    form = Form()
+    async with form.app.run_test(size=size) as pilot:
+        await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
+        shown = [str(line.content).strip("─ ") for line in form.app.screen.query(".group").results(Static)]
+        assert shown == [*groups(), "hosts"]
+        for row in form.app.screen.query(".field"):
+            if row.display:
+                label, control = row.children
+                assert label.region.width >= len(str(label.render())) + 2
+                assert control.region.right <= row.region.right <= size[0]
+                assert control.region.width >= 20 or isinstance(control, Checkbox)
+
+
+async def test_a_box_that_is_not_ticked_is_empty() -> None:
+    form = Form()
+    async with form.app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
+        boxes = [form.field("compile"), form.field("verify_data"), form.field("host-0")]
+        assert ["X" in str(box.render()) for box in boxes] == [False, True, True]
+        boxes[0].toggle()
+        await until(pilot, lambda: "X" in str(boxes[0].render()))
 
 
 async def test_the_plan_follows_the_form() -> None:

@@ -47,6 +47,11 @@ def prefix(form: str) -> str:
     return form.removesuffix(word) if word else ""
 
 
+def form_of(folder: str, name: str) -> str:
+    """Which of the `names` of a folder a name is of."""
+    return next((form for form in names(folder) if prefix(form) and name.startswith(prefix(form))), name)
+
+
 def check(folder: str, name: str) -> str:
     """`name`, if the folder offers it.
 
@@ -73,8 +78,7 @@ def split(folder: str, name: str) -> tuple[str, tuple[str, ...]]:
 
 def with_path(folder: str, name: str, change: Callable[[str], str]) -> str:
     """The name with its PATH changed; the same, where it takes none. Raises: UnknownName."""
-    _, argument = split(folder, name)
-    form = next((form for form in names(folder) if prefix(form) and name.startswith(prefix(form))), "")
+    (_, argument), form = split(folder, name), form_of(folder, name)
     return prefix(form) + change(argument[0]) if form.endswith("PATH") else name
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import Field, fields, replace
-from typing import Any, ClassVar
+from dataclasses import fields, replace
+from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -13,14 +13,15 @@ from textual.containers import Container, Horizontal, VerticalScroll
 from textual.content import Content
 from textual.events import DescendantFocus
 from textual.screen import Screen
-from textual.widget import Widget
-from textual.widgets import Button, Checkbox, Footer, Input, Label, Select, Static
+from textual.widgets import Button, Checkbox, Footer, Input, Select, Static
 
 from remote.hosts import Cluster
 from remote.plan import Plan, PlanError, notes
-from training.job import TYPES, Job, JobError, choices, flag, help_text
+from training import options
+from training.job import Job, JobError, groups, help_text
 from training.registry import UnknownName
 from tui.messages import StartRun
+from tui.screens.fields import ARGUMENT, Argument, Box, controls, heading, labelled, value
 
 RANKS = "ranks"
 """The field that takes the place of the list of hosts where there is only one."""
@@ -43,12 +44,14 @@ class LaunchScreen(Screen[None]):
     LaunchScreen.-narrow #fields { width: 1fr; height: 3fr; }
     LaunchScreen.-narrow #plan { height: 2fr; }
     LaunchScreen.-flat #plan { display: none; }
+    LaunchScreen .group { height: 1; padding: 0 1; color: $text-accent; }
     LaunchScreen .field { height: 1; }
     LaunchScreen .field Label { width: 18; padding: 0 1; color: $text-muted; }
     LaunchScreen .field:focus-within Label { color: $text; text-style: bold; }
     LaunchScreen .field Input, LaunchScreen .field Select { width: 1fr; max-width: 36; }
     LaunchScreen Input.-invalid { color: $text-error; }
-    LaunchScreen #help { height: 1; padding: 0 1; color: $text-muted; }
+    LaunchScreen #help { height: auto; min-height: 2; max-height: 4; padding: 0 1; color: $text-muted; }
+    LaunchScreen.-flat #help { min-height: 1; max-height: 2; }
     LaunchScreen #bottom { height: auto; padding: 0 1; }
     LaunchScreen #error { width: 1fr; height: auto; max-height: 3; margin: 0 0 0 2; color: $text-error; }
     """
@@ -75,8 +78,11 @@ class LaunchScreen(Screen[None]):
         with Container(id="form"):
             with VerticalScroll(id="fields", can_focus=False) as form:
                 form.border_title = "job"
-                for setting in fields(Job):
-                    yield _labelled(flag(setting).removeprefix("--"), _control(setting, getattr(self._job, setting.name)))
+                for name, group in groups().items():
+                    yield heading(name)
+                    for setting in group:
+                        yield from controls(setting, getattr(self._job, setting.name))
+                yield heading("hosts")
                 yield from self._hosts()
             with VerticalScroll(id="plan") as preview:
                 preview.border_title = "plan"
@@ -90,16 +96,22 @@ class LaunchScreen(Screen[None]):
     def _hosts(self) -> ComposeResult:
         """One box to tick per host; where there is one host only, the number of its ranks."""
         if len(self._cluster.hosts) == 1:
-            yield _labelled("ranks", Input(str(self._selected[0].slots), type="integer", id=RANKS, compact=True))
+            yield labelled("ranks", Input(str(self._selected[0].slots), type="integer", id=RANKS, compact=True))
             return
         for index, host in enumerate(self._cluster.hosts):
             slots = f"{host.slots} rank{'s' * (host.slots > 1)}"
             text = Content(f"{host.name}  {host.address}  {slots}")
-            box = Checkbox(text, host in self._selected, id=f"host-{index}", compact=True)
-            yield _labelled("hosts" if index == 0 else "", box)
+            yield labelled("", Box(text, host in self._selected, id=f"host-{index}", compact=True))
 
     def on_mount(self) -> None:
         self._preview()
+
+    @on(Select.Changed)
+    def _choose(self, event: Select.Changed) -> None:
+        """Ask for what the choice leaves open."""
+        for row in self.query(Argument):
+            if row.name == event.select.id:
+                row.ask(str(event.value))
 
     @on(Input.Changed)
     @on(Select.Changed)
@@ -123,7 +135,7 @@ class LaunchScreen(Screen[None]):
 
     def _said(self) -> Job:
         """The job of the form. Raises: JobError, UnknownName."""
-        return Job(**{setting.name: _value(setting, self.query_one(f"#{setting.name}")) for setting in fields(Job)})
+        return Job(**{setting.name: value(self, setting) for setting in fields(Job)})
 
     def _chosen(self) -> Cluster:
         """The hosts of the form. Raises: PlanError."""
@@ -140,8 +152,15 @@ class LaunchScreen(Screen[None]):
         """Show what the field with the focus means."""
         name = event.widget.id or ""
         known = {setting.name: help_text(setting) for setting in fields(Job)} | HELP
-        key = "hosts" if name.startswith("host-") else name
-        self.query_one("#help", Static).update(known.get(key, ""))
+        text = known.get("hosts" if name.startswith("host-") else name.removesuffix(ARGUMENT), "")
+        if name == "sync_option":
+            text = f"{text}. {self._sync_options()}"
+        self.query_one("#help", Static).update(text)
+
+    def _sync_options(self) -> str:
+        """Which options the chosen sync method has."""
+        method = str(self.query_one("#sync", Select).value)
+        return f"{method} has {options.described(options.of('sync', method)) or 'none'}"
 
     def on_button_pressed(self) -> None:
         self.action_start()
@@ -155,37 +174,6 @@ class LaunchScreen(Screen[None]):
             self._say(str(error))
             return
         self.post_message(StartRun(cluster, job))
-
-
-def _labelled(label: str, control: Widget) -> Horizontal:
-    return Horizontal(Label(label, markup=False), control, classes="field")
-
-
-def _control(setting: Field[Any], value: Any) -> Widget:
-    """A choice, a box to tick or a line of text, with the field's name as its id."""
-    if known := choices(setting):
-        return Select([(name, name) for name in known], value=value, allow_blank=False, id=setting.name, compact=True)
-    kind = TYPES[str(setting.type)]
-    if kind is bool:
-        return Checkbox("on", value, id=setting.name, compact=True)
-    if kind is int:
-        return Input(str(value), type="integer", id=setting.name, compact=True)
-    if kind is float:
-        return Input(str(value), type="number", id=setting.name, compact=True)
-    return Input(" ".join(value) if kind is tuple else str(value), id=setting.name, compact=True)
-
-
-def _value(setting: Field[Any], control: Widget) -> Any:
-    """What a control says. Raises: JobError, where a number is none."""
-    if isinstance(control, (Select, Checkbox)):
-        return control.value
-    assert isinstance(control, Input)
-    kind = TYPES[str(setting.type)]
-    try:
-        return tuple(control.value.split()) if kind is tuple else kind(control.value)
-    except ValueError:
-        what = "a whole number" if kind is int else "a number"
-        raise JobError(f"{flag(setting)} {control.value!r}: write {what}") from None
 
 
 def _described(plan: Plan) -> list[str]:
