@@ -14,7 +14,18 @@ from torch import nn
 from training.meter import Meter
 from training.sync import SyncMethod
 from training.sync._gradients import Gradients
-from training.sync._push_pull import HEADER_BYTES, PARTED, Line, copy_all, flatten, header, nbytes, stay
+from training.sync._push_pull import (
+    HEADER_BYTES,
+    PARTED,
+    Line,
+    copy_all,
+    flatten,
+    header,
+    load_optimizer,
+    nbytes,
+    optimizer_state,
+    stay,
+)
 
 
 class Held:
@@ -157,13 +168,12 @@ class AsyncServer(SyncMethod):
     def state(self) -> dict[str, Any]:
         """The version, and the optimiser where it is not rank 0's own, which is kept anyway."""
         keeps = self.options.server or not self.options.dedicated
-        return {"version": self._held.version} | ({"optimizer": self._held.optimizer.state_dict()} if keeps else {})
+        return {"version": self._held.version} | (optimizer_state(self._held.optimizer) if keeps else {})
 
     def load(self, state: dict[str, Any]) -> None:
         """Goes on from there."""
         self._held.version = state["version"]
-        if "optimizer" in state:
-            self._held.optimizer.load_state_dict(state["optimizer"])
+        load_optimizer(self._held.optimizer, state)
 
     def _pull(self) -> None:
         if not self.options.dedicated:

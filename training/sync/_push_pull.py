@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from typing import Any
 
 import torch
 from torch import distributed, nn
@@ -80,6 +81,18 @@ def copy_all(source: Iterable[torch.Tensor], to: Iterable[torch.Tensor]) -> None
 
 def stay(bucket: Bucket) -> None:
     """The `launch` of gradients that do not travel."""
+
+
+def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """What an optimiser has gathered, such as momentum, but not its settings."""
+    return {"optimizer": optimizer.state_dict()["state"]}
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+    """Goes on from an `optimizer_state`, where there is one in the state."""
+    if "optimizer" in state:
+        groups = optimizer.state_dict()["param_groups"]
+        optimizer.load_state_dict({"state": state["optimizer"], "param_groups": groups})
 
 
 def flatten(parameters: Iterable[nn.Parameter]) -> list[torch.Tensor]:

@@ -11,7 +11,7 @@ from torch import nn
 from training.meter import Meter
 from training.sync import SyncMethod
 from training.sync._gradients import Gradients
-from training.sync._push_pull import HEADER_BYTES, Line, flatten, header, nbytes, stay
+from training.sync._push_pull import HEADER_BYTES, Line, flatten, header, load_optimizer, nbytes, optimizer_state, stay
 
 
 class SyncServer(SyncMethod):
@@ -71,14 +71,12 @@ class SyncServer(SyncMethod):
 
     def state(self) -> dict[str, Any]:
         """The version, and the optimiser where it is not rank 0's, which is kept anyway."""
-        optimizer = {"optimizer": self._optimizer.state_dict()} if self.options.server else {}
-        return {"version": int(self._answer[0])} | optimizer
+        return {"version": int(self._answer[0])} | (optimizer_state(self._optimizer) if self.options.server else {})
 
     def load(self, state: dict[str, Any]) -> None:
         """Goes on from there."""
         self._answer[0] = state["version"]
-        if self.options.server:
-            self._optimizer.load_state_dict(state["optimizer"])
+        load_optimizer(self._optimizer, state)
 
     def _expect(self) -> None:
         self._works = [line.receive(inbox) for line, inbox in zip(self._lines, self._inboxes, strict=True)]
