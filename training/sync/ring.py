@@ -26,8 +26,8 @@ class Options:
     """`granularity`: what goes around the ring at once; `segment_kb`: kilobytes that are sent, received and added at once."""
 
     granularity: Literal["bucket", "flat"] = "bucket"
-    bucket_mb: float = 25
-    segment_kb: float = 512
+    bucket_mb: float = 10
+    segment_kb: float = 1000
 
     def __post_init__(self) -> None:
         for name in ("bucket_mb", "segment_kb"):
