@@ -1,0 +1,111 @@
+"""Local SGD: each rank follows its own gradients, and every so many steps the ranks' parameters are averaged.
+
+Stich, Local SGD Converges Fast and Communicates Little, ICLR 2019. What the optimiser keeps, such as momentum, stays each
+rank's own. Parameters travel in their own type whatever the precision: what bf16 would round off is larger than a step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import distributed, nn
+
+from training.meter import Meter
+from training.place import Place
+from training.sync import SyncMethod, _payload
+from training.sync._gradients import Bucket, Gradients
+
+
+@dataclass(frozen=True)
+class Options:
+    """The parameters are averaged after `every` steps that each rank took alone. The `warmup` first steps are exact."""
+
+    every: int = 8
+    warmup: int = 0
+
+    def __post_init__(self) -> None:
+        if self.every < 1:
+            raise ValueError(f"every={self.every}: give a number of steps, at least 1")
+        if self.warmup < 0:
+            raise ValueError(f"warmup={self.warmup}: give a number of steps, or 0 for none")
+
+
+class Method(SyncMethod):
+    """Gradients in the warm-up and parameters after it travel in the same flat buffers. The flags behind them say which
+    parameters a rank has moved since the last average: one that nobody has is left as it is, bit by bit.
+    """
+
+    exact = False
+
+    def prepare(self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter) -> nn.Module:
+        """The model as it is."""
+        self._ranks, self._meter = place.world_size, meter
+        self._steps = self._alone = 0
+        self._works: list[distributed.Work | None] = []
+        self._gradients = Gradients(model, self._launch, self._ranks, overlap=False)
+        self._buckets = self._gradients.buckets
+        self._bytes = _payload.ring(sum(bucket.buffer.nbytes for bucket in self._buckets), self._ranks)
+        return model
+
+    def reduce(self, model: nn.Module) -> None:
+        """In the warm-up, the mean of the gradients; after it, each rank's gradients are its own."""
+        if self._steps < self.options.warmup:
+            self._gradients.flush()
+            self._wait()
+            for bucket in self._buckets:
+                self._gradients.unpack(bucket)
+            self._meter.bytes_sent += self._bytes
+            return
+        for bucket in self._buckets:
+            bucket.used = [moved or p.grad is not None for moved, p in zip(bucket.used, bucket.parameters, strict=True)]
+
+    def step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Changes the parameters, and averages them when it is time."""
+        optimizer.step()
+        self._steps += 1
+        if self._steps > self.options.warmup:
+            self._alone += 1
+        if self._alone == self.options.every:
+            self._average()
+            self._meter.bytes_sent += self._bytes
+
+    def settle(self, model: nn.Module) -> None:
+        """Averages the parameters, unless they have just been."""
+        if self._alone:
+            self._average()
+
+    def state(self) -> dict[str, Any]:
+        """How many steps were made. What ranks have done alone is over when a model is kept: they have settled on it."""
+        return {"steps": self._steps}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """The model is one that ranks have settled on."""
+        self._steps, self._alone = state["steps"], 0
+
+    @torch.no_grad()
+    def _average(self) -> None:
+        for bucket in self._buckets:
+            for parameter, view in zip(bucket.parameters, bucket.views, strict=True):
+                torch.div(parameter, self._ranks, out=view)
+            bucket.flags.copy_(torch.tensor(bucket.used))
+            self._launch(bucket)
+        self._wait()
+        for bucket in self._buckets:
+            for parameter, view, moved in zip(bucket.parameters, bucket.views, bucket.flags.tolist(), strict=True):
+                if moved:
+                    parameter.copy_(view)
+            bucket.reset()
+        self._alone = 0
+
+    def _launch(self, bucket: Bucket) -> None:
+        if self._ranks > 1:
+            self._works.append(distributed.all_reduce(bucket.buffer, async_op=True))
+
+    def _wait(self) -> None:
+        with self._meter.waiting():
+            for work in self._works:
+                if work:
+                    work.wait()
+            self._works.clear()
