@@ -147,6 +147,9 @@ def test_values_of_the_step_before_do_not_come_back(net: Net) -> None:
         unpack(made)
     assert net.second.weight.grad is None
     assert net.first.weight.grad is not None
+    (bucket,) = made.buckets
+    views = {id(parameter): view for parameter, view in zip(bucket.parameters, bucket.views, strict=True)}
+    assert views[id(net.second.weight)].eq(0).all()
 
 
 @pytest.mark.parametrize("wire", [torch.float32, torch.bfloat16])
