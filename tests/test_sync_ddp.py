@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 from unittest.mock import patch
 
-import forked_ranks
 import pytest
+import rank_calls
 import torch
 from torch import distributed, nn
 
@@ -234,7 +234,7 @@ Outcomes = dict[tuple[int, str], list[Any]]
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
-    return forked_ranks.call(tmp_path_factory.mktemp("ranks"), __name__, {1: ["plain", "power_sgd"], 2: ALL, 3: ALL})
+    return rank_calls.call(tmp_path_factory.mktemp("ranks"), __name__, {1: ["plain", "power_sgd"], 2: ALL, 3: ALL})
 
 
 @pytest.mark.parametrize("world", [2, 3])

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 from unittest.mock import patch
 
-import forked_ranks
 import pytest
+import rank_calls
 import torch
 from torch import distributed, nn
 
@@ -170,7 +170,7 @@ NAMES = ["averages", "settles", "stays", "resumes_alone", "resumes_warming_up"]
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
-    return forked_ranks.call(tmp_path_factory.mktemp("ranks"), __name__, dict.fromkeys((1, 2, 3), NAMES))
+    return rank_calls.call(tmp_path_factory.mktemp("ranks"), __name__, dict.fromkeys((1, 2, 3), NAMES))
 
 
 def same(ranks: list[Any]) -> bool:
