@@ -6,7 +6,7 @@ predicted is left out, and where there is nothing to divide by the figure is 0.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,11 +33,16 @@ class Figures:
     @classmethod
     def mean(cls, classes: Sequence[Figures], weights: Sequence[float]) -> Figures:
         """The weighted mean over classes."""
-        figures = zip(*((one.precision, one.recall, one.f1) for one in classes), strict=True)
-        means = (
-            _ratio(sum(weight * figure for weight, figure in zip(weights, of, strict=True)), sum(weights)) for of in figures
+
+        def mean(of: Callable[[Figures], float]) -> float:
+            return _ratio(sum(weight * of(one) for weight, one in zip(weights, classes, strict=True)), sum(weights))
+
+        return cls(
+            mean(lambda one: one.precision),
+            mean(lambda one: one.recall),
+            mean(lambda one: one.f1),
+            sum(one.support for one in classes),
         )
-        return cls(*means, support=sum(one.support for one in classes))
 
     def object(self) -> dict[str, Any]:
         """By scikit-learn's names."""

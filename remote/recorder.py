@@ -4,6 +4,7 @@
     events.jsonl    every record, in order of arrival
     logs/           rank-N.log: every line of a rank; host-N.log: what a host's agent itself printed
     summary.json    what became of it, written at the end
+    report.txt      the classification report of the last evaluation, where there was one, written at the end
 
 It must not know what a record means, but for text. A disk that fails costs records, never the run.
 """
@@ -26,7 +27,7 @@ from remote.run import RunState
 from training.events import Record, Text, decode, encode, expand
 from training.job import Job
 
-PLAN, EVENTS, SUMMARY, LOGS = "plan.json", "events.jsonl", "summary.json", "logs"
+PLAN, EVENTS, SUMMARY, REPORT, LOGS = "plan.json", "events.jsonl", "summary.json", "report.txt", "logs"
 
 
 class RunFolderError(ValueError):
@@ -46,7 +47,7 @@ class Recorder:
         try:
             self.folder.mkdir(mode=0o700, parents=True)
             (self.folder / LOGS).mkdir(mode=0o700)
-            _write(self.folder / PLAN, _plan_object(plan))
+            _write(self.folder / PLAN, _json(_plan_object(plan)))
         except OSError as error:
             raise PlanError(f"cannot record the run in {self.folder}: {error.strerror}; give another --runs-dir") from error
         self._events = self.folder / EVENTS
@@ -80,12 +81,14 @@ class Recorder:
         return "" if told else self._problem
 
     def close(self, state: RunState) -> str:
-        """Write what is left, and the summary. Returns what `flush` does."""
+        """Write what is left, the summary and the report. Returns what `flush` does."""
         problem = self.flush()
-        try:
-            _write(self.folder / SUMMARY, summary.of(state))
-        except OSError as error:
-            return problem or f"cannot write {self.folder / SUMMARY}: {error.strerror}"
+        for name, text in ((SUMMARY, _json(summary.of(state))), (REPORT, summary.report(state))):
+            try:
+                if text:
+                    _write(self.folder / name, text)
+            except OSError as error:
+                problem = problem or f"cannot write {self.folder / name}: {error.strerror}"
         return problem
 
     def _put(self, path: Path, data: bytes) -> None:
@@ -153,8 +156,12 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
-def _write(path: Path, data: dict[str, Any]) -> None:
-    """Write a JSON file, whole or not at all."""
+def _json(data: dict[str, Any]) -> str:
+    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file, whole or not at all."""
     beside = path.with_suffix(".part")
-    beside.write_bytes(_bytes(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"))
+    beside.write_bytes(_bytes(text))
     beside.replace(path)

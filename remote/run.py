@@ -6,6 +6,7 @@ Reads no clock and does no I/O, so that replaying the records of an old run come
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 
 from remote import cause as causes
 from remote.cause import Cause, Death, Evidence
@@ -46,7 +47,8 @@ class RunState:
     `started` is the first record's time, `now` the newest's, `ended` 0 until the session has closed. `verdict` is None
     while the run lives; `cause` what the evidence so far says. `log` has the last lines, `log_count` how many there were;
     `notes` the narration among them. `begun` is the first rank's word on the size of the work, None before. `stop_reason`
-    is why the session, or an agent by itself, began to stop all ranks, "" where none did.
+    is why the session, or an agent by itself, began to stop all ranks, "" where none did. `evaluations` are rank 0's, the last
+    one with its confusion matrix; `drift` is the first comparison that found the ranks' models to differ.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -63,6 +65,9 @@ class RunState:
         self.cause: Cause | None = None
         self.begun: events.Started | None = None
         self.stop_reason = ""
+        self.evaluations: list[events.Evaluated] = []
+        self.drift: events.Drifted | None = None
+        self.largest_drift = 0.0
         self._refusal: Death | None = None
         self._stopping = float("inf")  # when
         self._by_person = False
@@ -76,6 +81,11 @@ class RunState:
     def step(self) -> int:
         """Steps that all ranks that train have made."""
         return min((rank.step for rank in self.ranks if not rank.serves), default=0)
+
+    @property
+    def training_seconds(self) -> float:
+        """Seconds that the slowest rank's steps took: without start-up, evaluations and checkpoints."""
+        return max((rank.timing.total for rank in self.ranks), default=0.0)
 
     @property
     def epochs(self) -> int:
@@ -147,9 +157,12 @@ class RunState:
                 self.begun = self.begun or event
                 self._enter(rank, RankPhase.TRAINING, when)
             case events.Evaluated():
-                rank.test_loss, rank.test_accuracy = event.loss, event.accuracy
-            case events.Drifted(step=step, difference=difference):
-                self._note("", f"drift: after step {step} the ranks' models differ by {difference:.1e}, relatively", when)
+                rank.tested(event)
+                self._evaluated(event)
+            case events.Epoch():
+                rank.epochs.append(event)
+            case events.Drifted():
+                self._drifted(event, when)
             case events.Saved():
                 rank.keep(event)
             case events.Finished():
@@ -164,6 +177,22 @@ class RunState:
                 rank.exit += ", out of memory" if event.out_of_memory else ""
                 rank.since = when
                 self._judge(rank)
+
+    def _evaluated(self, event: events.Evaluated) -> None:
+        if event.rank == 0:
+            if self.evaluations:  # of confusion matrices, which may be large, only the last is kept
+                self.evaluations[-1] = replace(self.evaluations[-1], confusion=())
+            counts = event.confusion
+            whole = any(map(any, counts)) and all(len(row) == len(counts) for row in counts)
+            self.evaluations.append(event if whole else replace(event, confusion=()))
+
+    def _drifted(self, event: events.Drifted, when: float) -> None:
+        if not self.drift:
+            self.drift = event
+            self._note(
+                "", f"drift: after step {event.step} the ranks' models differ by {event.difference:.1e}, relatively", when
+            )
+        self.largest_drift = max(event.difference, self.largest_drift)
 
     def _enter(self, rank: RankState, phase: str, when: float) -> None:
         if rank.phase in FATES or phase not in WORKING:

@@ -135,6 +135,11 @@ class Timing:
         return self._rule_sum / (min(self.count, 40) - 1) if self.count > 1 else NAN
 
     @property
+    def total(self) -> float:
+        """What all iterations took together; 0 before the first."""
+        return self._sum
+
+    @property
     def mean(self) -> float:
         """Mean of all iterations."""
         return self._sum / self.count if self.count else NAN

@@ -92,6 +92,7 @@ class RankState:
     """One rank as last heard of. Times in seconds, memory in bytes, `cpu` in percent of one core, accuracies as fractions.
 
     `since` is when its phase began. `accuracy` is over the epoch's samples so far; `sync_share` over the last steps;
+    `own_accuracy` by its own BatchNorm statistics where each rank keeps them; `epochs` what it said at the end of each;
     `epoch_seconds` the sums of the steps' seconds of each finished epoch, `epoch_so_far` of the one under way. `begun` is
     what it said at its first step; `exit` its end in words, "" while it lives; `tail` its last lines on stderr. `serves`: it
     makes no steps, but holds the parameters for those that do. `saved_step` is its newest checkpoint's, `saving_seconds` what
@@ -114,12 +115,14 @@ class RankState:
     memory: int = 0
     test_loss: float = NAN
     test_accuracy: float = NAN
+    own_accuracy: float = NAN
     exit: str = ""
     timing: Timing = field(default_factory=Timing)
     loss_series: Series = field(default_factory=Series)
     seconds_series: Series = field(default_factory=Series)
     staleness_series: Series = field(default_factory=Series)
     cpu_series: Series = field(default_factory=Series)
+    epochs: list[events.Epoch] = field(default_factory=list)
     epoch_seconds: list[float] = field(default_factory=list)
     epoch_so_far: float = 0.0
     begun: events.Started | None = None
@@ -166,6 +169,12 @@ class RankState:
         self.staleness_series.append(step.step, step.staleness)
         if self.begun and step.step == step.epoch * self.begun.steps_per_epoch:
             self._close_epoch()
+
+    def tested(self, found: events.Evaluated) -> None:
+        """Take in an evaluation."""
+        self.test_loss, self.test_accuracy = found.loss, found.accuracy
+        if found.own_accuracy >= 0:
+            self.own_accuracy = found.own_accuracy
 
     def keep(self, saved: events.Saved) -> None:
         """Take in its part of a checkpoint."""

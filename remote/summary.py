@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from remote.classification import Report, matrix
 from remote.plan import Script
 from remote.run import HostState, RankState, RunState
+from training.events import Epoch, Evaluated
 
 
 def of(state: RunState) -> dict[str, Any]:
@@ -23,8 +25,11 @@ def of(state: RunState) -> dict[str, Any]:
             "started": state.started,
             "elapsed": state.elapsed,
             "steps": state.total_steps,
+            "training_seconds": state.training_seconds,
             "job": None if isinstance(work, Script) else asdict(work),
             "script": work.words if isinstance(work, Script) else None,
+            "test": _test(state),
+            "evaluations": [_evaluation(one) for one in state.evaluations],
             "ranks": [_rank(rank, state) for rank in state.ranks],
             "hosts": [_host(host) for host in state.hosts],
             "remarks": remarks(state),
@@ -35,7 +40,7 @@ def of(state: RunState) -> dict[str, Any]:
 
 def remarks(state: RunState) -> list[str]:
     """What who compares the figures of runs has to know: which hosts were one machine, and shared more cores than it has;
-    what the checkpoints cost."""
+    what the checkpoints cost; whether the ranks' models drifted apart."""
     machines: dict[str, list[HostState]] = {}
     for host in state.hosts:
         if host.hello and host.cpu:
@@ -46,7 +51,23 @@ def remarks(state: RunState) -> list[str]:
         for hosts in machines.values()
         if len(hosts) > 1 and sum(host.hello.cores for host in hosts if host.hello) > len(hosts[0].cpu)
     ]
-    return [*shared, *_checkpoints(state)]
+    return [*shared, *_checkpoints(state), *_drift(state)]
+
+
+def report(state: RunState) -> str:
+    """The last evaluation's classification report and confusion matrix, to read; "" where there is no matrix."""
+    last = state.evaluations[-1] if state.evaluations else None
+    if not last or not last.confusion:
+        return ""
+    figures = f"test loss {last.loss:.4f}, test accuracy {last.accuracy:.2%}, {last.samples} samples"
+    return "\n".join(
+        (
+            f"{state.plan.run} after epoch {last.epoch}, step {last.step}: {figures}\n",
+            Report.of(last.confusion).text(),
+            "confusion matrix: row is the true class, column the predicted\n",
+            matrix(last.confusion),
+        )
+    )
 
 
 def _checkpoints(state: RunState) -> Iterator[str]:
@@ -56,6 +77,12 @@ def _checkpoints(state: RunState) -> Iterator[str]:
         what = "1 checkpoint" if slowest.saved == 1 else f"{slowest.saved} checkpoints"
         spent = f"took {took:.2f} s of the run's {state.elapsed:.2f} s"
         yield f"{what} of {size:.1f} MB {spent}; the newest is of step {slowest.saved_step}"
+
+
+def _drift(state: RunState) -> Iterator[str]:
+    if state.drift:
+        most = f"{state.largest_drift:.1e}"
+        yield f"drift: from step {state.drift.step} on the ranks' models differed, by up to {most}, relatively"
 
 
 def finite(value: Any) -> Any:
@@ -80,11 +107,13 @@ def _rank(rank: RankState, state: RunState) -> dict[str, Any]:
         "accuracy": rank.accuracy,
         "test_loss": rank.test_loss,
         "test_accuracy": rank.test_accuracy,
+        "own_accuracy": rank.own_accuracy,
         "timing_rule": timing.rule,
         "median": timing.median,
         "p95": timing.p95,
         "mean": timing.mean,
         "epoch_seconds": rank.epoch_seconds,
+        "epochs": [_epoch(epoch) for epoch in rank.epochs],
         "resumed": rank.begun.resumed if rank.begun else None,
         "checkpoints": rank.saved,
         "checkpoint_step": rank.saved_step or None,
@@ -96,6 +125,29 @@ def _rank(rank: RankState, state: RunState) -> dict[str, Any]:
         "threads": rank.begun.threads if rank.begun else None,
         "parameters": rank.begun.parameters if rank.begun else None,
     }
+
+
+def _epoch(epoch: Epoch) -> dict[str, Any]:
+    return {
+        "epoch": epoch.epoch,
+        "step": epoch.step,
+        "train_loss": epoch.loss,
+        "train_accuracy": epoch.accuracy,
+        "samples": epoch.samples,
+        "seconds": epoch.seconds,
+    }
+
+
+def _evaluation(found: Evaluated) -> dict[str, Any]:
+    return {name: getattr(found, name) for name in ("epoch", "step", "loss", "accuracy", "samples", "seconds")}
+
+
+def _test(state: RunState) -> dict[str, Any] | None:
+    if not state.evaluations:
+        return None
+    last = state.evaluations[-1]
+    figures = {"confusion": last.confusion, "report": Report.of(last.confusion).object()} if last.confusion else {}
+    return {"confusion": None, "report": None} | _evaluation(last) | figures
 
 
 def _host(host: HostState) -> dict[str, Any]:

@@ -21,6 +21,7 @@ VALUES: dict[str, Any] = {
     "tuple[int, ...]": ((), (1, 2, 3)),
     "tuple[float, ...]": ((), (1.0, 2.5)),
     "tuple[str, ...]": ((), ("a", "ö")),
+    "tuple[tuple[int, ...], ...]": ((), ((1, 2), (3,))),
     "tuple[tuple[str, str, int], ...]": ((), (("eth0", "10.0.0.1", 24), ("lo", "127.0.0.1", 8))),
 }
 

@@ -86,7 +86,18 @@ def test_plain_lines_and_the_table_go_to_stdout() -> None:
     assert "rankboard: node1: connecting\n" in err
     assert "rankboard: node1: box, Python 3.11.2, torch 2.14.1, 2 cores\n" in err
     assert err.count("rankboard: training: 2 ranks, 40 steps, 61,706 parameters, 640 samples, gloo on cpu\n") == 1
-    assert err.endswith("rankboard: finished in 0:01\n")
+    assert err.endswith("rankboard: finished in 0:01; training took 4.00 s of it\n")
+
+
+def test_accuracies_by_own_statistics_have_a_column() -> None:
+    history = good()
+    history.records[-1:-1] = [
+        Record(rank, 0, 90, START + 9, Evaluated(rank, 4, 40, 0.5, 0.914, 100, 0.2, (), own))
+        for rank, own in enumerate((0.5, 0.75))
+    ]
+    out, _ = printed(history, PlainPrinter)
+    table = [line.rpartition("|")[2].strip() for line in out.splitlines() if "|" in line]
+    assert table == ["own accuracy", "50.00 %", "75.00 %", "62.50 %"]
 
 
 def test_a_failure_says_its_cause_first() -> None:
@@ -152,6 +163,7 @@ def test_json_is_one_strict_object_per_event_and_nothing_else() -> None:
         "samples": 0,
         "correct": 0,
         "bytes_sent": 0,
+        "staleness": 0,
     }
     assert (steps[-1]["seconds"], steps[-1]["sync"]) == (None, None)
     texts = [(one["host"], one["rank"], one["stream"], one["line"]) for one in found if one["event"] == "text"]

@@ -16,7 +16,22 @@ from remote.plan import Plan, PlanError
 from remote.recorder import Recorder, RunFolderError, load_plan, read
 from remote.run import RunState
 from training.codec import dumps
-from training.events import PREFIX, SESSION, Evaluated, Exited, Hello, HostSample, Record, Said, Text, encode, expand, to_object
+from training.events import (
+    PREFIX,
+    SESSION,
+    Drifted,
+    Epoch,
+    Evaluated,
+    Exited,
+    Hello,
+    HostSample,
+    Record,
+    Said,
+    Text,
+    encode,
+    expand,
+    to_object,
+)
 from training.job import Job
 
 HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30, "2.14.1", "0.29.1")
@@ -231,6 +246,55 @@ def test_the_summary(tmp_path: Path) -> None:
     assert (rank["timing_rule"], rank["median"], rank["p95"], rank["mean"]) == (pytest.approx(0.1),) * 4
     assert rank["epoch_seconds"] == [pytest.approx(1.0)]
     assert rank["torch"] == "2.14.1"
+
+
+def two_epochs(made: Plan, *matrices: tuple[tuple[int, ...], ...]) -> RunState:
+    """A run of two epochs, each with an evaluation."""
+    history = History(made).training(steps=20)
+    for epoch, confusion in enumerate(matrices, 1):
+        for rank in range(2):
+            own = 0.25 if made.world_size > 1 and rank else -1.0
+            history.rank(rank, Epoch(rank, epoch, 10 * epoch, 0.5 / epoch, 0.25 * epoch, 32, 1.5))
+            table = confusion if rank == 0 else ()
+            history.rank(rank, Evaluated(rank, epoch, 10 * epoch, 1.0 / epoch, 0.7, 10, 0.1, table, own))
+    return history.done(0, 1).closed()
+
+
+def test_the_summary_has_the_epochs_and_the_test(tmp_path: Path) -> None:
+    state = two_epochs(plan(2), ((10, 0), (0, 0)), ((3, 2), (1, 4)))
+    into = Recorder(tmp_path, plan(2))
+    assert into.close(state) == ""
+    found = json.loads((into.folder / "summary.json").read_text(), parse_constant=pytest.fail)
+    assert found["training_seconds"] == pytest.approx(2.0)
+    assert [one["loss"] for one in found["evaluations"]] == [1.0, 0.5]
+    epoch = {"epoch": 2, "step": 20, "train_loss": 0.25, "train_accuracy": 0.5, "samples": 32, "seconds": 1.5}
+    assert [len(rank["epochs"]) for rank in found["ranks"]] == [2, 2]
+    assert found["ranks"][1]["epochs"][1] == epoch
+    assert [rank["own_accuracy"] for rank in found["ranks"]] == [None, 0.25]
+    test = found["test"]
+    assert (test["epoch"], test["loss"], test["confusion"]) == (2, 0.5, [[3, 2], [1, 4]])
+    assert test["report"]["0"] == {"precision": 0.75, "recall": 0.6, "f1-score": pytest.approx(2 / 3), "support": 5}
+    text = (into.folder / "report.txt").read_text()
+    assert "after epoch 2, step 20: test loss 0.5000, test accuracy 70.00%, 10 samples\n" in text
+    assert "           0       0.75      0.60      0.67         5\n" in text
+    assert text.endswith("  0 1\n0 3 2\n1 1 4\n")
+
+
+@pytest.mark.parametrize("matrix", [(), ((1, 2), (3,)), ((0, 0), (0, 0)), ((1, 2),)], ids=str)
+def test_what_is_no_confusion_matrix_gives_no_report(tmp_path: Path, matrix: tuple[tuple[int, ...], ...]) -> None:
+    state = two_epochs(plan(2), ((1, 0), (0, 1)), matrix)
+    into = Recorder(tmp_path, plan(2))
+    assert into.close(state) == ""
+    test = json.loads((into.folder / "summary.json").read_text())["test"]
+    assert (test["loss"], test["confusion"], test["report"]) == (0.5, None, None)
+    assert not (into.folder / "report.txt").exists()
+
+
+def test_drift_is_noted_once_and_remarked() -> None:
+    history = History(plan(2)).training(steps=4)
+    state = history.rank(0, Drifted(0, 2, 2e-6), Drifted(0, 4, 5e-3), Drifted(0, 6, 4e-3)).state()
+    assert [note.text for note in state.notes] == ["drift: after step 2 the ranks' models differ by 2.0e-06, relatively"]
+    assert summary.of(state)["remarks"] == ["drift: from step 2 on the ranks' models differed, by up to 5.0e-03, relatively"]
 
 
 def test_a_run_that_was_left_has_no_verdict(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from remote import resume, summary
 from remote.hosts import Cluster, Host, HostsError, load, select
 from remote.lab.spec import LabError, Spec, parse
 from remote.plan import Plan, PlanError
-from remote.recorder import Recorder
+from remote.recorder import REPORT, Recorder
 from remote.run import RunState
 from remote.session import Session
 from remote.transport import Transport
@@ -298,4 +298,7 @@ def _dashboard(launcher: Launcher, cluster: Cluster, selected: Cluster, job: Job
 def _recorded(launcher: Launcher, state: RunState) -> None:
     for remark in summary.remarks(state):
         typer.echo(f"rankboard: {remark}", err=True)
-    typer.echo(f"rankboard: recorded in {os.path.relpath(launcher.runs_dir / state.plan.run)}", err=True)
+    folder = Path(os.path.relpath(launcher.runs_dir / state.plan.run))
+    if summary.report(state):
+        typer.echo(f"rankboard: classification report in {folder / REPORT}", err=True)
+    typer.echo(f"rankboard: recorded in {folder}", err=True)

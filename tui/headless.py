@@ -114,7 +114,7 @@ class PlainPrinter:
             self._err.write(line + "\n")
         self._err.flush()
         if outcome.trained(state):
-            self._write("".join(line + "\n" for line in outcome.columns(outcome.HEAD, outcome.table(state))))
+            self._write("".join(line + "\n" for line in outcome.columns(outcome.head(state), outcome.table(state))))
         self._flush()
         _narrate(self._err, outcome.verdict(state))
         self._err.flush()

@@ -137,7 +137,7 @@ def _rank(rank: RankState, state: RunState) -> list[RenderableType]:
 
 def results(state: RunState) -> Table:
     """The table of a run that has ended."""
-    table = Table(*outcome.HEAD, header_style="bold")
+    table = Table(*outcome.head(state), header_style="bold")
     for row in outcome.table(state):
         table.add_row(*row)
     return table

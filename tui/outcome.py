@@ -26,15 +26,21 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-HEAD = ("node", "rank", "average batch duration", "epoch duration", "timing rule", "final loss", "test accuracy")
+_HEAD = ("node", "rank", "average batch duration", "epoch duration", "timing rule", "final loss", "test accuracy")
+
+
+def head(state: RunState) -> tuple[str, ...]:
+    """The heads of the table's columns."""
+    return (*_HEAD, "own accuracy") if _own_accuracies(state) else _HEAD
 
 
 def table(state: RunState) -> list[tuple[str, ...]]:
-    """The table of a run, one row per rank under `HEAD`, and the averages over the ranks where there are several."""
+    """The table of a run, one row per rank under `head`, and the averages over the ranks where there are several."""
     ranks = state.ranks
     rows: list[tuple[str, ...]] = [
         (state.host_name(rank.host), str(rank.rank), *_times(rank), *_results(rank)) for rank in ranks
     ]
+    own = _own_accuracies(state)
     if len(ranks) > 1:
         mean, rule = (_average([getattr(rank.timing, name) for rank in ranks]) for name in ("mean", "rule"))
         epoch = _average([seconds for rank in ranks for seconds in rank.epoch_seconds])
@@ -42,7 +48,14 @@ def table(state: RunState) -> list[tuple[str, ...]]:
         accuracy = _average([rank.test_accuracy for rank in ranks])
         figures = (figure(mean, ".3f", " s"), figure(epoch, ".2f", " s"), figure(rule, ".3f", " s"))
         rows.append(("average", "", *figures, figure(loss, ".4f"), figure(100 * accuracy, ".2f", " %")))
-    return rows
+        own = own and [*own, _average(own)]
+    return [(*row, figure(100 * one, ".2f", " %")) for row, one in zip(rows, own, strict=True)] if own else rows
+
+
+def _own_accuracies(state: RunState) -> list[float]:
+    """Of each rank, by its own BatchNorm statistics; none at all where the ranks have none of their own."""
+    own = [rank.own_accuracy for rank in state.ranks]
+    return own if any(map(math.isfinite, own)) else []
 
 
 def _times(rank: RankState) -> tuple[str, str, str]:
@@ -102,7 +115,8 @@ def verdict(state: RunState) -> str:
     spent = clock(state.elapsed)
     match state.verdict:
         case Verdict.FINISHED:
-            return f"finished in {spent}"
+            training = state.training_seconds
+            return f"finished in {spent}" + (f"; training took {training:.2f} s of it" if training else "")
         case Verdict.STOPPED:
             return f"stopped after {spent}: {state.stop_reason or 'the operator is gone'}"
         case Verdict.REFUSED:
