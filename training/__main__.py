@@ -16,6 +16,7 @@ import torch
 from torch import distributed
 
 from training import datasets
+from training.allocator import keep_freed_memory
 from training.checkpoint import CheckpointError
 from training.datasets import DataError
 from training.events import Entered, emit
@@ -52,6 +53,8 @@ def run(job: Job, place: Place) -> None:
     train_set, test_set = (datasets.load(job, split) for split in ("train", "test"))
     emit(Entered(place.rank, "rendezvous"))
     device, backend = meet(place)
+    if device.type == "cpu":
+        keep_freed_memory()
     trainer = Trainer(job, place, device, train_set, test_set)
     if place.rank == 0:
         for line in trainer.remarks():

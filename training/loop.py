@@ -16,6 +16,7 @@ from torch.nn.functional import cross_entropy
 from training import models, registry
 from training.batch_norm import BatchNorm
 from training.checkpoint import Checkpoints, Parts
+from training.compute import Compute
 from training.datasets import Images
 from training.evaluate import evaluate
 from training.events import Drifted, Entered, Epoch, Evaluated, Finished, Saved, Started, Step, emit
@@ -55,7 +56,7 @@ class Sums:
 class Trainer:
     """One rank of a job: made once it has met the others, it says by events what it does. `step` counts the steps made.
 
-    Raises: JobError, where there are more ranks than samples in a batch, or what to resume cannot be used.
+    Raises: JobError, where there are more ranks than samples in a batch, or what to compile or resume cannot be used.
     """
 
     def __init__(self, job: Job, place: Place, device: torch.device, train_set: Images, test_set: Images) -> None:
@@ -63,6 +64,7 @@ class Trainer:
         self.sums = Sums()
         self.drifted = False
         self.meter = Meter(device)
+        self.compute = Compute(job, device)
 
         wire = {"fp32": torch.float32, "bf16": torch.bfloat16}[job.precision]
         self.method: SyncMethod = registry.load("sync", job.sync).Method(job.sync_options(), wire)
@@ -74,17 +76,17 @@ class Trainer:
 
         torch.manual_seed(job.seed)
         self.batch_norm = BatchNorm(job.batch_norm, place, self.meter, trainers)
-        net = models.build(job.model, train_set.shape, train_set.classes).to(device)
-        self.net = self.batch_norm.convert(net)
+        net = self.batch_norm.convert(models.build(job.model, train_set.shape, train_set.classes))
+        self.net = self.compute.lay_out(net)
         if place.world_size > 1:
             broadcast([*self.net.parameters(), *self.net.buffers()], self.meter)
-        self.optimizer = torch.optim.SGD(self.net.parameters(), job.lr, job.momentum, weight_decay=job.weight_decay)
+        self.optimizer = self.compute.optimizer(self.net)
         parts = Parts(self.net, self.optimizer, self.method, job.batch_norm == "local", device)
         self.checkpoints = Checkpoints(job, place, parts, self.shard.steps) if job.checkpoint_every or job.resume else None
         self.resumed = resume(self.checkpoints) if self.checkpoints and job.resume else None
         self.step = self.resumed.step if self.resumed else 0
         self.meter.watch(self.net)
-        self.model = self.method.prepare(self.net, self.optimizer, place, self.meter)
+        self.model = self.compute.compiled(self.method.prepare(self.net, self.optimizer, place, self.meter))
         if self.resumed:
             self.resumed.finish(self.method)
 
@@ -152,7 +154,7 @@ class Trainer:
             with self.meter.loading():
                 pixels, labels = self.train_set.batch(indices, self.device)
             with self.method.micro(last=number == len(group.shares)):
-                logits = self.model(pixels)
+                logits = self.compute.logits(self.model, pixels)
                 loss = cross_entropy(logits, labels, reduction="sum")
                 (loss * scale).backward()  # type: ignore[no-untyped-call]
             correct = (logits.argmax(1) == labels).sum()

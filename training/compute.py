@@ -1,0 +1,65 @@
+"""How a rank computes a step: the layout of its tensors, their type, compiled code or not. It knows no sync method."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import sysconfig
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from training.job import Job, JobError
+
+
+class Compute:
+    """What a job says about it, for a device. Raises: JobError, where the model shall be compiled and cannot be here."""
+
+    def __init__(self, job: Job, device: torch.device) -> None:
+        self._job, self._device = job, device
+        if job.compile and device.type == "cpu":
+            check_compiler()
+
+    def lay_out(self, net: nn.Module) -> nn.Module:
+        """The model on the device, its convolutions' weights with the channels last: so the kernels want both them and the
+        activations, whose layout follows; else they reorder them at each call."""
+        return net.to(device=self._device, memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
+
+    def optimizer(self, net: nn.Module) -> torch.optim.Optimizer:
+        """The job's optimiser: SGD that reads and writes each parameter once a step."""
+        job = self._job
+        return torch.optim.SGD(net.parameters(), job.lr, job.momentum, weight_decay=job.weight_decay, fused=True)
+
+    def compiled(self, model: nn.Module) -> nn.Module:
+        """The model as the job wants it called. It is compiled at its first call, and again for a batch of another size."""
+        return torch.compile(model) if self._job.compile else model  # type: ignore[return-value]
+
+    def logits(self, model: nn.Module, pixels: torch.Tensor) -> torch.Tensor:
+        """The model's (n, classes) logits for (n, C, H, W) float32 pixels.
+
+        With bf16, convolutions and linear layers compute in it from a copy of the weights, which stay in float32, as the logits
+        are: a loss wants its digits.
+        """
+        if self._job.precision == "fp32":
+            return model(pixels)  # type: ignore[no-any-return]
+        with torch.autocast(self._device.type, torch.bfloat16):
+            return model(pixels).float()  # type: ignore[no-any-return]
+
+
+def check_compiler() -> None:
+    """Raises: JobError, where this host has not what torch.compile needs for a CPU."""
+    compiler = os.environ.get("CXX", "clang++" if sys.platform == "darwin" else "g++")
+    header = Path(sysconfig.get_path("include"), "Python.h")
+    if not shutil.which(compiler):
+        raise JobError(
+            f"--compile: no C++ compiler {compiler} on {platform.node()}: install it (apt install g++), name another by CXX, "
+            "or leave --compile out"
+        )
+    if not header.exists():
+        raise JobError(
+            f"--compile: no {header} on {platform.node()}: install Python's headers (apt install python3-dev), "
+            "or leave --compile out"
+        )
