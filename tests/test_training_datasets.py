@@ -240,9 +240,12 @@ def test_an_image_folder_is_decoded_anew_for_another_size_or_another_picture(tmp
     assert len([*cache.glob("*.pt")]) == before
     picture(tmp_path / "train" / "rose" / "1.png", (77, 0, 0))
     assert load(name, "train", Path(), size=16).pixels[3, 0].unique().tolist() == [77]
+    (tmp_path / "train" / "bell" / "z").mkdir()
+    (tmp_path / "train" / "rose" / "0.png").rename(tmp_path / "train" / "bell" / "z" / "0.png")
+    assert load(name, "train", Path(), size=16).labels.tolist() == [0, 0, 0, 1]
     (tmp_path / "train" / "bell" / "more").rename(tmp_path / "train" / "rose" / "more")
     picture(tmp_path / "train" / "bell" / "0.png", (0, 9, 0))
-    assert load(name, "train", Path(), size=16).labels.tolist() == [0, 1, 1, 1, 1]
+    assert load(name, "train", Path(), size=16).labels.tolist() == [0, 0, 1, 1, 1]
 
 
 def broken(folder: Path) -> None:
