@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import forked_ranks
 import pytest
+import rank_calls
 import torch
 import training_ranks
 from histories import History, plan, stepped
@@ -165,7 +165,7 @@ NAMES = ("in_turns", "shared_turns", "uninterrupted", "interrupted", "gone_on")
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
     """What each function returned on each rank."""
-    found = forked_ranks.call(tmp_path_factory.mktemp("ranks"), __name__, {WORLD: NAMES})
+    found = rank_calls.call(tmp_path_factory.mktemp("ranks"), __name__, {WORLD: NAMES})
     return {name: found[WORLD, name] for name in NAMES}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from forked_ranks import call
+from rank_calls import call
 from torch import nn
 from torch.nn.functional import cross_entropy
 from training_ranks import run
