@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from forked_ranks import call
+from rank_calls import call
 from torch import nn
 from torch.testing import assert_close
 
@@ -176,12 +176,24 @@ def served(place: Place) -> list[str]:
     return [type(net).__name__, *net.state_dict()]
 
 
+def compiled(place: Place) -> list[float]:
+    """The largest differences of a compiled model's gradients and buffers from those of the model as it is."""
+    meter, batch, nets = Meter(CPU), torch.randn(2 + place.rank, 2, 4, 4), []
+    for _ in range(2):
+        torch.manual_seed(0)
+        nets.append(BatchNorm("sync", place, meter, range(place.world_size)).convert(images(nn.BatchNorm2d(4))))
+    for net in (nets[0], torch.compile(nets[1], backend="eager")):
+        net(batch).sin().sum().backward()
+    plain, same = ([*(p.grad for p in net.parameters()), *net.buffers()] for net in nets)
+    return [float((one - other).abs().max()) for one, other in zip(plain, same, strict=True)]  # type: ignore[operator]
+
+
 CALLED = ("synchronised", "settled", "bare", "measured", "served")
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, str], list[Any]]:
-    return call(tmp_path_factory.mktemp("ranks"), "test_training_batch_norm", {2: ("synchronised",), 3: CALLED})
+    return call(tmp_path_factory.mktemp("ranks"), "test_training_batch_norm", {2: ("synchronised", "compiled"), 3: CALLED})
 
 
 Found = dict[tuple[int, str], list[Any]]
@@ -243,6 +255,10 @@ def test_local_statistics_stay_each_ranks_but_for_a_common_evaluation(found: Fou
 
 def test_models_without_batch_norm_are_left_alone(found: Found) -> None:
     assert found[3, "bare"] == [["Buffers", "Linear"] * 4] * 3
+
+
+def test_a_compiled_model_is_the_same(found: Found) -> None:
+    assert found[2, "compiled"] == [[0.0] * 9] * 2
 
 
 def test_untracked_layers_have_no_statistics() -> None:

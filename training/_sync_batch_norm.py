@@ -35,6 +35,8 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
             setattr(self, name, getattr(layer, name))
         self._group, self._meter = group, meter
 
+    # A compiled graph ends before it: waiting for other ranks is not to be traced.
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """The normalised input, of its type."""
         if not self.training:
