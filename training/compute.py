@@ -29,9 +29,17 @@ class Compute:
         return net.to(device=self._device, memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
 
     def optimizer(self, net: nn.Module) -> torch.optim.Optimizer:
-        """The job's optimiser: SGD that reads and writes each parameter once a step."""
+        """The job's optimiser: SGD that reads and writes each parameter once a step.
+
+        Every momentum begins as zeros, which comes to the same: torch's fused SGD fails where a parameter has its first
+        gradient in a later step than another.
+        """
         job = self._job
-        return torch.optim.SGD(net.parameters(), job.lr, job.momentum, weight_decay=job.weight_decay, fused=True)
+        optimizer = torch.optim.SGD(net.parameters(), job.lr, job.momentum, weight_decay=job.weight_decay, fused=True)
+        if job.momentum:
+            for parameter in filter(lambda p: p.requires_grad, net.parameters()):
+                optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+        return optimizer
 
     def compiled(self, model: nn.Module) -> nn.Module:
         """The model as the job wants it called. It is compiled at its first call, and again for a batch of another size."""
