@@ -1,4 +1,5 @@
-"""What all tests share: a home of their own, so that none of them reads or writes the real one, and the `sshd` fixture."""
+"""What all tests share: a home of their own, so that none of them reads or writes the real one, and the fixtures of
+`sshd` and `sync_runs`."""
 
 from __future__ import annotations
 
@@ -6,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 from sshd import daemons, sshd
+from sync_runs import ran, ran_on_gpus
 
-__all__ = ["daemons", "home_of_tests", "sshd"]
+__all__ = ["daemons", "home_of_tests", "ran", "ran_on_gpus", "sshd"]
 
 
 @pytest.fixture(scope="session", autouse=True)

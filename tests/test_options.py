@@ -1,0 +1,123 @@
+"""A sync method's options: read out of its source without torch, from `key=value` words, with errors that say what to write."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from training import options, registry
+from training.job import Job, JobError
+
+METHODS = registry.names("sync")
+
+
+@dataclass(frozen=True)
+class Options:
+    """One of each kind."""
+
+    kind: Literal["first", "second"] = "first"
+    count: int = 3
+    size: float = 2.5
+    quick: bool = False
+    name: str = "x"
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise ValueError(f"count={self.count}: give at least 1")
+
+
+def parsed(*words: str) -> Any:
+    return options.parse(Options, "--sync-option", words)
+
+
+def test_words_of_every_kind() -> None:
+    assert parsed() == Options()
+    assert parsed("kind=second", "count=7", "size=1e-3", "quick=yes", "name=a=b") == Options("second", 7, 1e-3, True, "a=b")
+    assert parsed("quick=no", "size=4") == Options(size=4.0)
+    assert isinstance(parsed("size=4").size, float)
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("cuont=7", "cuont=7: unknown option 'cuont': did you mean 'count'? (known: kind=first|second (first), count=N (3), "),
+        ("zzz=1", "zzz=1: unknown option 'zzz' (known: kind=first|second (first), count=N (3), size=NUMBER (2.5), "),
+        ("=1", "=1: unknown option ''"),
+        ("count", "count: write count=N"),
+        ("count=", "count=: write N"),
+        ("count=1.5", "count=1.5: write N"),
+        ("size=big", "size=big: write NUMBER"),
+        ("kind=third", "kind=third: write first|second"),
+        ("quick=true", "quick=true: write yes|no"),
+        ("count=0", "count=0: give at least 1"),
+    ],
+)
+def test_mistakes_name_the_flag_and_what_to_write(word: str, message: str) -> None:
+    with pytest.raises(options.OptionError) as caught:
+        parsed(word)
+    assert str(caught.value).startswith(f"--sync-option {message}")
+
+
+def test_a_method_without_options_takes_none() -> None:
+    assert options.parse(options.of("sync", "none"), "--sync-option", ()) == options.Options()
+    with pytest.raises(options.OptionError, match=r"unknown option 'every' \(known: none\)"):
+        options.parse(options.of("sync", "none"), "--sync-option", ["every=2"])
+
+
+def test_described() -> None:
+    said = "kind=first|second (first), count=N (3), size=NUMBER (2.5), quick=yes|no (no), name=TEXT (x)"
+    assert options.described(Options) == said
+    assert options.described(options.Options) == ""
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_is_read_from_the_source_is_what_the_module_has(method: str) -> None:
+    read = options.of("sync", method)
+    has = getattr(registry.load("sync", method), "Options", options.Options)
+    assert read is options.of("sync", method), "read once"
+    assert asdict(read()) == asdict(has())
+    assert [(field.name, field.default) for field in fields(read)] == [(field.name, field.default) for field in fields(has)]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_default_can_be_said(method: str) -> None:
+    default = options.of("sync", method)()
+    words = [f"{name}={ {True: 'yes', False: 'no'}[v] if isinstance(v, bool) else v }" for name, v in asdict(default).items()]
+    assert Job(sync=method, sync_option=tuple(words)).sync_options() == default
+
+
+def test_a_job_names_the_method_too() -> None:
+    with pytest.raises(JobError, match=r"^--sync none: --sync-option every=2: unknown option 'every'"):
+        Job(sync="none", sync_option=("every=2",))
+    with pytest.raises(JobError, match=r"^--sync ddp: --sync-option bucket_mb=0: give a number of megabytes above 0$"):
+        Job(sync="ddp", sync_option=("bucket_mb=0",))
+
+
+def test_a_job_checks_options_against_the_world() -> None:
+    job = Job(sync="parameter_server", sync_option=("server=3",))
+    job.check_world(4)
+    with pytest.raises(JobError, match=r"^--sync parameter_server --sync-option server=3: there is no such rank among 3"):
+        job.check_world(3)
+
+
+def test_options_survive_the_command_line() -> None:
+    job = Job(sync="ring", sync_option=("bucket_mb=1", "segment_kb=2"))
+    assert Job.parse(job.argv()).sync_options() == job.sync_options()
+    assert (job.sync_options().bucket_mb, job.sync_options().segment_kb) == (1.0, 2.0)
+
+
+def test_the_launcher_reads_them_without_torch() -> None:
+    source = """
+import sys
+from training import options, registry
+for name in registry.names("sync"):
+    options.described(options.of("sync", name))
+print(sorted(name for name in ("torch", "numpy", "training.sync") if name in sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
+    assert done.stdout == "[]\n"
