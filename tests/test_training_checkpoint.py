@@ -114,10 +114,14 @@ def test_an_approximate_method_goes_on_as_a_run_that_saved_at_the_same_steps(for
 
 
 def test_own_statistics_and_grouped_batches_go_on(forked: Forker) -> None:
-    job = replace(JOB, model="vgg11", batch_norm="local", accumulate=2, batch_size=4, steps=2, limit=16)
+    job = replace(JOB, model="vgg11", batch_norm="local", accumulate=2, batch_size=4, steps=2, limit=16, checkpoint_every="2")
     whole, resumed = cut_and_resumed(forked, "vgg", job, world=2, at=1)
     assert losses(resumed) == losses(whole, after=1)
     assert [results(resumed, rank) for rank in range(2)] == [results(whole, rank) for rank in range(2)]
+    ends = [host(forked, f"vgg-{run}") / "checkpoints" / "step-000002" / "rank1.pt" for run in ("whole", "again")]
+    statistics = [torch.load(end, weights_only=True)["model"] for end in ends]
+    assert statistics[0].keys() == statistics[1].keys() != set()
+    assert all(torch.equal(statistics[0][name], statistics[1][name]) for name in statistics[0])
     assert "Going on from the checkpoint of step 1 of vgg-cut" in lines(resumed)
     assert not any("left out" in line for line in lines(resumed))
 

@@ -28,6 +28,7 @@ from typing import IO, Any
 import torch
 from torch import distributed, nn
 
+from training.batch_norm import BatchNorm
 from training.job import Job, JobError
 from training.place import Place
 from training.sync import SyncMethod
@@ -68,7 +69,7 @@ class Parts:
     net: nn.Module
     optimizer: torch.optim.Optimizer
     method: SyncMethod
-    local_buffers: bool
+    batch_norm: BatchNorm
     device: torch.device
 
     def shared(self) -> dict[str, Any]:
@@ -84,8 +85,8 @@ class Parts:
             state["optimizer"] = self.optimizer.state_dict()["state"]
             if type(self.method).settle is SyncMethod.settle:
                 state["model"] = self.net.state_dict()
-        if self.local_buffers and "model" not in state:
-            state["model"] = dict(self.net.named_buffers())
+        if "model" not in state and (buffers := self.batch_norm.own(self.net)):
+            state["model"] = buffers
         return state
 
 

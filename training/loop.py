@@ -81,7 +81,7 @@ class Trainer:
         if place.world_size > 1:
             broadcast([*self.net.parameters(), *self.net.buffers()], self.meter)
         self.optimizer = self.compute.optimizer(self.net)
-        parts = Parts(self.net, self.optimizer, self.method, job.batch_norm == "local", device)
+        parts = Parts(self.net, self.optimizer, self.method, self.batch_norm, device)
         self.checkpoints = Checkpoints(job, place, parts, self.shard.steps) if job.checkpoint_every or job.resume else None
         self.resumed = resume(self.checkpoints) if self.checkpoints and job.resume else None
         self.step = self.resumed.step if self.resumed else 0
