@@ -10,7 +10,7 @@ import torch
 from torch import distributed
 
 from training.sync import _payload
-from training.sync._bucketed import Background, Bucketed, new_group
+from training.sync._bucketed import Background, Bucketed, new_group, wait
 from training.sync._gradients import Bucket
 
 
@@ -64,11 +64,25 @@ class Method(Bucketed):
         return [[rank for rank, of in enumerate(numbers) if of == host] for host in sorted(set(numbers))]
 
     def _exchange(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
+        """While a bucket is between the hosts, the next is added up inside."""
+        before: tuple[Bucket, distributed.Work | None] | None = None
         for bucket in launched:
-            if len(self._host) > 1:
-                distributed.reduce(bucket.buffer, self._host[0], group=self._inside)
-            if self._leads and self._host_count > 1:
-                distributed.all_reduce(bucket.buffer, group=self._between)
-            if len(self._host) > 1:
-                distributed.broadcast(bucket.buffer, self._host[0], group=self._inside)
-            yield bucket
+            work = self._outwards(bucket.buffer)
+            if before:
+                yield self._inwards(*before)
+            before = bucket, work
+        if before:
+            yield self._inwards(*before)
+
+    def _outwards(self, buffer: torch.Tensor) -> distributed.Work | None:
+        if len(self._host) > 1:
+            distributed.reduce(buffer, self._host[0], group=self._inside)
+        if self._leads and self._host_count > 1:
+            return distributed.all_reduce(buffer, group=self._between, async_op=True)
+        return None
+
+    def _inwards(self, bucket: Bucket, work: distributed.Work | None) -> Bucket:
+        wait([work])
+        if len(self._host) > 1:
+            distributed.broadcast(bucket.buffer, self._host[0], group=self._inside)
+        return bucket
