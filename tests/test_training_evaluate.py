@@ -12,8 +12,9 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 from training_ranks import run
 
+from training.compute import Compute
 from training.datasets import Images
-from training.evaluate import BATCH_DEPENDENT_CHUNK, CHUNK, Evaluation, evaluate, evaluating
+from training.evaluate import BATCH_DEPENDENT_CHUNK, CHUNK, evaluate, evaluating
 from training.job import Job
 from training.place import Place
 
@@ -94,12 +95,10 @@ def test_layers_that_were_frozen_stay_so() -> None:
     assert [module.training for module in model.modules()] == before
 
 
-def test_logits_of_less_precision_are_judged_in_single() -> None:
+def test_a_model_is_evaluated_in_the_precision_of_its_training() -> None:
     model = net()
-    with torch.autocast("cpu", torch.bfloat16):
-        coarse = evaluate(model, images(), Place(), CPU)
+    coarse = evaluate(model, images(), Place(), CPU, Compute(Job(precision="bf16"), CPU).logits)
     fine = evaluate(model, images(), Place(), CPU)
-    assert isinstance(coarse, Evaluation)
     assert coarse.loss != fine.loss
     assert coarse.loss == pytest.approx(fine.loss, rel=0.02)
     assert sum(map(sum, coarse.confusion)) == SAMPLES

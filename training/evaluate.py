@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -37,8 +37,14 @@ class Evaluation:
     confusion: tuple[tuple[int, ...], ...] = ()
 
 
+Logits = Callable[[nn.Module, torch.Tensor], torch.Tensor]
+"""Makes a model's (n, classes) logits of (n, C, H, W) pixels, in the precision in which it is trained."""
+
+
 @torch.no_grad()
-def evaluate(model: nn.Module, images: Images, place: Place, device: torch.device) -> Evaluation:
+def evaluate(
+    model: nn.Module, images: Images, place: Place, device: torch.device, logits_of: Logits = nn.Module.__call__
+) -> Evaluation:
     """Evaluates the bare model (not a wrapped one: parts differ in length). Called by all ranks.
 
     Chunk i of the split, whole, is the part of rank i mod W. So the model sees the same batches with any number of ranks: the
@@ -51,8 +57,7 @@ def evaluate(model: nn.Module, images: Images, place: Place, device: torch.devic
     with evaluating(model):
         for indices in torch.split(torch.arange(len(images)), size)[place.rank :: place.world_size]:
             pixels, labels = images.batch(indices, device)
-            logits = model(pixels)
-            logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+            logits = logits_of(model, pixels)
             loss += cross_entropy(logits, labels, reduction="none").double().sum()
             counts += _counted(labels, logits.argmax(1), images.classes)
     if place.world_size > 1:

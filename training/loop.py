@@ -262,7 +262,7 @@ class Trainer:
         self.settle()
         own = self.own_accuracy()
         with self.batch_norm.agreed(self.net):
-            found = evaluate(self.net, self.test_set, self.place, self.device)
+            found = evaluate(self.net, self.test_set, self.place, self.device, self.compute.logits)
         figures = (found.loss, found.accuracy, found.samples, found.seconds, found.confusion if rank == 0 else ())
         emit(Evaluated(rank, self.epoch, self.step, *figures, own_accuracy=own))
         if rank == 0:
@@ -274,8 +274,9 @@ class Trainer:
         """The accuracy on the whole test set by this rank's own BatchNorm statistics; -1 where it keeps none."""
         if not self.batch_norm.own(self.net):
             return -1.0
-        found = evaluate(self.net, self.test_set, Place(), self.device)  # also where it is not told: the others take as long
-        return found.accuracy if self.trains else -1.0
+        alone = Place()  # also a rank that does not tell: the others take as long
+        accuracy = evaluate(self.net, self.test_set, alone, self.device, self.compute.logits).accuracy
+        return accuracy if self.trains else -1.0
 
     def started(self, backend: str) -> Started:
         """What this rank is about to do."""
