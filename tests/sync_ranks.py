@@ -1,6 +1,6 @@
 """A table of cases of synchronised training: real ranks that run them, and one plain process that they have to equal.
 
-`python tests/sync_ranks.py FOLDER BACKEND SECONDS` reads the cases (a pickle) from stdin. It imports torch once and forks the
+`command` starts it: a process that reads the cases from stdin. It imports torch once and forks the
 ranks of a world, which run the world's cases one after another with the real `Trainer`, each case in process groups of its own;
 each rank writes what came out of a case to a file as soon as it has it. When a rank fails, its world's ranks are killed and
 new ones forked, which go on with the next case.
@@ -26,6 +26,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+import psutil
 import torch
 from torch import distributed, nn
 from torch.nn.functional import cross_entropy
@@ -160,6 +161,10 @@ NETS = {
     "uneven": Recipe(lambda: Net(dead=False, always=True)),
     "common": Recipe(lambda: Net(first=False)),
     "norm": Recipe(lambda: Net(norm=True, first=False)),
+    "wide": Recipe(
+        lambda: nn.Sequential(nn.Flatten(), nn.Linear(50, 1000), nn.Tanh(), nn.Linear(1000, 1000), nn.Linear(1000, 3)),
+        torch.float32,
+    ),
     "lenet": Recipe(lambda: lenet5.build(1, CLASSES), torch.float32, (1, 32, 32)),
 }
 """`common`: all ranks use the same parameters. `uneven`: training rank 0 uses all parameters, the others do not."""
@@ -171,8 +176,8 @@ class Outcome:
 
     `gradients`: as the first step found them where this rank stepped, else None; `last`: as the last step did.
     `losses` (steps,): mean over `samples`, the own ones of each step. `payload`: bytes sent in all steps, by the method's own
-    account; `waited`: seconds in which it waited for others. `drift`: the ranks' own comparisons that found a difference.
-    `error`: the traceback of a failure.
+    account; `sent`: those that left the host meanwhile. `waited`: seconds in which it waited for others. `drift`: the ranks'
+    own comparisons that found a difference. `error`: the traceback of a failure.
     """
 
     parameters: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -182,6 +187,7 @@ class Outcome:
     losses: list[float] = field(default_factory=list)
     samples: list[int] = field(default_factory=list)
     payload: int = 0
+    sent: int = 0
     waited: float = 0.0
     drift: list[Drifted] = field(default_factory=list)
     trainers: int = 1
@@ -375,11 +381,15 @@ def play(case: Case, place: Place, device: torch.device) -> Outcome:
         faults.enter_context(FAULTS[case.fault](trainer.method, place.world_size))
         first = trainer.trains and trainer.shard.rank == 0
         trainer.net.rows = slice(None) if first else None  # type: ignore[assignment]
+        distributed.barrier()
+        before = bytes_out()
         while trainer.step < trainer.steps:
             if trainer.trains:
                 trainer.train_epoch()
             else:
                 trainer.serve_epoch()
+        distributed.barrier()
+        outcome.sent = bytes_out() - before
         outcome.keep(trainer.net)
         trainer.settle()
         if not trainer.method.exact:
@@ -392,15 +402,22 @@ def play(case: Case, place: Place, device: torch.device) -> Outcome:
     return outcome
 
 
+def bytes_out() -> int:
+    """What has left this host by the interface that Gloo uses, headers and all."""
+    counters = psutil.net_io_counters(pernic=True).get(os.environ.get("GLOO_SOCKET_IFNAME", ""))
+    return counters.bytes_sent if counters else 0
+
+
 @dataclass(frozen=True)
 class World:
-    """The ranks of one size, and where they leave what came out."""
+    """The ranks of one size, and where they leave what came out; `address` is rank 0's."""
 
     size: int
     cases: tuple[Case, ...]
     folder: Path
     backend: str
     patience: timedelta
+    address: str = "127.0.0.1"
 
     def run(self) -> None:
         """All cases, with new ranks after each that fails."""
@@ -421,11 +438,11 @@ class World:
                 for other in pids:
                     os.kill(other, signal.SIGKILL)
 
-    def rank(self, rank: int, cases: Iterable[Case], descriptor: int, port: int) -> None:
-        """The cases, as this rank, up to one that fails."""
+    def rank(self, rank: int, cases: Iterable[Case], descriptor: int | None, port: int) -> None:
+        """The cases, as this rank, up to one that fails. `descriptor`: of a socket that listens for rank 0's store."""
         torch.set_num_threads(1)
         store = distributed.TCPStore(  # type: ignore[attr-defined]
-            "127.0.0.1",
+            self.address,
             port,
             self.size,
             is_master=rank == 0,
@@ -495,11 +512,7 @@ def outcomes(folder: Path, case: Case) -> list[Outcome | None]:
 
 def main(folder: Path, backend: str, patience: timedelta) -> None:
     """Runs the cases that stand on stdin, the small worlds first."""
-    import torch._dynamo  # noqa: F401 - before the fork: DistributedDataParallel and the optimisers import it
-
-    cases: list[Case] = pickle.load(sys.stdin.buffer)
-    gc.collect()
-    gc.freeze()  # so that ranks need not look through all of torch for garbage
+    cases = given()
     try:
         for size in sorted({case.world for case in cases}):
             World(size, tuple(case for case in cases if case.world == size), folder, backend, patience).run()
@@ -507,13 +520,34 @@ def main(folder: Path, backend: str, patience: timedelta) -> None:
         (folder / ENDED).touch()
 
 
+def given() -> tuple[Case, ...]:
+    """The cases that stand on stdin; all is loaded that they need."""
+    import torch._dynamo  # noqa: F401 - before any fork: DistributedDataParallel and the optimisers import it
+
+    cases: list[Case] = pickle.load(sys.stdin.buffer)
+    gc.collect()
+    gc.freeze()  # so that ranks need not look through all of torch for garbage
+    return tuple(cases)
+
+
+def on_host(rank: int, address: str, port: int, folder: Path, patience: timedelta) -> None:
+    """Runs the cases that stand on stdin, all of one world, as one of its ranks."""
+    cases = given()
+    World(cases[0].world, cases, folder, "gloo", patience, address).rank(rank, cases, None, port)
+
+
 def command(cases: Iterable[Case], folder: Path, backend: str, patience: float) -> tuple[list[str], bytes]:
     """The arguments and the stdin of a process that runs the cases."""
-    argv = [sys.executable, __file__, str(folder), backend, str(patience)]
-    return argv, pickle.dumps(list(cases))
+    call = f"main(Path({str(folder)!r}), {backend!r}, timedelta(seconds={patience}))"
+    return [sys.executable, "-c", CALL.format(call)], pickle.dumps(list(cases))
 
 
-if __name__ == "__main__":
-    from sync_ranks import main as run  # what is pickled shall be of this module, not of __main__
+def command_on_host(cases: Iterable[Case], folder: Path, patience: float, rank: int, address: str) -> tuple[list[str], bytes]:
+    """The same for one rank, on a host of its own. Rank 0's is at `address`."""
+    call = f"on_host({rank}, {address!r}, {PORT}, Path({str(folder)!r}), timedelta(seconds={patience}))"
+    return [sys.executable, "-c", CALL.format(call)], pickle.dumps(list(cases))
 
-    run(Path(sys.argv[1]), sys.argv[2], timedelta(seconds=float(sys.argv[3])))
+
+PORT = 29_500
+CALL = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); from sync_ranks import *; {{}}"
+"""What is pickled is of this module, which is therefore imported and not run."""
