@@ -1,0 +1,174 @@
+"""Which run `--resume` means, with which job, and what a run tells of its checkpoints."""
+
+import json
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from histories import History, plan, stepped
+from launches import QUICK, launch, run
+from sshd import Sshd
+
+from remote import resume, summary
+from remote.hosts import Host
+from remote.plan import Plan, PlanError, Script
+from remote.recorder import Recorder, read
+from training.events import Launched, Saved, Spawned, Started, Step
+from training.job import Job, JobError
+
+OLD = Job(
+    sync="ring", sync_option=("segment_kb=64",), model="vgg11", dataset="cifar10", epochs=3, lr=0.05, checkpoint_every="10"
+)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    return tmp_path / "runs"
+
+
+def record(runs: Path, name: str, work: Job | Script = OLD, local: bool = True, complete: bool = True) -> Path:
+    """A recorded run, perhaps with a checkpoint: what a launcher finds of it."""
+    Recorder(runs, Plan(name, (Host("local", "127.0.0.1"),), work))
+    if local:
+        where = runs / name / resume.NODE / "runs" / name / "0" / "checkpoints" / "step-000010"
+        where.mkdir(parents=True)
+        if complete:
+            (where / "manifest.json").touch()
+    return runs / name
+
+
+def test_what_is_left_out_is_as_in_the_run(runs: Path) -> None:
+    folder = record(runs, "old")
+    assert resume.job_of({"resume": "old", "lr": None}, runs) == replace(OLD, resume="old")
+    assert resume.job_of({"resume": str(folder), "lr": 0.01}, runs) == replace(OLD, resume=str(folder), lr=0.01)
+    assert resume.job_of({"resume": "old", "steps": 500}, runs) == replace(OLD, resume="old", steps=500, epochs=0)
+    other = resume.job_of({"resume": "old", "sync": "all_reduce"}, runs)
+    assert (other.sync, other.sync_option, other.model) == ("all_reduce", (), "vgg11")
+    assert resume.job_of({"resume": "elsewhere", "lr": 0.01}, runs) == Job(resume="elsewhere", lr=0.01)
+    assert resume.job_of({"resume": None, "lr": 0.01}, runs) == Job(lr=0.01)
+    with pytest.raises(JobError, match="--epochs and --steps"):
+        resume.job_of({"resume": "old", "steps": 500, "epochs": 1}, runs)
+
+
+def test_ranks_of_this_machine_are_told_where_it_is(runs: Path) -> None:
+    folder = record(runs, "old")
+    job = replace(OLD, resume="old")
+    there = str(runs / "old" / resume.NODE / "runs" / "old")
+    assert resume.located(job, runs, local=True).resume == there
+    assert resume.located(replace(job, resume=str(folder)), runs, local=True).resume == there
+    assert resume.located(replace(job, resume=there), runs, local=True).resume == there
+    assert resume.located(OLD, runs, local=True) == OLD
+
+
+def test_ranks_of_other_machines_are_told_its_name(runs: Path) -> None:
+    folder = record(runs, "old", local=False)
+    for given in ("old", str(folder)):
+        assert resume.located(replace(OLD, resume=given), runs, local=False).resume == "old"
+    for unknown in ("of-another-laptop", "~/checkpoints", "/scratch/run/checkpoints"):
+        assert resume.located(replace(OLD, resume=unknown), runs, local=False).resume == unknown
+
+
+ERRORS = [
+    (
+        "odl",
+        {},
+        "--resume odl: no run of this name in {runs}: did you mean 'old'? (the newest there are unsaved, torn, remote)",
+    ),
+    ("old", {"model": "lenet5"}, "--model lenet5: old, which --resume goes on from, has vgg11: leave --model out, or --resume"),
+    (
+        "old",
+        {"dataset": "svhn"},
+        "--dataset svhn: old, which --resume goes on from, has cifar10: leave --dataset out, or --resume",
+    ),
+    ("remote", {}, "--resume remote: the checkpoints of remote are on the hosts of its hosts file: leave out --local"),
+    ("mine", {}, "--resume mine: mine ran a program of yours, whose checkpoints rankboard does not know"),
+    ("unsaved", {}, "--resume unsaved: unsaved saved no checkpoints: it was started without --checkpoint-every"),
+    ("torn", {}, "--resume torn: torn ended before a checkpoint was complete, there is none in {runs}/torn/node/runs/torn"),
+]
+
+
+@pytest.mark.parametrize(("name", "more", "told"), ERRORS)
+def test_what_cannot_be_is_told(runs: Path, name: str, more: dict[str, str], told: str) -> None:
+    record(runs, "old")
+    record(runs, "remote", local=False)
+    record(runs, "mine", Script(("train.py",)))
+    record(runs, "unsaved", replace(OLD, checkpoint_every=""), complete=False)
+    record(runs, "torn", complete=False)
+    with pytest.raises(PlanError) as error:
+        resume.located(replace(OLD, resume=name, **more), runs, local=True)
+    assert str(error.value) == told.format(runs=runs)
+
+
+def test_checkpoints_of_this_machine_are_not_on_hosts(runs: Path) -> None:
+    record(runs, "old")
+    with pytest.raises(PlanError, match="--resume old: the checkpoints of old are on this machine: add --local"):
+        resume.located(replace(OLD, resume="old"), runs, local=False)
+
+
+def test_a_plan_that_cannot_be_read_is_told(runs: Path) -> None:
+    (record(runs, "old") / "plan.json").write_text("{")
+    with pytest.raises(PlanError, match=r"--resume: .*plan\.json is no plan"):
+        resume.job_of({"resume": "old"}, runs)
+
+
+def test_checkpoints_are_summed_up_with_the_slowest_ranks_time() -> None:
+    history = History(plan(2)).training(12)
+    history.rank(0, Saved(0, 1, 5, 0.5, 2_000_000), Saved(0, 1, 10, 0.25, 3_000_000))
+    history.rank(1, Saved(1, 1, 5, 0.5, 500_000), Saved(1, 1, 10, 0.5, 500_000))
+    state = history.done(0, 1).closed()
+    ranks = summary.of(state)["ranks"]
+    keys = ("checkpoints", "checkpoint_step", "checkpoint_bytes", "checkpoint_seconds", "resumed")
+    assert [[rank[key] for key in keys] for rank in ranks] == [[2, 10, 3_000_000, 0.75, 0], [2, 10, 500_000, 1.0, 0]]
+    (told,) = summary.remarks(state)
+    assert told == f"2 checkpoints of 3.5 MB took 1.00 s of the run's {state.elapsed:.2f} s; the newest is of step 10"
+
+
+def test_a_run_without_checkpoints_says_nothing_of_them() -> None:
+    state = History(plan(2)).training(12).done(0, 1).closed()
+    assert summary.remarks(state) == []
+    assert summary.of(state)["ranks"][0]["checkpoint_step"] is None
+
+
+def test_an_epoch_whose_first_steps_were_another_runs_is_no_epochs_duration() -> None:
+    for resumed, epochs in ((14, 1), (10, 2), (0, 2)):
+        history = History(plan(1)).rank(0, Launched((0,)), Spawned(0, 100))
+        history.rank(0, Started(0, 100, 1, "cpu", "gloo", "2.14.1", 1, 61_706, 40, 10, 640, 100, resumed))
+        first = resumed or 10
+        state = history.rank(0, *(stepped(0, step) for step in range(first + 1, 31))).state()
+        assert len(state.ranks[0].epoch_seconds) == epochs
+
+
+def said(output: str, name: str) -> list[dict[str, Any]]:
+    return [event for event in map(json.loads, output.splitlines()) if event["event"] == name]
+
+
+def test_over_ssh_a_killed_run_goes_on_from_its_hosts_checkpoints(sshd: Sshd, tmp_path: Path) -> None:
+    where = ("--hosts", str(sshd.hosts_toml(sshd.make_hosts(2))))
+    job = (*where, *QUICK, "--sync", "all_reduce", "--momentum", "0.9")
+    killed = launch(tmp_path, *job, "--steps", "100000", "--checkpoint-every", "100")
+    pid = killed.events("spawned", 2)[1]["pid"]
+    killed.events("saved", 2)  # of both ranks: the first checkpoint is complete
+    killed.events("step", 40)
+    os.kill(pid, signal.SIGKILL)
+    assert killed.end() == 1
+    (old,) = (tmp_path / "runs").iterdir()
+
+    last = killed.summary()["ranks"][0]["step"]
+    resumed = run(tmp_path, "--run", "--json", *where, "--resume", old.name, "--steps", str(last + 3))
+    assert resumed.returncode == 0, resumed.stderr
+    steps = [(event["rank"], event["step"], event["loss"]) for event in said(resumed.stdout, "step")]
+    first = min(step for _, step, _ in steps)
+    assert first > 100
+    assert first % 100 == 1
+    assert f"Going on from the checkpoint of step {first - 1} of {old.name}" in resumed.stdout
+    before = {(r.event.rank, r.event.step): r.event.loss for r in read(old) if isinstance(r.event, Step)}
+    assert all(loss == before.get((rank, step), loss) for rank, step, loss in steps), "as the killed run had it"
+    assert {step for rank, step, _ in steps if (rank, step) in before} >= set(range(first, last))
+
+    unknown = run(tmp_path, "--run", *where, *QUICK, "--resume", "of-another-laptop")
+    assert unknown.returncode == 1
+    assert "--resume of-another-laptop: there is no folder" in unknown.stderr
+    assert f"runs with checkpoints on this host: {old.name}" in unknown.stderr
