@@ -159,6 +159,7 @@ def test_every_epoch_after_its_evaluation(forked: Forker) -> None:
     again = forked.run("epoch-again", replace(job, resume="epoch"), [host(forked, "epoch-again")])
     assert losses(again) == [[]], "a checkpoint of the last step leaves nothing to do"
     assert results(again) == results(run)
+    assert "All 6 steps are made: give more --steps or --epochs to train on" in lines(again)
     finished = again.events(0)[-1]
     assert isinstance(finished, Finished)
     assert finished.step == 6
@@ -248,6 +249,15 @@ def test_without_an_agent_they_lie_where_the_ranks_work(forked: Forker) -> None:
     assert sorted(path.name for path in there.iterdir()) == [f"step-00000{step}" for step in (2, 4, 6)]
     started = next(event for event in resumed.events(0) if isinstance(event, Started))
     assert (started.resumed, started.steps) == (4, 6)
+
+
+def test_other_batches_go_on_at_the_nearest_sample_before(forked: Forker) -> None:
+    forked.run("batches", replace(JOB, steps=2, checkpoint_every="2"), [host(forked, "batches")])
+    again = replace(JOB, resume="batches", batch_size=40, steps=3, lr=0.05)
+    run = forked.run("batches-again", again, [host(forked, "batches-again")])
+    assert [step for step, _ in losses(run)[0]] == [2, 3]
+    assert "With these settings the checkpoint's step 2 is step 1, and takes 20 of its samples again" in lines(run)
+    assert "Other settings than the checkpoint's: --batch-size 40 (was 30), --lr 0.05 (was 0.1)" in lines(run)
 
 
 def test_what_cannot_be_resumed_is_told(forked: Forker) -> None:

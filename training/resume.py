@@ -75,7 +75,7 @@ def resume(checkpoints: Checkpoints) -> Resumed:
         raise JobError(_nothing(job.resume, place, places))
     holder = next(rank for rank, (models, _) in enumerate(all_found) if key in models)
     saved = _read(received(checkpoints, holder, found.models.get(key)), parts)
-    where = f"the checkpoint of step {key.step} of {job.resume}"
+    where = f"the checkpoint of step {key.step} of {Path(job.resume).name or job.resume}"
     _check(job, saved["job"], where)
     _load(parts, saved, where)
     missing = _why_not_own(job, place, key, saved["job"], [key in own for _, own in all_found])
@@ -224,6 +224,8 @@ def _remarks(
         again = position.samples % (job.batch_size * job.accumulate) if position.samples else 0
         more = f", and takes {again} of its samples again" if again else ""
         yield f"With these settings the checkpoint's step {position.step} is step {step}{more}"
+    if step >= (total := job.steps or (job.epochs or 1) * checkpoints.steps_per_epoch):
+        yield f"All {total} steps are made: give more --steps or --epochs to train on"
 
 
 def _setting(name: str, value: Any) -> str:
