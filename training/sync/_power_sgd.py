@@ -32,9 +32,8 @@ class PowerSGD:
         self._state.iter = 1
 
     def register(self, ddp: DistributedDataParallel) -> None:
-        """Makes DDP use it. Called by all ranks at once, before DDP's first step."""
-        ddp.reducer._push_all_rebuilt_params()  # DDP would lay out its buckets anew, by the order of the first gradients
-        ddp.reducer._rebuild_buckets()
+        """Makes DDP use it. Called before DDP's first step."""
+        ddp.reducer._push_all_rebuilt_params()  # else DDP lays its bucket out anew after a step, as the gradients came
         ddp.register_comm_hook(self._state, hook)
 
     def size(self, parameters: Iterable[nn.Parameter]) -> int:
@@ -57,7 +56,7 @@ class PowerSGD:
         size = parameter.numel()
         rows = parameter.shape[0] if parameter.dim() else 1
         columns = size // rows if size else 0
-        compressed = (rows + columns) * min(rows, columns, self._state.matrix_approximation_rank)
+        compressed = (rows + columns) * self._state.matrix_approximation_rank
         return int(compressed if compressed * RATE < size else size)
 
 
