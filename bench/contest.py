@@ -1,0 +1,143 @@
+"""One rank of bench/iteration.py: in the same process it times the plain program and our jobs, one after another, in rounds.
+
+Each gets a fresh process group, model and optimiser. Rank 0 writes a JSON object per round: the ranks' mean of each contender's
+seconds per iteration, (end of the last step - end of the first) / (steps - 1), and its page faults per iteration.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import gc
+import json
+import os
+import resource
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import reference_ddp
+import torch
+from contenders import REFERENCE, Contender, chosen
+from torch import distributed
+
+from training import datasets
+from training.allocator import M_MMAP_MAX, M_TRIM_THRESHOLD, keep_freed_memory
+from training.datasets import Images
+from training.job import Job
+from training.loop import Iteration, Trainer
+from training.place import Place
+
+M_MMAP_THRESHOLD = -3
+MMAP_MAX, MMAP_THRESHOLD, TRIM_THRESHOLD = 65536, 32 << 20, 64 << 20
+"""What glibc's own settings come to in a process that has freed a block of 32 MiB or more, as a training step does."""
+PATIENCE = timedelta(minutes=10)
+
+
+class Timed(Trainer):
+    """A trainer that keeps when each of its steps ended."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self.ends: list[float] = []
+        super().__init__(*arguments)
+
+    def report(self, made: Iteration) -> None:
+        """As ever."""
+        assert isinstance(made.lap.end, float)
+        self.ends.append(made.lap.end)
+        super().report(made)
+
+
+class Contest:
+    """One rank's part. `images`: the training set, the same tensors for all."""
+
+    def __init__(self, images: Images, steps: int, contenders: Sequence[Contender], arguments: Sequence[str]) -> None:
+        self.images, self.steps = images, steps
+        self.jobs = {c.name: Job.parse((*c.words(), "--steps", str(steps), *arguments)) for c in contenders}
+        self.place = Place.read()
+        master = (self.place.master_address, self.place.master_port)
+        self.store = distributed.TCPStore(*master, self.place.world_size, self.place.rank == 0, PATIENCE)  # type: ignore[attr-defined]
+
+    def run(self, number: int, name: str) -> tuple[float, float]:
+        """One contender's turn of round `number`: seconds and page faults per iteration, the ranks' mean."""
+        store = distributed.PrefixStore(f"{number}/{name}", self.store)  # type: ignore[attr-defined]
+        rank, world_size = self.place.rank, self.place.world_size
+        distributed.init_process_group("gloo", store=store, timeout=PATIENCE, rank=rank, world_size=world_size)
+        distributed.barrier()
+        faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        ends = self.reference() if name == REFERENCE else self.ours(self.jobs[name])
+        faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults
+        figures = torch.tensor([(ends[-1] - ends[0]) / (len(ends) - 1), faults / len(ends)], dtype=torch.float64)
+        distributed.all_reduce(figures)
+        distributed.destroy_process_group()
+        gc.collect()  # hooks and models hold each other
+        seconds, faults_per_step = (figures / self.place.world_size).tolist()
+        return seconds, faults_per_step
+
+    def reference(self) -> list[float]:
+        """The plain program, with memory as glibc manages it by itself."""
+        libc = ctypes.CDLL(None)
+        for setting, value in ((M_MMAP_MAX, MMAP_MAX), (M_MMAP_THRESHOLD, MMAP_THRESHOLD), (M_TRIM_THRESHOLD, TRIM_THRESHOLD)):
+            libc.mallopt(setting, value)
+        libc.malloc_trim(0)
+        return reference_ddp.train(self.images.pixels, self.images.labels, self.steps, quiet=self.place.rank > 0)
+
+    def ours(self, job: Job) -> list[float]:
+        """A job, as `python -m training` would train it."""
+        keep_freed_memory()
+        trainer = Timed(job, self.place, torch.device("cpu"), self.images, self.images)
+        trainer.train_epoch()
+        return trainer.ends
+
+
+def training_set(data_dir: str, steps: int) -> tuple[Images, list[str]]:
+    """CIFAR-10 from a folder, or made-up images, as many as the steps need; and the job's arguments for them."""
+    arguments = ["--dataset", "synthetic"]
+    if data_dir:
+        arguments = ["--dataset", "cifar10", "--data-dir", data_dir, "--no-verify-data"]
+    images = datasets.load(Job.parse(arguments), "train")
+    needed = -(-steps * reference_ddp.BATCH_SIZE // len(images))
+    if needed == 1:
+        return images, arguments
+    pixels, labels = images.pixels.repeat(needed, 1, 1, 1), images.labels.repeat(needed)
+    return Images(pixels, labels, images.classes, images.mean, images.std), arguments
+
+
+def silence() -> int:
+    """Lets what is written to stdout, a rank's events and lines, go nowhere from now on: a descriptor of where it led."""
+    out, nothing = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    return out
+
+
+def main() -> None:
+    """One rank."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--contenders", nargs="*", default=[])
+    parser.add_argument("--add", action="append", default=[])
+    parser.add_argument("--rounds", type=int, required=True)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first round, which says who begins")
+    parser.add_argument("--steps", type=int, required=True)
+    parser.add_argument("--data-dir", default="")
+    given = parser.parse_args()
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    contenders = chosen(given.contenders, given.add)
+    names = [REFERENCE, *(contender.name for contender in contenders)]
+    images, arguments = training_set(given.data_dir, given.steps)
+    out = silence()
+    contest = Contest(images, given.steps, contenders, arguments)
+    for number in range(given.first, given.first + given.rounds):
+        turn = number % len(names)
+        order, began = names[turn:] + names[:turn], round(time.time())
+        found = {name: contest.run(number, name) for name in order}
+        seconds = {name: round(both[0], 5) for name, both in found.items()}
+        faults = {name: round(both[1]) for name, both in found.items()}
+        if contest.place.rank == 0:
+            said = {"round": number, "began": began, "order": order, "seconds": seconds, "faults": faults}
+            os.write(out, f"{json.dumps(said)}\n".encode())
+    os._exit(0)  # the store's threads would wait for ranks that have ended
+
+
+if __name__ == "__main__":
+    main()
