@@ -86,7 +86,7 @@ class Trainer:
         self.resumed = resume(self.checkpoints) if self.checkpoints and job.resume else None
         self.step = self.resumed.step if self.resumed else 0
         self.meter.watch(self.net)
-        self.model = self.compute.compiled(self.method.prepare(self.net, self.optimizer, place, self.meter))
+        self.model = self.method.prepare(self.compute.compiled(self.net), self.optimizer, place, self.meter)
         if self.resumed:
             self.resumed.finish(self.method)
 

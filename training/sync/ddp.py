@@ -141,7 +141,7 @@ class Method(SyncMethod):
         for name, parameter in self._named:
             if parameter.grad is None:
                 raise JobError(
-                    f"--sync ddp: {name} has no gradient in this step, though all parameters had one in the first: DDP cannot "
+                    f"--sync ddp: {name.removeprefix('_orig_mod.')} has no gradient in this step, though all parameters had one in the first: DDP cannot "
                     "follow a model whose use of its parameters changes; use --sync all_reduce"
                 )
 
