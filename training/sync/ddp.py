@@ -140,8 +140,9 @@ class Method(SyncMethod):
             return
         for name, parameter in self._named:
             if parameter.grad is None:
+                known = name.removeprefix("_orig_mod.")  # as a compiled model calls the one it is made of
                 raise JobError(
-                    f"--sync ddp: {name.removeprefix('_orig_mod.')} has no gradient in this step, though all parameters had one in the first: DDP cannot "
+                    f"--sync ddp: {known} has no gradient in this step, though all parameters had one in the first: DDP cannot "
                     "follow a model whose use of its parameters changes; use --sync all_reduce"
                 )
 
