@@ -4,7 +4,7 @@ Start it once per rank with torch's RANK, WORLD_SIZE, MASTER_ADDR and MASTER_POR
 
     torchrun --nproc-per-node 4 bench/reference_ddp.py --data DIR/cifar-10-batches-py
 
-The images are uint8 tensors in memory, picked by index and normalised batch by batch. Layout, buckets, buffers and optimiser are
+The images are uint8 tensors in memory, picked by index, normalised batch by batch. Layout, buckets, buffers and optimiser are
 as PyTorch has them by default. Rank 0 prints the seconds per iteration: the ranks' mean of all but the first.
 """
 
