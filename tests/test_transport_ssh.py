@@ -292,7 +292,8 @@ def test_proxy_command(open_line: Open, sshd: Sshd, tmp_path: Path) -> None:
     host = replace(sshd.make_hosts(1)[0], proxy_command=f"'{sys.executable}' '{tmp_path}/proxy.py' %h %p")
     line = open_line(host)
     Reader(line).hello()
-    (child,) = [one for one in psutil.Process().children() if "proxy.py" in " ".join(one.cmdline())]
+    alive = [one for one in psutil.Process().children() if one.status() != psutil.STATUS_ZOMBIE]
+    (child,) = [one for one in alive if "proxy.py" in " ".join(one.cmdline())]
     line.close()
     assert not child.is_running()
 
