@@ -1,6 +1,6 @@
 """The reference's table in the lab: VGG-11 on CIFAR-10 on one node, and on four by three methods, half a core for each node.
 
-By the reference's timing rule: the first 40 iterations, the first left out, the mean of the others and of the nodes. Without the
+By the timing rule of the reference: the first 40 iterations without the first, averaged, and over the nodes too. Without the
 quota four nodes would share this machine's cores and one process would be as fast. A run is appended to the results when it
 ends, and what is there is not run again. Prints seconds per iteration and the speed-up over one node; last, whether
 DDP > all_reduce > gather_scatter > 1.
