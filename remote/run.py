@@ -35,6 +35,8 @@ LOG_LINES = 20_000
 """Lines of the run that stay in memory; the run directory has all."""
 SAMPLE_EVERY = 1.0
 """Seconds between two samples of a host: it died about this long after its last record."""
+USAGE = 2
+"""The exit code by which our own ranks refuse a job, its data or its checkpoint; a user's script may mean anything by it."""
 STOPPED = "stopped: "
 """How the reason of an agent starts that stopped its ranks without the session."""
 WORKING = {phase.value: phase for phase in RankPhase if phase not in FATES}
@@ -359,6 +361,13 @@ class RunState:
         if death is None:
             stopped = self._by_person or any(rank.phase is RankPhase.STOPPED for rank in self.ranks)
             return Verdict.STOPPED if stopped else Verdict.FAILED
-        if death is self._refusal:
+        if death is self._refusal or self._is_refusal(death):
             return Verdict.REFUSED
         return Verdict.LOST if death.rank < 0 else Verdict.FAILED
+
+    def _is_refusal(self, death: Death) -> bool:
+        """Whether a rank ended itself, before any began to train, because it cannot use what it was given."""
+        if isinstance(self.plan.work, Script) or self.begun or death.rank < 0:
+            return False
+        exited = self.ranks[death.rank].exited
+        return exited is not None and exited.code == USAGE

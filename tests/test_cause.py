@@ -279,6 +279,26 @@ def test_before_the_start() -> None:
     assert stopped.cause is None
 
 
+@pytest.mark.parametrize(
+    ("script", "steps", "code", "verdict"),
+    [
+        (False, None, 2, Verdict.REFUSED),
+        (False, None, 1, Verdict.FAILED),
+        (False, 3, 2, Verdict.FAILED),  # it had begun
+        (True, None, 2, Verdict.FAILED),  # a script's 2 may mean anything
+    ],
+)
+def test_a_rank_of_ours_may_refuse(script: bool, steps: int | None, code: int, verdict: Verdict) -> None:
+    history = History(plan(2, script=script))
+    if steps is not None:
+        history.training(steps)
+    history.rank(1, said(1, "python -m training: error: data set svhn on node2: no such file"), Exited(1, code))
+    state = history.rank(0, Exited(0, -15, "SIGTERM", stopped=True)).closed()
+    assert state.verdict is verdict
+    assert state.cause is not None
+    assert (state.cause.rank, state.cause.what) == (1, f"data set svhn on node2: no such file (exit code {code})")
+
+
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))), ids=lambda order: "".join(map(str, order)))
 @pytest.mark.parametrize("culprit", ["kill", "raise", "raise and break"])
 def test_the_order_of_deaths_proves_nothing(culprit: str, order: tuple[int, ...]) -> None:

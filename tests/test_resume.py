@@ -169,6 +169,6 @@ def test_over_ssh_a_killed_run_goes_on_from_its_hosts_checkpoints(sshd: Sshd, tm
     assert {step for rank, step, _ in steps if (rank, step) in before} >= set(range(first, last))
 
     unknown = run(tmp_path, "--run", *where, *QUICK, "--resume", "of-another-laptop")
-    assert unknown.returncode == 1
+    assert unknown.returncode == 2
     assert "--resume of-another-laptop: there is no folder" in unknown.stderr
     assert f"runs with checkpoints on this host: {old.name}" in unknown.stderr
