@@ -34,7 +34,10 @@ class Evidence(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """An end, of a rank or (`rank` -1) of a host, that may be the cause of the others. `time` is by the session's clock."""
+    """An end, of a rank or (`rank` -1) of a host, that may be the cause of the others. `time` is by the session's clock.
+
+    `refused`: nothing had begun, and what was given cannot be used.
+    """
 
     host: str
     rank: int
@@ -43,6 +46,7 @@ class Death:
     what: str
     step: int = 0
     tail: tuple[str, ...] = ()
+    refused: bool = False
 
 
 @dataclass(frozen=True)

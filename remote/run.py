@@ -9,6 +9,7 @@ from collections import deque
 from dataclasses import replace
 
 from remote import cause as causes
+from remote import fates
 from remote.cause import Cause, Death, Evidence
 from remote.lines import shown
 from remote.plan import Plan, Script
@@ -16,6 +17,7 @@ from remote.series import NAN, Series, Timing
 from remote.state import FATES, LAST_WORDS, HostPhase, HostState, LogLine, RankPhase, RankState, RunPhase, Verdict
 from training import events
 from training.events import Event, Hello, Record
+from training.job import Job
 
 __all__ = [
     "Cause",
@@ -276,7 +278,7 @@ class RunState:
                 if host:
                     host.reason = reason
                 self._note(name, reason, when)
-                self._refusal = self._refusal or Death(name, -1, when, Evidence.KILLED, reason)
+                self._refusal = self._refusal or Death(name, -1, when, Evidence.KILLED, reason, refused=True)
                 self._settle()
             case events.Stopping(reason, by_person):
                 self._note("", reason, when)
@@ -284,7 +286,7 @@ class RunState:
             case events.Closed():
                 self.phase, self.ended = RunPhase.ENDED, self.now
                 self._settle()
-                self.verdict = self._decide()
+                self.verdict = fates.verdict(self.ranks, self._cause(), self._by_person)
                 if self.verdict is Verdict.FINISHED:  # an agent that was lost after its ranks had done all is no cause
                     self.cause = None
 
@@ -311,7 +313,9 @@ class RunState:
         complete = rank.finished or host.dropped or isinstance(self.plan.work, Script)
         words = rank.tail or host.tail
         evidence, what = causes.judge(rank.exited, words, complete=complete)
-        rank.death = Death(host.name, rank.rank, rank.since, evidence, what, rank.step, tuple(words)[-causes.TAIL :])
+        refused = rank.exited.code == USAGE and isinstance(self.plan.work, Job) and not self.begun
+        last = tuple(words)[-causes.TAIL :]
+        rank.death = Death(host.name, rank.rank, rank.since, evidence, what, rank.step, last, refused)
         self._settle()
 
     def _deaths(self) -> list[Death]:
@@ -319,13 +323,16 @@ class RunState:
         ends = [self._refusal, *(host.death for host in self.hosts), *(rank.death for rank in self.ranks)]
         return [death for death in ends if death]
 
+    def _cause(self) -> Death | None:
+        """What the run failed of, as far as is known."""
+        return None if self._by_person else causes.first(self._deaths())
+
     def _settle(self) -> None:
         """Pick the cause anew, and with it every ended rank's fate."""
-        death = None if self._by_person else causes.first(self._deaths())
+        death = self._cause()
         for rank in self.ranks:
-            fate = self._fate(rank, death)
-            if fate:
-                rank.phase = fate
+            over = self.phase is RunPhase.ENDED
+            rank.phase = fates.fate(rank, self.hosts[rank.host], death, over, self._by_person) or rank.phase
         self.cause = None
         if death:
             victims = tuple(
@@ -334,40 +341,3 @@ class RunState:
                 if rank.phase is RankPhase.VICTIM or (rank.phase is RankPhase.LOST and self.hosts[rank.host].name == death.host)
             )
             self.cause = Cause(death.host, death.rank, death.what, death.step, death.tail, victims)
-
-    def _fate(self, rank: RankState, cause: Death | None) -> RankPhase | None:
-        """What became of a rank; None while it lives, or where it never did."""
-        host = self.hosts[rank.host]
-        if rank.exited is None or rank.death is None:
-            if rank.phase is RankPhase.WAITING:
-                return None
-            if host.gone:
-                return RankPhase.LOST
-            return RankPhase.STOPPED if self.phase is RunPhase.ENDED else None
-        if cause is rank.death:
-            return RankPhase.FAILED
-        if rank.exited.code == 0 and rank.death.evidence is Evidence.NONE and not rank.exited.stopped:
-            return RankPhase.FINISHED
-        if rank.exited.stopped and host.gone:
-            return RankPhase.LOST
-        if rank.exited.stopped or self._by_person:
-            return RankPhase.STOPPED
-        return RankPhase.VICTIM if rank.death.evidence is Evidence.ORDER else RankPhase.FAILED
-
-    def _decide(self) -> Verdict:
-        if all(rank.phase is RankPhase.FINISHED for rank in self.ranks):
-            return Verdict.FINISHED
-        death = None if self._by_person else causes.first(self._deaths())
-        if death is None:
-            stopped = self._by_person or any(rank.phase is RankPhase.STOPPED for rank in self.ranks)
-            return Verdict.STOPPED if stopped else Verdict.FAILED
-        if death is self._refusal or self._is_refusal(death):
-            return Verdict.REFUSED
-        return Verdict.LOST if death.rank < 0 else Verdict.FAILED
-
-    def _is_refusal(self, death: Death) -> bool:
-        """Whether a rank ended itself, before any began to train, because it cannot use what it was given."""
-        if isinstance(self.plan.work, Script) or self.begun or death.rank < 0:
-            return False
-        exited = self.ranks[death.rank].exited
-        return exited is not None and exited.code == USAGE
