@@ -1,6 +1,6 @@
 """The machines: `Host`, `Cluster`, `load`, which reads them from hosts.toml, and `select`, which takes some of them.
 
-Imports the standard library only: a run on this machine needs `Host`, but no parser of hosts files.
+Imports no parser of hosts files, and none of what that needs: a run on this machine needs `Host` only.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+from training.registry import did_you_mean
 
 SSH_CONFIG = Path("~/.ssh/config")
 
@@ -81,12 +83,4 @@ def select(cluster: Cluster, nodes: int = 0, only: Iterable[str] = (), exclude: 
 
 
 def _unknown(flag: str, name: str, known: list[str]) -> str:
-    return f"{flag} {name}: no host has this name{nearest(name, known) or '.'} The hosts are {', '.join(known)}"
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """`: did you mean '…'?` for the known name that is most like it, or nothing where none is."""
-    from difflib import get_close_matches  # takes longer to import than the rest of this module
-
-    found = get_close_matches(name, list(known), n=1)
-    return f": did you mean '{found[0]}'?" if found else ""
+    return f"{flag} {name}: no host has this name{did_you_mean(name, known) or '.'} The hosts are {', '.join(known)}"

@@ -12,7 +12,8 @@ from typing import Annotated, Any
 import tomllib
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from remote.hosts import Cluster, Host, HostsError, nearest
+from remote.hosts import Cluster, Host, HostsError
+from training.registry import did_you_mean
 
 Text = Annotated[str, Field(min_length=1)]
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -97,7 +98,7 @@ class _Reading:
 def _mistake(key: str, value: object, model: type[BaseModel], *, unknown: bool) -> str:
     if unknown:
         known = list(model.model_fields)
-        return f"unknown key '{key}'{nearest(key, known) or '; the keys are ' + ', '.join(known)}"
+        return f"unknown key '{key}'{did_you_mean(key, known) or '; the keys are ' + ', '.join(known)}"
     return f"{key} = {json.dumps(value, default=str, ensure_ascii=False)} is wrong: write {WRITE[key]}"
 
 
@@ -106,7 +107,9 @@ def read(path: Path, ssh_config: Path) -> Cluster:
     reading = _Reading(path)
     data = _parse(path)
     for key in [key for key in data if key not in TABLES]:
-        reading.say("", f"unknown table '{key}'{nearest(key, TABLES) or '; the tables are [cluster], [defaults] and [[host]]'}")
+        reading.say(
+            "", f"unknown table '{key}'{did_you_mean(key, TABLES) or '; the tables are [cluster], [defaults] and [[host]]'}"
+        )
     cluster = reading.check("[cluster]", data.get("cluster", {}), ClusterTable)
     tables = list(_hosts(reading, data))
     if reading.mistakes:

@@ -11,10 +11,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from remote.hosts import nearest
 from remote.plan import Plan, PlanError
 from remote.recorder import PLAN, RunFolderError, load_plan
 from training.job import Job
+from training.registry import did_you_mean
 
 NODE = "node"
 """The folder in a run's directory that takes the place of a host's workdir where this machine is the host."""
@@ -99,7 +99,7 @@ def _same(job: Job, old: Job, run: str) -> None:
 def _absent(run: str, runs_dir: Path) -> str:
     known = sorted((path.parent.name for path in runs_dir.glob(f"*/{PLAN}")), reverse=True)
     there = f"the newest there are {', '.join(known[:3])}" if known else "there is none at all"
-    return f"no run of this name in {runs_dir}{nearest(run, known) or ''} ({there})"
+    return f"no run of this name in {runs_dir}{did_you_mean(run, known) or ''} ({there})"
 
 
 def _unsaved(plan: Plan, folder: Path) -> str:

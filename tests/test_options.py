@@ -52,6 +52,8 @@ def test_words_of_every_kind() -> None:
         ("count=", "count=: write N"),
         ("count=1.5", "count=1.5: write N"),
         ("size=big", "size=big: write NUMBER"),
+        ("size=inf", "size=inf: write NUMBER"),
+        ("size=nan", "size=nan: write NUMBER"),
         ("kind=third", "kind=third: write first|second"),
         ("quick=true", "quick=true: write yes|no"),
         ("count=0", "count=0: give at least 1"),
@@ -67,6 +69,12 @@ def test_a_method_without_options_takes_none() -> None:
     assert options.parse(options.of("sync", "none"), "--sync-option", ()) == options.Options()
     with pytest.raises(options.OptionError, match=r"unknown option 'every' \(known: none\)"):
         options.parse(options.of("sync", "none"), "--sync-option", ["every=2"])
+
+
+@pytest.mark.parametrize("lr", [float("inf"), float("nan")])
+def test_a_number_of_a_job_is_finite(lr: float) -> None:
+    with pytest.raises(JobError, match=f"^--lr {lr}: write a finite number$"):
+        Job(lr=lr)
 
 
 def test_described() -> None:

@@ -5,6 +5,7 @@ the fields of the launch form and the record in the run directory.
 from __future__ import annotations
 
 import argparse
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
@@ -187,5 +188,7 @@ def _check(setting: Field[Any], value: Any) -> None:
         raise JobError(f"{flag(setting)} {value}: unknown{registry.did_you_mean(value, known)} (known: {', '.join(known)})")
     if isinstance(value, int) and value > high:
         raise JobError(f"{flag(setting)} {value}: must be at most {high}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise JobError(f"{flag(setting)} {value}: write a finite number")
     if low is not None and not value >= low:
         raise JobError(f"{flag(setting)} {value}: must be at least {low}")

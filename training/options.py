@@ -9,7 +9,9 @@ knows and checks options without torch. `__post_init__` raises ValueError for a 
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, Literal, get_args, get_type_hints
@@ -76,10 +78,10 @@ def _read(hint: Any, text: str, word: str) -> Any:
     if hint is bool and text in ("yes", "no"):
         return text == "yes"
     if hint in (int, float):
-        try:
-            return hint(text)
-        except ValueError:
-            pass
+        with suppress(ValueError):
+            number = hint(text)
+            if math.isfinite(number):
+                return number
     elif text in get_args(hint) or hint is str:
         return text
     raise OptionError(f"{word}: write {_kind(hint)}")
