@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import rank_calls
@@ -26,7 +27,8 @@ from training.events import Entered, Evaluated, Finished
 from training.job import Job, JobError
 from training.meter import Meter
 from training.place import Place
-from training.sync.parameter_server import Method
+from training.rendezvous import TIMEOUT
+from training.sync.parameter_server import PATIENCE, Method
 from tui import outcome
 
 WORLD = 3
@@ -159,14 +161,24 @@ def gone_on(place: Place) -> dict[str, Any]:
     return settled(other)
 
 
+def patience(place: Place) -> dict[str, Any]:
+    """How many seconds ranks wait for each other, by mode."""
+    waits = {}
+    for mode in ("sync", "async"):
+        with patch.object(distributed, "new_group", wraps=distributed.new_group) as made:
+            Rank(place, f"mode={mode}")
+        waits[mode] = [call.kwargs["timeout"].total_seconds() for call in made.call_args_list]
+    return waits
+
+
 NAMES = ("in_turns", "shared_turns", "uninterrupted", "interrupted", "gone_on")
 
 
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
     """What each function returned on each rank."""
-    found = rank_calls.call(tmp_path_factory.mktemp("ranks"), __name__, {WORLD: NAMES})
-    return {name: found[WORLD, name] for name in NAMES}
+    found = rank_calls.call(tmp_path_factory.mktemp("ranks"), __name__, {WORLD: (*NAMES, "patience")})
+    return {name: ranks for (_, name), ranks in found.items()}
 
 
 # What one process does -----------------------------------------------------------------------------------------------
@@ -216,6 +228,10 @@ def test_each_gradient_is_applied_as_it_comes(
 def test_a_parameter_that_nobody_uses_is_left_alone(ranks: dict[str, list[dict[str, Any]]]) -> None:
     for name in NAMES:
         assert ranks[name][2]["parameters"][0].tolist() == [1.0, 1.0], name
+
+
+def test_a_rank_that_is_silent_is_noticed_as_in_a_collective(ranks: dict[str, list[dict[str, Any]]]) -> None:
+    assert ranks["patience"] == [{"sync": [TIMEOUT.total_seconds()] * 2, "async": [PATIENCE.total_seconds()] * 2}] * WORLD
 
 
 def test_bytes_sent(ranks: dict[str, list[dict[str, Any]]]) -> None:

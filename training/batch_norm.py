@@ -15,7 +15,7 @@ from torch import distributed, nn
 
 from training.meter import Meter
 from training.place import Place
-from training.rendezvous import TIMEOUT
+from training.rendezvous import new_group
 
 Layer = nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d
 """The layers that a mode is about."""
@@ -87,8 +87,8 @@ class BatchNorm:
         take turns in backward may differ from rank to rank."""
         from training._sync_batch_norm import SyncBatchNorm
 
-        group = distributed.new_group(self._trainers, timeout=TIMEOUT)
-        if isinstance(group, int):  # this rank is not in it: it does not train
+        group = new_group(self._trainers)
+        if group is None:  # this rank does not train
             return net
         made = {id(layer): SyncBatchNorm(layer, group, self._meter) for layer in layers.values()}
         for path, layer in layers.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from datetime import timedelta
 
 import torch
@@ -32,6 +33,15 @@ def meet(place: Place) -> tuple[torch.device, str]:
     backend = "nccl" if on_gpu else "gloo"
     distributed.init_process_group(backend, store=store, rank=place.rank, world_size=place.world_size, timeout=TIMEOUT)
     return torch.device("cuda", place.local_rank) if on_gpu else torch.device("cpu"), backend
+
+
+def new_group(ranks: Sequence[int] | None = None, timeout: timedelta = TIMEOUT) -> distributed.ProcessGroup | None:
+    """A process group of some ranks, or of all, as patient as the default one; None on a rank outside. Called by all ranks.
+
+    Torch's own default would be 30 minutes, whatever the default group's.
+    """
+    group = distributed.new_group(ranks, timeout=timeout)
+    return group if isinstance(group, distributed.ProcessGroup) else None
 
 
 def _store(place: Place) -> distributed.Store:  # type: ignore[name-defined]

@@ -6,7 +6,7 @@ A method makes each bucket the sum over the ranks; on the CPU a thread may do it
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
 from threading import Thread
@@ -17,7 +17,6 @@ from torch import distributed, nn
 
 from training.meter import Meter
 from training.place import Place
-from training.rendezvous import TIMEOUT
 from training.sync import SyncMethod
 from training.sync._gradients import Bucket, Gradients
 
@@ -129,12 +128,6 @@ class Background:
             self._done.put(None)
         except BaseException as error:  # noqa: BLE001 - the main thread raises it
             self._done.put(error)
-
-
-def new_group(ranks: Sequence[int] | None = None) -> distributed.ProcessGroup | None:
-    """A process group of some ranks, or of all, as patient as the default one; None on a rank outside. Called by all ranks."""
-    group = distributed.new_group(ranks, timeout=TIMEOUT)
-    return group if isinstance(group, distributed.ProcessGroup) else None
 
 
 def wait(works: Iterable[distributed.Work | None]) -> None:

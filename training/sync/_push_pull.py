@@ -16,6 +16,7 @@ import torch
 from torch import distributed, nn
 
 from training.place import Place
+from training.rendezvous import new_group
 from training.sync._gradients import Bucket
 
 PARTED = -1
@@ -50,15 +51,15 @@ class Line:
             raise PeerError(f"{self._who} (rank {self.peer}): {error}") from error
 
 
-def lines(place: Place, server: int, patience: timedelta | None) -> list[Line]:
+def lines(place: Place, server: int, patience: timedelta) -> list[Line]:
     """On the server the lines to its workers, by rank; on a worker the one to the server. Called by all ranks.
 
-    `patience` is how long a peer may be silent, by default as long as in a collective.
+    `patience` is how long a peer may be silent.
     """
     made = []
     for worker in (rank for rank in range(place.world_size) if rank != server):
-        group = distributed.new_group([server, worker], timeout=patience)
-        if isinstance(group, distributed.ProcessGroup):  # this rank is one of the two
+        group = new_group([server, worker], patience)
+        if group:  # this rank is one of the two
             made.append(Line(worker, "worker", group) if place.rank == server else Line(server, "parameter server", group))
     return made
 

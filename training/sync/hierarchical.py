@@ -9,8 +9,9 @@ from typing import Literal
 import torch
 from torch import distributed
 
+from training.rendezvous import new_group
 from training.sync import _payload
-from training.sync._bucketed import Background, Bucketed, new_group, wait
+from training.sync._bucketed import Background, Bucketed, wait
 from training.sync._gradients import Bucket
 
 

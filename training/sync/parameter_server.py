@@ -21,6 +21,7 @@ from torch import distributed, nn
 
 from training.meter import Meter
 from training.place import Place
+from training.rendezvous import TIMEOUT
 from training.sync import SyncMethod
 from training.sync._async_server import AsyncServer
 from training.sync._gradients import Bucket, Gradients
@@ -72,7 +73,7 @@ class Method(SyncMethod):
 
     def prepare(self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter) -> nn.Module:
         """The model as it is; its parameters are views of flat buffers from now on."""
-        own = lines(place, self.options.server, None if self.exact else PATIENCE)
+        own = lines(place, self.options.server, TIMEOUT if self.exact else PATIENCE)
         ranks = sum(map(self.trains, range(place.world_size)))
         self._side: SyncMethod
         if place.rank != self.options.server:
