@@ -3,36 +3,33 @@
 from __future__ import annotations
 
 import gc
-import inspect
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from datetime import datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from remote import plan as planning
 from remote import resume, summary
 from remote.hosts import Cluster, Host, HostsError, load, select
 from remote.lab.spec import LabError, Spec, parse
 from remote.plan import Plan, PlanError
-from remote.recorder import REPORT, Recorder
+from remote.recorder import REPORT
 from remote.run import RunState
 from remote.session import Session
 from remote.transport import Transport
-from training import options, registry
 from training.events import Record
-from training.job import SEVERAL, TYPES, Job, JobError, flag, groups, help_text
+from training.job import Job, JobError
 from training.registry import UnknownName
 from tui import lab_commands, outcome
 from tui.headless import Printer, printer
+from tui.job_flags import Command, with_job_flags
+from tui.launcher import Launcher
 
 USAGE = 2
 """Exit code of a usage or configuration error."""
@@ -44,23 +41,9 @@ def main() -> None:
     """The `rankboard` command."""
     app = typer.Typer(cls=Command, add_completion=False, pretty_exceptions_enable=False)
     settings = {"help_option_names": ["-h", "--help"]}
-    app.callback(invoke_without_command=True, context_settings=settings)(_with_job_flags(_launch))
+    app.callback(invoke_without_command=True, context_settings=settings)(with_job_flags(_launch))
     app.add_typer(lab_commands.app, name="lab")
     app()
-
-
-class Command(TyperGroup):
-    """The command, whose help ends with the options of each sync method."""
-
-    def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
-        """Print the help."""
-        lines = [f"  {name}: {described}" for name in registry.names("sync") if (described := _sync_options(name))]
-        self.epilog = "\n\n".join(["What --sync-option may be, with --sync …", *lines])
-        super().format_help(ctx, formatter)
-
-
-def _sync_options(method: str) -> str:
-    return options.described(options.of("sync", method))
 
 
 def _version(asked: bool) -> None:
@@ -142,28 +125,6 @@ def _without_flags(context: typer.Context) -> None:
         raise typer.Exit(USAGE)
 
 
-def _with_job_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with one option per field of `Job` in place of its `**job_flags`; one that is not given is None."""
-    own = [p for p in inspect.signature(command).parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-    hints = get_type_hints(command, include_extras=True)
-    parameters = [p.replace(annotation=hints[p.name], kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
-    for panel, setting in ((f"Job: {name}", setting) for name, group in groups().items() for setting in group):
-        names = [f"{flag(setting)}/{flag(setting).replace('--', '--no-', 1)}"] if setting.type == "bool" else [flag(setting)]
-        default = f" (default: {setting.default})" if setting.default else ""
-        option = typer.Option(*names, help=help_text(setting) + default, rich_help_panel=panel)
-        kind: Any = list[str] if setting.type == SEVERAL else TYPES[str(setting.type)]
-        annotation = Annotated[kind | None, option]
-        parameters.append(inspect.Parameter(setting.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
-
-    def launch(**values: Any) -> None:
-        command(**values)
-
-    launch.__doc__ = command.__doc__
-    launch.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    launch.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return launch
-
-
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
@@ -196,36 +157,6 @@ def _lab_spec(local: int, slots: int, link: str, cpus: str) -> Spec | None:
     if not local:
         raise LabError(f"--link {link} goes with --local N: it gives this machine's ranks a network; add --local 4")
     return parse(local // (slots or 1), link, cpus, slots or 1)
-
-
-def _from_here(path: str) -> str:
-    return path if path.startswith("~") else os.path.abspath(path)
-
-
-@dataclass(frozen=True)
-class Launcher:
-    """Makes plans and begins sessions, for either front end."""
-
-    transport: Transport
-    local: bool
-    runs_dir: Path
-
-    def plan(self, cluster: Cluster, job: Job) -> Plan:
-        """The plan of a new run. A relative folder of data is taken from here, `~` is each node's own. Raises: PlanError."""
-        dataset = registry.with_path("datasets", job.dataset, _from_here)
-        job = replace(job, data_dir=_from_here(job.data_dir), dataset=dataset)
-        job = resume.located(job, self.runs_dir, self.local)
-        run = planning.new_run(job, datetime.now())
-        hosts = cluster.hosts
-        if self.local:  # what an agent keeps on its node goes where the run is recorded: one folder is the whole run
-            hosts = tuple(replace(host, workdir=str(self.runs_dir / run / resume.NODE)) for host in hosts)
-        plan = Plan(run, hosts, job)
-        planning.check(plan)
-        return plan
-
-    def begin(self, plan: Plan) -> Session:
-        """The session that acts the plan out."""
-        return Session(plan, self.transport, Recorder(self.runs_dir, plan), os.getcwd() if self.local else "")
 
 
 @contextmanager

@@ -1,0 +1,49 @@
+"""The command line's share of the job: one flag per field of `Job`, and what the help says of a sync method's options."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any, get_type_hints
+
+import typer
+from typer.core import TyperGroup
+
+from training import options, registry
+from training.job import SEVERAL, TYPES, flag, groups, help_text
+
+
+class Command(TyperGroup):
+    """The command, whose help ends with the options of each sync method."""
+
+    def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+        """Print the help."""
+        lines = [f"  {name}: {described}" for name in registry.names("sync") if (described := _sync_options(name))]
+        self.epilog = "\n\n".join(["What --sync-option may be, with --sync …", *lines])
+        super().format_help(ctx, formatter)
+
+
+def _sync_options(method: str) -> str:
+    return options.described(options.of("sync", method))
+
+
+def with_job_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with one option per field of `Job` in place of its `**job_flags`; one that is not given is None."""
+    own = [p for p in inspect.signature(command).parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    hints = get_type_hints(command, include_extras=True)
+    parameters = [p.replace(annotation=hints[p.name], kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
+    for panel, setting in ((f"Job: {name}", setting) for name, group in groups().items() for setting in group):
+        names = [f"{flag(setting)}/{flag(setting).replace('--', '--no-', 1)}"] if setting.type == "bool" else [flag(setting)]
+        default = f" (default: {setting.default})" if setting.default else ""
+        option = typer.Option(*names, help=help_text(setting) + default, rich_help_panel=panel)
+        kind: Any = list[str] if setting.type == SEVERAL else TYPES[str(setting.type)]
+        annotation = Annotated[kind | None, option]
+        parameters.append(inspect.Parameter(setting.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
+
+    def launch(**values: Any) -> None:
+        command(**values)
+
+    launch.__doc__ = command.__doc__
+    launch.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    launch.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return launch

@@ -1,0 +1,48 @@
+"""Where a plan comes from and how it is begun: the same for the dashboard and without it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from remote import plan as planning
+from remote import resume
+from remote.hosts import Cluster
+from remote.plan import Plan
+from remote.recorder import Recorder
+from remote.session import Session
+from remote.transport import Transport
+from training import registry
+from training.job import Job
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """Makes plans and begins sessions, for either front end."""
+
+    transport: Transport
+    local: bool
+    runs_dir: Path
+
+    def plan(self, cluster: Cluster, job: Job) -> Plan:
+        """The plan of a new run. A relative folder of data is taken from here, `~` is each node's own. Raises: PlanError."""
+        dataset = registry.with_path("datasets", job.dataset, _from_here)
+        job = replace(job, data_dir=_from_here(job.data_dir), dataset=dataset)
+        job = resume.located(job, self.runs_dir, self.local)
+        run = planning.new_run(job, datetime.now())
+        hosts = cluster.hosts
+        if self.local:  # what an agent keeps on its node goes where the run is recorded: one folder is the whole run
+            hosts = tuple(replace(host, workdir=str(self.runs_dir / run / resume.NODE)) for host in hosts)
+        plan = Plan(run, hosts, job)
+        planning.check(plan)
+        return plan
+
+    def begin(self, plan: Plan) -> Session:
+        """The session that acts the plan out."""
+        return Session(plan, self.transport, Recorder(self.runs_dir, plan), os.getcwd() if self.local else "")
+
+
+def _from_here(path: str) -> str:
+    return path if path.startswith("~") else os.path.abspath(path)
