@@ -1,7 +1,8 @@
 """One rank of bench/iteration.py: in the same process it times the plain program and our jobs, one after another, in rounds.
 
 Each gets a fresh process group, model and optimiser. Rank 0 writes a JSON object per round: the ranks' mean of each contender's
-seconds per iteration, (end of the last step - end of the first) / (steps - 1), and its page faults per iteration.
+seconds per iteration, (end of the last step - end of the first) / (steps - 1), and its CPU seconds and page faults per
+iteration, which a busy machine changes less (the making of model and groups included).
 """
 
 from __future__ import annotations
@@ -59,21 +60,21 @@ class Contest:
         master = (self.place.master_address, self.place.master_port)
         self.store = distributed.TCPStore(*master, self.place.world_size, self.place.rank == 0, PATIENCE)  # type: ignore[attr-defined]
 
-    def run(self, number: int, name: str) -> tuple[float, float]:
-        """One contender's turn of round `number`: seconds and page faults per iteration, the ranks' mean."""
+    def run(self, number: int, name: str) -> list[float]:
+        """One contender's turn of round `number`: seconds, CPU seconds and page faults per iteration, the ranks' mean."""
         store = distributed.PrefixStore(f"{number}/{name}", self.store)  # type: ignore[attr-defined]
         rank, world_size = self.place.rank, self.place.world_size
         distributed.init_process_group("gloo", store=store, timeout=PATIENCE, rank=rank, world_size=world_size)
         distributed.barrier()
-        faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        before = usage()
         ends = self.reference() if name == REFERENCE else self.ours(self.jobs[name])
-        faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults
-        figures = torch.tensor([(ends[-1] - ends[0]) / (len(ends) - 1), faults / len(ends)], dtype=torch.float64)
+        cpu, faults = ((now - then) / len(ends) for now, then in zip(usage(), before, strict=True))
+        figures = torch.tensor([(ends[-1] - ends[0]) / (len(ends) - 1), cpu, faults], dtype=torch.float64)
         distributed.all_reduce(figures)
         distributed.destroy_process_group()
         gc.collect()  # hooks and models hold each other
-        seconds, faults_per_step = (figures / self.place.world_size).tolist()
-        return seconds, faults_per_step
+        mean: list[float] = (figures / self.place.world_size).tolist()
+        return mean
 
     def reference(self) -> list[float]:
         """The plain program, with memory as glibc manages it by itself."""
@@ -89,6 +90,11 @@ class Contest:
         trainer = Timed(job, self.place, torch.device("cpu"), self.images, self.images)
         trainer.train_epoch()
         return trainer.ends
+
+
+def usage() -> tuple[float, int]:
+    """This process's CPU seconds and page faults so far."""
+    return time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 
 def training_set(data_dir: str, steps: int) -> tuple[Images, list[str]]:
@@ -131,10 +137,10 @@ def main() -> None:
         turn = number % len(names)
         order, began = names[turn:] + names[:turn], round(time.time())
         found = {name: contest.run(number, name) for name in order}
-        seconds = {name: round(both[0], 5) for name, both in found.items()}
-        faults = {name: round(both[1]) for name, both in found.items()}
         if contest.place.rank == 0:
-            said = {"round": number, "began": began, "order": order, "seconds": seconds, "faults": faults}
+            kinds = zip(("seconds", "cpu", "faults"), zip(*found.values(), strict=True), strict=True)
+            figures = {kind: dict(zip(order, (round(value, 5) for value in of_all), strict=True)) for kind, of_all in kinds}
+            said = {"round": number, "began": began, "order": order} | figures
             os.write(out, f"{json.dumps(said)}\n".encode())
     os._exit(0)  # the store's threads would wait for ranks that have ended
 

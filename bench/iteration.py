@@ -87,7 +87,7 @@ def report(results: Path) -> None:
         tables.setdefault((found["link"], found["steps"], found["data"]), []).append(found)
     for (link, steps, data), table in tables.items():
         print(f"{link}, {data}, iterations 2 to {steps}")
-        print(f"{'':18} rounds   faults  seconds   ratio to {REFERENCE}, 95 % interval")
+        print(f"{'':18} rounds   faults      cpu  seconds   ratio to {REFERENCE}, 95 % interval")
         for name in dict.fromkeys(name for one in table for name in (REFERENCE, *one["seconds"])):
             show(name, link, [one for one in table if {name, REFERENCE} <= one["seconds"].keys()])
 
@@ -97,12 +97,12 @@ def show(name: str, link: str, found: Sequence[dict[str, Any]]) -> None:
     if not found:
         return
     ratios = [one["seconds"][name] / one["seconds"][REFERENCE] for one in found]
-    seconds, faults = (statistics.median(one[key][name] for one in found) for key in ("seconds", "faults"))
+    seconds, cpu, faults = (statistics.median(one[key][name] for one in found) for key in ("seconds", "cpu", "faults"))
     low, high = interval(ratios)
     limit = next((contender.bounds.get(link, 0) for contender in CONTENDERS if contender.name == name), 0)
     verdict = f"  (at most {limit}: {'met' if high <= limit else 'missed'})" if limit else ""
     ratio = f"{statistics.median(ratios):.3f} [{low:.3f}, {high:.3f}]{verdict}"
-    print(f"{name:18} {len(found):6} {faults:8.0f}  {seconds:7.3f}   {ratio}")
+    print(f"{name:18} {len(found):6} {faults:8.0f}  {cpu:7.3f}  {seconds:7.3f}   {ratio}")
 
 
 def main() -> None:
