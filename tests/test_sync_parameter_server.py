@@ -235,10 +235,12 @@ def test_a_rank_that_is_silent_is_noticed_as_in_a_collective(ranks: dict[str, li
 
 
 def test_bytes_sent(ranks: dict[str, list[dict[str, Any]]]) -> None:
-    size = HEADER + 8 * sum(parameter.numel() for parameter in Net().parameters())
-    assert {sent for _, sent in ranks["uninterrupted"][0]["said"]} == {size}
+    parameters = list(Net().parameters())
+    size = HEADER + 8 * sum(parameter.numel() for parameter in parameters)
+    pushed = size + 8 * len(parameters)  # with a flag for each
+    assert {sent for _, sent in ranks["uninterrupted"][0]["said"]} == {pushed}
     assert {sent for _, sent in ranks["uninterrupted"][1]["said"]} == {2 * size}, "the server"
-    assert {sent for _, sent in ranks["in_turns"][2]["said"]} == {size}
+    assert {sent for _, sent in ranks["in_turns"][2]["said"]} == {pushed}
     assert [sent for _, sent in ranks["shared_turns"][0]["said"]] == [0, 3 * size, 2 * size], "answers since its last step"
 
 

@@ -13,7 +13,7 @@ from training.compute import Compute
 from training.job import Job, JobError
 
 CPU = torch.device("cpu")
-GRADIENTS = 61_706
+GRADIENTS, FLAGS = 61_706, 10
 
 
 def net() -> nn.Module:
@@ -40,7 +40,7 @@ def test_bf16_trains_nearly_as_fp32_does(runs: dict[str, Ranks]) -> None:
 
 def test_gradients_travel_in_the_jobs_precision(runs: dict[str, Ranks]) -> None:
     sent = {precision: {step.bytes_sent for step in ranks.steps(1)} for precision, ranks in runs.items()}
-    assert sent == {"fp32": {4 * GRADIENTS}, "bf16": {2 * GRADIENTS}}
+    assert sent == {"fp32": {4 * (GRADIENTS + FLAGS)}, "bf16": {2 * (GRADIENTS + FLAGS)}}
 
 
 @pytest.mark.parametrize(("precision", "inside"), [("fp32", torch.float32), ("bf16", torch.bfloat16)])

@@ -63,8 +63,8 @@ class Gradients:
 
     @property
     def size(self) -> int:
-        """Bytes of all gradients as they travel, without flags."""
-        return sum(view.numel() * view.element_size() for bucket in self.buckets for view in bucket.views)
+        """Bytes of all buckets, the flags included."""
+        return sum(bucket.buffer.nbytes for bucket in self.buckets)
 
     @contextmanager
     def micro(self, last: bool) -> Iterator[None]:
@@ -158,14 +158,14 @@ def _bucket(index: int, parameters: list[nn.Parameter], wire: torch.dtype) -> Bu
     kind = travel_type(parameters[0], wire)
     buffer = torch.zeros(sum(sizes) + len(sizes), dtype=kind, device=parameters[0].device)
     *flat, flags = torch.split(buffer, [*sizes, len(sizes)])
-    views = tuple(_view(part, parameter) for part, parameter in zip(flat, parameters, strict=True))
+    views = tuple(laid_out(part, parameter) for part, parameter in zip(flat, parameters, strict=True))
     bucket = Bucket(index, buffer, tuple(parameters), views, flags)
     bucket.reset()
     return bucket
 
 
-def _view(flat: torch.Tensor, parameter: nn.Parameter) -> torch.Tensor:
-    """Elements as a tensor of the parameter's shape, with its strides where these leave no gaps (such as channels_last)."""
+def laid_out(flat: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
+    """Elements (n,) as a tensor of the parameter's shape, with its strides where they leave no gaps (such as channels_last)."""
     strides = sorted(zip(parameter.stride(), parameter.shape, strict=True))
     dense = all(stride == math.prod(n for _, n in strides[:i]) for i, (stride, n) in enumerate(strides) if n > 1)
     return flat.as_strided(parameter.shape, parameter.stride()) if dense else flat.view(parameter.shape)

@@ -2,14 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-from torch import nn
-
-
-def gradient_bytes(model: nn.Module, dtype: torch.dtype | None = None) -> int:
-    """The size of the model's gradients, in their own type or in the one in which they travel."""
-    return sum(p.numel() * (dtype or p.dtype).itemsize for p in model.parameters() if p.requires_grad)
-
 
 def ring(size: int, ranks: int) -> int:
     """An all-reduce as a ring, such as Gloo's: scatter-reduce, then all-gather, 2 (N-1)/N S on every rank."""

@@ -7,7 +7,6 @@ receive names whom it hears: one from anybody would not notice a death.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -17,7 +16,7 @@ from torch import distributed, nn
 
 from training.place import Place
 from training.rendezvous import new_group
-from training.sync._gradients import Bucket
+from training.sync._gradients import Bucket, laid_out
 
 PARTED = -1
 """The step in the header of a worker that waits for the last parameters and pushes no gradient."""
@@ -111,16 +110,8 @@ def flatten(parameters: Iterable[nn.Parameter]) -> list[torch.Tensor]:
 def _moved(parameters: list[nn.Parameter]) -> torch.Tensor:
     buffer = torch.empty(sum(p.numel() for p in parameters), dtype=parameters[0].dtype, device=parameters[0].device)
     for parameter, part in zip(parameters, torch.split(buffer, [p.numel() for p in parameters]), strict=True):
-        data = parameter.detach()
-        view = part.as_strided(data.shape, data.stride(), part.storage_offset()) if _dense(data) else part.view(data.shape)
-        parameter.data = view.copy_(data)
+        parameter.data = laid_out(part, parameter).copy_(parameter.detach())
     return buffer
-
-
-def _dense(tensor: torch.Tensor) -> bool:
-    """Whether the elements lie side by side in some order of the dimensions."""
-    strides = sorted((stride, size) for stride, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1)
-    return all(stride == math.prod(size for _, size in strides[:i]) for i, (stride, _) in enumerate(strides))
 
 
 def _work(work: distributed.Work | None) -> distributed.Work:

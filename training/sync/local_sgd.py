@@ -46,7 +46,7 @@ class Method(SyncMethod):
         self._works: list[distributed.Work | None] = []
         self._gradients = Gradients(model, self._launch, self._ranks, overlap=False)
         self._buckets = self._gradients.buckets
-        self._bytes = _payload.ring(sum(bucket.buffer.nbytes for bucket in self._buckets), self._ranks)
+        self._bytes = _payload.ring(self._gradients.size, self._ranks)
         return model
 
     def reduce(self, model: nn.Module) -> None:
