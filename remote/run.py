@@ -52,7 +52,8 @@ class RunState:
     while the run lives; `cause` what the evidence so far says. `log` has the last lines, `log_count` how many there were;
     `notes` the narration among them. `begun` is the first rank's word on the size of the work, None before. `stop_reason`
     is why the session, or an agent by itself, began to stop all ranks, "" where none did. `evaluations` are rank 0's, the last
-    one with its confusion matrix; `drift` is the first comparison that found the ranks' models to differ.
+    one with its confusion matrix; `drift` is the first comparison that found the ranks' models to differ, and
+    `largest_drift` the one that found them to differ most.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -71,7 +72,7 @@ class RunState:
         self.stop_reason = ""
         self.evaluations: list[events.Evaluated] = []
         self.drift: events.Drifted | None = None
-        self.largest_drift = 0.0
+        self.largest_drift: events.Drifted | None = None
         self._refusal: Death | None = None
         self._stopping = float("inf")  # when
         self._by_person = False
@@ -193,10 +194,8 @@ class RunState:
     def _drifted(self, event: events.Drifted, when: float) -> None:
         if not self.drift:
             self.drift = event
-            self._note(
-                "", f"drift: after step {event.step} the ranks' models differ by {event.difference:.1e}, relatively", when
-            )
-        self.largest_drift = max(event.difference, self.largest_drift)
+            self._note("", f"drift: after step {event.step} the ranks' models differ {event.extent}", when)
+        self.largest_drift = max(self.largest_drift or event, event, key=lambda drifted: drifted.difference)
 
     def _enter(self, rank: RankState, phase: str, when: float) -> None:
         if rank.phase in FATES or phase not in WORKING:

@@ -80,9 +80,8 @@ def _checkpoints(state: RunState) -> Iterator[str]:
 
 
 def _drift(state: RunState) -> Iterator[str]:
-    if state.drift:
-        most = f"{state.largest_drift:.1e}"
-        yield f"drift: from step {state.drift.step} on the ranks' models differed, by up to {most}, relatively"
+    if state.drift and state.largest_drift:
+        yield f"drift: from step {state.drift.step} on the ranks' models differed, at most {state.largest_drift.extent}"
 
 
 def finite(value: Any) -> Any:

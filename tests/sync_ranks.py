@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,7 +32,7 @@ import torch
 from torch import distributed, nn
 from torch.nn.functional import cross_entropy
 
-from training import loop, models, registry
+from training import loop, models, progress, registry
 from training.datasets import Images
 from training.events import Drifted, Event, Step
 from training.job import Job
@@ -315,12 +316,12 @@ def nudged(method: Any, world: int) -> AbstractContextManager[None]:
 
 
 def not_a_number(method: Any, world: int) -> AbstractContextManager[None]:
-    """The parameters of the last rank are no numbers."""
-    step = method.step
+    """After the second step, those of the last rank are no numbers; its next gradients make those of all ranks so."""
+    step, number = method.step, count(1)
 
     def wrong(optimizer: torch.optim.Optimizer) -> None:
         step(optimizer)
-        if distributed.get_rank() == world - 1:
+        if next(number) == 2 and distributed.get_rank() == world - 1:
             with torch.no_grad():
                 optimizer.param_groups[0]["params"][0] *= math.nan
 
@@ -365,7 +366,9 @@ def substitutes(case: Case, rank: int, said: list[Event]) -> Iterator[None]:
         patch.object(models, "build", build),
         patch.object(registry, "load", found),
         patch.object(loop, "emit", said.append),
+        patch.object(progress, "emit", said.append),
         patch.object(loop, "say", lambda _: None),
+        patch.object(progress, "say", lambda _: None),
     ):
         yield
 

@@ -294,7 +294,7 @@ def test_drift_is_noted_once_and_remarked() -> None:
     history = History(plan(2)).training(steps=4)
     state = history.rank(0, Drifted(0, 2, 2e-6), Drifted(0, 4, 5e-3), Drifted(0, 6, 4e-3)).state()
     assert [note.text for note in state.notes] == ["drift: after step 2 the ranks' models differ by 2.0e-06, relatively"]
-    assert summary.of(state)["remarks"] == ["drift: from step 2 on the ranks' models differed, by up to 5.0e-03, relatively"]
+    assert summary.of(state)["remarks"] == ["drift: from step 2 on the ranks' models differed, at most by 5.0e-03, relatively"]
 
 
 def test_a_run_that_was_left_has_no_verdict(tmp_path: Path) -> None:

@@ -21,8 +21,9 @@ from training.checkpoint import CheckpointError
 from training.datasets import DataError
 from training.events import Entered, emit
 from training.job import Job, JobError
-from training.loop import Trainer, say
+from training.loop import Trainer
 from training.place import Place
+from training.progress import say
 from training.rendezvous import meet
 
 

@@ -108,11 +108,20 @@ class Epoch(Event):
 
 @dataclass(frozen=True, slots=True)
 class Drifted(Event):
-    """The ranks' models, which the sync method keeps equal, differ after this step: rank 0 says by how much, relatively."""
+    """The ranks' models, which the sync method keeps equal, differ after this step: rank 0 says by how much, relatively.
+
+    The difference is infinite where some ranks' parameters are no longer numbers.
+    """
 
     rank: int
     step: int
     difference: float
+
+    @property
+    def extent(self) -> str:
+        """The difference, to read."""
+        measured = self.difference < math.inf
+        return f"by {self.difference:.1e}, relatively" if measured else "beyond measure: on some ranks they are not numbers"
 
 
 @dataclass(frozen=True, slots=True)

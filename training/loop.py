@@ -3,54 +3,27 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import torch
-from torch import distributed
 from torch.nn.functional import cross_entropy
 
-from training import models, registry
+from training import drift, models, registry
 from training.batch_norm import BatchNorm
 from training.checkpoint import Checkpoints, Parts
 from training.compute import Compute
 from training.datasets import Images
 from training.evaluate import evaluate
-from training.events import Drifted, Entered, Epoch, Evaluated, Finished, Saved, Started, Step, emit
+from training.events import Drifted, Entered, Evaluated, Finished, Saved, Started, emit
 from training.job import Job
-from training.meter import Lap, Meter
+from training.meter import Meter
 from training.place import Place
+from training.progress import Iteration, Progress, say
 from training.resume import resume
 from training.shard import Group, shard
 from training.sync import SyncMethod, broadcast
-
-DRIFT = 1e-6
-"""The relative difference of the ranks' parameters from which on their models have drifted apart."""
-
-
-@dataclass(frozen=True)
-class Iteration:
-    """One step that was made. `figures` (2,) float64, perhaps still to come from a GPU: sum of losses, how many right."""
-
-    step: int
-    samples: int
-    figures: torch.Tensor
-    lap: Lap
-    staleness: int
-
-
-@dataclass
-class Sums:
-    """An epoch's steps so far, on this rank: of the one in which it resumed, those since."""
-
-    loss: float = 0.0
-    correct: int = 0
-    samples: int = 0
-    seconds: float = 0.0
-    steps: int = 0
 
 
 class Trainer:
@@ -61,7 +34,6 @@ class Trainer:
 
     def __init__(self, job: Job, place: Place, device: torch.device, train_set: Images, test_set: Images) -> None:
         self.job, self.place, self.device, self.train_set, self.test_set = job, place, device, train_set, test_set
-        self.sums = Sums()
         self.drifted = False
         self.meter = Meter(device)
         self.compute = Compute(job, device)
@@ -72,6 +44,7 @@ class Trainer:
         self.trains = place.rank in trainers
         index = trainers.index(place.rank) if self.trains else 0
         self.shard = shard(job, train_set.labels, index, len(trainers))
+        self.progress = Progress(place.rank, self.shard.steps, job.log_every)
         self.steps = job.steps or (job.epochs or 1) * self.shard.steps
 
         torch.manual_seed(job.seed)
@@ -128,7 +101,7 @@ class Trainer:
                 break
         while made:
             self.report(made.popleft())
-        self.report_epoch()
+        self.progress.report_epoch(self.epoch, self.step)
 
     def serve_epoch(self) -> None:
         """What a rank does instead that holds the parameters for the others."""
@@ -203,52 +176,17 @@ class Trainer:
 
     def compare(self) -> None:
         """Says so if the ranks' models differ, which the method keeps equal."""
-        parameters = [p.detach().double() for p in self.net.parameters()]
-        own = torch.stack((sum_of(p.sum() for p in parameters), sum_of(p.square().sum() for p in parameters).sqrt()))
-        all_of = [torch.empty_like(own) for _ in range(self.place.world_size)]
-        distributed.all_gather(all_of, own)
-        figures = torch.stack(all_of)
-        spread = figures.amax(0) - figures.amin(0)
-        difference = (spread / figures[0, 1].clamp(min=1e-30)).max().item()  # relative to the parameters' L2 norm
-        if self.place.rank == 0 and not difference <= DRIFT:
-            emit(Drifted(0, self.step, difference))
+        difference = drift.difference(self.net.parameters(), self.place.world_size)
+        if self.place.rank == 0 and difference > drift.LIMIT:
+            drifted = Drifted(0, self.step, difference)
+            emit(drifted)
             if not self.drifted:
-                say(f"Warning: after step {self.step} the ranks' models differ by {difference:.1e}, relatively")
+                say(f"Warning: after step {self.step} the ranks' models differ {drifted.extent}")
             self.drifted = True
 
     def report(self, made: Iteration) -> None:
-        """Says what a step was: an event, and at times a line to read."""
-        phases = made.lap.phases()  # first: on a GPU this waits for the figures
-        total, correct = made.figures.tolist()
-        loss = total / made.samples
-        sums = self.sums
-        sums.loss, sums.correct, sums.samples = sums.loss + total, sums.correct + int(correct), sums.samples + made.samples
-        sums.seconds, sums.steps = sums.seconds + phases.seconds, sums.steps + 1
-        emit(
-            Step(
-                self.place.rank,
-                (made.step - 1) // self.shard.steps + 1,
-                made.step,
-                loss,
-                **phases.asdict(),
-                samples=made.samples,
-                correct=int(correct),
-                bytes_sent=made.lap.bytes_sent,
-                staleness=made.staleness,
-            )
-        )
-        batch = (made.step - 1) % self.shard.steps
-        if batch % self.job.log_every == 0:
-            figures = f"Batch Loss: {loss:.3f}, Batch Accuracy: {correct / made.samples:.3f}"
-            say(f"Rank: {self.place.rank} Batch Idx: {batch}, {figures}, Batch Duration: {phases.seconds:.3f} seconds")
-
-    def report_epoch(self) -> None:
-        """Says what the epoch's steps were, on this rank."""
-        sums, self.sums = self.sums, Sums()
-        loss, accuracy = sums.loss / sums.samples, sums.correct / sums.samples
-        emit(Epoch(self.place.rank, self.epoch, self.step, loss, accuracy, sums.samples, sums.seconds))
-        figures = f"Train Loss: {loss:.3f}, Train Accuracy: {accuracy:.3f}, Avg Batch Duration: {sums.seconds / sums.steps:.3f}"
-        say(f"Rank: {self.place.rank} Epoch: {self.epoch}, {figures} seconds, Epoch Duration: {sums.seconds:.3f} seconds")
+        """Says what a step was."""
+        self.progress.report(made)
 
     def settle(self) -> None:
         """One model on all ranks."""
@@ -302,14 +240,3 @@ class Trainer:
         yield from dict.fromkeys((*self.train_set.remarks, *self.test_set.remarks, *self.shard.remarks()))
         if self.place.world_size > 1 and not self.method.exact:
             yield f"--sync {self.job.sync}: the ranks' models differ between two times when they settle on one"
-
-
-def sum_of(tensors: Iterator[torch.Tensor]) -> torch.Tensor:
-    """The sum of scalars of one device."""
-    return torch.stack(list(tensors)).sum()
-
-
-def say(line: str) -> None:
-    """A line to read, on stdout between the events."""
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()

@@ -1,0 +1,38 @@
+"""Whether the models of ranks that ought to be equal are: by the sum and the L2 norm of their parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import torch
+from torch import distributed
+
+LIMIT = 1e-6
+"""The relative difference from which on models have drifted apart."""
+
+
+def difference(parameters: Iterable[torch.Tensor], ranks: int) -> float:
+    """How much a figure differs between ranks at most, relatively to the first rank's norm. Called by all ranks.
+
+    Infinite, where it is a number on some ranks only: on all of them a model may have diverged and still be one.
+    """
+    own = _figures(parameters)
+    all_of = [torch.empty_like(own) for _ in range(ranks)]
+    distributed.all_gather(all_of, own)
+    figures = torch.stack(all_of)
+    finite = figures.isfinite()
+    if (finite.any(0) != finite.all(0)).any():
+        return math.inf
+    if not finite.all():
+        return 0.0
+    spread = figures.amax(0) - figures.amin(0)
+    return float((spread / figures[0, 1].clamp(min=1e-30)).max())
+
+
+@torch.no_grad()
+def _figures(parameters: Iterable[torch.Tensor]) -> torch.Tensor:
+    """The sum and the L2 norm of all, (2,) float64."""
+    of_each = [torch.stack((wide.sum(), wide.square().sum())) for wide in (p.double() for p in parameters)]
+    total, squares = torch.stack(of_each).sum(0)
+    return torch.stack((total, squares.sqrt()))
