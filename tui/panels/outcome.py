@@ -10,6 +10,8 @@ from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
+from remote.classification import Report
+from remote.recorder import REPORT
 from remote.run import RankState, RunState, Verdict
 from tui import outcome
 from tui.panels import figures
@@ -57,14 +59,25 @@ def _text(run: RunState) -> str:
 def _summary(run: RunState) -> list[str]:
     """The test figures, and per rank the timing rule and the epoch."""
     known = [rank for rank in run.ranks if not math.isnan(rank.timing.rule)]
-    tested = next((rank for rank in run.ranks if not math.isnan(rank.test_accuracy)), None)
-    lines = []
-    if tested:
-        lines.append(f"test accuracy {tested.test_accuracy:.2%}, test loss {figures.number(tested.test_loss)}")
+    lines = _tested(run)
     if known:
         lines.append("mean of iterations 2 to 40, and of an epoch:")
         lines += [_timing(rank, run.hosts[rank.host].name) for rank in known]
     return lines
+
+
+def _tested(run: RunState) -> list[str]:
+    """The test figures: of all ranks, of the classes on average, and of each rank that has its own."""
+    tested = next((rank for rank in run.ranks if not math.isnan(rank.test_accuracy)), None)
+    if not tested:
+        return []
+    lines = [f"test accuracy {tested.test_accuracy:.2%}, test loss {figures.number(tested.test_loss)}"]
+    if confusion := run.evaluations and run.evaluations[-1].confusion:
+        mean = Report.of(confusion).macro
+        means = f"precision {mean.precision:.2%}, recall {mean.recall:.2%}, F1 {mean.f1:.2%}"
+        lines.append(f"mean over the classes: {means} ({REPORT} has each)")
+    own = [f"rank {rank.rank} {rank.own_accuracy:.2%}" for rank in run.ranks if not math.isnan(rank.own_accuracy)]
+    return [*lines, f"by a rank's own BatchNorm statistics: {', '.join(own)}"] if own else lines
 
 
 def _timing(rank: RankState, host: str) -> str:
