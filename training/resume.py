@@ -149,10 +149,19 @@ def _nothing(resume: str, place: Place, folders: list[Path]) -> str:
     if begun:
         why = f"none of its checkpoints in {root} was completed ({', '.join(begun)})"
         return f"--resume {resume}: {why}: start without --resume"
-    there = sorted({path.parts[-3] for path in root.parent.glob(f"*/*/{FOLDER}")}) if place.folder else []
-    known = f"runs with checkpoints on this host: {', '.join(there)}" if there else "no run on this host has saved one"
+    if root in steps(root.parent):
+        return f"--resume {resume}: this is one checkpoint: write the folder that it lies in, {root.parent}"
     why = "has no checkpoint in" if root.is_dir() else "there is no folder"
-    return f"--resume {resume}: {why} {root} ({known}); give a run that was started with --checkpoint-every, or its path"
+    advice = "give a run that was started with --checkpoint-every, or its path"
+    return f"--resume {resume}: {why} {root}{_known(root, place)}; {advice}"
+
+
+def _known(root: Path, place: Place) -> str:
+    """Which runs there are beside the one that was looked for by its name."""
+    if not place.folder or root.parent != Path(place.folder).parent.parent:
+        return ""
+    there = sorted({path.parts[-3] for path in root.parent.glob(f"*/*/{FOLDER}")})
+    return f" (runs with checkpoints on this host: {', '.join(there)})" if there else " (no run on this host has saved one)"
 
 
 # Loading -------------------------------------------------------------------------------------------------------------
