@@ -43,6 +43,16 @@ def test_gradients_travel_in_the_jobs_precision(runs: dict[str, Ranks]) -> None:
     assert sent == {"fp32": {4 * (GRADIENTS + FLAGS)}, "bf16": {2 * (GRADIENTS + FLAGS)}}
 
 
+def test_a_share_that_a_batch_norm_cannot_normalise_is_the_jobs_fault() -> None:
+    compute = Compute(Job(batch_size=3), CPU)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(12, 4), nn.BatchNorm1d(4))
+    compute.logits(model, torch.zeros(2, 3, 2, 2))
+    with pytest.raises(JobError, match=r"^--batch-size 3: .* two images per rank"):
+        compute.logits(model, torch.zeros(1, 3, 2, 2))
+    with pytest.raises(RuntimeError, match="shapes"):
+        compute.logits(model, torch.zeros(2, 3, 2, 3))
+
+
 @pytest.mark.parametrize(("precision", "inside"), [("fp32", torch.float32), ("bf16", torch.bfloat16)])
 def test_only_what_is_inside_the_model_is_in_bf16(precision: str, inside: torch.dtype) -> None:
     compute = Compute(Job(precision=precision), CPU)

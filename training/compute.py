@@ -49,12 +49,21 @@ class Compute:
         """The model's (n, classes) logits for (n, C, H, W) float32 pixels.
 
         With bf16, convolutions and linear layers compute in it from a copy of the weights, which stay in float32, as the logits
-        are: a loss wants its digits.
+        are: a loss wants its digits. Raises: JobError, where one image is too few for a BatchNorm.
         """
-        if self._job.precision == "fp32":
-            return model(pixels)  # type: ignore[no-any-return]
-        with torch.autocast(self._device.type, torch.bfloat16):
-            return model(pixels).float()  # type: ignore[no-any-return]
+        narrow = self._job.precision == "bf16"
+        try:
+            with torch.autocast(self._device.type, torch.bfloat16, enabled=narrow):
+                logits: torch.Tensor = model(pixels)
+        except (ValueError, RuntimeError) as error:  # a compiled model's is the latter
+            if "more than 1 value per channel" not in str(error):
+                raise
+            raise JobError(
+                f"--batch-size {self._job.batch_size}: this rank's share of a batch is one image, of which a BatchNorm of the "
+                "model gets one value per channel: give at least two images per rank, in an epoch's last batch too, or "
+                "--batch-norm sync"
+            ) from error
+        return logits.float() if narrow else logits
 
 
 def check_compiler() -> None:
