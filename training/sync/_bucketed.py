@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from queue import SimpleQueue
 from threading import Thread
-from typing import ClassVar
 
 import torch
 from torch import distributed, nn
@@ -30,8 +29,8 @@ class Bucketed(SyncMethod):
     `options` has `granularity` (parameter, bucket or flat) and `bucket_mb`.
     """
 
-    overlaps: ClassVar[bool] = True
-    """Whether buckets are launched while backward goes on."""
+    background: Background
+    """What exchanges the buckets; made by `connect`, but where a method has a `launch` and an `exchanged` of its own."""
 
     def prepare(self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter) -> nn.Module:
         """The model as it is, with hooks on its parameters."""
@@ -40,20 +39,15 @@ class Bucketed(SyncMethod):
         if place.world_size == 1:
             return model
         mb = {"parameter": 0.0, "bucket": self.options.bucket_mb, "flat": math.inf}[self.options.granularity]
-        overlap = self.overlaps and self.options.granularity != "parameter"
+        overlap = self.options.granularity != "parameter"
         self._gradients = Gradients(model, self.launch, place.world_size, bucket_mb=mb, wire=self.wire, overlap=overlap)
         self.connect(self._gradients.buckets)
         self._bytes = self.payload(self._gradients.size)
         return model
 
-    @contextmanager
-    def micro(self, last: bool) -> Iterator[None]:
+    def micro(self, last: bool) -> AbstractContextManager[None]:
         """Buckets are launched in the last backward of a step."""
-        if self._gradients is None:
-            yield
-            return
-        with self._gradients.micro(last):
-            yield
+        return self._gradients.micro(last) if self._gradients else nullcontext()
 
     def reduce(self, model: nn.Module) -> None:
         """Launches what backward has not, and waits for all buckets."""
@@ -78,11 +72,11 @@ class Bucketed(SyncMethod):
 
     def launch(self, bucket: Bucket) -> None:
         """Begins to exchange a bucket. Called in index order, perhaps inside backward."""
-        raise NotImplementedError
+        self.background.launch(bucket)
 
     def exchanged(self) -> Iterator[Bucket]:
         """Waits for each bucket that was launched, and yields it."""
-        raise NotImplementedError
+        return self.background.exchanged()
 
 
 class Background:

@@ -116,17 +116,9 @@ class Method(Bucketed):
         rank, ranks = self.place.rank, self.place.world_size
         on_cpu = buckets[0].buffer.device.type == "cpu"
         if self.options.granularity == "parameter" or not on_cpu:
-            self._background = Background(Listing(rank, ranks).exchange, threaded=False)
+            self.background = Background(Listing(rank, ranks).exchange, threaded=False)
         else:
-            self._background = Background(Star(rank, ranks, buckets, self.options.segment_kb * 1000).exchange, threaded=True)
-
-    def launch(self, bucket: Bucket) -> None:
-        """The next to be gathered."""
-        self._background.launch(bucket)
-
-    def exchanged(self) -> Iterator[Bucket]:
-        """Each bucket when its sum has come back."""
-        return self._background.exchanged()
+            self.background = Background(Star(rank, ranks, buckets, self.options.segment_kb * 1000).exchange, threaded=True)
 
     def payload(self, size: int) -> int:
         """A star's, with all of it through the root."""

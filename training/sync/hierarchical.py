@@ -37,15 +37,7 @@ class Method(Bucketed):
         self._between = new_group([host[0] for host in hosts])
         number = next(i for i, host in enumerate(hosts) if self.place.rank in host)
         self._inside, self._host, self._host_count = inside[number], hosts[number], len(hosts)
-        self._background = Background(self._exchange, threaded=buckets[0].buffer.device.type == "cpu")
-
-    def launch(self, bucket: Bucket) -> None:
-        """The next to be added up."""
-        self._background.launch(bucket)
-
-    def exchanged(self) -> Iterator[Bucket]:
-        """Each bucket when its sum is back."""
-        return self._background.exchanged()
+        self.background = Background(self._exchange, threaded=buckets[0].buffer.device.type == "cpu")
 
     def payload(self, size: int) -> int:
         """A star's inside the host, and on its leader a ring's between hosts."""

@@ -34,7 +34,8 @@ class Options:
 
 class Method(SyncMethod):
     """Gradients in the warm-up and parameters after it travel in the same flat buffers. The flags behind them say which
-    parameters a rank has moved since the last average: one that nobody has is left as it is, bit by bit.
+    parameters a rank has moved since the last average: one that nobody has is left as it is, bit by bit. One that only some
+    have moved is averaged over all ranks, but decays on those alone: there even `every=1` is not what an exact method does.
     """
 
     exact = False

@@ -116,15 +116,7 @@ class Method(Bucketed):
         device = buckets[0].buffer.device
         scratch = torch.empty(max(bucket.buffer.nbytes for bucket in buckets), dtype=torch.uint8, device=device)
         ring = Ring(self.place.rank, self.place.world_size, scratch, self.options.segment_kb * 1000)
-        self._background = Background(ring.exchange, threaded=device.type == "cpu")
-
-    def launch(self, bucket: Bucket) -> None:
-        """The next to go around."""
-        self._background.launch(bucket)
-
-    def exchanged(self) -> Iterator[Bucket]:
-        """Each bucket when it has gone around."""
-        return self._background.exchanged()
+        self.background = Background(ring.exchange, threaded=device.type == "cpu")
 
     def payload(self, size: int) -> int:
         """A ring's."""
