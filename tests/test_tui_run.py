@@ -119,7 +119,7 @@ async def test_a_finished_run_is_summed_up() -> None:
         text = stage.text()
         assert "✓ finished in" in text
         assert "test accuracy 94.72%" in text
-        assert "mean over the classes: precision 85.35%, recall 85.00%, F1 84.96% (report.txt has each)" in text
+        assert "mean of the classes: precision 85.4%, recall 85.0%, F1 85.0%; each in report.txt" in text
         assert "by a rank's own BatchNorm statistics: rank 0 90.00%, rank 1 91.00%" in text
         assert "rank 3 on node2: 0.1" in text
         await pilot.press("q")
