@@ -312,7 +312,9 @@ class RunState:
         complete = rank.finished or host.dropped or isinstance(self.plan.work, Script)
         words = rank.tail or host.tail
         evidence, what = causes.judge(rank.exited, words, complete=complete)
-        refused = rank.exited.code == USAGE and isinstance(self.plan.work, Job) and not self.begun
+        ours = isinstance(self.plan.work, Job) and not rank.exited.stopped
+        refused = ours and rank.exited.code == USAGE and not self.begun
+        evidence = Evidence.OWN if refused else evidence  # also of a download that timed out
         last = tuple(words)[-causes.TAIL :]
         rank.death = Death(host.name, rank.rank, rank.since, evidence, what, rank.step, last, refused)
         self._settle()

@@ -299,6 +299,17 @@ def test_a_rank_of_ours_may_refuse(script: bool, steps: int | None, code: int, v
     assert (state.cause.rank, state.cause.what) == (1, f"data set svhn on node2: no such file (exit code {code})")
 
 
+def test_a_rank_that_cannot_download_is_no_victim() -> None:
+    history = History(plan(2)).rank(0, *raised(0, GLOO))
+    history.rank(
+        1, said(1, "python -m training: error: data set svhn on node2: cannot be downloaded (timed out)"), Exited(1, 2)
+    )
+    state = history.closed()
+    assert state.verdict is Verdict.REFUSED
+    assert state.cause is not None
+    assert (state.cause.rank, state.cause.victims) == (1, (0,))
+
+
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))), ids=lambda order: "".join(map(str, order)))
 @pytest.mark.parametrize("culprit", ["kill", "raise", "raise and break"])
 def test_the_order_of_deaths_proves_nothing(culprit: str, order: tuple[int, ...]) -> None:
