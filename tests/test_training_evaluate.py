@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
 from rank_calls import call
-from torch import nn
+from torch import distributed, nn
 from torch.nn.functional import cross_entropy
 from training_ranks import run
 
@@ -85,6 +86,13 @@ def test_a_batch_dependent_model_is_told_apart(found: Found) -> None:
     with torch.no_grad():
         whole = cross_entropy(model(data.batch(torch.arange(SAMPLES), CPU)[0]), data.labels).item()
     assert abs(whole - found[1, "evaluations"][0]["untracked"][0]) > 1e-4
+
+
+def test_ranks_merge_what_they_found_in_the_group_that_is_patient() -> None:
+    group: Any = object()
+    with patch.object(distributed, "all_reduce") as merged:
+        evaluate(net(), images(), Place(world_size=2), CPU, group=group)
+    assert [call.kwargs["group"] for call in merged.call_args_list] == [group, group]
 
 
 def test_layers_that_were_frozen_stay_so() -> None:

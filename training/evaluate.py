@@ -43,9 +43,14 @@ Logits = Callable[[nn.Module, torch.Tensor], torch.Tensor]
 
 @torch.no_grad()
 def evaluate(
-    model: nn.Module, images: Images, place: Place, device: torch.device, logits_of: Logits = nn.Module.__call__
+    model: nn.Module,
+    images: Images,
+    place: Place,
+    device: torch.device,
+    logits_of: Logits = nn.Module.__call__,
+    group: distributed.ProcessGroup | None = None,
 ) -> Evaluation:
-    """Evaluates the bare model (not a wrapped one: parts differ in length). Called by all ranks.
+    """Evaluates the bare model (not a wrapped one: parts differ in length). Called by all ranks, which merge in the group.
 
     Chunk i of the split, whole, is the part of rank i mod W. So the model sees the same batches with any number of ranks: the
     counts, in int64, are the same, and so are the losses, but for the order in which they are added up in float64.
@@ -61,8 +66,8 @@ def evaluate(
             loss += cross_entropy(logits, labels, reduction="none").double().sum()
             counts += _counted(labels, logits.argmax(1), images.classes)
     if place.world_size > 1:
-        distributed.all_reduce(loss)
-        distributed.all_reduce(counts)
+        distributed.all_reduce(loss, group=group)
+        distributed.all_reduce(counts, group=group)
     return _merged(loss.item(), counts.cpu(), images, time.perf_counter() - began)
 
 

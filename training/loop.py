@@ -6,8 +6,10 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterator
+from functools import cached_property
 
 import torch
+from torch import distributed
 from torch.nn.functional import cross_entropy
 
 from training import drift, models, registry
@@ -21,6 +23,7 @@ from training.job import Job
 from training.meter import Meter
 from training.place import Place
 from training.progress import Iteration, Progress, say
+from training.rendezvous import PATIENCE, new_group
 from training.resume import resume
 from training.shard import Group, shard
 from training.sync import SyncMethod, broadcast
@@ -178,8 +181,7 @@ class Trainer:
         """Says so if the ranks' models differ, which the method keeps equal."""
         difference = drift.difference(self.net.parameters(), self.place.world_size)
         if self.place.rank == 0 and difference > drift.LIMIT:
-            drifted = Drifted(0, self.step, difference)
-            emit(drifted)
+            emit(drifted := Drifted(0, self.step, difference))
             if not self.drifted:
                 say(f"Warning: after step {self.step} the ranks' models differ {drifted.extent}")
             self.drifted = True
@@ -195,12 +197,12 @@ class Trainer:
 
     def evaluate(self) -> None:
         """Tests the model that the ranks settle on."""
-        rank = self.place.rank
+        rank, group = self.place.rank, self.patient_group
         emit(Entered(rank, "evaluating"))
         self.settle()
         own = self.own_accuracy()
         with self.batch_norm.agreed(self.net):
-            found = evaluate(self.net, self.test_set, self.place, self.device, self.compute.logits)
+            found = evaluate(self.net, self.test_set, self.place, self.device, self.compute.logits, group)
         figures = (found.loss, found.accuracy, found.samples, found.seconds, found.confusion if rank == 0 else ())
         emit(Evaluated(rank, self.epoch, self.step, *figures, own_accuracy=own))
         if rank == 0:
@@ -208,12 +210,18 @@ class Trainer:
         if self.step < self.steps:
             emit(Entered(rank, "training" if self.trains else "serving"))
 
+    @cached_property
+    def patient_group(self) -> distributed.ProcessGroup | None:
+        """The group in which ranks wait for each other's evaluation, which has no traffic to keep a slow host in step."""
+        return new_group(timeout=PATIENCE) if self.place.world_size > 1 else None
+
     def own_accuracy(self) -> float:
         """The accuracy on the whole test set by this rank's own BatchNorm statistics; -1 where it keeps none."""
         if not self.batch_norm.own(self.net):
             return -1.0
         alone = Place()  # also a rank that does not tell: the others take as long
         accuracy = evaluate(self.net, self.test_set, alone, self.device, self.compute.logits).accuracy
+        distributed.all_reduce(torch.zeros(1, device=self.device), group=self.patient_group)  # the slowest has come
         return accuracy if self.trains else -1.0
 
     def started(self, backend: str) -> Started:

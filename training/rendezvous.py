@@ -12,7 +12,8 @@ from torch import distributed
 from training.place import Place
 
 PATIENCE = timedelta(minutes=30)
-"""How long a rank waits for one that still loads, perhaps downloads, its data; who supervises the ranks sees one that died."""
+"""How long a rank waits for one that still loads, perhaps downloads, its data, or evaluates; who supervises the ranks sees one
+that died."""
 TIMEOUT = timedelta(seconds=60)
 """How long a collective may take."""
 
