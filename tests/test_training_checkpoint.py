@@ -273,12 +273,12 @@ def test_what_cannot_be_resumed_is_told(forked: Forker) -> None:
         "(runs with checkpoints on this host: there); give a run that was started with --checkpoint-every, or its path"
     )
     nowhere = runs.parent / "nowhere"
-    assert error("path", replace(JOB, resume=str(nowhere))) == (
+    assert error("no-path", replace(JOB, resume=str(nowhere))) == (
         f"python -m training: error: --resume {nowhere}: there is no folder {nowhere}; "
         "give a run that was started with --checkpoint-every, or its path"
     )
     one = there / "checkpoints" / "step-000002"
-    assert error("one", replace(JOB, resume=str(one))) == (
+    assert error("one-of-them", replace(JOB, resume=str(one))) == (
         f"python -m training: error: --resume {one}: this is one checkpoint: write the folder that it lies in, {one.parent}"
     )
     assert error("other", replace(JOB, resume="there", model="vgg11")) == (
