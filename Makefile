@@ -32,6 +32,7 @@ check: .venv/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	MYPYPATH=bench $(BIN)/mypy bench/*.py
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n 2
 
@@ -39,8 +40,9 @@ format: .venv/installed-dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# Those of some minutes; docs/benchmarks.md has the commands of all.
 bench: .venv/installed-dev
-	@for bench in bench/*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit; done
+	@for bench in startup overhead link sync; do echo "== $$bench"; $(BIN)/python bench/$$bench.py || exit; done
 
 # Writes what is installed now into constraints.txt.
 lock: .venv/installed-dev

@@ -54,4 +54,4 @@ def chosen(names: Sequence[str], added: Sequence[str] = (), link: str = "") -> l
         raise SystemExit(f"no contender {unknown[0]!r} (known: {', '.join(known)}); --add 'NAME --sync …' makes one")
     default = [contender for contender in CONTENDERS if link in contender.bounds]
     listed = [known[name] for name in names] if names or added else default
-    return [*listed, *(_contender(*text.split(maxsplit=1)) for text in added)]
+    return [*listed, *(_contender(name, flags) for name, _, flags in (text.partition(" ") for text in added))]

@@ -27,7 +27,8 @@ from training import datasets
 from training.allocator import M_MMAP_MAX, M_TRIM_THRESHOLD, keep_freed_memory
 from training.datasets import Images
 from training.job import Job
-from training.loop import Iteration, Trainer
+from training.loop import Trainer
+from training.progress import Iteration
 from training.place import Place
 
 M_MMAP_THRESHOLD = -3

@@ -124,6 +124,11 @@ class Background:
             self._done.put(error)
 
 
+def segment_count(nbytes: int, size: float) -> int:
+    """Into how many segments of about `size` bytes to cut so many: at most 1000, as each costs time of its own."""
+    return min(max(1, round(nbytes / size)), 1000)
+
+
 def wait(works: Iterable[distributed.Work | None]) -> None:
     """Waits once for each, in order."""
     for work in works:

@@ -46,6 +46,8 @@ class Options:
             raise ValueError(f"rank={self.rank}: give at least 1")
         if self.start < 2:
             raise ValueError(f"start={self.start}: give at least 2, as PowerSGD keeps what it left out from step to step")
+        if self.compression != "powersgd" and (self.rank, self.start) != (2, 2):
+            raise ValueError(f"rank={self.rank} and start={self.start} are powersgd's: add --sync-option compression=powersgd")
 
 
 class Method(SyncMethod):

@@ -16,7 +16,7 @@ from torch import distributed
 
 from training.rendezvous import new_group
 from training.sync import _payload
-from training.sync._bucketed import Background, Bucketed, wait
+from training.sync._bucketed import Background, Bucketed, segment_count, wait
 from training.sync._gradients import Bucket
 
 AHEAD = 8
@@ -46,7 +46,7 @@ class Star:
     def __init__(self, rank: int, ranks: int, buckets: tuple[Bucket, ...], segment: float) -> None:
         self._others = range(1, ranks)
         self._up, self._down = new_group(), new_group()
-        self._segments = [bucket.buffer.chunk(max(1, round(bucket.buffer.nbytes / segment))) for bucket in buckets]
+        self._segments = [bucket.buffer.chunk(segment_count(bucket.buffer.nbytes, segment)) for bucket in buckets]
         self.exchange = self._root if rank == 0 else self._leaf
 
     def _leaf(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:

@@ -17,7 +17,7 @@ import torch
 from torch import distributed
 
 from training.sync import _payload
-from training.sync._bucketed import Background, Bucketed, wait
+from training.sync._bucketed import Background, Bucketed, segment_count, wait
 from training.sync._gradients import Bucket
 
 
@@ -54,7 +54,7 @@ class Ring:
 
     def sum_by_segments(self, buffer: torch.Tensor) -> None:
         """Makes a buffer (elements,) the sum over the ranks; needs a backend whose sends and receives need no order."""
-        count = max(1, round(buffer.nbytes / self._ranks / self._segment))
+        count = segment_count(buffer.nbytes // self._ranks, self._segment)
         chunks = cut(buffer, self._ranks, count)
         received = [chunks[(self._rank - step - 1) % self._ranks][k] for step in range(self._steps) for k in range(count)]
         added = len(received) // 2
