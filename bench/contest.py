@@ -28,8 +28,8 @@ from training.allocator import M_MMAP_MAX, M_TRIM_THRESHOLD, keep_freed_memory
 from training.datasets import Images
 from training.job import Job
 from training.loop import Trainer
-from training.progress import Iteration
 from training.place import Place
+from training.progress import Iteration
 
 M_MMAP_THRESHOLD = -3
 MMAP_MAX, MMAP_THRESHOLD, TRIM_THRESHOLD = 65536, 32 << 20, 64 << 20
