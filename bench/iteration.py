@@ -63,7 +63,8 @@ def measure(given: argparse.Namespace) -> None:
     names = [contender.name for contender in chosen(given.contenders, (), given.link)] if not given.add else given.contenders
     what = {"link": given.link, "steps": given.steps, "data": "cifar10" if given.data_dir else "synthetic"}
     first = sum(known.items() >= what.items() for known in read(given.results))
-    words = ["--rounds", str(given.rounds), "--first", str(first), "--steps", str(given.steps), "--data-dir", given.data_dir]
+    data_dir = os.path.abspath(given.data_dir) if given.data_dir else ""  # the ranks work elsewhere
+    words = ["--rounds", str(given.rounds), "--first", str(first), "--steps", str(given.steps), "--data-dir", data_dir]
     words += ["--contenders", *names, *(f"--add={text}" for text in given.add)]
     flags = {contender.name: " ".join(contender.flags) for contender in chosen(names, given.add)}
     for found in rounds(given.link, words):
