@@ -69,6 +69,20 @@ async def test_scrolling_up_pauses_and_counts_and_the_end_resumes() -> None:
         assert app.shown()[-1].endswith("line 106")
 
 
+async def test_more_lines_do_not_lay_out_the_screen_anew() -> None:
+    app = Feed()
+    async with app.run_test(size=(40, 10)) as pilot:
+        app.add(100)
+        await pilot.pause()
+        layouts: list[object] = []
+        app.screen.screen_layout_refresh_signal.subscribe(app.view, layouts.append)
+        app.add(7)
+        await pilot.pause()
+        assert app.shown()[-1].endswith("line 106")
+        assert app.view.vertical_scrollbar.window_virtual_size == 107
+        assert not layouts
+
+
 async def test_only_one_rank() -> None:
     app = Feed()
     async with app.run_test(size=(40, 10)) as pilot:

@@ -15,10 +15,10 @@ from textual.color import Color
 from textual.geometry import Region
 from textual.reactive import reactive
 from textual.strip import Strip
-from textual.widget import Widget
 
 from tui.widgets import palette, raster
 from tui.widgets.frame import Frame, Look, frame
+from tui.widgets.lines import Lines
 from tui.widgets.raster import NONE, Curve, Picture
 
 BRAILLE = "".join(chr(0x2800 + dots) if dots else " " for dots in range(256))
@@ -41,7 +41,7 @@ ASCII = "".join(map(_ascii, range(256)))
 """The same for terminals without UTF-8: ' - . for a dot's height, : and | for more of them."""
 
 
-class Chart(Widget, can_focus=True):
+class Chart(Lines, can_focus=True):
     """Curves over a common x axis, with ticks at the left and beneath, and optionally a logarithmic y axis."""
 
     DEFAULT_CSS = """
@@ -57,7 +57,6 @@ class Chart(Widget, can_focus=True):
         self._empty = empty
         self._curves: Sequence[Curve] = ()
         self._frame: Frame | None = None
-        self._strips: dict[int, Strip] = {}
         self._styles: dict[tuple[int, int], Style] = {}
 
     def draw(self, curves: Sequence[Curve]) -> None:
@@ -71,7 +70,6 @@ class Chart(Widget, can_focus=True):
     def notify_style_update(self) -> None:
         super().notify_style_update()
         self._styles.clear()
-        self._strips.clear()
 
     def on_resize(self) -> None:
         self._redraw()

@@ -22,6 +22,7 @@ from textual.strip import Strip
 
 from remote.run import LogLine
 from tui.widgets import palette
+from tui.widgets.lines import Lines
 
 KEPT = 20_000
 """Lines that the view holds; beyond, the oldest tenth goes at once."""
@@ -30,7 +31,7 @@ LONGEST = 4_000
 _UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
 
 
-class LogView(ScrollView, can_focus=True):
+class LogView(ScrollView, Lines, can_focus=True):
     """Lines in order of arrival, of all ranks or of one."""
 
     DEFAULT_CSS = """
@@ -53,7 +54,6 @@ class LogView(ScrollView, can_focus=True):
         self._kept: list[LogLine] = []
         self._lines: list[LogLine] = []
         self._count = 0
-        self._strips: dict[int, Strip] = {}
         self.unseen = 0
         """Lines that have come beneath the view since the follow mode was paused."""
 
@@ -91,12 +91,20 @@ class LogView(ScrollView, can_focus=True):
     def _grown(self, fresh: Sequence[LogLine]) -> None:
         top = self.scroll_offset.y
         widest = max(map(_wide, fresh))
-        self.virtual_size = Size(max(self.virtual_size.width, widest), len(self._lines))
+        self._stretch(Size(max(self.virtual_size.width, widest), len(self._lines)))
         if self.follow:
             self._to_end()
             self.refresh()
         elif len(self._lines) - len(fresh) < top + self.size.height:
             self.refresh()
+
+    def _stretch(self, size: Size) -> None:
+        """Take a new size. Textual lays the whole screen out anew, which is needed only until there is a scrollbar."""
+        if self.show_vertical_scrollbar:
+            self.set_reactive(LogView.virtual_size, size)
+            self.vertical_scrollbar.window_virtual_size = size.height
+        else:
+            self.virtual_size = size
 
     def _to_end(self) -> None:
         self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
@@ -124,10 +132,6 @@ class LogView(ScrollView, can_focus=True):
     def on_resize(self, event: events.Resize) -> None:
         if self.follow:
             self._to_end()
-
-    def notify_style_update(self) -> None:
-        super().notify_style_update()
-        self._strips.clear()
 
     def render_line(self, y: int) -> Strip:
         """Line `y` of what is in view."""

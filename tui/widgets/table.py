@@ -15,6 +15,8 @@ from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from tui.widgets.lines import Lines
+
 
 @dataclass(frozen=True)
 class Column:
@@ -37,7 +39,7 @@ class Cell:
 Row = tuple[Cell, ...]
 
 
-class Table(ScrollView, can_focus=True):
+class Table(ScrollView, Lines, can_focus=True):
     """Rows of cells beneath the titles of their columns."""
 
     DEFAULT_CSS = """
@@ -55,7 +57,6 @@ class Table(ScrollView, can_focus=True):
         self._columns = columns
         self._head = tuple(Cell(column.title, "table--head") for column in columns)
         self._rows: Sequence[Row] = ()
-        self._strips: dict[int, Strip] = {}
 
     def fill(self, rows: Sequence[Row]) -> None:
         """Show these rows, each with one cell per column."""
@@ -69,10 +70,6 @@ class Table(ScrollView, can_focus=True):
             if old != new:
                 self._strips.pop(number, None)
                 self.refresh(Region(0, number - self.scroll_offset.y, self.size.width, 1))
-
-    def notify_style_update(self) -> None:
-        super().notify_style_update()
-        self._strips.clear()
 
     def on_resize(self) -> None:
         self._strips.clear()
