@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from ipaddress import ip_address
 
 from remote.hosts import Host
@@ -44,14 +45,41 @@ class Slot:
     host: int
 
 
+class OnStall(StrEnum):
+    """What follows when a rank makes no steps any more."""
+
+    REPORT = "report"
+    STOP = "stop"
+    RESTART = "restart"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a run does when something happens to it.
+
+    `keep`: it goes on without its operator. `doctor`: the hosts are checked before the start. `start_timeout` is how many
+    seconds the ranks have from the command to their first step (0: as long as it takes). A failed run is started again up to
+    `max_restarts` times, without lost hosts as long as `min_nodes` (0: all) are left. `fetch`: checkpoints and reports come
+    back from the hosts.
+    """
+
+    keep: bool = False
+    doctor: bool = True
+    start_timeout: float = 0.0
+    on_stall: OnStall = OnStall.REPORT
+    max_restarts: int = 0
+    min_nodes: int = 0
+    fetch: bool = True
+
+
 @dataclass(frozen=True)
 class Plan:
-    """One run: `work` done by one rank per slot of the hosts, in their order. `keep`: it goes on without its operator."""
+    """One run: `work` done by one rank per slot of the hosts, in their order."""
 
     run: str
     hosts: tuple[Host, ...]
     work: Job | Script
-    keep: bool = False
+    policy: Policy = Policy()
 
     @property
     def world_size(self) -> int:

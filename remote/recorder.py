@@ -12,20 +12,14 @@ It must not know what a record means, but for text. A disk that fails costs reco
 from __future__ import annotations
 
 import json
-import platform
-import sys
 from collections.abc import Iterator
-from dataclasses import asdict, fields
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from remote import summary
-from remote.hosts import Host
-from remote.plan import Plan, PlanError, Script
+from remote import plan_json, summary
+from remote.plan import Plan, PlanError
 from remote.run import RunState
 from training.events import Record, Text, decode, encode, expand
-from training.job import Job
 
 PLAN, EVENTS, SUMMARY, REPORT, LOGS = "plan.json", "events.jsonl", "summary.json", "report.txt", "logs"
 
@@ -47,7 +41,7 @@ class Recorder:
         try:
             self.folder.mkdir(mode=0o700, parents=True)
             (self.folder / LOGS).mkdir(mode=0o700)
-            _write(self.folder / PLAN, _json(_plan_object(plan)))
+            _write(self.folder / PLAN, plan_json.dump(plan))
         except OSError as error:
             raise PlanError(f"cannot record the run in {self.folder}: {error.strerror}; give another --runs-dir") from error
         self._events = self.folder / EVENTS
@@ -107,14 +101,10 @@ def load_plan(folder: Path) -> Plan:
     """The plan of a recorded run. Raises: RunFolderError."""
     path = folder / PLAN
     try:
-        data = json.loads(path.read_bytes())
-        hosts = tuple(Host(**_known(Host, host)) for host in data["hosts"])
-        kind, work = next(iter(data["work"].items()))
-        done: Job | Script = Script(tuple(work)) if kind == "script" else Job.of(_known(Job, work))
-        return Plan(str(data["run"]), hosts, done, bool(data["keep"]))
+        return plan_json.parse(path.read_bytes())
     except OSError as error:
         raise RunFolderError(f"{folder} holds no run: {path.name}: {error.strerror}") from error
-    except (ValueError, LookupError, TypeError, AttributeError, StopIteration) as error:
+    except ValueError as error:
         raise RunFolderError(f"{path} is no plan: {error}") from error
 
 
@@ -129,26 +119,6 @@ def read(folder: Path) -> Iterator[Record]:
                     yield from expand(record)
     except OSError as error:
         raise RunFolderError(f"{folder} holds no run: {path.name}: {error.strerror}") from error
-
-
-def _plan_object(plan: Plan) -> dict[str, Any]:
-    work = {"script": plan.work.words} if isinstance(plan.work, Script) else {"job": asdict(plan.work)}
-    return {
-        "run": plan.run,
-        "hosts": [asdict(host) for host in plan.hosts],
-        "work": work,
-        "keep": plan.keep,
-        "launcher": {
-            "rankboard": metadata.version("rankboard"),
-            "python": platform.python_version(),
-            "executable": sys.executable,
-            "platform": platform.platform(),
-        },
-    }
-
-
-def _known(cls: type[Any], data: dict[str, Any]) -> dict[str, Any]:
-    return {field.name: data[field.name] for field in fields(cls) if field.name in data}
 
 
 def _bytes(text: str) -> bytes:

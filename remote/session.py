@@ -69,7 +69,7 @@ class Session:
         self._links = []
         for index, host in enumerate(plan.hosts):
             where = (plan.folder(index), plan.run, index, plan.hosts[0].address, cwd or host.workdir)
-            self._links.append(Link(index, host, Agent(*where, keep=plan.keep), self._queue))
+            self._links.append(Link(index, host, Agent(*where, keep=plan.policy.keep), self._queue))
         self._seq = 0
         self._batch: list[Record] = []
         self._unfit = self._started = self._stopping = self._closing = False

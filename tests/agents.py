@@ -55,7 +55,7 @@ class Follower:
 
     def __init__(self, folder: Path, mark: str, after: int, options: tuple[str, ...], program: str) -> None:
         start = ["-c", program] if program else ["-m", "training.agent"]
-        words = ["--folder", str(folder), "--run", "a-run", "--host", "3", "--after", str(after), *options]
+        words = ["follow", "--folder", str(folder), "--run", "a-run", "--host", "3", "--after", str(after), *options]
         env = {**os.environ, MARK: mark, "PYTHONPATH": str(ROOT)}
         self.process = subprocess.Popen(
             [sys.executable, *start, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env

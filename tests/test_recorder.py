@@ -12,7 +12,7 @@ import pytest
 from histories import GLOO, START, History, plan, raised, said, state_of
 
 from remote import recorder, summary
-from remote.plan import Plan, PlanError
+from remote.plan import Plan, PlanError, Policy
 from remote.recorder import Recorder, RunFolderError, load_plan, read
 from remote.run import RunState
 from training.codec import dumps
@@ -84,7 +84,7 @@ def test_plans(tmp_path: Path, script: bool, monkeypatch: pytest.MonkeyPatch) ->
     made = plan(3, 2, script)
     made = replace(
         made,
-        keep=True,
+        policy=Policy(keep=True, max_restarts=2),
         work=made.work if script else Job(lr=0.25, model="vgg11", data_dir="/data", sync_option=("red=2", "blue=3")),
     )
     folder = Recorder(tmp_path, made).folder

@@ -27,6 +27,27 @@ class Reserve:
 
 
 @dataclass(frozen=True, slots=True)
+class Keep:
+    """Keep this text in the run's folder under this name, a plain file name: the plan, for whoever comes back to the run."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """Try a TCP connection to each of these (address, port), for `seconds` at most, and tell (`Connected`) what came of it."""
+
+    targets: tuple[tuple[str, int], ...]
+    seconds: float = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stacks:
+    """Tell where each rank of this host is (`Stack`)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Start:
     """Start the placements as this attempt.
 
@@ -57,7 +78,7 @@ class Lease:
     """The operator is there: sent each second."""
 
 
-Command = Reserve | Start | Stop | Close | Lease
+Command = Reserve | Keep | Connect | Start | Stacks | Stop | Close | Lease
 _codec = Codec("command", get_args(Command))
 
 

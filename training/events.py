@@ -172,7 +172,9 @@ class Hello(Event):
     """The facts of a host, first record of its agent. `torch` is empty where the host's Python has none.
 
     `cores` are those usable under affinity and cgroup quota; `interfaces` are (name, IPv4 address, prefix length);
-    `route_interface` is the one that leads to the master; `gpus` are names. `memory` is in bytes.
+    `route_interface` is the one that leads to the master; `gpus` are names. Memory and disk are in bytes: `memory_free` is what
+    new processes could take, `disk_free` what the run's folder has left. `load` is the load average of the last minute.
+    `backends` are what torch was built for, by its version.py, as ("cuda 13.0",).
     """
 
     hostname: str
@@ -191,6 +193,10 @@ class Hello(Event):
     route_address: str = ""
     route_interface: str = ""
     folder: str = ""
+    memory_free: int = 0
+    disk_free: int = 0
+    load: float = 0.0
+    backends: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +205,16 @@ class Reserved(Event):
 
     address: str
     port: int
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Connected(Event):
+    """This host has tried to open a TCP connection to `address`:`port`; `error` says why it could not."""
+
+    address: str
+    port: int
+    seconds: float
     error: str = ""
 
 
@@ -245,6 +261,16 @@ class RankSample(Event):
     cpu: float
     memory: int
     processes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Stack(Event):
+    """Where a rank is at this moment, as asked for: `text` has the stacks of its threads, `source` says who told them:
+    `faulthandler`, `py-spy`, or `kernel` (then only its state and what it waits for)."""
+
+    rank: int
+    source: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +342,47 @@ class Silent(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Checked(Event):
+    """A check before the start, of host number `on` (or SESSION: of all together). `outcome` is ok, warning or failed; `text`
+    what was found, in a few words; `advice` what to do about it."""
+
+    on: int
+    check: str
+    outcome: str
+    text: str
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Parted(Event):
+    """The line to host number `on` broke, for this `reason`; a new one is being opened."""
+
+    on: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stalled(Event):
+    """These ranks have made no step for `seconds`, ten times what a step takes them; their stacks are asked for."""
+
+    ranks: tuple[int, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Restarted(Event):
+    """All ranks start again on the hosts numbered `hosts`, for this `reason`: the record's attempt begins."""
+
+    hosts: tuple[int, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Detached(Event):
+    """The launcher leaves; the run goes on without it. Records that follow are of one that came back."""
+
+
+@dataclass(frozen=True, slots=True)
 class Lost(Event):
     """Host number `on` is lost, or was never reached: `reason` says why and what to do. `reached`: its agent had said Hello."""
 
@@ -348,8 +415,8 @@ class Closed(Event):
 RANK_EVENTS = (Entered, Started, Step, Epoch, Drifted, Saved, Evaluated, Finished)
 EVENTS: tuple[type[Event], ...] = (
     *RANK_EVENTS,
-    *(Hello, Reserved, Launched, Spawned, Text, HostSample, RankSample, Exited, Ended, Dropped),
-    *(Reaching, Clock, Said, Silent, Lost, Refused, Stopping, Closed),
+    *(Hello, Reserved, Connected, Launched, Spawned, Text, HostSample, RankSample, Stack, Exited, Ended, Dropped),
+    *(Reaching, Clock, Said, Checked, Silent, Parted, Lost, Refused, Stalled, Stopping, Restarted, Detached, Closed),
 )
 
 

@@ -12,6 +12,24 @@ class Unreachable(Exception):
     """A host's agent could not be reached; the text says why and what to do, in one or two lines."""
 
 
+class Program(Protocol):
+    """What is to run on a host: `python -m training.agent` with these arguments."""
+
+    def argv(self) -> tuple[str, ...]:
+        """The arguments, the first of which is a verb."""
+
+
+@dataclass(frozen=True)
+class Errand:
+    """Something small to do on a host, which ends by itself: see `training.agent.errands`."""
+
+    words: tuple[str, ...]
+
+    def argv(self) -> tuple[str, ...]:
+        """The verb and its arguments."""
+        return self.words
+
+
 @dataclass(frozen=True)
 class Agent:
     """How to start, or come back to, the agent of one host for one run.
@@ -29,17 +47,17 @@ class Agent:
     keep: bool = False
 
     def argv(self) -> tuple[str, ...]:
-        """The arguments of `python -m training.agent`."""
+        """The verb `follow` and its arguments."""
         said = {"folder": self.folder, "run": self.run, "host": self.host, "after": self.after}
         said |= {"policy": "keep" if self.keep else "stop", "route-to": self.route_to, "cwd": self.cwd}
-        return tuple(word for key, value in said.items() for word in (f"--{key}", str(value)))
+        return ("follow", *(word for key, value in said.items() for word in (f"--{key}", str(value))))
 
 
 class Line(Protocol):
-    """The open line to one host's agent."""
+    """The open line to what runs on one host: stdin and stdout of a follower or an errand."""
 
     def read(self) -> bytes:
-        """Some bytes of the journal as they come, without a bound in time; b"" once the line has ended."""
+        """Some bytes of the journal or an errand's answer as they come, however long it takes; b"" once the line has ended."""
 
     def write(self, data: bytes) -> None:
         """Send command lines. Raises: OSError, where the line has ended."""
@@ -59,8 +77,8 @@ class Progress(Protocol):
 class Transport(Protocol):
     """A way to reach hosts. `open` is called for several hosts at once, each in a thread of its own."""
 
-    def open(self, host: Host, agent: Agent, progress: Progress) -> Line:
-        """Reach the host, have its agent run, and return the line once the agent's marker has come.
+    def open(self, host: Host, program: Program, progress: Progress) -> Line:
+        """Reach the host, have the program run there, and return the line once its marker has come.
 
         Raises: Unreachable, within the host's timeout.
         """

@@ -16,7 +16,7 @@ from typing import IO
 
 from remote.deploy import PACKAGE, Noise, Ready, Talk, last_line
 from remote.hosts import Host
-from remote.transport import Agent, Progress, Unreachable
+from remote.transport import Program, Progress, Unreachable
 
 CLOSING = 1.0
 """Seconds that a follower has to end by itself once its stdin is closed."""
@@ -42,11 +42,11 @@ class LocalTransport:
         self._spawner = ThreadPoolExecutor(1, thread_name_prefix="spawner")
         self._spawner.submit(threading.get_native_id).result()
 
-    def open(self, host: Host, agent: Agent, progress: Progress) -> LocalLine:
+    def open(self, host: Host, program: Program, progress: Progress) -> LocalLine:
         """Start a follower here, and return the line to it once its marker has come. Raises: Unreachable."""
         progress.phase("starting")
         python = host.python or sys.executable
-        argv = [*self._enter(host.name), os.path.expanduser(python), "-c", START.format(code=self._code), *agent.argv()]
+        argv = [*self._enter(host.name), os.path.expanduser(python), "-c", START.format(code=self._code), *program.argv()]
         try:
             line = LocalLine(self._spawner.submit(_popen, argv).result())
         except OSError as error:

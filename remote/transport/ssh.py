@@ -16,7 +16,7 @@ from paramiko.ssh_exception import SSHException
 
 from remote.deploy import PACKAGE, Archive, Failed, Needed, Noise, Placed, Ready, Talk, archive, bootstrap, last_line
 from remote.hosts import SSH_CONFIG, Host
-from remote.transport import Agent, Progress, Unreachable
+from remote.transport import Program, Progress, Unreachable
 from remote.transport.problem import Deadline, Dropped, Problem
 from remote.transport.ssh_config import SshConfig
 from remote.transport.ssh_connect import Connection, Way
@@ -44,14 +44,14 @@ class SshTransport:
         self._ssh_config = ssh_config
         self._keys = Keys(ask)
 
-    def open(self, host: Host, agent: Agent, progress: Progress) -> SshLine:
+    def open(self, host: Host, program: Program, progress: Progress) -> SshLine:
         """Log in, put the code there if need be, and return the line once the agent's marker has come. Raises: Unreachable."""
         progress.phase("connecting")
         deadline = Deadline(host.timeout)
         connection = None
         try:
             connection = self._connect(host, Way(self._keys, progress.said, deadline))
-            return _start(connection, host, agent, archive(self._package), deadline, progress)
+            return _start(connection, host, program, archive(self._package), deadline, progress)
         except (Problem, SSHException, EOFError, OSError) as error:
             if connection:
                 connection.close()
@@ -88,10 +88,12 @@ def _hop(text: str, host: Host, config: SshConfig) -> Host:
     return config.fill(hop, said)
 
 
-def _start(connection: Connection, host: Host, agent: Agent, code: Archive, deadline: Deadline, progress: Progress) -> SshLine:
+def _start(
+    connection: Connection, host: Host, program: Program, code: Archive, deadline: Deadline, progress: Progress
+) -> SshLine:
     """Run the one command, and talk until the agent speaks."""
     deadline.doing = "starting its agent"
-    command = bootstrap(host.python or "python3", host.workdir, code, agent.argv())
+    command = bootstrap(host.python or "python3", host.workdir, code, program.argv())
     channel = _run(connection, command, deadline)
     line = SshLine(connection, channel)
     placed, noise, talk = False, "", Talk()

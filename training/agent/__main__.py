@@ -1,4 +1,4 @@
-"""`python -m training.agent`: follow the agent of a run on this host, and start it first where there is none yet."""
+"""`python -m training.agent VERB …`: `follow` a run's agent on this host, started first where there is none; or an errand."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import argparse
 import os
 import sys
 
-from training.agent import Options, Times
+from training.agent import Options, Times, errands
 from training.agent.follower import follow
 from training.agent.launch import PRELOAD
 
 
 def main(argv: list[str] | None = None, times: Times = Times(), preload: tuple[str, ...] = PRELOAD) -> int:  # noqa: B008
-    """Follow until the journal has ended (0), input stays away (1), or the folder cannot be used (2)."""
-    options = _options(argv)
+    """Follow until the journal has ended (0), input stays away (1), or the folder cannot be used (2); or do an errand."""
+    words = sys.argv[1:] if argv is None else argv
+    if words[:1] != ["follow"]:
+        return errands.main(words)
+    options = _options(words[1:])
     try:
         os.makedirs(options.folder, exist_ok=True)
         os.chmod(options.folder, 0o700)
@@ -24,8 +27,8 @@ def main(argv: list[str] | None = None, times: Times = Times(), preload: tuple[s
         return 2
 
 
-def _options(argv: list[str] | None) -> Options:
-    parser = argparse.ArgumentParser(prog="python -m training.agent", description=__doc__)
+def _options(argv: list[str]) -> Options:
+    parser = argparse.ArgumentParser(prog="python -m training.agent follow", description=__doc__)
     parser.add_argument("--folder", required=True, help="where this host keeps the run's journal")
     parser.add_argument("--run", required=True, help="name of the run")
     parser.add_argument("--host", required=True, type=int, help="index of this host in the plan")
