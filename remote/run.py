@@ -50,10 +50,10 @@ class RunState:
 
     `started` is the first record's time, `now` the newest's, `ended` 0 until the session has closed. `verdict` is None
     while the run lives; `cause` what the evidence so far says. `log` has the last lines, `log_count` how many there were;
-    `notes` the narration among them. `begun` is the first rank's word on the size of the work, None before. `stop_reason`
-    is why the session, or an agent by itself, began to stop all ranks, "" where none did. `evaluations` are rank 0's, the last
-    one with its confusion matrix; `drift` is the first comparison that found the ranks' models to differ, and
-    `largest_drift` the one that found them to differ most.
+    `notes` the narration among them. `begun` is the first rank's word on the size of the work, None before. `rendezvous` is
+    the address and port where ranks meet, "" before it is reserved. `stop_reason` is why the session, or an agent by itself,
+    began to stop all ranks, "" where none did. `evaluations` are rank 0's, the last one with its confusion matrix; `drift` is
+    the first comparison that found the ranks' models to differ, and `largest_drift` the one that found them to differ most.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -69,6 +69,7 @@ class RunState:
         self.verdict: Verdict | None = None
         self.cause: Cause | None = None
         self.begun: events.Started | None = None
+        self.rendezvous = ""
         self.stop_reason = ""
         self.evaluations: list[events.Evaluated] = []
         self.drift: events.Drifted | None = None
@@ -128,7 +129,7 @@ class RunState:
             return
         host.heard = max(host.heard, when)
         if host.phase is HostPhase.SILENT:
-            host.phase = HostPhase.READY
+            host.enter(HostPhase.READY, when)
         rank = self._rank(getattr(record.event, "rank", -1), host)
         if isinstance(record.event, events.Text):
             self._text(record.event, host, rank, when)
@@ -234,13 +235,15 @@ class RunState:
                         self._enter(rank, RankPhase.IMPORTING, when)
             case events.Reserved(_, _, error) if error:
                 self._note(host.name, error, when)
+            case events.Reserved(address, port) if host is next((one for one in self.hosts if not one.gone), None):
+                self.rendezvous = f"{address}:{port}"
             case events.Dropped(first, last):
                 host.dropped = True
                 self._note(host.name, f"records {first} to {last} were dropped: the journal on the host was full", when)
             case events.Ended(reason, died):
                 host.reason = reason
                 if host.phase is not HostPhase.LOST:
-                    host.phase = HostPhase.ENDED
+                    host.enter(HostPhase.ENDED, when)
                 if died:
                     self._host_died(host, reason, when)
                 elif reason.startswith(STOPPED):
@@ -260,16 +263,17 @@ class RunState:
         name = host.name if host else ""
         match event:
             case events.Reaching(_, phase) if host and phase in REACHING:
-                host.phase = REACHING[phase]
+                host.enter(REACHING[phase], when)
             case events.Clock(_, offset) if host:
                 host.offset = offset
             case events.Said(_, text):
                 self._note(name, text, when)
             case events.Silent(_, seconds) if host:
-                host.phase = HostPhase.SILENT
+                host.enter(HostPhase.SILENT, when)
                 self._note(name, f"silent for {seconds:.0f} s", when)
             case events.Lost(_, reason, reached) if host:
-                host.phase, host.reason = HostPhase.LOST, reason
+                host.enter(HostPhase.LOST, when)
+                host.reason = reason
                 self._note(name, reason, when)
                 died = host.heard + SAMPLE_EVERY if reached and host.heard else when
                 self._host_died(host, f"host lost: {reason.removeprefix(f'{name}: ')}" if reached else reason, died)

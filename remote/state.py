@@ -41,12 +41,13 @@ class HostPhase(StrEnum):
 
 
 class RankPhase(StrEnum):
-    """Where a rank is; the last five are fates."""
+    """Where a rank is; the last five are fates. In rendezvous it has not reached the port where ranks meet, joining it has."""
 
     WAITING = "waiting"
     IMPORTING = "importing"
     LOADING = "loading"
     RENDEZVOUS = "rendezvous"
+    JOINING = "joining"
     TRAINING = "training"
     SERVING = "serving"
     EVALUATING = "evaluating"
@@ -199,12 +200,15 @@ class RankState:
 class HostState:
     """One host as last heard of; `heard` is when, by the session's clock. `cpu` is percent per core, memory and network bytes.
 
-    `reason` says why it is lost, refused or ended. `gone`: it was lost, or its agent killed.
+    `since` is when its phase began. `remote`: it is reached over the network. `reason` says why it is lost, refused or ended.
+    `gone`: it was lost, or its agent killed.
     """
 
     index: int
     name: str
     phase: HostPhase = HostPhase.WAITING
+    since: float = 0.0
+    remote: bool = False
     hello: events.Hello | None = None
     offset: float = 0.0
     heard: float = 0.0
@@ -218,3 +222,9 @@ class HostState:
     dropped: bool = False
     death: Death | None = None
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=cause.TAIL))
+
+    def enter(self, phase: HostPhase, when: float) -> None:
+        """Go on to a phase."""
+        if phase is not self.phase:
+            self.phase, self.since = phase, when
+        self.remote = self.remote or phase is HostPhase.CONNECTING

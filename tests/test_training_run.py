@@ -31,7 +31,7 @@ def test_the_events_of_a_run_that_stops_inside_an_epoch(tmp_path: Path) -> None:
     ranks = run(tmp_path, Job(steps=EPOCH + 2, batch_size=120, log_every=5), world=2)
     for rank in range(2):
         events = ranks.events(rank)
-        first = ["loading", "rendezvous", "started", *["step"] * EPOCH, "epoch", "evaluating", "evaluated"]
+        first = ["loading", "rendezvous", "joining", "started", *["step"] * EPOCH, "epoch", "evaluating", "evaluated"]
         assert names(events) == [*first, "training", "step", "step", "epoch", "evaluating", "evaluated", "finished"]
         assert {event.rank for event in events} == {rank} if not lines(events) else True
 
@@ -81,7 +81,7 @@ def env(tmp_path: Path) -> dict[str, str]:
 def test_alone_it_is_rank_0_of_1(env: dict[str, str]) -> None:
     command = [sys.executable, "-m", "training", "--steps", "3", "--dataset", "synthetic", "--sync", "ddp"]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
-    expected = ["loading", "rendezvous", "started", *["step"] * 3, "epoch", "evaluating", "evaluated", "finished"]
+    expected = ["loading", "rendezvous", "joining", "started", *["step"] * 3, "epoch", "evaluating", "evaluated", "finished"]
     assert names(spoken(done.stdout)) == expected
     assert done.stderr == ""
 

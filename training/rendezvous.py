@@ -9,6 +9,7 @@ from datetime import timedelta
 import torch
 from torch import distributed
 
+from training.events import Entered, emit
 from training.place import Place
 
 PATIENCE = timedelta(minutes=30)
@@ -19,11 +20,13 @@ TIMEOUT = timedelta(seconds=60)
 
 
 def meet(place: Place) -> tuple[torch.device, str]:
-    """Waits until all ranks are there and forms the process group: this rank's device, and the backend.
+    """Waits until all ranks are there and forms the process group: this rank's device, and the backend. Says when it has
+    reached the store, where it then waits for the others.
 
     On GPUs with NCCL where every rank has one of its own, else on CPUs with Gloo.
     """
     store = _store(place)
+    emit(Entered(place.rank, "joining"))
     kinds = [f"device/{rank}" for rank in range(place.world_size)]
     has_gpu = torch.cuda.is_available() and torch.cuda.device_count() >= place.local_world_size
     store.set(kinds[place.rank], "cuda" if has_gpu else "cpu")

@@ -16,6 +16,7 @@ PHASES = {
     "importing": ("work", "table--work"),
     "loading": ("work", "table--work"),
     "rendezvous": ("work", "table--work"),
+    "joining": ("work", "table--work"),
     "ready": ("live", "table--good"),
     "training": ("live", "table--good"),
     "serving": ("live", "table--good"),
