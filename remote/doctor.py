@@ -1,0 +1,137 @@
+"""The checks before a run: what the hosts' facts, and the connections that they tried, mean for this plan. Pure.
+
+Two rounds. After all hosts have said Hello, or could not be reached: `check_facts`. Then every host listens (`reservations`)
+and connects to the master and to its next neighbour (`connects`), and `check_connections` says what came of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from remote.checks import FAILED, OK, WARNING, Facts, Found, machine, network, software
+from remote.plan import Plan, PlanError, master_address
+from training.commands import Connect, Reserve
+from training.events import Checked, Connected, Hello, Reserved
+
+__all__ = ["CHECKS", "FAILED", "OK", "WARNING", "check_connections", "check_facts", "connects", "refusal", "reservations"]
+
+SECONDS = 3.0
+"""How long a host has to connect to the others."""
+OF_FACTS: dict[str, Callable[[Facts, int], Found]] = {
+    "address": machine.address,
+    "ssh": lambda facts, index: Found(OK, facts.hello(index).user),
+    "python": software.python,
+    "torch": software.torch,
+    "torchvision": software.torchvision,
+    "code": software.code,
+    "disk": machine.disk,
+    "memory": machine.memory,
+    "clock": machine.clock,
+    "cores": machine.cores,
+    "load": machine.load,
+    "gpus": machine.gpus,
+    "interface": network.interface,
+}
+"""The checks of the first round, in the order in which they are shown."""
+CHECKS = (*OF_FACTS, "port", "connect")
+"""All checks, in the order in which they are shown."""
+
+_ABOUT = (
+    ("address", r"does not resolve"),
+    ("python", r"^no \S+ there|its python \(|^cannot start|its agent |older than"),
+    ("disk", r"^cannot use its workdir"),
+)
+"""Which check it is that a host failed which was not reached, by what the way there said; else ssh itself."""
+
+
+def check_facts(
+    plan: Plan, facts: Sequence[Hello | None], offsets: Sequence[float], problems: Sequence[str] = ()
+) -> list[Checked]:
+    """The first round, host by host, in order.
+
+    `facts` are None for a host that was not reached, and then `problems` has why; `offsets` are how many seconds each host's
+    clock is ahead of ours (any figure for those not reached). Without `problems`, all were reached.
+    """
+    known = Facts(plan, facts, offsets)
+    names = [name for name in OF_FACTS if name != "torchvision" or software.torchvision_needed(plan)]
+    found: list[Checked] = []
+    for index, hello in enumerate(facts):
+        if hello:
+            found += [_checked(index, name, OF_FACTS[name](known, index)) for name in names]
+        else:
+            found += _not_reached(plan, index, problems[index])
+    return found
+
+
+def _checked(on: int, check: str, found: Found) -> Checked:
+    return Checked(on, check, found.outcome, found.text, found.advice)
+
+
+def _not_reached(plan: Plan, index: int, problem: str) -> list[Checked]:
+    """What is known of a host that has not said Hello: how far the way there went."""
+    host = plan.hosts[index]
+    text = problem.removeprefix(f"{host.name}: ") or "it could not be reached"
+    failed = next((check for check, about in _ABOUT if re.search(about, text)), "ssh")
+    passed = [] if failed == "address" else [Checked(index, "address", OK, host.address)]
+    passed += [] if failed in ("address", "ssh") else [Checked(index, "ssh", OK, "ok")]
+    return [*passed, _checked(index, failed, _told(plan, index, text))]
+
+
+def _told(plan: Plan, index: int, text: str) -> Found:
+    """The way's own words: what it found, then what to do about it, in a new line or behind the last semicolon."""
+    what, _, advice = text.partition("\n") if "\n" in text else text.rpartition("; ")
+    host = plan.hosts[index]
+    by_hand = f"try it by hand: ssh -p {host.port} {host.user + '@' if host.user else ''}{host.address} true"
+    return Found(FAILED, what or text, " ".join(advice.split()) if what else by_hand)
+
+
+def reservations(plan: Plan, facts: Sequence[Hello | None]) -> list[Reserve | None]:
+    """Where each host is to listen: the master at the rendezvous, the others at any port; None where that cannot be known."""
+    known = Facts(plan, facts, ())
+    found: list[Reserve | None] = []
+    for index, hello in enumerate(facts):
+        address = network.own_address(known, index) if hello else ""
+        found.append(Reserve(address, 0) if address else None)
+    if all(facts):
+        try:
+            master = master_address(plan, [hello for hello in facts if hello])
+        except PlanError:  # the first round has found it and says why
+            found[0] = None
+        else:
+            found[0] = Reserve(master, plan.hosts[0].master_port)
+    return found
+
+
+def connects(reserved: Sequence[Reserved | None]) -> list[Connect | None]:
+    """Whom each host is to try: the master and the next host that listens; None where there is nobody but itself."""
+    where = [(one.address, one.port) if one and not one.error else None for one in reserved]
+    found: list[Connect | None] = []
+    for index, own in enumerate(where):
+        behind = [other for other in (*where[index + 1 :], *where[:index]) if other]
+        wanted = dict.fromkeys(target for target in (where[0], *behind[:1]) if target and target != own)
+        found.append(Connect(tuple(wanted), SECONDS) if own and wanted else None)
+    return found
+
+
+def check_connections(
+    plan: Plan,
+    facts: Sequence[Hello | None],
+    reserved: Sequence[Reserved | None],
+    connected: Sequence[Sequence[Connected]],
+) -> list[Checked]:
+    """The second round: of each host that was to listen whether it does, and whether it reached whom it was to try."""
+    known, asked = Facts(plan, facts, ()), connects(reserved)
+    found: list[Checked] = []
+    for index, own in enumerate(reserved):
+        if own:
+            found.append(_checked(index, "port", network.port(index, own)))
+        if asked[index]:
+            found.append(_checked(index, "connect", network.connect(known, index, reserved, connected[index])))
+    return found
+
+
+def refusal(plan: Plan, checked: Checked) -> str:
+    """A failed check as the reason why a run is not started."""
+    name = plan.hosts[checked.on].name if 0 <= checked.on < len(plan.hosts) else ""
+    return (f"{name}: " if name else "") + checked.text + (f"; {checked.advice}" if checked.advice else "")
