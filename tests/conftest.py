@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from faults.table import pytest_terminal_summary
 from sshd import daemons, sshd
 from sync_runs import ran, ran_on_gpus
 
-__all__ = ["daemons", "home_of_tests", "ran", "ran_on_gpus", "sshd"]
+__all__ = ["daemons", "home_of_tests", "pytest_terminal_summary", "ran", "ran_on_gpus", "sshd"]
 
 
 @pytest.fixture(scope="session", autouse=True)

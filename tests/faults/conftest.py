@@ -1,0 +1,20 @@
+"""The stage of each fault: four real hosts, and nothing left on them whatever the test did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from launches import left_behind
+from sshd import Sshd
+
+from faults.proof import Stage
+
+
+@pytest.fixture
+def stage(sshd: Sshd, tmp_path: Path, record_property: Callable[[str, object], None]) -> Iterator[Stage]:
+    """Four hosts over real SSH."""
+    yield Stage(sshd, tmp_path, record_property)
+    for process in left_behind(tmp_path):
+        process.kill()

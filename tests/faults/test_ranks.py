@@ -1,0 +1,90 @@
+"""What happens to one rank of four."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from launches import LONG
+
+from faults import broken
+from faults.proof import Expected, Stage
+from faults.table import slow
+
+GROUPS = Path("/sys/fs/cgroup/memory")
+LIMIT = 1 << 30
+FILL = "kept = []\nwhile True:\n    kept.append(b'x' * (64 << 20))"
+
+
+def failed(*says: str) -> Expected:
+    """The verdict where rank 2, on node3, is the cause."""
+    return Expected("failed", 1, "node3", 2, says)
+
+
+def spoil(stage: Stage, fault: str, wrong: str, expected: Expected, *lines: str) -> None:
+    """Prove how a run ends in which rank 2 does this in its fifth step."""
+    stage.change("node3", broken.spoiled, wrong, *lines)
+    run = stage.launch(*LONG)
+    run.events("step", 4 * broken.STEP - 4)
+    ending = stage.prove(fault, run, expected, time.monotonic())
+    assert ending.cause["step"] == broken.STEP - 1
+    assert {rank["fate"] for rank in ending.summary["ranks"]} <= {"failed", "victim", "stopped"}
+
+
+def test_exception(stage: Stage) -> None:
+    spoil(stage, "exception in rank 2", 'raise ValueError("a bad batch")', failed("ValueError: a bad batch"))
+
+
+def test_exit_code(stage: Stage) -> None:
+    spoil(stage, "exit 3 in rank 2", "sys.exit(3)", failed("exit code 3"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV], ids=lambda number: number.name)
+def test_signal(stage: Stage, number: signal.Signals) -> None:
+    training = stage.train()
+    os.kill(training.ranks[2], number)
+    stage.prove(f"{number.name} of rank 2", training.run, failed(f"killed by {number.name}"), time.monotonic())
+
+
+def test_stopped_rank_and_an_interrupt(stage: Stage) -> None:
+    """A rank that stands still takes no TERM; the run ends all the same when it is told to."""
+    training = stage.train()
+    os.kill(training.ranks[2], signal.SIGSTOP)
+    training.run.process.send_signal(signal.SIGINT)
+    expected = Expected("stopped", 130, says=("SIGINT",))
+    stage.prove("SIGSTOP of rank 2, Ctrl-C", training.run, expected, time.monotonic())
+
+
+@slow
+@pytest.mark.xfail(strict=True, reason="nobody looks for stalls yet")
+def test_stopped_rank_is_a_stall(stage: Stage) -> None:
+    training = stage.train(*LONG, "--on-stall", "stop")
+    os.kill(training.ranks[2], signal.SIGSTOP)
+    stage.prove("SIGSTOP of rank 2, --on-stall stop", training.run, failed("stalled"), time.monotonic())
+
+
+@pytest.fixture
+def group() -> Iterator[Path]:
+    """A control group that may hold so much memory."""
+    path = GROUPS / f"rankboard-{os.getpid()}"
+    try:
+        path.mkdir()
+        (path / "memory.limit_in_bytes").write_text(str(LIMIT))
+    except OSError as error:
+        pytest.skip(f"no control group with a memory limit can be made here: {error}")
+    yield path
+    path.rmdir()
+
+
+def test_memory_of_a_control_group(stage: Stage, group: Path) -> None:
+    spoil(stage, "memory limit of a cgroup in rank 2", FILL, failed("out of memory"), f"echo $$ > {group}/cgroup.procs")
+
+
+def test_memory_by_rlimit(stage: Stage) -> None:
+    """Where there is no control group: the allocation itself fails."""
+    limit = f"import resource\nresource.setrlimit(resource.RLIMIT_DATA, ({LIMIT}, {LIMIT}))\n"
+    spoil(stage, "memory limit by rlimit in rank 2", limit + FILL, failed("MemoryError"))
