@@ -263,7 +263,7 @@ def terminal(width: int = 80, height: int = 24) -> Console:
 
 def drawn(state: RunState, width: int = 80, height: int = 24) -> list[str]:
     console = terminal(width, height)
-    console.print(live.picture(state, height))
+    console.print(live.picture(state, height, state.now))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().splitlines()
 
@@ -293,7 +293,7 @@ def test_the_picture_shows_the_run_and_its_ranks() -> None:
 
 def test_the_picture_before_the_start() -> None:
     state = History(plan(2)).session(Reaching(1, "connecting")).state()
-    assert drawn(state)[0].rstrip() == "starting 0:00  node1 waiting, node2 connecting"
+    assert drawn(state)[0].rstrip() == "starting 0:00  node1 waiting 0 s, node2 connecting 0 s"
 
 
 @pytest.mark.parametrize("size", [(1, 1), (10, 3), (40, 10), (80, 24), (200, 60)], ids=str)

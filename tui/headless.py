@@ -14,11 +14,16 @@ from typing import Any, Protocol, TextIO
 
 from remote.lines import shown
 from remote.plan import Plan, notes
-from remote.run import RunState
+from remote.run import RunPhase, RunState
 from remote.summary import finite
+from remote.waiting import STARTING, Wait, waiting
 from training.codec import dumps
 from training.events import SESSION, Exited, Hello, Reaching, Record, Started, Text, to_object
 from tui import outcome
+from tui.session_clock import SessionClock
+
+AGAIN = 15.0
+"""Seconds until it is said again who is waited for."""
 
 
 class Printer(Protocol):
@@ -57,14 +62,16 @@ def _narrate(err: TextIO, text: str) -> None:
 
 
 class Narration:
-    """Says in words what happens to a run, each thing once."""
+    """Says in words what happens to a run, each thing once; and who is waited for, again and again."""
 
     def __init__(self) -> None:
         self._next = 0
         self._started = False
+        self._waiting = _Waiting()
+        self._stage = 0
 
     def lines(self, records: list[Record], state: RunState) -> Iterator[str]:
-        """What these records, already applied, bring that is worth a line."""
+        """What these records, already applied, bring that is worth a line; without any, what the time does."""
         for record in records:
             line = self._line(record, state)
             if line:
@@ -73,6 +80,15 @@ class Narration:
         for note in fresh:
             yield f"{note.host}: {note.text}" if note.host else note.text
         self._next = state.log_count
+        yield from self._stages(state)
+        yield from self._waiting.lines(state)
+
+    def _stages(self, state: RunState) -> Iterator[str]:
+        """How far all ranks are on their way to the first step, when the last one comes there."""
+        stage = min((STARTING.index(rank.phase) for rank in state.ranks if rank.phase in STARTING), default=0)
+        if stage > self._stage and state.phase is RunPhase.STARTING:
+            self._stage = stage
+            yield f"{STARTING[stage].value} after {state.elapsed:.1f} s"
 
     def _line(self, record: Record, state: RunState) -> str:
         match record.event:
@@ -90,6 +106,23 @@ class Narration:
             case Exited(rank, code, signal) if code != 0:
                 return f"{state.host_name(record.host)}: rank {rank} ended: {signal or f'exit code {code}'}"
         return ""
+
+
+class _Waiting:
+    """Says who is waited for when that changes, and every `AGAIN` seconds."""
+
+    def __init__(self) -> None:
+        self._clock = SessionClock()
+        self._said: tuple[tuple[str, str], ...] = ()
+        self._again = 0.0
+
+    def lines(self, state: RunState) -> Iterator[str]:
+        now = self._clock.now(state)
+        waits = waiting(state, now)
+        what = tuple((wait.who, wait.what) for wait in waits)
+        if what != self._said or now >= self._again:
+            self._said, self._again = what, now + AGAIN
+            yield from map(Wait.text, waits)
 
 
 class PlainPrinter:

@@ -12,11 +12,13 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text as Line
 
-from remote.run import RankPhase, RankState, RunPhase, RunState
+from remote.run import HostState, RankPhase, RankState, RunPhase, RunState
+from remote.waiting import REACHING, STARTING, age
 from training.events import Record, Text
 from tui import outcome
 from tui.headless import Narration, prefixed
 from tui.outcome import NOTHING, clock, figure
+from tui.session_clock import SessionClock
 
 EVERY = 0.5
 """Seconds between two pictures."""
@@ -50,6 +52,7 @@ class LivePrinter:
         self.gone = False
         self._live = live
         self._narration = Narration()
+        self._clock = SessionClock()
         self._drawn = 0.0
 
     def batch(self, records: list[Record], state: RunState) -> None:
@@ -62,7 +65,7 @@ class LivePrinter:
             self._live.console.print(Line(f"rankboard: {line}", style="dim"))
         if time.monotonic() - self._drawn >= EVERY:
             self._drawn = time.monotonic()
-            self._live.update(picture(state, self._live.console.height), refresh=True)
+            self._live.update(picture(state, self._live.console.height, self._clock.now(state)), refresh=True)
 
     def end(self, state: RunState) -> None:
         """Take the table off the screen; leave the cause of a failure, the table of results and the verdict."""
@@ -82,15 +85,16 @@ class LivePrinter:
         self._live.console.print(Line("\n".join(lines)), soft_wrap=True)
 
 
-def picture(state: RunState, height: int) -> RenderableType:
-    """What stays on the screen: the progress of the run, and as many of its ranks as fit."""
-    return Group(_progress(state), _ranks(state, max(1, height - 5)))
+def picture(state: RunState, height: int, now: float) -> RenderableType:
+    """What stays on the screen at the time `now`: the progress of the run, and as many of its ranks as fit."""
+    return Group(_progress(state, now), _ranks(state, max(1, height - 5), now))
 
 
-def _progress(state: RunState) -> RenderableType:
+def _progress(state: RunState, now: float) -> RenderableType:
     if state.phase is RunPhase.STARTING:
-        hosts = ", ".join(f"{host.name} {host.phase.value}" for host in state.hosts)
-        return Line(f"starting {clock(state.elapsed)}  {hosts}", style="bold", no_wrap=True, overflow="ellipsis")
+        hosts = ", ".join(_host(host, state, now) for host in state.hosts)
+        spent = clock(age(state.started, state, now))
+        return Line(f"starting {spent}  {hosts}", style="bold", no_wrap=True, overflow="ellipsis")
     step, total = state.step, state.total_steps
     slowest = max((rank.pace for rank in state.ranks if rank.recent), default=float("nan"))
     row = Table.grid(padding=(0, 2))
@@ -105,7 +109,12 @@ def _progress(state: RunState) -> RenderableType:
     return row
 
 
-def _ranks(state: RunState, room: int) -> RenderableType:
+def _host(host: HostState, state: RunState, now: float) -> str:
+    since = f" {age(host.since, state, now):.0f} s" if host.phase in REACHING else ""
+    return f"{host.name} {host.phase.value}{since}"
+
+
+def _ranks(state: RunState, room: int, now: float) -> RenderableType:
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("rank", justify="right")
     table.add_column("host", no_wrap=True, max_width=12, overflow="ellipsis")
@@ -113,17 +122,18 @@ def _ranks(state: RunState, room: int) -> RenderableType:
     for name in ("epoch", "step", "loss", "acc %", "s/iter", "sync %", "CPU %", "memory"):
         table.add_column(name, justify="right", no_wrap=True)
     for rank in state.ranks[:room]:
-        table.add_row(*_rank(rank, state))
+        table.add_row(*_rank(rank, state, now))
     if len(state.ranks) > room:
         table.add_row("", "", f"and {len(state.ranks) - room} more", style="dim")
     return table
 
 
-def _rank(rank: RankState, state: RunState) -> list[RenderableType]:
+def _rank(rank: RankState, state: RunState, now: float) -> list[RenderableType]:
+    since = f" {age(rank.since, state, now):.0f} s" if rank.phase in STARTING[1:] else ""
     return [
         str(rank.rank),
         state.host_name(rank.host),
-        Line(rank.phase.value, style=STYLES.get(rank.phase, "")),
+        Line(rank.phase.value + since, style=STYLES.get(rank.phase, "")),
         str(rank.epoch or NOTHING),
         str(rank.step or NOTHING),
         figure(rank.loss, ".4f"),

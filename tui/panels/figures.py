@@ -78,6 +78,11 @@ def duration(seconds: float) -> str:
     return DASH if math.isnan(seconds) else clock(seconds)
 
 
+def age(seconds: float) -> str:
+    """How long something has been as it is: "for 6s"."""
+    return f"for {duration(seconds)}"
+
+
 def count(value: int) -> str:
     """A count, or a dash for none."""
     return str(value) if value else DASH

@@ -1,35 +1,44 @@
-"""The two lines on top: which run this is, and how far it is."""
+"""The lines on top: which run this is, how far it is, and while it starts, who is waited for."""
 
 from __future__ import annotations
+
+import textwrap
 
 from rich.text import Text
 from textual.widgets import Static
 
 from remote.plan import Plan
 from remote.run import RunPhase, RunState
+from remote.waiting import waiting
 from training.job import Job
 from tui.panels import figures
+from tui.session_clock import SessionClock
 from tui.widgets import palette
+from tui.widgets.log_view import plain
 
 
 class Header(Static):
-    """Run, method, model and phase; progress, elapsed time and ETA."""
+    """Run, method, model and phase; progress, elapsed time and ETA; and whom the others wait for, which is folded."""
 
     DEFAULT_CSS = """
-    Header { height: 2; padding: 0 1; background: $panel; color: $text; }
+    Header { height: auto; min-height: 2; max-height: 5; padding: 0 1; background: $panel; color: $text; }
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._shown = ("", "")
+        self._shown: tuple[str, ...] = ()
+        self._clock = SessionClock()
 
     def show(self, run: RunState) -> None:
         """Take over what is drawn from the run."""
         width = self.content_size.width
-        lines = _justified(_what(run.plan), _phase(run), width), _progress(run, width)
+        now = self._clock.now(run)
+        waits = [line for wait in waiting(run, now) for line in textwrap.wrap(plain(wait.text()), max(width, 20))]
+        lines = (_justified(_what(run.plan), _phase(run), width), _progress(run, width, now), *waits)
         if lines != self._shown:
+            grows = len(lines) != len(self._shown)
             self._shown = lines
-            self.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), layout=False)
+            self.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), layout=grows)
 
 
 def _what(plan: Plan) -> str:
@@ -50,17 +59,18 @@ def _justified(left: str, right: str, width: int) -> str:
     return f"{left[:room]:<{room}}  {right}"[: max(width, 0)]
 
 
-def _progress(run: RunState, width: int) -> str:
+def _progress(run: RunState, width: int, now: float) -> str:
     """A bar as wide as the figures leave room for."""
     step = run.step
     epoch = max((rank.epoch for rank in run.ranks), default=0)
     total = run.total_steps
     facts = f"epoch {epoch}/{run.epochs or '?'}  step {step}/{total or '?'}"
-    times = f"{figures.duration(run.elapsed)} elapsed"
+    elapsed = figures.duration(max(run.elapsed, now - run.started) if run.started else 0.0)
+    times = f"{elapsed} elapsed"
     if run.phase is not RunPhase.ENDED:
         times += f"  ETA {figures.duration(run.eta)}"
     if width < len(facts) + len(times) + 2:
-        return _justified(f"{step}/{total or '?'}", figures.duration(run.elapsed), width)
+        return _justified(f"{step}/{total or '?'}", elapsed, width)
     room = width - len(facts) - len(times) - 4
     done = round(room * min(step / total, 1.0)) if total else 0
     bar = palette.sign("full") * done + palette.sign("rest") * (room - done) if room >= 6 else ""

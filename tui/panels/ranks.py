@@ -5,8 +5,10 @@ from __future__ import annotations
 from textual.app import ComposeResult
 
 from remote.run import RankState, RunState
+from remote.waiting import STARTING, age
 from tui.panels import figures
 from tui.panels.panel import Panel
+from tui.session_clock import SessionClock
 from tui.widgets import palette
 from tui.widgets.log_view import plain
 from tui.widgets.table import Cell, Column, Row, Table
@@ -26,25 +28,37 @@ COLUMNS = (
 
 
 class Ranks(Panel):
-    """One line per rank: where it runs, what it does, how far and how fast it is."""
+    """One line per rank: where it runs, what it does, how far and how fast it is; before its first step, since when."""
 
     title = "ranks"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._clock = SessionClock()
 
     def compose(self) -> ComposeResult:
         yield Table(COLUMNS)
 
     def show(self, run: RunState) -> None:
         dark = self.app.current_theme.dark
-        self.query_one(Table).fill([_row(rank, run.hosts[rank.host].name, dark) for rank in run.ranks])
+        now = self._clock.now(run)
+        self.query_one(Table).fill([_row(rank, run.hosts[rank.host].name, _far(rank, run, now), dark) for rank in run.ranks])
 
 
-def _row(rank: RankState, host: str, dark: bool) -> Row:
+def _far(rank: RankState, run: RunState, now: float) -> str:
+    """Epoch and step; how long it is in its phase where it has yet to make its first step."""
+    if rank.step:
+        return f"{rank.epoch}/{rank.step}"
+    return figures.age(age(rank.since, run, now)) if rank.phase in STARTING[1:] else figures.DASH
+
+
+def _row(rank: RankState, host: str, far: str, dark: bool) -> Row:
     accuracy = rank.accuracy if rank.test_accuracy != rank.test_accuracy else rank.test_accuracy
     return (
         Cell(str(rank.rank), palette.colour(rank.rank, dark)),
         Cell(plain(host)),
         figures.phase(rank.phase),
-        Cell(f"{rank.epoch}/{rank.step}" if rank.step else figures.DASH),
+        Cell(far),
         Cell(figures.number(rank.loss)),
         Cell(figures.percent(accuracy)),
         Cell(figures.number(rank.seconds)),

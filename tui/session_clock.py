@@ -1,0 +1,24 @@
+"""What time it is on a run's own clock, also while no record comes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from remote.run import RunPhase, RunState
+
+
+class SessionClock:
+    """The newest record's time, and what has gone by since that was first seen. It stands still once the run has ended."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._newest, self._seen = 0.0, monotonic()
+
+    def now(self, run: RunState) -> float:
+        """The time by the session's clock, as `RunState`'s own times are."""
+        if run.phase is RunPhase.ENDED:
+            return run.ended
+        if run.now != self._newest:
+            self._newest, self._seen = run.now, self._monotonic()
+        return run.now + self._monotonic() - self._seen
