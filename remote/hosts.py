@@ -21,7 +21,8 @@ class Host:
     `address` is where ssh connects; `known_hosts` is the one file of accepted host keys that counts for it, where not the
     usual ones shall; `jump` is `[user@]host[:port]`, several joined by commas as in ssh's ProxyJump;
     `interface` carries the ranks' traffic; `master_port` counts on the first host only (0: any free port);
-    `timeout` is how many seconds the host has to answer.
+    `timeout` is how many seconds the host has to answer. Ranks have the variables `env` in their environment, and those that
+    `env_from` names, with the values of the launcher's own; these values are in nothing that is shown or recorded.
     """
 
     name: str
@@ -39,6 +40,8 @@ class Host:
     interface: str = ""
     master_port: int = 0
     timeout: float = 10.0
+    env: tuple[tuple[str, str], ...] = ()
+    env_from: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

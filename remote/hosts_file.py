@@ -17,6 +17,7 @@ from training.registry import did_you_mean
 
 Text = Annotated[str, Field(min_length=1)]
 Port = Annotated[int, Field(ge=1, le=65535)]
+Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 class HostTable(BaseModel):
@@ -39,6 +40,8 @@ class HostTable(BaseModel):
     interface: Text = ""
     master_port: Annotated[int, Field(ge=0, le=65535)] = 0
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0
+    env: dict[Variable, Annotated[str, Field(pattern=r"^[^\x00]*$")]] = {}
+    env_from: list[Variable] = []
 
 
 class ClusterTable(BaseModel):
@@ -65,9 +68,15 @@ WRITE = {
     "interface": 'the name of a network interface in quotes, such as interface = "eth0"',
     "master_port": "a whole number from 0 (any free port) to 65535, such as master_port = 29500",
     "timeout": "seconds above 0, such as timeout = 10",
+    "env": 'names and texts in quotes, such as env = { NCCL_DEBUG = "INFO" }',
+    "env_from": 'names of variables of your own environment in quotes, such as env_from = ["WANDB_API_KEY"]',
 }
 """What to write for each key."""
 TABLES = ("cluster", "defaults", "host")
+OWN = {"OMP_NUM_THREADS": "threads", "GLOO_SOCKET_IFNAME": "interface", "NCCL_SOCKET_IFNAME": "interface"}
+"""Variables that follow from a key."""
+PLACE = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
+"""Variables that follow from a rank's place."""
 
 
 @dataclass
@@ -136,6 +145,8 @@ def _parse(path: Path) -> dict[str, Any]:
 def _hosts(reading: _Reading, data: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """What each [[host]] says, over what [defaults] say."""
     defaults = reading.check("[defaults]", data.get("defaults", {}), HostTable)
+    for mistake in _variables(defaults):
+        reading.say("[defaults]", mistake)
     for key in ("name", "address"):
         if defaults.pop(key, None) is not None:
             reading.say("[defaults]", f"{key} belongs to one host: write it in its [[host]]")
@@ -159,10 +170,32 @@ def _each(reading: _Reading, defaults: dict[str, Any], tables: list[object]) -> 
             reading.say(where, f"it has no address: write {WRITE['address']}")
         if "jump" in own and "proxy_command" in own:
             reading.say(where, "jump and proxy_command exclude each other: keep one")
+        for mistake in _variables(own):
+            reading.say(where, mistake)
         if isinstance(name, str) and taken.setdefault(name, number) != number:
             reading.say(where, f"host {taken[name]} has this name already: give each host a name of its own")
         away = {"jump", "proxy_command"} if {"jump", "proxy_command"} & own.keys() else set()
-        yield {key: value for key, value in defaults.items() if key not in away} | own
+        yield {key: value for key, value in defaults.items() if key not in away} | own | _environment(defaults, own)
+
+
+def _variables(table: dict[str, Any]) -> Iterator[str]:
+    """What is wrong with the variables of a table."""
+    for key in ("env", "env_from"):
+        for name in table.get(key, ()):
+            if name in OWN:
+                yield f"{key}: {name} follows from a key of its own: set {OWN[name]} instead"
+            elif name in PLACE or name.startswith("RANKBOARD_"):
+                yield f"{key}: {name} follows from the rank's place: take it out"
+    for name in sorted(set(table.get("env", ())) & set(table.get("env_from", ()))):
+        yield f"{name} is in env and in env_from: keep one"
+
+
+def _environment(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """The variables of both, name by name: a host's own way to set one goes before that of [defaults]."""
+    env, names = own.get("env", {}), own.get("env_from", [])
+    given = {name: value for name, value in defaults.get("env", {}).items() if name not in names} | env
+    asked = [name for name in defaults.get("env_from", []) if name not in env] + names
+    return {"env": tuple(given.items()), "env_from": tuple(dict.fromkeys(asked))} if given or asked else {}
 
 
 def _complete(tables: list[dict[str, Any]], ssh_config: Path) -> tuple[tuple[Host, ...], tuple[str, ...]]:

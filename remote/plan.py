@@ -5,13 +5,15 @@ from __future__ import annotations
 import secrets
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from ipaddress import ip_address
+from types import MappingProxyType
 
 from remote.hosts import Host
+from training.agent.redaction import stand_in
 from training.commands import Placement
 from training.events import Hello
 from training.job import Job, JobError
@@ -127,21 +129,12 @@ def notes(plan: Plan) -> tuple[str, ...]:
 
 
 def master_address(plan: Plan, facts: Sequence[Hello]) -> str:
-    """The address of the first host at which the others meet: its `interface`'s, else the one that leads to it.
+    """The address of the first host at which the others meet.
 
-    Raises: PlanError, where there is no such interface, or other machines could not reach the address.
+    Raises: PlanError, where its interface is missing, or other machines could not reach the address.
     """
     host, hello = plan.hosts[0], facts[0]
-    if not host.interface:
-        address = hello.route_address or host.address
-    else:
-        found = [address for name, address, _ in hello.interfaces if name == host.interface]
-        if not found:
-            known = ", ".join(f"{name} ({address})" for name, address, _ in hello.interfaces)
-            raise PlanError(
-                f"{host.name}: no interface {host.interface!r} there; in hosts.toml set interface to one of: {known}"
-            )
-        address = found[0]
+    address = address_of(host, hello)
     if _is_loopback(address) and len({fact.boot_id for fact in facts}) > 1:
         known = ", ".join(f"{name} ({address})" for name, address, _ in hello.interfaces if not _is_loopback(address))
         raise PlanError(
@@ -151,6 +144,20 @@ def master_address(plan: Plan, facts: Sequence[Hello]) -> str:
     return address
 
 
+def address_of(host: Host, hello: Hello) -> str:
+    """The address at which other hosts reach this one: its `interface`'s, else that of the one that leads to the master.
+
+    Raises: PlanError, where there is no such interface.
+    """
+    if not host.interface:
+        return hello.route_address or host.address
+    for name, address, _ in hello.interfaces:
+        if name == host.interface:
+            return address
+    known = ", ".join(f"{name} ({address})" for name, address, _ in hello.interfaces)
+    raise PlanError(f"{host.name}: no interface {host.interface!r} there; in hosts.toml set interface to one of: {known}")
+
+
 def _is_loopback(address: str) -> bool:
     try:
         return ip_address(address).is_loopback
@@ -158,11 +165,18 @@ def _is_loopback(address: str) -> bool:
         return False
 
 
-def place(plan: Plan, facts: Sequence[Hello | None], address: str, port: int | str) -> tuple[tuple[Placement, ...], ...]:
+def place(
+    plan: Plan,
+    facts: Sequence[Hello | None],
+    address: str,
+    port: int | str,
+    forwarded: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[tuple[Placement, ...], ...]:
     """For every host its ranks' commands and environments.
 
     `facts` are the hosts', in order; None for those of a host not asked yet, whose choices then show as `<…>`.
-    `address` and `port` are the rendezvous.
+    `address` and `port` are the rendezvous. `forwarded` has the values of what the hosts' `env_from` name (see
+    `remote.forwarding`). Raises: PlanError, where one is missing there.
     """
     threads = _threads(plan, facts)
     placements: list[list[Placement]] = [[] for _ in plan.hosts]
@@ -183,9 +197,15 @@ def place(plan: Plan, facts: Sequence[Hello | None], address: str, port: int | s
         }
         if interface:
             env |= {"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface}
-        pairs = tuple((key, str(value)) for key, value in env.items())
-        placements[slot.host].append(Placement(slot.rank, slot.local_rank, plan.work.argv(), pairs))
+        given = (*host.env, *_forwarded(host, forwarded), *((key, str(value)) for key, value in env.items()))
+        placements[slot.host].append(Placement(slot.rank, slot.local_rank, plan.work.argv(), given, host.env_from))
     return tuple(map(tuple, placements))
+
+
+def _forwarded(host: Host, values: Mapping[str, str]) -> list[tuple[str, str]]:
+    if missing := [name for name in host.env_from if name not in values]:
+        raise PlanError(f"{host.name}: env_from names {', '.join(missing)}, which this launcher's environment does not have")
+    return [(name, values[name]) for name in host.env_from]
 
 
 def _route_interface(plan: Plan, hello: Hello | None) -> str:
@@ -209,7 +229,8 @@ def dry_run(plan: Plan) -> str:
     address = master.address if not master.interface else f"<address of {master.interface} on {master.name}>"
     port = master.master_port or f"<chosen on {master.name}>"
     lines = [f"run {plan.run}: {plan.world_size} ranks on {len(plan.hosts)} hosts", *notes(plan)]
-    for host, placements in zip(plan.hosts, place(plan, [None] * len(plan.hosts), address, port), strict=True):
+    hidden = {name: stand_in(name) for host in plan.hosts for name in host.env_from}
+    for host, placements in zip(plan.hosts, place(plan, [None] * len(plan.hosts), address, port, hidden), strict=True):
         lines.append(f"\n{host.name}  {host.user + '@' if host.user else ''}{host.address}  {host.python}  {host.workdir}")
         for placement in placements:
             env = " ".join(f"{key}={value}" for key, value in placement.env)

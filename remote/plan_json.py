@@ -11,6 +11,7 @@ from typing import Any
 
 from remote.hosts import Host
 from remote.plan import OnStall, Plan, Policy, Script
+from training.codec import reader_of
 from training.job import Job
 
 
@@ -32,7 +33,7 @@ def parse(text: str | bytes) -> Plan:
     """The plan of a text; what another version has written and this one does not know is left out. Raises: ValueError."""
     try:
         data = json.loads(text)
-        hosts = tuple(Host(**_known(Host, host)) for host in data["hosts"])
+        hosts = tuple(map(reader_of(Host), data["hosts"]))
         kind, work = next(iter(data["work"].items()))
         done: Job | Script = Script(tuple(work)) if kind == "script" else Job.of(_known(Job, work))
         policy = _known(Policy, data.get("policy", {}))

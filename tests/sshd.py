@@ -171,10 +171,17 @@ class Sshd:
         tables = ["[cluster]", 'name = "test"']
         for host in hosts:
             said = {field.name: getattr(host, field.name) for field in fields(host)}
-            tables += ["", "[[host]]", *(f"{key} = {json.dumps(value)}" for key, value in said.items() if value not in ("", 0))]
+            tables += ["", "[[host]]", *(f"{key} = {_toml(value)}" for key, value in said.items() if value not in ("", 0, ()))]
         path = self._workdirs / name
         path.write_text("\n".join(tables) + "\n")
         return path
+
+
+def _toml(value: object) -> str:
+    """A value as TOML: pairs make an inline table."""
+    if isinstance(value, tuple) and not isinstance(value[0], str):
+        return "{ " + ", ".join(f"{name} = {json.dumps(text)}" for name, text in value) + " }"
+    return json.dumps(value)
 
 
 def keygen(path: Path, *words: str) -> None:

@@ -243,7 +243,7 @@ def test_what_is_no_command_or_comes_at_the_wrong_time_is_said(host: Host) -> No
     line.start(python(SLEEP, 1))
     line.wait_for(Text, 2, AGENT)
     assert line.text(AGENT, "stderr").split("\n") == [
-        "not a command: nonsense",
+        "not a command: a line of 8 bytes",
         "attempt 1 is not started: ranks of the one before still run",
     ]
     line.close()

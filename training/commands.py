@@ -10,12 +10,16 @@ from training.codec import Codec, dumps, load
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """One rank on one host: what to start and with which environment (added to the agent's own)."""
+    """One rank on one host: what to start and with which environment (added to the agent's own).
+
+    `secret` are the names of those variables whose values only the rank may see.
+    """
 
     rank: int
     local_rank: int
     argv: tuple[str, ...]
     env: tuple[tuple[str, str], ...]
+    secret: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +78,18 @@ class Close:
 
 
 @dataclass(frozen=True, slots=True)
+class OnDisconnect:
+    """What becomes of the run when its operator has gone from now on: it is kept, or stopped."""
+
+    keep: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Lease:
     """The operator is there: sent each second."""
 
 
-Command = Reserve | Keep | Connect | Start | Stacks | Stop | Close | Lease
+Command = Reserve | Keep | Connect | Start | Stacks | Stop | Close | OnDisconnect | Lease
 _codec = Codec("command", get_args(Command))
 
 

@@ -61,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
     start = decode(line)
     if not isinstance(start, Start):
         if line:
-            sys.stderr.write(f"python -m training.preload: error: not a start: {line!r}\n")
+            sys.stderr.write(f"python -m training.preload: error: not a start: a line of {len(line)} bytes\n")
         return 1
     ranks = {fork(placement, fds): placement.rank for placement in start.placements}
     for descriptor in {fds.listen, *(end for ends in fds.pipes.values() for end in ends)} - {-1}:

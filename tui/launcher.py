@@ -9,6 +9,7 @@ from pathlib import Path
 
 from remote import plan as planning
 from remote import resume
+from remote.forwarding import forwarded
 from remote.hosts import Cluster
 from remote.plan import Plan
 from remote.recorder import Recorder
@@ -40,7 +41,8 @@ class Launcher:
         return plan
 
     def begin(self, plan: Plan) -> Session:
-        """The session that acts the plan out."""
+        """The session that acts the plan out. Raises: PlanError, where a variable to be handed on is not in our environment."""
+        forwarded(plan, os.environ)
         return Session(plan, self.transport, Recorder(self.runs_dir, plan), os.getcwd() if self.local else "")
 
 

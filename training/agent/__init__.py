@@ -18,7 +18,10 @@ OPERATOR_GONE = "stopped: operator gone"
 
 @dataclass(frozen=True)
 class Options:
-    """What an agent is told on its command line. `folder` is the run's on this host, `cwd` where its ranks work."""
+    """What an agent is told on its command line. `folder` is the run's on this host, `cwd` where its ranks work.
+
+    `umask` is what its ranks begin with, -1 the agent's own.
+    """
 
     folder: str
     run: str
@@ -27,6 +30,7 @@ class Options:
     keep: bool = False
     route_to: str = ""
     cwd: str = "~"
+    umask: int = -1
 
 
 @dataclass(frozen=True)

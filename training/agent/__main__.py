@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from dataclasses import replace
 
 from training.agent import Options, Times, errands
 from training.agent.follower import follow
@@ -16,7 +17,7 @@ def main(argv: list[str] | None = None, times: Times = Times(), preload: tuple[s
     words = sys.argv[1:] if argv is None else argv
     if words[:1] != ["follow"]:
         return errands.main(words)
-    options = _options(words[1:])
+    options = replace(_options(words[1:]), umask=os.umask(0o077))  # what an agent keeps is for its user's eyes only
     try:
         os.makedirs(options.folder, exist_ok=True)
         os.chmod(options.folder, 0o700)

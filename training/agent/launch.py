@@ -27,7 +27,8 @@ PRELOAD = (sys.executable, "-c", _PRELOAD_CODE)
 
 @dataclass(frozen=True)
 class Command:
-    """What to start: `stdin` is a descriptor or DEVNULL, `inherited` are further descriptors that keep their numbers."""
+    """What to start: `stdin` is a descriptor or DEVNULL, `inherited` are further descriptors that keep their numbers; with a
+    `umask` of -1 it is the agent's own."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
@@ -36,6 +37,7 @@ class Command:
     stderr: int
     stdin: int = subprocess.DEVNULL
     inherited: Sequence[int] = ()
+    umask: int = -1
 
 
 class Spawner:
@@ -75,6 +77,7 @@ def _start(command: Command) -> int:
         stdout=command.stdout,
         stderr=command.stderr,
         pass_fds=command.inherited,
+        umask=command.umask,
         start_new_session=True,
     )
     process.returncode = 0  # the agent reaps all its children itself; so Popen neither waits nor warns
@@ -87,5 +90,9 @@ def environment(options: Options, *more: tuple[str, str]) -> dict[str, str]:
 
 
 def common(placements: Sequence[Placement]) -> tuple[tuple[str, str], ...]:
-    """The variables that all placements share: some, such as OMP_NUM_THREADS, are read when preload imports torch."""
-    return tuple(entry for entry in placements[0].env if all(entry in placement.env for placement in placements))
+    """The variables that all placements share: some, such as OMP_NUM_THREADS, are read when preload imports torch.
+
+    Secrets are not among them: they are for the ranks, which get theirs when they have been forked.
+    """
+    first, *others = placements
+    return tuple(entry for entry in first.env if entry[0] not in first.secret and all(entry in one.env for one in others))

@@ -16,6 +16,7 @@ from training.agent import OPERATOR_GONE, Options, Times, facts, ports, processe
 from training.agent.journal import Journal
 from training.agent.pipes import CHUNK
 from training.agent.ranks import Ranks
+from training.agent.redaction import Redaction
 from training.agent.samples import sampler
 from training.agent.starts import Starter
 from training.events import AGENT, Ended, Event, Reserved, Text
@@ -41,10 +42,11 @@ class Agent:
         self._said: list[Event] = [facts.hello(options)]
         self._ranks = Ranks(self._selector, self._said.append, times.gather)
         self._starter = Starter(options, self._selector, self._said.append, self._ranks, preload)
+        self._redaction = Redaction()
         self._sampler = sampler()
         self._connections: list[Connection] = []
         self._reserved: socket.socket | None = None
-        self._attempt = 0
+        self._attempt, self._keep = 0, options.keep
         self._reason = ""
         self._over = self._died = False
         self._alone_since = self._heard_at = time.monotonic()
@@ -128,8 +130,10 @@ class Agent:
                 self._stop(grace)
             case commands.Close():
                 self._end("closed")
+            case commands.OnDisconnect(keep=keep):
+                self._keep = keep
             case None:
-                self._complain(f"not a command: {line[:200].decode(errors='replace')}")
+                self._complain(f"not a command: a line of {len(line)} bytes")  # which may hold a secret
 
     def _complain(self, text: str) -> None:
         self._said.append(Text(AGENT, "stderr", text))
@@ -153,6 +157,7 @@ class Agent:
             self._kill()
         self._flush()
         self._attempt = command.attempt
+        self._redaction.learn(command.placements)
         self._starter.start(command, self._reserved)
         self._reserved = None
 
@@ -192,7 +197,7 @@ class Agent:
 
     def _look_for_operator(self, now: float) -> None:
         alone = not self._connections and now - self._alone_since >= self._times.reconnect
-        if self._options.keep:
+        if self._keep:
             if alone and not self._ranks.live:
                 self._end("all ranks have ended")
         elif alone:
@@ -219,7 +224,7 @@ class Agent:
             self._said[:] = [event for event in self._said if not isinstance(event, Text)]
         if not self._said:
             return
-        self._journal.write(self._attempt, self._said)
+        self._journal.write(self._attempt, self._redaction.clean(self._said))
         self._said.clear()
         for connection in self._connections:
             self._wake(connection)

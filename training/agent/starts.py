@@ -63,7 +63,7 @@ class Starter:
     def _start_plainly(self, placement: Placement) -> None:
         rank, ends = self._ranks.open(placement.rank)
         env = environment(self._options, *placement.env)
-        if pid := self._spawn(Command(placement.argv, env, self._options.cwd, *ends), *ends):
+        if pid := self._spawn(Command(placement.argv, env, self._options.cwd, *ends, umask=self._options.umask), *ends):
             self._ranks.spawned(rank, pid)
         else:
             self._ranks.exited(rank, _CANNOT_START)
@@ -84,7 +84,7 @@ class Starter:
             inherited.append(listener.fileno())
         env = environment(self._options, *common(command.placements))
         order = _file_of(command)
-        started = Command(argv, env, self._options.cwd, *own_ends, stdin=order, inherited=inherited)
+        started = Command(argv, env, self._options.cwd, *own_ends, stdin=order, inherited=inherited, umask=self._options.umask)
         self._preload = Preload(0, pipes, report)
         self._preload.pid = self._spawn(started, *own_ends, order, report_end, *given)
         if not self._preload.pid:
@@ -145,9 +145,13 @@ class Starter:
 
 
 def _file_of(command: commands.Start) -> int:
-    """A file with the command's line, to be read by preload: other than a pipe it takes a line of any length at once."""
+    """A file with the command's line, to be read by preload: other than a pipe it takes a line of any length at once.
+
+    It has no name any more: the environments in it may hold secrets, and end with whoever holds it open.
+    """
     path = f"start-{command.attempt}"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    os.unlink(path)
     with open(descriptor, "wb", closefd=False) as file:
         file.write(commands.encode(command))
     os.lseek(descriptor, 0, os.SEEK_SET)
