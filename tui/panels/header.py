@@ -16,6 +16,9 @@ from tui.session_clock import SessionClock
 from tui.widgets import palette
 from tui.widgets.log_view import plain
 
+_TIE = "\xa0"
+"""A space that no line is broken at."""
+
 
 class Header(Static):
     """Run, method, model and phase; progress, elapsed time and ETA; and whom the others wait for, which is folded."""
@@ -33,12 +36,19 @@ class Header(Static):
         """Take over what is drawn from the run."""
         width = self.content_size.width
         now = self._clock.now(run)
-        waits = [line for wait in waiting(run, now) for line in textwrap.wrap(plain(wait.text()), max(width, 20))]
+        waits = [line for wait in waiting(run, now) for line in _folded(plain(wait.text()), max(width, 20))]
         lines = (_justified(_what(run.plan), _phase(run), width), _progress(run, width, now), *waits)
         if lines != self._shown:
             grows = len(lines) != len(self._shown)
             self._shown = lines
             self.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), layout=grows)
+
+
+def _folded(text: str, width: int) -> list[str]:
+    """The lines of a text that ends in an age, which stays in one piece."""
+    words, _, age = text.rpartition(" (")
+    lines = textwrap.wrap(f"{words} ({age.replace(' ', _TIE)}", width)
+    return [line.replace(_TIE, " ") for line in lines]
 
 
 def _what(plan: Plan) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import fmean
 
 from textual.app import ComposeResult
@@ -16,13 +17,15 @@ from tui.widgets.table import Cell, Column, Row, Table
 
 COLUMNS = (
     Column("host", 10, right=False, most=11),
-    Column("phase", 13, right=False),
+    Column("phase", 13, right=False, most=17),
     Column("CPU", 5),
     Column("out/s", 6),
     Column("in/s", 6),
     Column("memory", 7),
     Column("", 1, right=False, most=200),
 )
+ROOMY = 52
+"""Cells of the table from which on the phase's column takes all it wants."""
 
 
 class Hosts(Panel):
@@ -38,25 +41,26 @@ class Hosts(Panel):
         yield Table(COLUMNS)
 
     def show(self, run: RunState) -> None:
-        self.query_one(Table).fill([_row(host, run, self._clock.now(run)) for host in run.hosts])
+        now, roomy = self._clock.now(run), self.size.width >= ROOMY
+        self.query_one(Table).fill([_row(host, _age(host, run, now) if roomy else "") for host in run.hosts])
 
 
-def _row(host: HostState, run: RunState, now: float) -> Row:
+def _age(host: HostState, run: RunState, now: float) -> str:
+    """How long it is being reached, or silent."""
+    if host.phase is HostPhase.SILENT:
+        return f" {figures.duration(age(host.heard, run, now))}"
+    return f" {figures.duration(age(host.since, run, now))}" if host.phase in REACHING else ""
+
+
+def _row(host: HostState, since: str) -> Row:
+    phase = figures.phase(host.phase)
     load = figures.percent(fmean(host.cpu) / 100) if host.cpu else figures.DASH
     return (
         Cell(plain(host.name)),
-        figures.phase(host.phase),
+        replace(phase, text=phase.text + since),
         Cell(load),
         Cell(figures.memory(host.sent)),
         Cell(figures.memory(host.received)),
         Cell(figures.memory(host.memory_used)),
-        Cell(f" {_remark(host, run, now)}", "table--dim"),
+        Cell("" if host.phase is HostPhase.ENDED else f" {plain(host.reason)}", "table--dim"),
     )
-
-
-def _remark(host: HostState, run: RunState, now: float) -> str:
-    if host.phase in REACHING:
-        return figures.age(age(host.since, run, now))
-    if host.phase is HostPhase.SILENT:
-        return figures.age(age(host.heard, run, now))
-    return plain(host.reason) if host.phase is not HostPhase.ENDED else ""
