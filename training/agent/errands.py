@@ -11,11 +11,14 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from training.agent import MARKER
+from training.agent import MARKER, inventory
 from training.codec import dumps
 
 Answer = Iterator[dict[str, Any]]
-ERRANDS: dict[str, Callable[[Sequence[str]], Answer]] = {}
+ERRANDS: dict[str, Callable[[Sequence[str]], Answer]] = {
+    "runs": inventory.runs,
+    "plan": inventory.plan,
+}
 """Each verb's function: takes the arguments, gives the objects of its answer."""
 
 

@@ -1,0 +1,207 @@
+"""The runs of this host: what a launcher that has not watched them can learn of them.
+
+A run is live as long as its guard holds the lock of its folder. All else is read from the ends of its journal.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from training.agent.follower import LOCK
+from training.agent.keep import CODE, PLAN
+from training.agent.launch import CODE as OWN_CODE
+from training.agent.outline import STILL, Outline, told
+from training.codec import Codec, load
+from training.events import Exited
+
+RUNS, ARCHIVES = "runs", "code"
+"""What a workdir holds: the runs' folders, RUN/HOST INDEX, and the unpacked code, by its digest."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """What one host has of one run.
+
+    `phase`: of a live run what its ranks do, else finished, failed, stopped, `not started` or `lost` (the agent could not go
+    on; `reason` says why). `began` and `last` are the times of its first and last record and `now` that of the listing, by
+    the host's clock. `size` in bytes on disk. `ranks` are those of this host. `steps` (0: not known) are the whole run's.
+    `hosts` and `world_size` are the plan's, 0 where it is not kept there.
+    """
+
+    run: str
+    host: int
+    folder: str
+    live: bool
+    phase: str
+    reason: str
+    began: float
+    last: float
+    now: float
+    size: int
+    step: int = 0
+    steps: int = 0
+    ranks: tuple[int, ...] = ()
+    exits: tuple[Exited, ...] = ()
+    hosts: int = 0
+    world_size: int = 0
+    planned: bool = False
+    boot_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """Unpacked code in the workdir: `used` by a live run, or perhaps by one that is just being started."""
+
+    name: str
+    size: int
+    used: bool
+    idle: float
+
+
+codec = Codec("kind", (RunFolder, Archive))
+"""The objects that `runs` answers with."""
+
+
+def runs(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The errand `runs WORKDIR`: every run folder and every archive of code there."""
+    workdir = absolute(arguments[0])
+    found = []
+    for run, host in folders(workdir):
+        try:
+            found.append(examine(workdir, run, host))
+        except FileNotFoundError:  # it has just been removed
+            continue
+        except OSError as error:
+            yield {"error": f"{error.filename or run}: {error.strerror}"}
+        else:
+            yield codec.object(found[-1])
+    yield from map(codec.object, archives(workdir, found))
+
+
+def plan(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The errand `plan WORKDIR RUN`: `{"plan": TEXT}`, what the launcher of the run kept with this host."""
+    workdir, run = absolute(arguments[0]), arguments[1]
+    for known, host in folders(workdir):
+        if known == run:
+            with suppress(FileNotFoundError), open(os.path.join(path(workdir, run, host), PLAN), errors="replace") as file:
+                yield {"plan": file.read()}
+                return
+
+
+def absolute(workdir: str) -> str:
+    """The workdir as the agents know it."""
+    return os.path.abspath(os.path.expanduser(workdir))
+
+
+def path(workdir: str, run: str, host: int) -> str:
+    """A run's folder."""
+    return os.path.join(workdir, RUNS, run, str(host))
+
+
+def folders(workdir: str) -> Iterator[tuple[str, int]]:
+    """Each run's name with each host index that there is a folder of; links are none."""
+    for run in _folders_in(os.path.join(workdir, RUNS)):
+        for host in _folders_in(os.path.join(workdir, RUNS, run)):
+            if host.isascii() and host.isdigit() and str(int(host)) == host:
+                yield run, int(host)
+
+
+def _folders_in(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False) and entry.name[0] != ".")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def locked(lock: str) -> bool:
+    """Whether somebody holds this lock. Looks only: it is neither made nor kept."""
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def examine(workdir: str, run: str, host: int) -> RunFolder:
+    """What there is to know of a run's folder. Raises: OSError."""
+    folder, now = path(workdir, run, host), time.time()
+    held = locked(os.path.join(folder, LOCK))  # before the journal: what has ended by then has written its last record
+    outline = Outline()
+    for record in told(folder, host):
+        outline.hear(record)
+    live = held or outline.perhaps_elsewhere(now)
+    planned, hosts, world_size = _planned(folder)
+    return RunFolder(
+        run=run,
+        host=host,
+        folder=folder,
+        live=live,
+        phase=outline.phase if live else outline.verdict(),
+        reason=outline.reason(live),
+        began=outline.began,
+        last=outline.last,
+        now=now,
+        size=size(folder),
+        step=outline.step,
+        steps=outline.steps,
+        ranks=outline.ranks,
+        exits=tuple(outline.exits.values()),
+        hosts=hosts,
+        world_size=world_size,
+        planned=planned,
+        boot_id=outline.boot_id,
+    )
+
+
+def _planned(folder: str) -> tuple[bool, int, int]:
+    """Whether the plan is there, its hosts and its ranks."""
+    try:
+        with open(os.path.join(folder, PLAN), "rb") as file:
+            data = load(file.read())
+    except FileNotFoundError:
+        return False, 0, 0
+    hosts = data.get("hosts") if data else None
+    if not isinstance(hosts, list):
+        return True, 0, 0
+    slots = [host.get("slots", 1) if isinstance(host, dict) else 1 for host in hosts]
+    return True, len(hosts), sum(number for number in slots if isinstance(number, int))
+
+
+def size(folder: str) -> int:
+    """Bytes that a folder takes on its disk; links count as themselves."""
+    total = 0
+    for parent, below, files in os.walk(folder):
+        for name in (*below, *files):
+            with suppress(FileNotFoundError):
+                total += os.lstat(os.path.join(parent, name)).st_blocks * 512
+    return total
+
+
+def archives(workdir: str, found: Sequence[RunFolder]) -> Iterator[Archive]:
+    """The code in the workdir. Where a live run does not name its code, any may be its."""
+    used = {_code(folder) for folder in found if folder.live} | {os.path.realpath(OWN_CODE)}
+    for name in _folders_in(os.path.join(workdir, ARCHIVES)):
+        folder = os.path.join(workdir, ARCHIVES, name)
+        with suppress(FileNotFoundError):
+            idle = time.time() - os.stat(folder).st_mtime
+            yield Archive(name, size(folder), "" in used or os.path.realpath(folder) in used or idle < STILL, idle)
+
+
+def _code(folder: RunFolder) -> str:
+    with suppress(OSError), open(os.path.join(folder.folder, CODE)) as file:
+        named = file.read().strip()
+        return os.path.realpath(named) if named else ""
+    return ""
