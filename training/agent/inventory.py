@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from training.agent.follower import LOCK
-from training.agent.keep import CODE, PLAN
+from training.agent.kept import CODE, PLAN
 from training.agent.launch import CODE as OWN_CODE
 from training.agent.outline import STILL, Outline, told
 from training.codec import Codec, load

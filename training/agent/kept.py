@@ -14,7 +14,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", re.ASCII)
 _OWN = re.compile(r"lock|reserve|checkpoints|start-.*|agent\..*|.*\.(?:journal|part)", re.IGNORECASE)
 
 
-def keep(name: str, text: str) -> str:
+def write(name: str, text: str) -> str:
     """Write the file in the folder that this process works in, whole or not at all, for its owner only. Returns why it could
     not be, or ""."""
     if not _PLAIN.fullmatch(name) or _OWN.fullmatch(name):
