@@ -46,11 +46,13 @@ class Host:
 
 @dataclass(frozen=True)
 class Cluster:
-    """The hosts in rank order. `remarks`: what a user should know of how they were read, one line each."""
+    """The hosts in rank order. `remarks`: what a user should know of how they were read, one line each. `sync`: absolute
+    paths of files and folders of this machine that go to every host before a run."""
 
     name: str
     hosts: tuple[Host, ...]
     remarks: tuple[str, ...] = ()
+    sync: tuple[str, ...] = ()
 
 
 class HostsError(ValueError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -50,6 +51,7 @@ class ClusterTable(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     name: Text = ""
+    sync: list[Text] = []
 
 
 WRITE = {
@@ -71,7 +73,11 @@ WRITE = {
     "env": 'names and texts in quotes, such as env = { NCCL_DEBUG = "INFO" }',
     "env_from": 'names of variables of your own environment in quotes, such as env_from = ["WANDB_API_KEY"]',
 }
-"""What to write for each key."""
+"""What to write for each key of a host."""
+WRITE_CLUSTER = {
+    "name": 'a text in quotes, such as name = "lab"',
+    "sync": 'folders of this machine in quotes, taken from that of the hosts file, such as sync = ["src", "configs"]',
+}
 TABLES = ("cluster", "defaults", "host")
 OWN = {"OMP_NUM_THREADS": "threads", "GLOO_SOCKET_IFNAME": "interface", "NCCL_SOCKET_IFNAME": "interface"}
 """Variables that follow from a key."""
@@ -108,7 +114,8 @@ def _mistake(key: str, value: object, model: type[BaseModel], *, unknown: bool) 
     if unknown:
         known = list(model.model_fields)
         return f"unknown key '{key}'{did_you_mean(key, known) or '; the keys are ' + ', '.join(known)}"
-    return f"{key} = {json.dumps(value, default=str, ensure_ascii=False)} is wrong: write {WRITE[key]}"
+    write = WRITE_CLUSTER if model is ClusterTable else WRITE
+    return f"{key} = {json.dumps(value, default=str, ensure_ascii=False)} is wrong: write {write[key]}"
 
 
 def read(path: Path, ssh_config: Path) -> Cluster:
@@ -124,7 +131,8 @@ def read(path: Path, ssh_config: Path) -> Cluster:
     if reading.mistakes:
         raise HostsError("\n".join(reading.mistakes))
     hosts, remarks = _complete(tables, ssh_config)
-    return Cluster(cluster.get("name", path.stem), hosts, remarks)
+    sync = tuple(os.path.abspath(path.parent / os.path.expanduser(entry)) for entry in cluster.get("sync", []))
+    return Cluster(cluster.get("name", path.stem), hosts, remarks, sync)
 
 
 def _parse(path: Path) -> dict[str, Any]:
@@ -195,7 +203,7 @@ def _environment(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any
     env, names = own.get("env", {}), own.get("env_from", [])
     given = {name: value for name, value in defaults.get("env", {}).items() if name not in names} | env
     asked = [name for name in defaults.get("env_from", []) if name not in env] + names
-    return {"env": tuple(given.items()), "env_from": tuple(dict.fromkeys(asked))} if given or asked else {}
+    return {"env": tuple(given.items()), "env_from": tuple(dict.fromkeys(asked))}
 
 
 def _complete(tables: list[dict[str, Any]], ssh_config: Path) -> tuple[tuple[Host, ...], tuple[str, ...]]:

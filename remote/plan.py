@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import secrets
 import shlex
 from collections import Counter
@@ -75,13 +76,27 @@ class Policy:
 
 
 @dataclass(frozen=True)
+class Upload:
+    """A file or folder of the operator's machine that goes to every host: `source` is its absolute path, `target` where it
+    lands below the folder that the ranks work in ("": it is that folder)."""
+
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
 class Plan:
-    """One run: `work` done by one rank per slot of the hosts, in their order."""
+    """One run: `work` done by one rank per slot of the hosts, in their order.
+
+    `uploads` land on each host in the folder `<workdir>/files/<project>`, and there the ranks then work.
+    """
 
     run: str
     hosts: tuple[Host, ...]
     work: Job | Script
     policy: Policy = Policy()
+    uploads: tuple[Upload, ...] = ()
+    project: str = ""
 
     @property
     def world_size(self) -> int:
@@ -97,6 +112,11 @@ class Plan:
     def folder(self, index: int) -> str:
         """Where host number `index` keeps what it knows of the run."""
         return f"{self.hosts[index].workdir}/runs/{self.run}/{index}"
+
+    def cwd(self, index: int) -> str:
+        """Where the ranks of host number `index` work."""
+        workdir = self.hosts[index].workdir
+        return f"{workdir}/files/{self.project}" if self.uploads else workdir
 
 
 def new_run(work: Job | Script, now: datetime) -> str:
@@ -229,6 +249,7 @@ def dry_run(plan: Plan) -> str:
     address = master.address if not master.interface else f"<address of {master.interface} on {master.name}>"
     port = master.master_port or f"<chosen on {master.name}>"
     lines = [f"run {plan.run}: {plan.world_size} ranks on {len(plan.hosts)} hosts", *notes(plan)]
+    lines += [f"upload {one.source} to {posixpath.join(plan.cwd(0), one.target)} on every host" for one in plan.uploads]
     hidden = {name: stand_in(name) for host in plan.hosts for name in host.env_from}
     for host, placements in zip(plan.hosts, place(plan, [None] * len(plan.hosts), address, port, hidden), strict=True):
         lines.append(f"\n{host.name}  {host.user + '@' if host.user else ''}{host.address}  {host.python}  {host.workdir}")

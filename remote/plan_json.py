@@ -10,7 +10,7 @@ from importlib import metadata
 from typing import Any
 
 from remote.hosts import Host
-from remote.plan import OnStall, Plan, Policy, Script
+from remote.plan import OnStall, Plan, Policy, Script, Upload
 from training.codec import reader_of
 from training.job import Job
 
@@ -26,6 +26,7 @@ def dump(plan: Plan) -> str:
     }
     hosts = [asdict(host) for host in plan.hosts]
     data = {"run": plan.run, "hosts": hosts, "work": work, "policy": asdict(plan.policy), "launcher": launcher}
+    data |= {"uploads": [asdict(upload) for upload in plan.uploads], "project": plan.project}
     return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -38,7 +39,8 @@ def parse(text: str | bytes) -> Plan:
         done: Job | Script = Script(tuple(work)) if kind == "script" else Job.of(_known(Job, work))
         policy = _known(Policy, data.get("policy", {}))
         policy["on_stall"] = OnStall(policy.get("on_stall", OnStall.REPORT))
-        return Plan(str(data["run"]), hosts, done, Policy(**policy))
+        uploads = tuple(map(reader_of(Upload), data.get("uploads", [])))
+        return Plan(str(data["run"]), hosts, done, Policy(**policy), uploads, str(data.get("project", "")))
     except (LookupError, TypeError, AttributeError, StopIteration) as error:
         raise ValueError(str(error)) from error
 
