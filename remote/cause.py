@@ -11,10 +11,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from remote.last_words import HEADER, LINKS, PREFIX, RAISED
 from training.events import Exited
 
 TAIL = 20
 """Lines of a rank's last words that a cause keeps."""
+DISK_FULL = "the disk is full"
+"""How the reason of an agent starts that had no room for its journal any more."""
 
 
 class Evidence(IntEnum):
@@ -36,7 +39,8 @@ class Evidence(IntEnum):
 class Death:
     """An end, of a rank or (`rank` -1) of a host, that may be the cause of the others. `time` is by the session's clock.
 
-    `refused`: nothing had begun, and what was given cannot be used.
+    `during` is what a rank that had made no step was at; `advice` what to do about it, where that can be said. `refused`:
+    nothing had begun, and what was given cannot be used.
     """
 
     host: str
@@ -47,13 +51,15 @@ class Death:
     step: int = 0
     tail: tuple[str, ...] = ()
     refused: bool = False
+    during: str = ""
+    advice: str = ""
 
 
 @dataclass(frozen=True)
 class Cause:
     """Why a run failed: what died first by evidence, where, and its last words. `rank` is -1 where it was no rank.
 
-    `victims` died of it. `host` is empty where it was the session that refused.
+    `victims` died of it. `host` is empty where it was the session that refused. `during` and `advice` are as a `Death`'s.
     """
 
     host: str
@@ -62,13 +68,15 @@ class Cause:
     step: int = 0
     tail: tuple[str, ...] = ()
     victims: tuple[int, ...] = ()
+    during: str = ""
+    advice: str = ""
 
     def text(self) -> str:
         """All of it but the last words, in a line: "node2, rank 1: killed by SIGKILL at step 12; ranks 0 and 2 died of it"."""
         where = f"{self.host}, rank {self.rank}" if self.rank >= 0 else self.host
         if self.what.startswith(f"{where}:"):  # a reason may name its host itself
             where = ""
-        when = f" at step {self.step}" if self.step else ""
+        when = f" at step {self.step}" if self.step else f" while {self.during}" * bool(self.during)
         died = f"; {ranks_text(self.victims)} died of it" if self.victims else ""
         return f"{where}{': ' if where else ''}{self.what}{when}{died}"
 
@@ -117,6 +125,23 @@ def judge(exited: Exited, tail: Sequence[str], *, complete: bool) -> tuple[Evide
     )
 
 
+def advice(exited: Exited, tail: Sequence[str], host: str) -> str:
+    """What a user can do about an end of which these were the last lines; "" where they do not tell."""
+    if exited.out_of_memory:
+        return f"{host} has too little memory for its ranks: give them a smaller --batch-size, or the host fewer slots"
+    if exited.code != 0 and _NO_SPACE.search(_errors(tail)):
+        return f"a disk of {host} is full: make room there, or set its workdir in hosts.toml to a folder on a larger one"
+    return ""
+
+
+def ended(reason: str, host: str, folder: str) -> tuple[str, str]:
+    """What an agent that could not go on has died of, and what to do about it. `folder`: the run's on that host."""
+    if not reason.startswith(DISK_FULL) or not folder:
+        return reason, ""
+    what = f"{DISK_FULL}: no room for the run's journal in {folder}{reason.removeprefix(DISK_FULL)}"
+    return what, f"make room there (df -h {folder}), or set workdir of {host} in hosts.toml to a folder on a larger disk"
+
+
 # Last words ----------------------------------------------------------------------------------------------------------
 
 _COMMUNICATION = re.compile(
@@ -126,16 +151,10 @@ _COMMUNICATION = re.compile(
     r"|BrokenPipeError|Connection(?:Reset|Refused|Aborted)Error|no route to host|network is unreachable",
     re.IGNORECASE,
 )
-_PREFIX = re.compile(r"^\[rank\d+\]: ?")  # torch.distributed's own hook writes it before each line of a traceback
-_HEADER = "Traceback (most recent call last):"
-_RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$")
 _ERROR = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)(?:: .*)?$")
 _SAID = re.compile(r"^[\w./ -]+: error: (.+)$")  # argparse, and our own ranks
+_NO_SPACE = re.compile(r"No space left on device|\bENOSPC\b|Disk quota exceeded", re.IGNORECASE)
 _WARNING = re.compile(r"^\[[IW]\d{4} ")
-_LINKS = (
-    "During handling of the above exception, another exception occurred:",
-    "The above exception was the direct cause of the following exception:",
-)
 _MESSAGE_LINES = 4
 """Lines of an exception's message that are read; torch adds stacks of C++ below."""
 _PROGRAMS = re.compile(
@@ -158,7 +177,7 @@ class Thrown:
 
 def _errors(tail: Sequence[str]) -> str:
     """The lines but for torch's warnings, which speak of process groups and time outs also where all is well."""
-    lines = (_PREFIX.sub("", line) for line in tail)
+    lines = (PREFIX.sub("", line) for line in tail)
     return "\n".join(line for line in lines if not _WARNING.match(line))
 
 
@@ -172,7 +191,7 @@ def exception(tail: Sequence[str]) -> Thrown | None:
 
     Of a chain the first link decides whether communication broke: what follows it is what the program made of it.
     """
-    lines = [_PREFIX.sub("", line) for line in tail]
+    lines = [PREFIX.sub("", line) for line in tail]
     chain = _chain(lines)
     if not chain:
         return None
@@ -197,12 +216,12 @@ def _chain(lines: Sequence[str]) -> list[str]:
     raised: int | None = None
     inside = False
     for number, line in enumerate(lines):
-        if line.strip() in _LINKS:
+        if line.strip() in LINKS:
             linked = True
-        elif line.strip() == _HEADER:
+        elif line.strip() == HEADER:
             chain = chain if linked else []
             linked, inside = False, True
-        elif inside and _RAISED.match(line):
+        elif inside and RAISED.match(line):
             chain.append(_message(lines, number))
             inside = False
         elif not inside and raised is None and _ERROR.match(line):
@@ -220,7 +239,7 @@ def _message(lines: Sequence[str], start: int) -> str:
 
 
 def _ends_message(line: str) -> bool:
-    return not line.strip() or line.strip() in (_HEADER, *_LINKS) or _WARNING.match(line) is not None
+    return not line.strip() or line.strip() in (HEADER, *LINKS) or _WARNING.match(line) is not None
 
 
 def _short(text: str) -> str:

@@ -6,8 +6,9 @@ import io
 from collections.abc import Callable
 
 import pytest
+from acted import until
 from histories import History, plan
-from test_tui_run import Stage, until
+from test_tui_run import Stage
 
 from remote.run import RunState
 from remote.waiting import PATIENCE, waiting

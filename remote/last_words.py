@@ -1,0 +1,127 @@
+"""Which of a program's last lines are worth showing: of a long traceback above all the frames in the user's own files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+PREFIX = re.compile(r"^\[rank\d+\]: ?")
+"""What torch.distributed's own hook writes before each line of a traceback."""
+HEADER = "Traceback (most recent call last):"
+LINKS = (
+    "During handling of the above exception, another exception occurred:",
+    "The above exception was the direct cause of the following exception:",
+)
+RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$")
+"""The line below a traceback."""
+
+_FRAME = re.compile(r'^ +File "(?P<path>[^"]*)", line \d+')
+_FOREIGN = re.compile(r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python3[^/\\]*[/\\]|^<frozen ")
+_MESSAGE = 3
+"""Lines of an exception's message below its first; torch adds stacks of C++ there."""
+
+
+class Worth(IntEnum):
+    """What is shown first where there is no room for all."""
+
+    RAISED = 0
+    HEAD = 1
+    OWN = 2
+    """A frame in the user's files."""
+    RAISING = 3
+    """The frame that raised, wherever it is."""
+    MESSAGE = 4
+    FOREIGN = 5
+    """A frame in a package or the standard library."""
+    REST = 6
+
+
+@dataclass(frozen=True)
+class Block:
+    """Lines that are shown together or not at all."""
+
+    worth: Worth
+    lines: tuple[str, ...]
+
+
+def last_words(lines: Sequence[str], room: int) -> tuple[str, ...]:
+    """At most `room` of these lines: the last ones; or where the last chain of tracebacks is longer, what matters of it.
+
+    What is left out stands as a line such as "  … 12 frames left out".
+    """
+    plain = [PREFIX.sub("", line) for line in lines]
+    start = _start(plain)
+    if start is None or len(plain) - start <= room:
+        return tuple(plain[-room:])
+    blocks = _blocks(plain[start:])
+    chosen: set[int] = set()
+    for number in sorted(range(len(blocks)), key=lambda number: (blocks[number].worth, -number)):
+        if len(_rendered(blocks, chosen | {number})) <= room:
+            chosen.add(number)
+    return tuple(_rendered(blocks, chosen))
+
+
+def _start(lines: Sequence[str]) -> int | None:
+    """Where the last chain of tracebacks begins; 0 where its head is out of sight."""
+    start: int | None = None
+    linked = False
+    for number, line in enumerate(lines):
+        if line.strip() in LINKS:
+            linked = True
+        elif line.strip() == HEADER:
+            start, linked = (start if linked and start is not None else number), False
+    return 0 if start is None and any(map(_FRAME.match, lines)) else start
+
+
+def _blocks(lines: Sequence[str]) -> list[Block]:
+    blocks: list[Block] = []
+    inside = True
+    for line in filter(str.strip, lines):
+        before = blocks[-1] if blocks else None
+        if line.strip() == HEADER or line.strip() in LINKS:
+            inside = True
+            blocks.append(Block(Worth.HEAD, (line,)))
+        elif found := _FRAME.match(line):
+            inside = True
+            blocks.append(Block(Worth.FOREIGN if _FOREIGN.search(found["path"]) else Worth.OWN, (line,)))
+        elif inside and before and line.startswith(" ") and before.worth in (Worth.OWN, Worth.FOREIGN):
+            blocks[-1] = Block(before.worth, (*before.lines, line))
+        elif inside and RAISED.match(line):
+            inside = False
+            _raised_by(blocks)
+            blocks.append(Block(Worth.RAISED, (line,)))
+        else:
+            blocks.append(Block(Worth.REST if _is_far(blocks) else Worth.MESSAGE, (line,)))
+    return blocks
+
+
+def _raised_by(blocks: list[Block]) -> None:
+    if blocks and blocks[-1].worth is Worth.FOREIGN:
+        blocks[-1] = Block(Worth.RAISING, blocks[-1].lines)
+
+
+def _is_far(blocks: Sequence[Block]) -> bool:
+    """Whether the line that follows is no longer near the exception that it follows."""
+    return not any(block.worth is Worth.RAISED for block in blocks[-1 - _MESSAGE :])
+
+
+def _rendered(blocks: Sequence[Block], chosen: Iterable[int]) -> list[str]:
+    lines: list[str] = []
+    gap: list[Block] = []
+    for number, block in enumerate(blocks):
+        if number not in chosen:
+            gap.append(block)
+            continue
+        lines += [*_left_out(gap), *block.lines]
+        gap = []
+    return lines + _left_out(gap)
+
+
+def _left_out(gap: Sequence[Block]) -> list[str]:
+    if not gap:
+        return []
+    frames = all(block.worth in (Worth.OWN, Worth.RAISING, Worth.FOREIGN) for block in gap)
+    count, what = (len(gap), "frame") if frames else (sum(len(block.lines) for block in gap), "line")
+    return [f"  … {count} {what}{'s' * (count > 1)} left out"]
