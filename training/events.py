@@ -174,7 +174,8 @@ class Hello(Event):
 
     `cores` are those usable under affinity and cgroup quota; `interfaces` are (name, IPv4 address, prefix length);
     `route_interface` is the one that leads to the master; `gpus` are names. Memory and disk are in bytes: `memory_free` is what
-    new processes could take, `disk_free` what the run's folder has left. `load` is the load average of the last minute.
+    new processes could take, `disk_free` what the run's folder has left; 0 is not known. `load` is how many tasks keep the
+    usable cores busy: on average in the last minute, or at this moment where that is less.
     `backends` are what torch was built for, by its version.py, as ("cuda 13.0",).
     """
 

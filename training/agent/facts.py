@@ -15,7 +15,7 @@ from pathlib import Path
 
 from training.agent import Options
 from training.agent.processes import LINUX, psutil
-from training.agent.samples import cgroups
+from training.agent.samples import cgroups, memory
 from training.events import Hello
 
 Interface = tuple[str, str, int]
@@ -44,6 +44,10 @@ def hello(options: Options) -> Hello:
         route_address=source,
         route_interface=_interface_of(source, addresses),
         folder=options.folder,
+        memory_free=memory_free(),
+        disk_free=disk_free("."),
+        load=load(),
+        backends=backends(),
     )
 
 
@@ -62,25 +66,41 @@ def _text(path: Path) -> str:
 
 def version(package: str) -> str:
     """The version that an installed package gives in its version.py, or "" where there is none."""
+    found = re.search(r"""^__version__\s*=\s*['"]([^'"]+)""", _version_file(package), re.MULTILINE)
+    return found[1] if found else ""
+
+
+def backends() -> tuple[str, ...]:
+    """What torch was built for beside CPUs, by its version.py, as ("cuda 13.0",)."""
+    pattern = r"""^(cuda|hip|xpu)\b[^=\n]*=\s*['"]([^'"]+)"""
+    return tuple(f"{name} {number}" for name, number in re.findall(pattern, _version_file("torch"), re.MULTILINE))
+
+
+def _version_file(package: str) -> str:
+    """The text of the version.py of an installed package, which is not imported; "" where there is none."""
     try:
         spec = importlib.util.find_spec(package)
     except (ImportError, ValueError):
         return ""
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
-        if found := re.search(r"""^__version__\s*=\s*['"]([^'"]+)""", _text(Path(folder, "version.py")), re.MULTILINE):
-            return found[1]
-    return ""
+    folders = (spec.submodule_search_locations if spec else None) or ()
+    return next(filter(None, (_text(Path(folder, "version.py")) for folder in folders)), "")
 
 
 def usable_cores(root: Path = Path("/sys/fs/cgroup")) -> float:
     """The cores that this process may use under its affinity and the CPU quota of its control group and those above."""
     cores = float(len(os.sched_getaffinity(0)) if LINUX else os.cpu_count() or 1)
+    return min(cores, *map(_quota, _groups("cpu", root)))
+
+
+def _groups(controller: str, root: Path) -> list[Path]:
+    """The folders of this process's control group and of those above it, as far as they are to be seen from here."""
+    found = [root]
     for controllers, path in cgroups():
-        folder = root / "cpu" if "cpu" in controllers else root if controllers == [""] else None
+        folder = root / controller if controller in controllers else root if controllers == [""] else None
         if folder:
-            inside = [folder, *(folder.joinpath(*Path(path).parts[:depth]) for depth in range(1, len(Path(path).parts) + 1))]
-            cores = min(cores, *map(_quota, inside))
-    return cores
+            parts = Path(path).parts
+            found += [folder, *(folder.joinpath(*parts[:depth]) for depth in range(1, len(parts) + 1))]
+    return found
 
 
 def _quota(folder: Path) -> float:
@@ -88,6 +108,39 @@ def _quota(folder: Path) -> float:
     given = _text(folder / "cpu.max") or _text(folder / "cpu.cfs_quota_us") + _text(folder / "cpu.cfs_period_us")
     quota, period = (*given.split(), "", "")[:2]
     return int(quota) / int(period) if quota.isdigit() and period.isdigit() else math.inf
+
+
+def memory_free(root: Path = Path("/sys/fs/cgroup")) -> int:
+    """Bytes that new processes could take under the limits of their control groups; 0 where that is not known."""
+    if not LINUX:
+        return int(psutil.virtual_memory().available) if psutil else 0
+    return int(min(memory()[1], *map(_memory_left, _groups("memory", root))))
+
+
+def _memory_left(folder: Path) -> float:
+    """What a control group may still take, what it only caches counted as free; or infinity."""
+    limit = _text(folder / "memory.max") or _text(folder / "memory.limit_in_bytes")
+    taken = _text(folder / "memory.current") or _text(folder / "memory.usage_in_bytes")
+    if not limit.strip().isdigit() or not taken.strip().isdigit():
+        return math.inf
+    cached = re.search(r"^(?:total_)?inactive_file (\d+)", _text(folder / "memory.stat"), re.MULTILINE)
+    return max(1, int(limit) - int(taken) + int(cached[1] if cached else 0))
+
+
+def disk_free(folder: str) -> int:
+    """Bytes that this user may still write there; at least 1, as 0 would be a host that does not say."""
+    disk = os.statvfs(folder)
+    return max(1, disk.f_bavail * disk.f_frsize)
+
+
+def load() -> float:
+    """How many tasks keep this host's usable cores busy: on average in the last minute, or right now where that is less.
+
+    So neither a run that has just ended nor a moment's work counts.
+    """
+    found = re.match(r"([\d.]+) \S+ \S+ (\d+)/", _text(Path("/proc/loadavg")))
+    average, now = (float(found[1]), int(found[2]) - 1) if found else (os.getloadavg()[0], math.inf)
+    return round(min(average, now) * usable_cores() / (os.cpu_count() or 1), 2)
 
 
 def gpus() -> tuple[str, ...]:

@@ -46,7 +46,7 @@ class ProcSampler:
         cores, before = _core_ticks(), self._cores
         (received, sent), (received_before, sent_before) = _net_bytes(), self._net
         self._cores, self._net = cores, (received, sent)
-        total, available = _memory()
+        total, available = memory()
         return HostSample(
             cpu=tuple(_percent(core, before.get(name, core)) for name, core in cores.items()),
             memory_used=total - available,
@@ -97,7 +97,7 @@ def _net_bytes() -> tuple[int, int]:
     return received, sent
 
 
-def _memory() -> tuple[int, int]:
+def memory() -> tuple[int, int]:
     """Bytes in all, and those that could be had without swapping."""
     with open("/proc/meminfo") as file:
         figures = {line.partition(":")[0]: int(line.split()[1]) * 1024 for line in file}

@@ -1,0 +1,77 @@
+"""Trying whether this host reaches others by TCP: all connections at once, none of which holds the agent's loop up."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import selectors
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from training.commands import Connect
+from training.events import Connected, Event
+
+
+@dataclass(eq=False)
+class Attempt:
+    """One connection under way; the times are by the monotonic clock."""
+
+    address: str
+    port: int
+    socket: socket.socket
+    since: float
+    until: float
+
+
+class Dialler:
+    """Connects, hangs up at once and says what came of it (`Connected`), once for each target."""
+
+    def __init__(self, selector: selectors.BaseSelector, say: Callable[[Event], None]) -> None:
+        self._selector, self._say = selector, say
+        self._under_way: list[Attempt] = []
+
+    @property
+    def due(self) -> float:
+        """When `expire` has something to do."""
+        return min((attempt.until for attempt in self._under_way), default=math.inf)
+
+    def dial(self, command: Connect) -> None:
+        """Begin to connect to all targets."""
+        for address, port in command.targets:
+            now = time.monotonic()
+            sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            sock.setblocking(False)
+            attempt = Attempt(address, port, sock, now, now + command.seconds)
+            self._under_way.append(attempt)
+            self._begin(attempt)
+
+    def _begin(self, attempt: Attempt) -> None:
+        try:
+            socket.inet_pton(socket.AF_INET, attempt.address)  # a name could take seconds to look up
+            code = attempt.socket.connect_ex((attempt.address, attempt.port))
+        except (OSError, OverflowError) as error:
+            self._end(attempt, f"not an address and a port: {error}")
+            return
+        if code in (errno.EINPROGRESS, errno.EWOULDBLOCK):
+            self._selector.register(attempt.socket, selectors.EVENT_WRITE, lambda: self._settle(attempt))
+        else:
+            self._end(attempt, os.strerror(code) if code else "")
+
+    def _settle(self, attempt: Attempt) -> None:
+        self._selector.unregister(attempt.socket)
+        code = attempt.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        self._end(attempt, os.strerror(code) if code else "")
+
+    def expire(self, now: float) -> None:
+        """Give up what has taken too long."""
+        for attempt in [one for one in self._under_way if now >= one.until]:
+            self._selector.unregister(attempt.socket)
+            self._end(attempt, f"timed out after {attempt.until - attempt.since:g} s")
+
+    def _end(self, attempt: Attempt, error: str) -> None:
+        self._under_way.remove(attempt)
+        attempt.socket.close()
+        self._say(Connected(attempt.address, attempt.port, time.monotonic() - attempt.since, error))
