@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from training import commands
 from training.agent import OPERATOR_GONE, Options, Times, facts, ports, processes
+from training.agent.dial import Dialler
 from training.agent.journal import Journal
 from training.agent.pipes import CHUNK
 from training.agent.ranks import Ranks
@@ -43,6 +44,7 @@ class Agent:
         self._ranks = Ranks(self._selector, self._said.append, times.gather)
         self._starter = Starter(options, self._selector, self._said.append, self._ranks, preload)
         self._redaction = Redaction()
+        self._dialler = Dialler(self._selector, self._said.append)
         self._sampler = sampler()
         self._connections: list[Connection] = []
         self._reserved: socket.socket | None = None
@@ -124,6 +126,8 @@ class Agent:
         match commands.decode(line):
             case commands.Reserve() as command:
                 self._reserve(command)
+            case commands.Connect() as command:
+                self._dialler.dial(command)
             case commands.Start() as command:
                 self._start(command)
             case commands.Stop(grace=grace):
@@ -179,12 +183,19 @@ class Agent:
 
     def _timeout(self) -> float:
         now, alone_until = time.monotonic(), self._alone_since + self._times.reconnect
-        due = min(self._tick_at, self._kill_at, self._ranks.listen_at, alone_until if alone_until > now else math.inf)
+        due = min(
+            self._tick_at,
+            self._kill_at,
+            self._ranks.listen_at,
+            self._dialler.due,
+            alone_until if alone_until > now else math.inf,
+        )
         return max(0.0, due - now)
 
     def _look_at_clock(self, now: float) -> None:
         if now >= self._ranks.listen_at:
             self._ranks.listen()
+        self._dialler.expire(now)
         if now >= self._tick_at:
             self._tick_at = max(self._tick_at + self._times.tick, now)
             self._tick()
