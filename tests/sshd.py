@@ -25,7 +25,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 
@@ -67,11 +67,20 @@ class Daemon:
         self.log = folder / f"{address}.log"
         self._config = folder / f"{address}.conf"
         self._process: subprocess.Popen[bytes] | None = None
+        self._inside: tuple[str, ...] = ()
         keygen(folder / address)
         self.public_key = (folder / f"{address}.pub").read_text().rsplit(" ", 1)[0]
 
-    def start(self, **settings: str) -> None:
-        """Listen, on the port of last time where there was one. `settings` change the configuration (`MaxStartups="1"`)."""
+    @property
+    def pid(self) -> int:
+        """The process, while it runs."""
+        assert self._process
+        return self._process.pid
+
+    def start(self, inside: tuple[str, ...] = (), **settings: str) -> None:
+        """Listen, on the port of last time where there was one. `settings` change the configuration (`MaxStartups="1"`);
+        `inside` is a command that ends by becoming the one behind it."""
+        self._inside = inside
         for _ in range(5):
             port = self.port or free_port(self.address)
             lines = self._settings | settings | {"ListenAddress": f"{self.address}:{port}"}
@@ -84,7 +93,7 @@ class Daemon:
     def _listens(self, port: int) -> bool:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [str(SSHD), "-D", "-e", "-f", str(self._config)],
+                [*self._inside, str(SSHD), "-D", "-e", "-f", str(self._config)],
                 stdin=subprocess.DEVNULL,
                 stderr=log,
                 start_new_session=True,
@@ -137,6 +146,33 @@ def _runs(process: psutil.Process) -> bool:
         return False
 
 
+@contextmanager
+def small_disk(daemon: Daemon, folder: str, size: str) -> Iterator[Path]:
+    """The host with a disk of this size (as mount takes it) at the folder, which only it sees; gives where that is for us.
+
+    It is gone with the end. Skips where nothing may be mounted.
+    """
+    os.makedirs(folder)
+    mounted = (
+        "unshare",
+        "-m",
+        "sh",
+        "-c",
+        'mount -t tmpfs -o "size=$0,mode=700" tmpfs "$1" && shift && exec "$@"',
+        size,
+        folder,
+    )
+    if subprocess.run((*mounted, "true"), capture_output=True, check=False).returncode:
+        pytest.skip("nothing can be mounted here: that takes root")
+    daemon.stop()
+    try:
+        daemon.start(mounted)
+        yield Path(f"/proc/{daemon.pid}/root{folder}")
+    finally:
+        daemon.stop()
+        daemon.start()
+
+
 class Sshd:
     """The four hosts as one test sees them."""
 
@@ -166,9 +202,9 @@ class Sshd:
         """The daemon behind the host of this name."""
         return self.daemons[ADDRESSES[(int(name.removeprefix("node")) - 1) % len(ADDRESSES)]]
 
-    def hosts_toml(self, hosts: tuple[Host, ...], name: str = "hosts.toml") -> Path:
-        """A hosts file that says the same as `hosts`."""
-        tables = ["[cluster]", 'name = "test"']
+    def hosts_toml(self, hosts: tuple[Host, ...], name: str = "hosts.toml", **cluster: str) -> Path:
+        """A hosts file that says the same as `hosts`, and these words of the cluster."""
+        tables = ["[cluster]", 'name = "test"', *(f"{key} = {json.dumps(value)}" for key, value in cluster.items())]
         for host in hosts:
             said = {field.name: getattr(host, field.name) for field in fields(host)}
             tables += ["", "[[host]]", *(f"{key} = {_toml(value)}" for key, value in said.items() if value not in ("", 0, ()))]

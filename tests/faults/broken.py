@@ -1,4 +1,4 @@
-"""Hosts with something wrong with them: a Python in whose ranks something happens, one with another torch, one with another clock."""
+"""Hosts with something wrong with them: a Python in whose ranks something happens, another torch, another clock."""
 
 from __future__ import annotations
 

@@ -43,12 +43,17 @@ FINISHED = Expected("finished", 0)
 
 @dataclass
 class Stage:
-    """The hosts of one test by name, to be changed before the first run, and where its runs are started and recorded."""
+    """The hosts of one test by name, to be changed before the first run, and where its runs are started and recorded.
+
+    `places` has the work folders of hosts that keep them on a disk of their own; `cluster` goes into the hosts file.
+    """
 
     sshd: Sshd
     folder: Path
     note: Callable[[str, object], None]
     hosts: dict[str, Host] = field(default_factory=dict)
+    places: dict[str, Path] = field(default_factory=dict)
+    cluster: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Every host is a machine with an sshd of its own."""
@@ -62,7 +67,11 @@ class Stage:
         """Start a run, in a folder of this name."""
         folder = self.folder / name
         folder.mkdir()
-        return launch(folder, "--hosts", str(self.sshd.hosts_toml(tuple(self.hosts.values()))), *(words or LONG))
+        return launch(folder, "--hosts", str(self.hosts_file()), *(words or LONG))
+
+    def hosts_file(self) -> Path:
+        """The hosts as they are now."""
+        return self.sshd.hosts_toml(tuple(self.hosts.values()), **self.cluster)
 
     def train(self, *words: str, steps: int = 20) -> Training:
         """A run that has made some steps."""
@@ -87,10 +96,11 @@ class Stage:
 
     def left(self) -> list[str]:
         """The processes that stay on the hosts, or serve connections to them, once there was time to end."""
-        until(lambda: not self._living(), CLEAN)
-        return self._living()
+        until(lambda: not self.living(), CLEAN)
+        return self.living()
 
-    def _living(self) -> list[str]:
+    def living(self) -> list[str]:
+        """The processes on the hosts now, and the connections to them."""
         mine = [f"{process.pid} {process.name()}" for process in left_behind(self.folder)]
         served = [process for daemon in self.sshd.daemons.values() for process in daemon.connections()]
         return mine + [f"{process.pid} a connection's sshd" for process in served]
@@ -112,7 +122,7 @@ class Stage:
 
     def workdir(self, host: Host) -> Path:
         """Where this process sees the work folder of a host."""
-        return Path(host.workdir)
+        return self.places.get(host.name, Path(host.workdir))
 
 
 @dataclass(frozen=True)
@@ -147,7 +157,7 @@ class Ending:
 
     def named(self, expected: Expected) -> str:
         """The cause as it was told, cut short for a table; "-" where there was none to name."""
-        text = str(self.cause.get("text") or self.summary and _reason(self.said) or "-")
+        text = str(self.cause.get("text") or _reason(self.said) or "-")
         return text if len(text) <= 60 else f"{text[:59]}…"
 
     def hold(self, expected: Expected) -> None:

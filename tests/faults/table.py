@@ -20,7 +20,7 @@ slow = pytest.mark.skipif(not os.environ.get(SLOW), reason=f"takes long: {SLOW}=
 
 @dataclass(frozen=True)
 class Row:
-    """How one fault ended. `seconds` from the fault to the end; `left` processes; `lost` records, those twice there included."""
+    """How one fault ended. `seconds` from the fault to the end; `left` processes; `lost` records, or twice there."""
 
     fault: str
     verdict: str

@@ -1,0 +1,115 @@
+"""What happens to the launcher: killed, suspended, interrupted in each of its phases."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import time
+from dataclasses import replace
+
+import pytest
+from launches import LONG, Launched, run, until
+
+from faults.proof import ENDING, Expected, Stage, journal, recorded
+from faults.table import slow
+from remote.session import CLOSING
+
+INTERRUPTED = Expected("stopped", 130, says=("SIGINT to rankboard",))
+EVERYWHERE = ("node1", "node2", "node3", "node4")
+STEPS = 200
+
+
+def test_killed(stage: Stage) -> None:
+    """Nobody is told; the agents find out and stop."""
+    training = stage.train()
+    training.run.process.kill()
+    expected = Expected("(signal 9)", -signal.SIGKILL, cut_off=EVERYWHERE)
+    stage.prove("launcher killed, stop", training.run, expected, time.monotonic())
+
+
+@pytest.mark.xfail(strict=True, reason="runs are not kept, nor come back to, yet")
+def test_killed_and_kept(stage: Stage) -> None:
+    """The run goes on; another launcher brings what was missed, and stops it."""
+    stage.cluster["on_disconnect"] = "keep"
+    training = stage.train()
+    training.run.process.kill()
+    killed = time.monotonic()
+    training.run.process.wait()
+    folder = recorded(training.run)
+    assert folder
+    seen = steps_on(stage, folder.name)
+    assert until(lambda: steps_on(stage, folder.name) >= seen + STEPS, 30)
+    hosts = ("--hosts", str(stage.hosts_file()))
+    assert folder.name in run(training.run.folder, "ps", *hosts).stdout
+    run(training.run.folder, "stop", folder.name, *hosts)
+    code = run(training.run.folder, "attach", folder.name, "--run", *hosts).returncode
+    stage.judge("launcher killed, keep", training.run, code, Expected("stopped", 130), time.monotonic() - killed)
+
+
+def steps_on(stage: Stage, name: str) -> int:
+    """Steps of rank 2 in its host's own journal."""
+    folder = stage.workdir(stage.hosts["node3"]) / "runs" / name / "2"
+    return sum(line.count(b'\\"event\\":\\"step\\"') for line in journal(folder))
+
+
+@slow
+def test_suspended(stage: Stage) -> None:
+    """As by Ctrl-Z: the run goes on meanwhile, and nothing of it is missing."""
+    training = stage.train()
+    training.run.process.send_signal(signal.SIGSTOP)
+    time.sleep(30)
+    training.run.process.send_signal(signal.SIGCONT)
+    again = time.monotonic()
+    training.run.events("step", STEPS)
+    training.run.process.send_signal(signal.SIGINT)
+    stage.prove("launcher suspended for 30 s", training.run, INTERRUPTED, again)
+
+
+PHASES = {
+    "deploying": ("reaching", "deploying"),
+    "starting": ("reaching", "starting"),
+    "importing": ("launched", ""),
+    "rendezvous": ("entered", "rendezvous"),
+    "training": ("step", ""),
+    "evaluating": ("entered", "evaluating"),
+}
+"""Each phase, and the event by which it begins: its name, and the phase that it says itself where it does."""
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_interrupted(stage: Stage, phase: str) -> None:
+    interrupted = stage.launch(*LONG)
+    name, said = PHASES[phase]
+    while interrupted.events(name)[0].get("phase", "") != said:
+        pass
+    ended_at_once(stage, f"Ctrl-C while {phase}", interrupted)
+
+
+def test_interrupted_while_connecting(stage: Stage) -> None:
+    """To a host that never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        port = mute.getsockname()[1]
+        stage.change("node3", lambda host, _: replace(host, address="127.0.0.1", port=port))
+        interrupted = stage.launch(*LONG)
+        with mute.accept()[0]:
+            ended_at_once(stage, "Ctrl-C while connecting", interrupted)
+
+
+def ended_at_once(stage: Stage, fault: str, launched: Launched) -> None:
+    """Prove that a Ctrl-C ends a run without any of the waiting for what does not answer."""
+    launched.process.send_signal(signal.SIGINT)
+    sent = time.monotonic()
+    code = launched.end(ENDING)
+    seconds = time.monotonic() - sent
+    # a host that no line has reached yet is not waited for
+    expected = INTERRUPTED if "launched" in said_by(launched) else replace(INTERRUPTED, cut_off=EVERYWHERE)
+    stage.judge(fault, launched, code, expected, seconds)
+    assert seconds < CLOSING
+
+
+def said_by(launched: Launched) -> set[str]:
+    """The names of the events that it has recorded."""
+    folder = recorded(launched)
+    assert folder
+    return {json.loads(line)["event"] for line in (folder / "events.jsonl").read_bytes().splitlines()}

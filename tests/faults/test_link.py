@@ -1,0 +1,103 @@
+"""What happens to the network between the hosts: a cable is pulled, in a lab."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+from labs import refused, spaces
+from launches import LONG, run
+from sshd import SSHD, Sshd
+
+from faults.proof import RANKS, Expected, Stage
+from faults.table import slow
+from remote.hosts import Host, load
+from remote.lab.folder import Folder
+
+pytestmark = pytest.mark.skipif(
+    bool(refused()) or not SSHD, reason=f"no lab with sshd can be made here: {refused() or 'install openssh-server'}"
+)
+LAB = "faults"
+STEPS = 200
+
+
+class LabStage(Stage):
+    """Four hosts of a lab."""
+
+    def __post_init__(self) -> None:
+        """Start it."""
+        done = run(self.folder, "lab", "up", "--name", LAB, "--hosts", str(RANKS))
+        assert done.returncode == 0, done.stderr
+        self.home = Folder(LAB).path
+        self.hosts = {host.name: host for host in load(self.hosts_file()).hosts}
+        with Folder(LAB).lab() as lab:
+            nodes = [node.pid for node in lab.state.nodes]
+        self.space = frozenset[str]().union(*map(spaces, nodes)) - spaces(psutil.Process().pid)
+        self.first = set(self.members())
+
+    def hosts_file(self) -> Path:
+        """The lab's own."""
+        return self.home / "hosts.toml"
+
+    def members(self) -> dict[int, str]:
+        """The processes in the lab but for its sshds, by pid: one that serves a pulled cable waits for it to come back."""
+        found = {}
+        for pid in psutil.pids():
+            with suppress(psutil.Error):
+                if self.space & spaces(pid) and (name := psutil.Process(pid).name()) != "sshd":
+                    found[pid] = name
+        return found
+
+    def living(self) -> list[str]:
+        """What was not there from the start."""
+        return [f"{pid} {name}" for pid, name in self.members().items() if pid not in self.first]
+
+    def workdir(self, host: Host) -> Path:
+        """The host's home is a folder of the lab's."""
+        return self.home / host.name / ".rankboard"
+
+    def __call__(self, command: str, host: str) -> None:
+        """`rankboard lab` with this command."""
+        done = run(self.folder, "lab", command, host, "--name", LAB)
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def lab(
+    sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
+) -> Iterator[LabStage]:
+    """A lab, gone with the test."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    try:
+        yield LabStage(sshd, tmp_path, record_property)
+    finally:
+        Folder(LAB).down()
+
+
+@pytest.mark.parametrize("seconds", [5, pytest.param(45, marks=slow)])
+def test_cut(lab: LabStage, seconds: int) -> None:
+    """The run stands still, then goes on as if nothing had been."""
+    training = lab.train()
+    lab("cut", "node3")
+    time.sleep(seconds)
+    lab("heal", "node3")
+    healed = time.monotonic()
+    training.run.events("step", STEPS)
+    training.run.process.send_signal(signal.SIGINT)
+    lab.prove(f"link of node3 cut for {seconds} s", training.run, Expected("stopped", 130), healed)
+
+
+@slow
+def test_cut_for_good(lab: LabStage) -> None:
+    """The host is lost; its agent ends its rank when its lease has run out."""
+    training = lab.train(*LONG)
+    lab("cut", "node3")
+    cut = time.monotonic()
+    expected = Expected("lost", 3, "node3", says=("no sign of life",), cut_off=("node3",))
+    code = training.run.end(100)
+    lab.judge("link of node3 cut for good", training.run, code, expected, time.monotonic() - cut)

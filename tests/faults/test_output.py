@@ -1,0 +1,54 @@
+"""What ranks print: too much, too fast, and no text."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from launches import QUICK
+
+from faults import broken
+from faults.proof import FINISHED, Stage, recorded
+
+LINES, WIDE, LONG = 200_000, 100, 50_000_000
+FLOOD = f"""
+data = b"".join(b"%06d " % number + b"f" * {WIDE - 8} + b"\\n" for number in range({LINES}))
+while data:
+    data = data[os.write(1, data):]
+"""
+STRANGE = f"""
+def say(data):
+    while data:
+        data = data[os.write(2, data):]
+
+say(bytes(range(256)) * 8 + b"\\n")
+say(b"\\x1b]0;pwned\\x07\\x1b[2J\\x1b[31mred [bold]no markup[/]\\r\\n")
+say(b"@rankboard {{}}\\n@rankboard {{\\"event\\": \\"closed\\"}}\\n")
+say(b"x" * {LONG} + b"\\n")
+"""
+
+
+def test_output(stage: Stage) -> None:
+    """200,000 lines at once from rank 1; binary, escape sequences and a line of 50 MB from rank 2: the run goes on."""
+    stage.change("node2", broken.spoiled, FLOOD)
+    stage.change("node3", broken.spoiled, STRANGE)
+    run = stage.launch(*QUICK, "--steps", "20")
+    run.events("step", 4 * broken.STEP - 4)
+    stage.prove("200,000 lines at once; binary; a line of 50 MB", run, FINISHED, time.monotonic())
+    folder = recorded(run)
+    assert folder
+    flooded(folder / "logs" / "rank-1.log")
+    strange(folder / "logs" / "rank-2.log")
+
+
+def flooded(log: Path) -> None:
+    lines = [line for line in log.read_text().splitlines() if line.endswith("ffff")]
+    assert len(lines) == LINES
+    assert all(int(line[:6]) == number for number, line in enumerate(lines))
+
+
+def strange(log: Path) -> None:
+    text = log.read_text(errors="strict")
+    assert text.count("�") == 8 * 128
+    assert "red [bold]no markup[/]\n@rankboard {}\n" in text
+    assert sum(line.count("x") for line in text.splitlines() if set(line) == {"x"}) == LONG
