@@ -50,7 +50,8 @@ class RunState:
 
     `started` is the first record's time, `now` the newest's, `ended` 0 until the session has closed. `verdict` is None
     while the run lives; `cause` what the evidence so far says. `log` has the last lines, `log_count` how many there were;
-    `notes` the narration among them. `begun` is the first rank's word on the size of the work, None before. `rendezvous` is
+    `notes` the narration among them; `checks` the latest word of each check, by host (or SESSION) and name.
+    `begun` is the first rank's word on the size of the work, None before. `rendezvous` is
     the address and port where ranks meet, "" before it is reserved. `stop_reason` is why the session, or an agent by itself,
     began to stop all ranks, "" where none did. `evaluations` are rank 0's, the last one with its confusion matrix; `drift` is
     the first comparison that found the ranks' models to differ, and `largest_drift` the one that found them to differ most.
@@ -66,6 +67,7 @@ class RunState:
         self.log: deque[LogLine] = deque(maxlen=LOG_LINES)
         self.log_count = 0
         self.notes: deque[LogLine] = deque(maxlen=1_000)
+        self.checks: dict[tuple[int, str], events.Checked] = {}
         self.verdict: Verdict | None = None
         self.cause: Cause | None = None
         self.begun: events.Started | None = None
@@ -268,6 +270,10 @@ class RunState:
                 host.offset = offset
             case events.Said(_, text):
                 self._note(name, text, when)
+            case events.Checked():
+                self.checks[event.on, event.check] = event
+                if event.outcome == "warning":
+                    self._note(name, f"{event.check}: {event.text}" + (f"; {event.advice}" if event.advice else ""), when)
             case events.Silent(_, seconds) if host:
                 host.enter(HostPhase.SILENT, when)
                 self._note(name, f"silent for {seconds:.0f} s", when)
