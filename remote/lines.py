@@ -1,10 +1,22 @@
-"""Text from a node, made fit to be shown: no control sequences, no tabs, one last state of each progress bar."""
+"""Text from a node, made fit to be shown: no control sequences, no tabs, no turning of the direction of what stands beside it,
+one last state of each progress bar."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import fields, replace
+from typing import Any
 
-_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+from training import events
+from training.events import Record
+
+_OFTEN = (events.Text, events.Step, events.HostSample, events.RankSample)
+"""Events that come by the thousand: ranks' lines, which `shown` takes where they are put to use, and plain numbers."""
+_BIDI = "\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"
+_ASCII = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
+_ANY = re.compile(rf"[\x00-\x09\x0b-\x1f\x7f-\x9f{_BIDI}]")
+UNSEEN = re.compile(rf"[\x7f-\x9f{_BIDI}]")
+"""What JSON leaves as it is though a terminal acts on it."""
 _SEQUENCE = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, cursor
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles, links and other strings
@@ -16,13 +28,37 @@ _SEQUENCE = re.compile(
 def shown(text: str) -> list[str]:
     """The lines of a chunk of text as a terminal would leave them, without colours. Remote text is data, never markup."""
     lines = text.split("\n")
-    return [_line(line) for line in lines] if _CONTROL.search(text) else lines
+    return [_line(line) for line in lines] if _unfit(text) else lines
+
+
+def one_line(text: str) -> str:
+    """The same in one line."""
+    return " ".join(filter(None, map(str.strip, shown(text))))
+
+
+def fit(record: Record) -> Record:
+    """The record with all text in it fit to be shown, but for ranks' lines, whose place it is to be shown as they are."""
+    if isinstance(record.event, _OFTEN):
+        return record
+    said = {field.name: getattr(record.event, field.name) for field in fields(record.event)}  # type: ignore[arg-type]
+    clean = {name: _fit(value) for name, value in said.items()}
+    return record if clean == said else replace(record, event=replace(record.event, **clean))  # type: ignore[type-var]
+
+
+def _fit(value: Any) -> Any:
+    if isinstance(value, str):
+        return "\n".join(shown(value))
+    return tuple(map(_fit, value)) if isinstance(value, tuple) else value
+
+
+def _unfit(text: str) -> bool:
+    return (_ASCII if text.isascii() else _ANY).search(text) is not None
 
 
 def _line(line: str) -> str:
-    if not _CONTROL.search(line):
+    if not _unfit(line):
         return line
     line = _SEQUENCE.sub("", line)
     if "\r" in line:
         line = next((part for part in reversed(line.split("\r")) if part.strip()), "")
-    return _CONTROL.sub("", line.expandtabs(8))
+    return _ANY.sub("", line.expandtabs(8))

@@ -26,7 +26,7 @@ from remote.transport import Transport
 from training.events import Record
 from training.job import Job, JobError
 from training.registry import UnknownName
-from tui import lab_commands, outcome
+from tui import lab_commands, outcome, trust_command
 from tui.headless import Printer, printer
 from tui.job_flags import Command, with_job_flags
 from tui.launcher import Launcher
@@ -43,6 +43,7 @@ def main() -> None:
     settings = {"help_option_names": ["-h", "--help"]}
     app.callback(invoke_without_command=True, context_settings=settings)(with_job_flags(_launch))
     app.add_typer(lab_commands.app, name="lab")
+    app.command("trust")(trust_command.trust)
     app()
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TextIO
 
-from remote.lines import shown
+from remote.lines import UNSEEN, one_line, shown
 from remote.plan import Plan, notes
 from remote.run import RunPhase, RunState
 from remote.summary import finite
@@ -73,7 +73,7 @@ class Narration:
     def lines(self, records: list[Record], state: RunState) -> Iterator[str]:
         """What these records, already applied, bring that is worth a line; without any, what the time does."""
         for record in records:
-            line = self._line(record, state)
+            line = one_line(self._line(record, state))
             if line:
                 yield line
         fresh = [note for note in state.notes if note.number >= self._next]
@@ -190,7 +190,7 @@ class JsonPrinter(PlainPrinter):
     def batch(self, records: list[Record], state: RunState) -> None:
         """Print these records."""
         for record in records:
-            self._write("".join(dumps(finite(item)) + "\n" for item in objects(record, state)))
+            self._write("".join(_escaped(dumps(finite(item))) + "\n" for item in objects(record, state)))
         self._tell(records, state)
         self._flush()
 
@@ -218,6 +218,11 @@ def objects(record: Record, state: RunState) -> Iterator[dict[str, Any]]:
         yield from ({**head, "stream": record.event.stream, "line": line} for line in record.event.text.split("\n"))
     else:
         yield head | fields
+
+
+def _escaped(line: str) -> str:
+    """The same JSON without characters that a terminal acts on."""
+    return line if line.isascii() and "\x7f" not in line else UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
 
 
 def prefixed(text: Text, host: str) -> str:

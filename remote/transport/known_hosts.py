@@ -1,14 +1,26 @@
-"""Which host keys the user has accepted: OpenSSH's known_hosts files, read line by line so that a mistake can name its line."""
+"""Which host keys the user has accepted: OpenSSH's known_hosts files, read line by line so that a mistake can name its line.
+
+`record` and `forget` change them, for whoever has asked a person.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import hmac
+import os
 import re
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+HASHED = "|1|"
+"""How a field begins that has the digest of a name in place of the name."""
+
+
+class NotForgotten(Exception):
+    """A line that cannot be changed for one host alone; the text says which and why."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +32,11 @@ class Known:
     kind: str
     key: str
     revoked: bool = False
+
+    @property
+    def place(self) -> str:
+        """Where it stands, in words."""
+        return f"line {self.line} of {self.file}"
 
 
 def files(own: str = "") -> tuple[Path, ...]:
@@ -56,7 +73,7 @@ def _in_file(file: Path, name: str) -> Iterator[Known]:
 
 def _names(field: str, name: str) -> bool:
     """Whether the first field of a line means this name: hashed, or patterns of which none that excludes fits."""
-    if field.startswith("|1|"):
+    if field.startswith(HASHED):
         return _is_hash(field, name)
     patterns = field.lower().split(",")
     if any(_fits(pattern[1:], name) for pattern in patterns if pattern.startswith("!")):
@@ -74,3 +91,55 @@ def _is_hash(field: str, name: str) -> bool:
 
 def _fits(pattern: str, name: str) -> bool:
     return re.fullmatch(re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."), name) is not None
+
+
+def record(file: Path, name: str, kind: str, key: str, *, hashed: bool) -> None:
+    """Add a key of a host (named as `spelling` does) to a file, which is made where there is none. Raises: OSError."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "r+b", buffering=0) as lines:
+        size = lines.seek(0, os.SEEK_END)
+        torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+        lines.write(b"\n" * torn + f"{_hash(name) if hashed else name} {kind} {key}\n".encode())
+
+
+def _hash(name: str) -> str:
+    salt = secrets.token_bytes(20)
+    digest = hmac.new(salt, name.lower().encode(), hashlib.sha1).digest()
+    return f"{HASHED}{base64.b64encode(salt).decode()}|{base64.b64encode(digest).decode()}"
+
+
+def forget(name: str, entries: tuple[Known, ...]) -> None:
+    """Take a host's name off the lines of these keys; other names on them stay. Raises: NotForgotten, OSError."""
+    for file in dict.fromkeys(entry.file for entry in entries):
+        lines = file.read_text(errors="surrogateescape").splitlines(keepends=True)
+        for entry in (entry for entry in entries if entry.file == file):
+            lines[entry.line - 1] = _without(name.lower(), lines[entry.line - 1], entry)
+        _rewrite(file.resolve(), "".join(lines))
+
+
+def _without(name: str, line: str, entry: Known) -> str:
+    """The line, where other names are left on it, without this one; "" where it was the only one."""
+    names, rest = line.split(maxsplit=1)
+    if names.startswith(HASHED):
+        return ""
+    left = [one for one in names.split(",") if one.lower() != name]
+    if _names(",".join(left), name):
+        raise NotForgotten(f"line {entry.line} of {entry.file} is for all of {names}: change it by hand")
+    return f"{','.join(left)} {rest}" if left else ""
+
+
+def _rewrite(file: Path, text: str) -> None:
+    """Write a file anew, whole or not at all, as readable as it was."""
+    beside = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
+    try:
+        with open(beside, "x", errors="surrogateescape", opener=_private) as new:
+            new.write(text)
+        beside.chmod(file.stat().st_mode & 0o777)
+        beside.replace(file)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

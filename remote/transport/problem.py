@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import time
+from typing import Self
 
 
 class Problem(Exception):
     """One or two lines for the user, without the host's name."""
+
+    def of(self, whose: str) -> Self:
+        """The same of another host on the way."""
+        return type(self)(f"{whose}: {self}")
 
 
 class Dropped(Problem):

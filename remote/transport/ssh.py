@@ -8,8 +8,10 @@ import random
 import re
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 import paramiko
 from paramiko.ssh_exception import SSHException
@@ -21,7 +23,9 @@ from remote.transport.problem import Deadline, Dropped, Problem
 from remote.transport.ssh_config import SshConfig
 from remote.transport.ssh_connect import Connection, Way
 from remote.transport.ssh_keys import Ask, Keys
+from remote.transport.ssh_trust import Shown, Unverified
 
+Reached = TypeVar("Reached")
 BLOCK = 65536
 TAIL = 4096
 """Bytes of stderr that are kept for an explanation."""
@@ -50,25 +54,32 @@ class SshTransport:
         deadline = Deadline(host.timeout)
         connection = None
         try:
-            connection = self._connect(host, Way(self._keys, progress.said, deadline))
+            connection = self._connect(host, Way(self._keys, progress.said, deadline, host.name))
             return _start(connection, host, program, archive(self._package), deadline, progress)
         except (Problem, SSHException, EOFError, OSError) as error:
             if connection:
                 connection.close()
             raise Unreachable(f"{host.name}: {_explain(error, deadline)}") from error
 
+    def meet(self, host: Host) -> Shown:
+        """The key that a host shows; or, where we cannot get there without it, that of the first of its jump hosts whose key is
+        not accepted. Raises: Unreachable."""
+        deadline = Deadline(host.timeout)
+        way = Way(self._keys, lambda _: None, deadline, host.name)
+        try:
+            return Shown(host, _patiently(deadline, lambda: way.meet(host, self._hops(host))))
+        except Unverified as problem:
+            return problem.shown
+        except (Problem, SSHException, EOFError, OSError) as error:
+            raise Unreachable(f"{host.name}: {_explain(error, deadline)}") from error
+
+    def accept(self, shown: Shown) -> Path:
+        """Record a key that a person has accepted; the file that has it now. Raises: Problem."""
+        return shown.record(self._ssh_config)
+
     def _connect(self, host: Host, way: Way) -> Connection:
-        """Log in; where the far end hangs up before that, try again after a while (each host another one)."""
         hops = self._hops(host)
-        for attempt in itertools.count(1):
-            try:
-                return way.connect(host, hops)
-            except Dropped:
-                pause = random.uniform(0.1, 0.3) * min(attempt, 5)
-                if way.deadline.over or way.deadline.left() < pause:
-                    raise
-                time.sleep(pause)
-        raise AssertionError("unreachable")
+        return _patiently(way.deadline, lambda: way.connect(host, hops))
 
     def _hops(self, host: Host) -> tuple[Host, ...]:
         """The jump hosts, as hosts; ssh's configuration says what `jump` leaves out."""
@@ -76,6 +87,19 @@ class SshTransport:
             return ()
         config = SshConfig.read(self._ssh_config)
         return tuple(_hop(text, host, config) for text in host.jump.split(","))
+
+
+def _patiently(deadline: Deadline, attempt: Callable[[], Reached]) -> Reached:
+    """What the attempt gives; where the far end hangs up before the login, again after a while (each host another one)."""
+    for number in itertools.count(1):
+        try:
+            return attempt()
+        except Dropped:
+            pause = random.uniform(0.1, 0.3) * min(number, 5)
+            if deadline.over or deadline.left() < pause:
+                raise
+            time.sleep(pause)
+    raise AssertionError("unreachable")
 
 
 def _hop(text: str, host: Host, config: SshConfig) -> Host:

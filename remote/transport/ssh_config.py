@@ -35,6 +35,10 @@ class SshConfig:
         except (OSError, SSHException) as error:
             return cls((f"{path} is not used: {error}",), SSHConfig())
 
+    def says(self, address: str, option: str) -> str:
+        """What the file says of an option (in lower case) for an address; "" where it does not."""
+        return str(self._parsed.lookup(address).get(option, ""))
+
     def fill(self, host: Host, said: Set[str]) -> Host:
         """The host, with what the file says of its address for every field that is not among `said`."""
         found = self._parsed.lookup(host.address)

@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import paramiko
 from paramiko.ssh_exception import BadAuthenticationType, ChannelException, IncompatiblePeer, SSHException
@@ -20,6 +19,7 @@ from remote.hosts import Host
 from remote.transport import known_hosts
 from remote.transport.problem import Deadline, Dropped, Problem
 from remote.transport.ssh_keys import Keys, exposed
+from remote.transport.ssh_trust import Shown, Standing, Unverified
 
 KEEPALIVE = 15
 Address = tuple[socket.AddressFamily, tuple[object, ...]]
@@ -90,36 +90,63 @@ class Proxy:
 
 @dataclass(frozen=True)
 class Way:
-    """What it takes to log in: the keys, who hears remarks, and how long there is."""
+    """What it takes to log in: the keys, who hears remarks, and how long there is. `top` is the host that it leads to."""
 
     keys: Keys
     remark: Callable[[str], None]
     deadline: Deadline
+    top: str
 
     def connect(self, host: Host, hops: tuple[Host, ...] = ()) -> Connection:
         """Log in at a host, through its jump hosts. Raises: Problem, TimeoutError; then nothing stays open."""
+        return self._through(host, hops, self._connect)
+
+    def meet(self, host: Host, hops: tuple[Host, ...] = ()) -> paramiko.PKey:
+        """The key that a host shows, asked for through its jump hosts, at which we log in.
+
+        Raises: Unverified (where it is a jump host's key that is not accepted), other Problem, TimeoutError.
+        """
+        made = self._through(host, hops, self._meet)
+        try:
+            assert made.transport is not None
+            return made.transport.get_remote_server_key()
+        finally:
+            made.close()
+
+    def _through(
+        self, host: Host, hops: tuple[Host, ...], arrive: Callable[[Host, list[Connection]], Connection]
+    ) -> Connection:
         made = Connection()
         try:
             for hop in hops:
                 try:
                     made.below.insert(0, self._connect(hop, made.below[:1]))
                 except Problem as problem:
-                    raise type(problem)(f"its jump host {hop.name}: {problem}") from problem
+                    raise problem.of(f"its jump host {hop.name}") from problem
             below = made.below[:1]
-            top = self._connect(host, below)
+            top = arrive(host, below)
             top.below = made.below
             return top
         except BaseException:
             made.close()
             raise
 
-    def _connect(self, host: Host, below: list[Connection]) -> Connection:
+    def _meet(self, host: Host, below: list[Connection]) -> Connection:
         made = Connection()
         try:
             self.deadline.doing = f"connecting to {host.address}:{host.port}"
             made.socket = self._socket(host, below, made)
             made.transport = _handshake(made.socket, host, self.deadline, made.proxy)
-            _verify(made.transport.get_remote_server_key(), host)
+            return made
+        except BaseException:
+            made.close()
+            raise
+
+    def _connect(self, host: Host, below: list[Connection]) -> Connection:
+        made = self._meet(host, below)
+        try:
+            assert made.transport is not None
+            _verify(made.transport.get_remote_server_key(), host, self.top)
             self.deadline.doing = f"logging in at {host.address}:{host.port}"
             self._login(made.transport, host)
             made.transport.set_keepalive(KEEPALIVE)
@@ -263,37 +290,22 @@ def _prefer(transport: paramiko.Transport, kinds: list[str]) -> None:
     options.key_types = [kind for kind in wanted if kind in offered] + [kind for kind in offered if kind not in wanted]
 
 
-def _verify(key: paramiko.PKey, host: Host) -> None:
-    """Raises: Problem, unless the user has accepted this key for this host."""
-    known = known_hosts.find(host.address, host.port, host.known_hosts)
-    same = [entry for entry in known if (entry.kind, entry.key) == (key.get_name(), key.get_base64())]
-    what = f"{key.algorithm_name} {key.fingerprint}"
-    if revoked := [entry for entry in same if entry.revoked]:
-        raise Problem(
-            f"its host key {what} is revoked in line {revoked[0].line} of {revoked[0].file}: do not trust this machine"
-        )
-    if same:
-        return
-    if known:
-        name = shlex.quote(known_hosts.spelling(host.address, host.port))
-        raise Problem(
-            f"its host key has CHANGED to {what}; line {known[0].line} of {known[0].file} has another. "
-            "Somebody may be listening in.\n"
-            f"If the machine is known to have a new key: ssh-keygen -f {known[0].file} -R {name}"
-        )
-    raise Problem(
-        f"its host key is unknown: {what}. Compare that with `ssh-keygen -lf` of the key in /etc/ssh there, then accept it:\n"
-        f"{_accept(host)}"
-    )
-
-
-def _accept(host: Host) -> str:
-    """The command that accepts the key of a host."""
-    own = shlex.quote(str(Path(host.known_hosts).expanduser())) if host.known_hosts else ""
-    if host.jump or host.proxy_command:
-        # the command itself may hold a secret
-        way = f"-J {shlex.quote(host.jump)}" if host.jump else "-o ProxyCommand='<its proxy_command>'"
-        way += f" -o UserKnownHostsFile={own}" if own else ""
-        user = f"{host.user}@" if host.user else ""
-        return f"ssh {way} -p {host.port} {shlex.quote(user + host.address)} true"
-    return f"ssh-keyscan -p {host.port} {shlex.quote(host.address)} >> {own or '~/.ssh/known_hosts'}"
+def _verify(key: paramiko.PKey, host: Host, top: str) -> None:
+    """Raises: Unverified, unless the user has accepted this key for this host. `top` is the host that is to be reached."""
+    shown = Shown(host, key)
+    match shown.standing():
+        case Standing.REVOKED:
+            raise Unverified(f"its host key {shown.revoked()}: do not trust this machine", shown)
+        case Standing.CHANGED:
+            raise Unverified(
+                f"its host key has CHANGED to {shown.what}; {shown.known()[0].place} has another. "
+                "Somebody may be listening in.\n"
+                f"If the machine is known to have a new key: rankboard trust --replace {shlex.quote(top)}",
+                shown,
+            )
+        case Standing.UNKNOWN:
+            raise Unverified(
+                f"its host key is unknown: {shown.what}. Compare that with `ssh-keygen -lf` of the key in /etc/ssh there, "
+                f"then accept it:\nrankboard trust {shlex.quote(top)}",
+                shown,
+            )

@@ -28,7 +28,7 @@ KEPT = 20_000
 """Lines that the view holds; beyond, the oldest tenth goes at once."""
 LONGEST = 4_000
 """Characters of a line that are shown."""
-_UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+_UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
 
 
 class LogView(ScrollView, Lines, can_focus=True):
