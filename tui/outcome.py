@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from remote.run import RankState, RunState, Verdict
+from remote.run import Cause, RankPhase, RankState, RunState, Verdict
 from remote.state import FATES
 
 NOTHING = "-"
@@ -91,18 +91,28 @@ def cause(state: RunState) -> list[str]:
     found = state.cause
     if found is None:
         return []
-    where = f"rank {found.rank}" if found.rank >= 0 else found.host or "the launcher"
-    words = [f"last words of {where}:", *(f"    {line}" for line in found.tail)] if found.tail else []
-    return [f"cause: {found.text()}", *words, *(fates(state) if any(rank.phase in FATES for rank in state.ranks) else [])]
+    advice = [f"what to do: {found.advice}"] if found.advice else []
+    words = [f"last words of {whose(found)}:", *(f"    {line}" for line in found.tail)] if found.tail else []
+    ends = fates(state) if any(rank.phase in FATES for rank in state.ranks) else []
+    return [f"cause: {found.text()}", *advice, *words, *ends]
+
+
+def whose(found: Cause) -> str:
+    """Of whom a cause tells."""
+    return f"rank {found.rank}" if found.rank >= 0 else found.host or "the launcher"
 
 
 def fates(state: RunState) -> list[str]:
     """The lines of the table of the ranks' fates."""
     rows = [
-        (state.host_name(rank.host), str(rank.rank), rank.phase.value, str(rank.step or NOTHING), rank.exit or NOTHING)
+        (state.host_name(rank.host), str(rank.rank), _fate(rank), str(rank.step or NOTHING), rank.exit or NOTHING)
         for rank in state.ranks
     ]
     return columns(("node", "rank", "fate", "step", "exit"), rows)
+
+
+def _fate(rank: RankState) -> str:
+    return "stopped by us" if rank.phase is RankPhase.STOPPED else rank.phase.value
 
 
 def told(state: RunState) -> list[str]:

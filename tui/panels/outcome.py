@@ -1,4 +1,4 @@
-"""How the run ended, in words: the cause and the last words of a failure, or the summary of a success."""
+"""How the run ended, in words: first the cause of a failure and its last words, or the summary of a success."""
 
 from __future__ import annotations
 
@@ -11,11 +11,17 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from remote.classification import Report
+from remote.last_words import last_words
 from remote.recorder import REPORT
-from remote.run import RankState, RunState, Verdict
+from remote.run import Cause, RankState, RunState, Verdict
 from tui import outcome
 from tui.panels import figures
 from tui.widgets.log_view import plain
+
+FRAME = 4
+"""Lines above the last words."""
+LEAST = 4
+"""Lines of last words that are shown on the lowest screen; one can scroll."""
 
 
 class Outcome(VerticalScroll):
@@ -35,7 +41,7 @@ class Outcome(VerticalScroll):
 
     def show(self, run: RunState) -> None:
         """Take over what is drawn from the run."""
-        text = _text(run)
+        text = _text(run, max(LEAST, self.screen.size.height * 2 // 5 - FRAME))
         if text == self._shown:
             return
         self._shown = text
@@ -44,16 +50,24 @@ class Outcome(VerticalScroll):
         self.query_one(Static).update(Text(text))
 
 
-def _text(run: RunState) -> str:
-    lines = []
+def _text(run: RunState, room: int) -> str:
+    lines = _cause(run.cause, room) if run.cause is not None else []
     if run.verdict is not None:
-        lines.append(f"{figures.phase(run.verdict.name.lower()).text.split()[0]} {outcome.verdict(run)}")
-    if run.cause is not None:
-        lines.append(plain(run.cause.text()))
-        lines += [f"  {plain(line)}" for line in run.cause.tail[-8:]]
+        lines.insert(bool(lines), f"{figures.phase(run.verdict.name.lower()).text.split()[0]} {outcome.verdict(run)}")
     if run.verdict in (Verdict.FINISHED, Verdict.STOPPED):
         lines += _summary(run)
     return "\n".join(lines)
+
+
+def _cause(cause: Cause, room: int) -> list[str]:
+    """What it was, what to do about it, and of the last words as many lines as there is room for."""
+    lines = [plain(f"cause: {cause.text()}")]
+    if cause.advice:
+        lines.append(plain(f"what to do: {cause.advice}"))
+    words = last_words(cause.tail, room) if room < len(cause.tail) else cause.tail
+    if words:
+        lines += [f"last words of {plain(outcome.whose(cause))}:", *(f"  {plain(line)}" for line in words)]
+    return lines
 
 
 def _summary(run: RunState) -> list[str]:
