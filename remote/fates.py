@@ -37,4 +37,4 @@ def verdict(ranks: Sequence[RankState], cause: Death | None, by_person: bool) ->
         return Verdict.STOPPED if stopped else Verdict.FAILED
     if cause.refused:
         return Verdict.REFUSED
-    return Verdict.LOST if cause.rank < 0 else Verdict.FAILED
+    return Verdict.LOST if cause.rank < 0 and cause.host else Verdict.FAILED

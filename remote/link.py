@@ -1,46 +1,47 @@
-"""The link to one host's agent: the thread that moves its bytes, and what the session knows of it.
+"""The link to one host's agent: the threads that move its bytes, and what the session knows of it.
 
-Nothing is decoded or decided here: a link puts messages on the session's one queue.
+A *wire* is one connection; when it breaks, or nothing comes over it, the link opens another one beside it and goes on after the
+last record that it has. Nothing is decoded or decided here: wires put messages on the session's one queue.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 
 from remote.hosts import Host
 from remote.transport import Agent, Line, Transport, Unreachable
 from training.commands import Command, encode
-from training.events import Event, Hello, Reaching, Said
+from training.events import Event, Exited, Hello, Launched, Reaching, Record, Said
 
 ROOM = 256
-"""Reads that wait to be taken, per host; beyond, they wait on the host, whose journal is on disk."""
+"""Reads that wait to be taken, per wire; beyond, they wait on the host, whose journal is on disk."""
 
 
 @dataclass(frozen=True)
 class Opened:
-    """The line to the host's agent is there."""
+    """A wire to the host's agent is there."""
 
-    host: int
-    line: Line
+    wire: Wire
 
 
 @dataclass(frozen=True)
 class Arrived:
     """Bytes of the agent's journal."""
 
-    host: int
+    wire: Wire
     data: bytes
 
 
 @dataclass(frozen=True)
 class Broken:
-    """The line has ended, or never came to be."""
+    """A wire has ended, or never came to be."""
 
-    host: int
+    wire: Wire
     reason: str
 
 
@@ -53,58 +54,95 @@ class Heard:
 
 @dataclass(frozen=True)
 class Asked:
-    """A person, or a signal, asks for the end of the run."""
+    """Somebody asks for something to be done by the thread that decides."""
 
-    reason: str
+    act: Callable[[], None]
 
 
 Message = Opened | Arrived | Broken | Heard | Asked
 
 
-@dataclass
-class Link:
-    """One host. `heard` is the monotonic time of its last sign of life; `running` its ranks that have not ended.
+@dataclass(eq=False)
+class Wire:
+    """One connection to a host's agent. `line` is None until it is open."""
 
-    Commands may be sent from any thread.
+    link: Link
+    line: Line | None = None
+    rest: bytes = b""
+    room: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(ROOM))
+    closer: threading.Thread | None = None
+
+    def move(self, transport: Transport, agent: Agent) -> None:
+        """Open the line, then put what comes on the queue until it ends. The body of a thread."""
+        put, name = self.link.queue.put, self.link.host.name
+        try:
+            line = transport.open(self.link.host, agent, self.link)
+        except Unreachable as error:
+            put(Broken(self, str(error)))
+            return
+        except Exception as error:  # noqa: BLE001 - a mistake of ours: told, as else this host would be waited for for ever
+            put(Broken(self, f"{name}: rankboard itself failed: {error!r}"))
+            return
+        if self.link.done:  # the run ended while the host was being reached
+            line.close()
+            return
+        self.line = line
+        put(Opened(self))
+        while data := line.read():
+            self.link.heard = time.monotonic()
+            self.room.acquire()
+            put(Arrived(self, data))
+        put(Broken(self, line.close() or f"{name}: the line to its agent broke"))
+
+    def whole_lines(self, data: bytes) -> bytes:
+        """The complete lines of what has arrived; a last one without its end waits for the rest."""
+        self.room.release()
+        whole, newline, self.rest = (self.rest + data).rpartition(b"\n")
+        return whole + newline
+
+    def close(self) -> None:
+        """Nothing more is taken from it. Its line is closed in the background, since a wedged one takes seconds."""
+        self.room.release(ROOM)  # nobody takes what still comes: its mover must not wait
+        if self.line and not self.closer:
+            self.closer = threading.Thread(target=self.line.close, name=f"closing {self.link.index}", daemon=True)
+            self.closer.start()
+
+
+@dataclass(eq=False)
+class Link:
+    """One host. `wire` is the connection in use, `opening` one that is being made.
+
+    `last` is the number of its last record, `heard` the monotonic time of its last sign of life, `offset` how many seconds its
+    clock is ahead, `problem` why it is lost. `running` are its ranks that have not ended, `launched`: they have been started.
+    `awaited` is the last command that its agent has not answered yet: it is sent again over a new wire. Commands may be sent
+    from any thread.
     """
 
     index: int
     host: Host
     agent: Agent
     queue: SimpleQueue[Message]
-    line: Line | None = None
+    wire: Wire | None = None
+    opening: Wire | None = None
     hello: Hello | None = None
+    offset: float = 0.0
+    last: int = 0
     heard: float = 0.0
+    retry_at: float = 0.0
     silent: bool = False
     done: bool = False
+    problem: str = ""
     running: set[int] = field(default_factory=set)
-    _rest: bytes = b""
-    _room: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(ROOM))
+    launched: bool = False
+    awaited: Command | None = None
     _sending: threading.Lock = field(default_factory=threading.Lock)
-    _closer: threading.Thread | None = None
+    _closing: list[Wire] = field(default_factory=list)
 
     def reach(self, transport: Transport) -> None:
-        """Open the line in a thread of its own, which then moves bytes until the line ends."""
-        threading.Thread(target=self._move, args=(transport,), name=f"host {self.index}", daemon=True).start()
-
-    def _move(self, transport: Transport) -> None:
-        try:
-            line = transport.open(self.host, self.agent, self)
-        except Unreachable as error:
-            self.queue.put(Broken(self.index, str(error)))
-            return
-        except Exception as error:  # noqa: BLE001 - a mistake of ours: told, as else this host would be waited for for ever
-            self.queue.put(Broken(self.index, f"{self.host.name}: rankboard itself failed: {error!r}"))
-            return
-        if self.done:  # the run ended while the host was being reached
-            line.close()
-            return
-        self.queue.put(Opened(self.index, line))
-        while data := line.read():
-            self.heard = time.monotonic()
-            self._room.acquire()
-            self.queue.put(Arrived(self.index, data))
-        self.queue.put(Broken(self.index, line.close() or f"{self.host.name}: the line to its agent broke"))
+        """Open a wire in a thread of its own, which then moves bytes until it ends."""
+        self.opening = Wire(self)
+        agent = replace(self.agent, after=self.last)
+        threading.Thread(target=self.opening.move, args=(transport, agent), name=f"host {self.index}", daemon=True).start()
 
     def phase(self, name: str) -> None:
         """How far the transport is (see `Progress`)."""
@@ -114,35 +152,57 @@ class Link:
         """What a login shell printed (see `Progress`)."""
         self.queue.put(Heard(Said(self.index, text)))
 
-    def opened(self, line: Line) -> None:
-        """Take the line over."""
-        self.line, self.heard = line, time.monotonic()
+    def take(self, wire: Wire) -> None:
+        """Use this wire, in place of the one before."""
+        if wire is self.opening:
+            self.opening = None
+        if self.wire:
+            self._let_go(self.wire)
         if self.done:
-            self.finish()
+            self._let_go(wire)
+            return
+        self.wire, self.heard = wire, time.monotonic()
+        if self.awaited:
+            self.send(self.awaited)
 
-    def whole_lines(self, data: bytes) -> bytes:
-        """The complete lines of what has arrived; a last one without its end waits for the rest."""
-        self.silent = False
-        self._room.release()
-        whole, newline, self._rest = (self._rest + data).rpartition(b"\n")
-        return whole + newline
+    def note(self, record: Record) -> None:
+        """What a record of its agent says of the link itself."""
+        self.last, self.silent = max(self.last, record.seq), False
+        match record.event:
+            case Hello() as hello:
+                self.hello = hello
+            case Launched(ranks):
+                self.launched = True
+                self.running |= set(ranks)
+            case Exited(rank):
+                self.running.discard(rank)
+
+    def ask(self, command: Command) -> None:
+        """Send a command that the agent answers, again and again if need be."""
+        self.awaited = command
+        self.send(command)
 
     def send(self, command: Command) -> None:
         """Tell the agent, where there is one to tell."""
-        if self.line and not self.done:
+        wire = self.wire
+        if wire and wire.line and not self.done:
             with self._sending, suppress(OSError):  # the reader of this line finds it broken and says why
-                self.line.write(encode(command))
+                wire.line.write(encode(command))
 
     def finish(self) -> None:
-        """Nothing more comes from this host. Its line is closed in the background, since a wedged one takes seconds."""
+        """Nothing more comes from this host."""
         self.done = True
         self.running.clear()
-        self._room.release(ROOM)  # nobody takes what still comes: its mover must not wait
-        if self.line and not self._closer:
-            self._closer = threading.Thread(target=self.line.close, name=f"closing {self.index}", daemon=True)
-            self._closer.start()
+        for wire in (self.wire, self.opening):
+            if wire:
+                self._let_go(wire)
+
+    def _let_go(self, wire: Wire) -> None:
+        wire.close()
+        self._closing.append(wire)
 
     def wait(self) -> None:
-        """Until the line is closed."""
-        if self._closer:
-            self._closer.join()
+        """Until all lines are closed."""
+        for wire in self._closing:
+            if wire.closer:
+                wire.closer.join()

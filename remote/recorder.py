@@ -31,16 +31,16 @@ class RunFolderError(ValueError):
 class Recorder:
     """Writes one run's directory. Records gather in memory until `flush`; no file stays open in between."""
 
-    def __init__(self, runs_dir: Path, plan: Plan) -> None:
-        """Raises: PlanError, where the directory cannot be made."""
+    def __init__(self, runs_dir: Path, plan: Plan, again: bool = False) -> None:
+        """`again`: the directory is there, and is gone on with. Raises: PlanError, where the directory cannot be made."""
         self.folder = runs_dir / plan.run
         self._world_size = plan.world_size
         self._waiting: dict[Path, list[bytes]] = {}
         self._torn: set[Path] = set()
         self._problem = ""
         try:
-            self.folder.mkdir(mode=0o700, parents=True)
-            (self.folder / LOGS).mkdir(mode=0o700)
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=again)
+            (self.folder / LOGS).mkdir(mode=0o700, exist_ok=again)
             _write(self.folder / PLAN, plan_json.dump(plan))
         except OSError as error:
             raise PlanError(f"cannot record the run in {self.folder}: {error.strerror}; give another --runs-dir") from error

@@ -9,13 +9,16 @@ from collections import deque
 from dataclasses import replace
 
 from remote import cause as causes
-from remote import fates
+from remote import fates, stall
 from remote.cause import Cause, Death, Evidence
-from remote.lines import shown
+from remote.last_words import last_words
+from remote.lines import fit, shown
 from remote.plan import Plan, Script
 from remote.series import NAN, Series, Timing
+from remote.stall import Stall
 from remote.state import FATES, LAST_WORDS, HostPhase, HostState, LogLine, RankPhase, RankState, RunPhase, Verdict
 from training import events
+from training.agent import OPERATOR_GONE
 from training.events import Event, Hello, Record
 from training.job import Job
 
@@ -41,6 +44,12 @@ USAGE = 2
 """The exit code by which our own ranks refuse a job, its data or its checkpoint; a user's script may mean anything by it."""
 STOPPED = "stopped: "
 """How the reason of an agent starts that stopped its ranks without the session."""
+DURING = {
+    RankPhase.LOADING: "loading its data",
+    RankPhase.RENDEZVOUS: "reaching the rendezvous",
+    RankPhase.JOINING: "joining the others",
+}
+"""What a rank was at that ended before its first step."""
 WORKING = {phase.value: phase for phase in RankPhase if phase not in FATES}
 REACHING = {phase.value: phase for phase in HostPhase}
 
@@ -54,7 +63,8 @@ class RunState:
     `begun` is the first rank's word on the size of the work, None before. `rendezvous` is
     the address and port where ranks meet, "" before it is reserved. `stop_reason` is why the session, or an agent by itself,
     began to stop all ranks, "" where none did. `evaluations` are rank 0's, the last one with its confusion matrix; `drift` is
-    the first comparison that found the ranks' models to differ, and `largest_drift` the one that found them to differ most.
+    the first comparison that found the ranks' models to differ, and `largest_drift` the one that found them to differ most;
+    `stalls` are the times in which ranks made no steps.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -76,6 +86,8 @@ class RunState:
         self.evaluations: list[events.Evaluated] = []
         self.drift: events.Drifted | None = None
         self.largest_drift: events.Drifted | None = None
+        self.restarts: list[int] = []
+        self.stalls: list[Stall] = []
         self._refusal: Death | None = None
         self._stopping = float("inf")  # when
         self._by_person = False
@@ -94,6 +106,11 @@ class RunState:
     def training_seconds(self) -> float:
         """Seconds that the slowest rank's steps took: without start-up, evaluations and checkpoints."""
         return max((rank.timing.total for rank in self.ranks), default=0.0)
+
+    @property
+    def stall(self) -> Stall | None:
+        """The stall that holds the run up at this moment."""
+        return self.stalls[-1] if self.stalls and not self.stalls[-1].over else None
 
     @property
     def epochs(self) -> int:
@@ -120,6 +137,7 @@ class RunState:
 
     def apply(self, record: Record) -> None:
         """Take in the next record, expanded (see `training.events.expand`). A record that fits nothing changes nothing."""
+        record = fit(record)
         host = self._host(record.host)
         when = record.time - (host.offset if host else 0.0)
         # A host's clock is known just after its Hello.
@@ -127,8 +145,10 @@ class RunState:
             self.now = max(self.now, when)
         self.started = self.started or when
         if host is None:
-            self._session_said(record.event, when)
+            self._session_said(record, when)
             return
+        if host.heard and when - host.heard > stall.FRESH:
+            host.back = when
         host.heard = max(host.heard, when)
         if host.phase is HostPhase.SILENT:
             host.enter(HostPhase.READY, when)
@@ -155,6 +175,12 @@ class RunState:
         match event:
             case events.Step():
                 rank.stepped(event)
+                rank.stepped_at, rank.stalled = when, False
+                self._look_at_stall(when)
+            case events.Stack():
+                rank.stack, rank.stack_time = event, when
+                if self.stall:
+                    self.stalls[-1] = stall.explained(self, self.stall)
             case events.RankSample():
                 rank.cpu, rank.memory = event.cpu, event.memory
                 rank.cpu_series.append(when - self.started, event.cpu)
@@ -180,7 +206,7 @@ class RunState:
                 if isinstance(self.plan.work, Script):  # it says nothing of phases
                     self._enter(rank, RankPhase.TRAINING, when)
             case events.Exited():
-                rank.exited = event
+                rank.exited, rank.exited_from = event, rank.phase
                 rank.exit = event.signal or f"exit code {event.code}"
                 rank.exit += ", out of memory" if event.out_of_memory else ""
                 rank.since = when
@@ -200,10 +226,27 @@ class RunState:
             self._note("", f"drift: after step {event.step} the ranks' models differ {event.extent}", when)
         self.largest_drift = max(self.largest_drift or event, event, key=lambda drifted: drifted.difference)
 
+    def _stalled(self, said: events.Stalled, when: float) -> Stall:
+        """Take in that these ranks, and perhaps some that were said to before, have come to a halt."""
+        for index in said.ranks:
+            if 0 <= index < len(self.ranks):
+                self.ranks[index].stalled = True
+        if self.stall:
+            self.stalls.pop()
+        self.stalls.append(stall.explained(self, stall.begin(said, when)))
+        return self.stalls[-1]
+
+    def _look_at_stall(self, when: float) -> None:
+        """Whether all ranks have gone on."""
+        if self.stall and not any(rank.stalled for rank in self.ranks):
+            self.stalls[-1] = replace(self.stall, over=when)
+            self._note("", f"the ranks step again, after a stall of {when - self.stalls[-1].since:.0f} s", when)
+
     def _enter(self, rank: RankState, phase: str, when: float) -> None:
         if rank.phase in FATES or phase not in WORKING:
             return
         rank.enter(WORKING[phase], when)
+        self._look_at_stall(when)
         if phase == RankPhase.TRAINING and self.phase is RunPhase.STARTING:
             self.phase = RunPhase.TRAINING
 
@@ -250,33 +293,46 @@ class RunState:
                     self._host_died(host, reason, when)
                 elif reason.startswith(STOPPED):
                     self.stop_reason = self.stop_reason or reason.removeprefix(STOPPED)
+                    if host.parted and reason.startswith(OPERATOR_GONE):  # others still had theirs
+                        self._host_died(host, "the connection to it was lost for too long, so it stopped its ranks", when)
 
     def _host_died(self, host: HostState, what: str, when: float) -> None:
         host.gone = True
         # What dies after we began to stop all is no cause.
         evidence = Evidence.KILLED if when < self._stopping else Evidence.NONE
-        host.death = host.death or Death(host.name, -1, when, evidence, what, tail=tuple(host.tail))
+        what, advice = causes.ended(what, host.name, host.hello.folder if host.hello else "")
+        tail = last_words(tuple(host.tail), causes.TAIL)
+        host.death = host.death or Death(host.name, -1, when, evidence, what, tail=tail, advice=advice)
         self._settle()
 
     # What the session says -------------------------------------------------------------------------------------------
 
-    def _session_said(self, event: Event, when: float) -> None:
-        host = self._host(getattr(event, "on", events.SESSION))
+    def _session_said(self, record: Record, when: float) -> None:
+        host = self._host(getattr(record.event, "on", events.SESSION))
         name = host.name if host else ""
-        match event:
+        match record.event:
             case events.Reaching(_, phase) if host and phase in REACHING:
                 host.enter(REACHING[phase], when)
             case events.Clock(_, offset) if host:
                 host.offset = offset
             case events.Said(_, text):
                 self._note(name, text, when)
-            case events.Checked():
-                self.checks[event.on, event.check] = event
-                if event.outcome == "warning":
-                    self._note(name, f"{event.check}: {event.text}" + (f"; {event.advice}" if event.advice else ""), when)
+            case events.Checked() as check:
+                self.checks[check.on, check.check] = check
+                if check.outcome == "warning":
+                    self._note(name, f"{check.check}: {check.text}" + (f"; {check.advice}" if check.advice else ""), when)
             case events.Silent(_, seconds) if host:
                 host.enter(HostPhase.SILENT, when)
                 self._note(name, f"silent for {seconds:.0f} s", when)
+            case events.Parted(_, reason) if host:
+                host.parted = True
+                self._note(name, f"{reason}; connecting again", when)
+            case events.Detached():
+                self._note("", "detached: the run goes on without its launcher", when)
+            case events.Restarted(hosts, reason):
+                self._restart(record.attempt, hosts, reason, when)
+            case events.Stalled() as said:
+                self._note("", f"stalled: {self._stalled(said, when).text}", when)
             case events.Lost(_, reason, reached) if host:
                 host.enter(HostPhase.LOST, when)
                 host.reason = reason
@@ -304,7 +360,24 @@ class RunState:
         if self.phase is not RunPhase.ENDED:
             self.phase = RunPhase.STOPPING
         self._stopping = min(self._stopping, when)
-        self._by_person = self._by_person or (by_person and causes.first(self._deaths()) is None)
+        unexplained = causes.first(self._deaths()) is None
+        self._by_person = self._by_person or (by_person and unexplained)
+        if unexplained and not by_person:
+            self._refusal = stall.death(self, reason, when) or Death("", -1, when, Evidence.ORDER, reason)
+
+    def _restart(self, attempt: int, hosts: tuple[int, ...], reason: str, when: float) -> None:
+        """All ranks begin again on these hosts. Curves and timings go on; what the attempt before died of counts no more."""
+        self._note("", f"started again, attempt {attempt + 1}: {reason}", when)
+        self.attempt, self.phase = attempt, RunPhase.STARTING
+        self.restarts.append(self.step)
+        slots = replace(self.plan, hosts=tuple(self.plan.hosts[index] for index in hosts)).slots
+        self.ranks = [self.ranks[slot.rank].again(slot.local_rank, hosts[slot.host]) for slot in slots]
+        for host in self.hosts:
+            host.death = None
+        if self.stall:
+            self.stalls[-1] = replace(self.stall, over=when)
+        self.begun = self.cause = self._refusal = None
+        self.stop_reason, self._stopping = "", float("inf")
 
     def _note(self, host: str, text: str, when: float) -> None:
         for line in shown(text.removeprefix(f"{host}: ") if host else text):
@@ -325,8 +398,10 @@ class RunState:
         ours = isinstance(self.plan.work, Job) and not rank.exited.stopped
         refused = ours and rank.exited.code == USAGE and not self.begun
         evidence = Evidence.OWN if refused else evidence  # also of a download that timed out
-        last = tuple(words)[-causes.TAIL :]
-        rank.death = Death(host.name, rank.rank, rank.since, evidence, what, rank.step, last, refused)
+        during = DURING.get(rank.exited_from, "") if ours and not rank.step else ""
+        advice = causes.advice(rank.exited, words, host.name)
+        last = last_words(tuple(words), causes.TAIL)
+        rank.death = Death(host.name, rank.rank, rank.since, evidence, what, rank.step, last, refused, during, advice)
         self._settle()
 
     def _deaths(self) -> list[Death]:
@@ -351,4 +426,5 @@ class RunState:
                 for rank in self.ranks
                 if rank.phase is RankPhase.VICTIM or (rank.phase is RankPhase.LOST and self.hosts[rank.host].name == death.host)
             )
-            self.cause = Cause(death.host, death.rank, death.what, death.step, death.tail, victims)
+            at = death.step, death.tail, victims, death.during, death.advice
+            self.cause = Cause(death.host, death.rank, death.what, *at)

@@ -70,6 +70,13 @@ class Series:
             self._high[last] = max(self._high[last], y)
             self._mean[last] += (y - self._mean[last]) / weight
 
+    def rewind(self, x: float) -> None:
+        """Forget what begins at `x` or behind it: the points from there on come anew."""
+        self.version += 1
+        while self._buckets and self._x[self._buckets - 1] >= x:
+            self._buckets -= 1
+            self._points = self._span  # the next point opens a bucket
+
     def _view(self, values: array[float]) -> memoryview[float]:
         return cast("memoryview[float]", memoryview(values))[: self._buckets]
 

@@ -1,35 +1,43 @@
 """Acting out a plan: reach every host, start the ranks, listen until the run has ended, and let nobody outlive a failure.
 
-One thread per host moves bytes; whoever iterates `batches` decodes, records, applies and decides. Nothing is drawn here.
+A thread per wire moves bytes; whoever iterates `batches` decodes, records, applies and decides. Nothing is drawn here.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
+from enum import Enum
 from queue import Empty, SimpleQueue
 
-from remote.link import Arrived, Asked, Broken, Heard, Link, Message, Opened
-from remote.plan import Plan, PlanError, master_address, place
-from remote.recorder import Recorder
+from remote import plan_json
+from remote.link import Arrived, Asked, Broken, Heard, Link, Message, Opened, Wire
+from remote.plan import Plan, PlanError, Script, check
+from remote.recorder import PLAN, Recorder
 from remote.run import RunState
+from remote.startup import Startup
 from remote.transport import Agent, Transport
-from training.commands import Close, Lease, Reserve, Start, Stop
+from training.commands import Close, Connect, Keep, Lease, OnDisconnect, Reserve, Start, Stop
 from training.events import (
     SESSION,
     Clock,
     Closed,
+    Connected,
+    Detached,
     Ended,
     Event,
     Exited,
     Hello,
+    Launched,
     Lost,
+    Parted,
     Reaching,
     Record,
-    Refused,
     Reserved,
+    Restarted,
     Said,
     Silent,
     Stopping,
@@ -44,22 +52,38 @@ LOOK = 1.0
 """Seconds between two looks at how long each host has been silent, at the most."""
 EVIDENCE = 1.0
 """Seconds after the first failure until the others are stopped: their last words tell who was the cause."""
-SILENT = 5.0
+SILENT = 10.0
 """Seconds without a record until a host counts as silent; a live agent samples its host each second."""
 LOST = 60.0
 """Seconds without a record until a host counts as lost."""
+RETRY = 1.0
+"""Seconds from a wire that could not be opened to the next try."""
 CLOSING = 8.0
 """Seconds that an agent has to end its ranks and itself: its own grace, and the way there and back."""
 BATCH = 16
 """Reads (of up to 64 KiB each) that make one batch at the most, so that `lock` is never held for long."""
 NEVER = float("inf")
+ANSWERS = {Reserve: Reserved, Connect: Connected, Start: Launched, Close: Ended}
+"""The record that says of a command that it has arrived."""
+
+
+class Stage(Enum):
+    """How far a session is."""
+
+    REACHING = 0
+    STARTING = 1
+    RUNNING = 2
+    STOPPING = 3
+    CLOSING = 4
 
 
 class Session:
     """One live run. `state` is written only while `lock` is held, by the thread that iterates `batches`."""
 
-    def __init__(self, plan: Plan, transport: Transport, recorder: Recorder, cwd: str = "") -> None:
-        """`cwd`: where the ranks work; else each host's workdir."""
+    def __init__(
+        self, plan: Plan, transport: Transport, recorder: Recorder, cwd: str = "", *, only_checks: bool = False
+    ) -> None:
+        """`cwd`: where the ranks work; else each host's workdir. `only_checks`: nothing is started, see `remote.doctor`."""
         self.plan = plan
         self.state = RunState(plan)
         self.lock = threading.Lock()
@@ -70,30 +94,60 @@ class Session:
         for index, host in enumerate(plan.hosts):
             where = (plan.folder(index), plan.run, index, plan.hosts[0].address, cwd or host.workdir)
             self._links.append(Link(index, host, Agent(*where, keep=plan.policy.keep), self._queue))
-        self._seq = 0
+        self._only_checks = only_checks
+        self._startup = Startup(plan, self._links, self._say, only_checks=only_checks)
+        self._seq = self._attempt = 0
         self._batch: list[Record] = []
-        self._unfit = self._started = self._stopping = self._closing = False
+        self._stage = Stage.REACHING
+        self._unfit = self._failed = self._by_person = self._detached = False
         self._next_look, self._stop_at, self._give_up_at = 0.0, NEVER, NEVER
+        self._start_by = NEVER
         self._over = threading.Event()
 
+    # What others may ask, from any thread or signal handler ----------------------------------------------------------
+
     def stop(self, reason: str = "stopped by the operator") -> None:
-        """Ask for the end of the run. From any thread or signal handler; returns at once."""
-        self._queue.put(Asked(reason))
+        """Ask for the end of the run; returns at once."""
+        self._queue.put(Asked(lambda: self._stop(reason, by_person=True)))
+
+    def detach(self) -> None:
+        """Ask to leave the run to its agents, which go on with it; returns at once. It does nothing before the ranks run."""
+        self._queue.put(Asked(self._detach))
+
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def catch_up(self, records: Iterable[Record]) -> None:
+        """Come back to a run that has begun: take in what of it is recorded here, expanded, and go on after that.
+
+        To be called before `batches`.
+        """
+        self._stage = Stage.RUNNING
+        for record in records:
+            self.state.apply(record)
+            if record.host == SESSION:
+                self._seq, self._attempt = max(self._seq, record.seq), max(self._attempt, record.attempt)
+                if isinstance(record.event, Clock):
+                    self._links[record.event.on].offset = record.event.offset
+            elif 0 <= record.host < len(self._links):
+                self._links[record.host].note(record)
 
     def batches(self) -> Iterator[list[Record]]:
         """The run's records, expanded, in order of arrival, already recorded and applied to `state`; ends with the run.
 
         To be iterated once, by one thread. Leaving it early closes the lines, and the agents' policy decides what follows.
         """
+        if self.plan.policy.start_timeout and self._stage is Stage.REACHING:
+            self._start_by = time.monotonic() + self.plan.policy.start_timeout
         for link in self._links:
             link.reach(self._transport)
         lease = threading.Thread(target=self._renew, name="lease", daemon=True)
         lease.start()
         try:
-            while not all(link.done for link in self._links):
+            while not (self._detached or all(link.done for link in self._links)):
                 yield self._turn()
-            with self.lock:
-                self._say(Closed())
+            if not self._detached:
+                with self.lock:
+                    self._say(Closed())
             yield self._taken()
         finally:
             for link in self._links:
@@ -113,7 +167,7 @@ class Session:
     def _turn(self) -> list[Record]:
         """One batch: what has arrived, or nothing where the next deadline comes first."""
         messages: list[Message] = []
-        deadline = min(self._next_look, self._stop_at, self._give_up_at)
+        deadline = min(self._next_look, self._stop_at, self._give_up_at, self._start_by)
         with suppress(Empty):
             messages.append(self._queue.get(timeout=max(0.0, deadline - time.monotonic())))
             while len(messages) < BATCH:
@@ -132,32 +186,35 @@ class Session:
 
     def _take(self, message: Message) -> None:
         match message:
-            case Opened(host, line):
-                self._links[host].opened(line)
-            case Arrived(host, data):
-                self._read(self._links[host], data)
-            case Broken(host, reason):
-                if not self._links[host].done:
-                    self._lose(self._links[host], reason)
+            case Opened(wire):
+                self._open(wire)
+            case Arrived(wire, data):
+                self._read(wire, data)
+            case Broken(wire, reason):
+                self._break(wire, reason)
             case Heard(event):
                 self._say(event)
-            case Asked(reason):
-                self._stop(reason, by_person=True)
+            case Asked(act):
+                act()
 
-    def _read(self, link: Link, data: bytes) -> None:
-        lines = link.whole_lines(data)
-        self._recorder.raw(lines)
-        for line in lines.splitlines():
+    def _read(self, wire: Wire, data: bytes) -> None:
+        """Take in what is new: what came over two wires counts once."""
+        lines, link = wire.whole_lines(data), wire.link
+        if wire is not link.wire:
+            return
+        for line in lines.splitlines(keepends=True):
             record = decode(line)
             if record is None:
-                self._say(Said(link.index, line.decode(errors="replace")))
-            else:
+                self._recorder.raw(line)
+                self._say(Said(link.index, line.decode(errors="replace").rstrip("\n")))
+            elif record.seq > link.last:
+                self._recorder.raw(line)
                 self._apply(record)
                 self._decide(link, record)
 
     def _say(self, event: Event) -> None:
         self._seq += 1
-        record = Record(SESSION, 0, self._seq, time.time(), event)
+        record = Record(SESSION, self._attempt, self._seq, time.time(), event)
         self._recorder.write(record)
         self._apply(record)
 
@@ -167,137 +224,204 @@ class Session:
             self.state.apply(one)
             self._batch.append(one)
 
-    # Decisions
+    # Wires ------------------------------------------------------------------------------------------------------------
+
+    def _open(self, wire: Wire) -> None:
+        wire.link.take(wire)
+        if wire.link.hello and not wire.link.done:
+            self._say(Reaching(wire.link.index, "ready"))
+
+    def _break(self, wire: Wire, reason: str) -> None:
+        """A wire has ended. Where an agent is there, or may be, another one is opened; else the host is lost."""
+        link = wire.link
+        if link.done:
+            return
+        if wire is link.opening:
+            link.opening, link.retry_at = None, time.monotonic() + RETRY
+            if not link.hello:
+                self._lose(link, reason)
+        elif wire is link.wire:
+            link.wire = None
+            if not link.hello:
+                self._lose(link, reason)
+                return
+            self._say(Parted(link.index, reason))
+            if not link.opening:
+                link.reach(self._transport)
+
+    def _look_after(self, link: Link, now: float) -> None:
+        """Open another wire beside one that has fallen silent, or in place of one that broke."""
+        quiet = now - link.heard
+        if not link.hello or link.done:
+            return
+        if quiet >= LOST:
+            self._lose(link, f"{link.host.name}: no sign of life for {quiet:.0f} s")
+        elif not link.opening and now >= link.retry_at and (link.wire is None or quiet >= SILENT):
+            link.retry_at = now + SILENT
+            link.reach(self._transport)
+        if quiet >= SILENT and not link.silent and not link.done:
+            link.silent = True
+            self._say(Silent(link.index, quiet))
+
+    # Decisions --------------------------------------------------------------------------------------------------------
 
     def _decide(self, link: Link, record: Record) -> None:
+        link.note(record)
+        if link.awaited and isinstance(record.event, ANSWERS.get(type(link.awaited), ())):
+            link.awaited = None
         match record.event:
-            case Hello() as hello:
-                link.hello = hello
-                self._say(Clock(link.index, record.time - time.time()))
+            case Hello():
+                link.offset = record.time - time.time()
+                self._say(Clock(link.index, link.offset))
                 self._say(Reaching(link.index, "ready"))
-                self._greet(link, hello)
+                link.send(Keep(PLAN, plan_json.dump(self.plan)))
+                self._settle()
             case Reserved() as reserved:
-                self._start(reserved)
-            case Exited(rank, code):
-                link.running.discard(rank)
+                self._advance(lambda: self._startup.reserved(link, reserved))
+            case Connected() as connected:
+                self._advance(lambda: self._startup.connected(link, connected))
+            case Exited(_, code):
                 if code != 0 or self.state.cause:  # an exit code 0 before the last step is a failure too
                     self._fail()
                 self._close_if_over()
-            case Ended():
-                if not self._closing:  # it was not told to: killed, or a full disk, or somebody on that host
+            case Ended(_, died):
+                # An agent that is kept ends by itself once its ranks have; else somebody killed it, or its disk is full.
+                if self._stage is not Stage.CLOSING and (died or link.running or not link.launched):
                     self._unfit = True
                     self._fail()
                 self._finish(link)
-
-    def _greet(self, link: Link, hello: Hello) -> None:
-        if isinstance(self.plan.work, Job) and not hello.torch:
-            self._refuse(
-                link.index,
-                f"{link.host.name}: {hello.executable} (Python {hello.python}) has no torch: install it there "
-                f"({hello.executable} -m pip install torch torchvision), or set python in hosts.toml to one that has it",
-            )
-        self._settle()
 
     def _settle(self) -> None:
         """Once every host has said Hello or is lost: go on to the start, or end what is not fit to start.
 
         Not earlier, so that all hosts that cannot take part are named at once.
         """
-        if self._started or self._closing or not all(link.hello or link.done for link in self._links):
+        if self._stage is not Stage.REACHING or not all(link.hello or link.done for link in self._links):
             return
-        if self._unfit:
+        if self._unfit and not self._only_checks:
             self._close()
         else:
-            self._reserve()
+            self._stage = Stage.STARTING
+            self._advance(self._startup.begin)
 
-    def _facts(self) -> list[Hello]:
-        return [link.hello for link in self._links if link.hello]
-
-    def _reserve(self) -> None:
-        try:
-            address = master_address(self.plan, self._facts())
-        except PlanError as error:
-            self._refuse(SESSION, str(error))
-            self._close()
-        else:
-            self._links[0].send(Reserve(address, self.plan.hosts[0].master_port))
-
-    def _start(self, reserved: Reserved) -> None:
-        if self._started or self._closing:
+    def _advance(self, step: Callable[[], None]) -> None:
+        """Go on with the start, and see what came of it."""
+        if self._stage is not Stage.STARTING:
             return
-        if reserved.error:
-            hint = "set another master_port for it in hosts.toml, or leave the key out and a free one is chosen"
-            self._refuse(0, f"{self.plan.hosts[0].name}: {reserved.error}; {hint}")
+        step()
+        if self._startup.started:
+            self._stage = Stage.RUNNING
+        elif self._startup.over:
             self._close()
-            return
-        self._started = True
-        placements = place(self.plan, self._facts(), reserved.address, reserved.port)
-        for link, placed in zip(self._links, placements, strict=True):
-            link.running = {placement.rank for placement in placed}
-            link.send(Start(0, isinstance(self.plan.work, Job), placed))
-
-    def _refuse(self, on: int, reason: str) -> None:
-        self._say(Refused(on, reason))
-        self._unfit = True
 
     def _fail(self) -> None:
         """A first failure: the others have a moment to say their last words before they are stopped."""
-        if self._started and not self._stopping and not self._closing:
+        self._failed = True
+        if self._stage is Stage.RUNNING:
             self._stop_at = min(self._stop_at, time.monotonic() + EVIDENCE)
 
     def _lose(self, link: Link, reason: str) -> None:
         self._say(Lost(link.index, reason, reached=link.hello is not None))
+        link.problem = reason
         self._unfit = True
         self._fail()
         self._finish(link)
 
     def _finish(self, link: Link) -> None:
         link.finish()
+        if self._stage is Stage.STARTING:  # without this host there is nothing to start
+            self._close()
         self._settle()
         self._close_if_over()
 
     def _close_if_over(self) -> None:
-        if self._started and not any(link.running for link in self._links):
-            self._close()
+        over = all(link.done or (link.launched and not link.running) for link in self._links)
+        if over and self._stage in (Stage.RUNNING, Stage.STOPPING):
+            if self._failed and not self._by_person:
+                self._restart_or_close()
+            else:
+                self._close()
 
     def _stop(self, reason: str, *, by_person: bool) -> None:
-        if self._stopping or self._closing:
+        if self._stage in (Stage.STOPPING, Stage.CLOSING):
             return
-        self._stopping = True
+        self._by_person = by_person
         self._say(Stopping(reason, by_person))
-        if not self._started:
+        if self._stage is not Stage.RUNNING:
             self._close()
             return
+        self._stage = Stage.STOPPING
         self._stop_at, self._give_up_at = NEVER, time.monotonic() + CLOSING
         for link in self._links:
-            link.send(Stop())
+            link.ask(Stop())
 
     def _close(self) -> None:
         """Nothing is left to run: every agent ends. A host that no line has reached yet is not waited for."""
-        if self._closing:
+        if self._stage is Stage.CLOSING:
             return
-        self._closing = True
-        self._stop_at, self._give_up_at = NEVER, time.monotonic() + CLOSING
+        self._stage = Stage.CLOSING
+        self._stop_at, self._start_by, self._give_up_at = NEVER, NEVER, time.monotonic() + CLOSING
         for link in self._links:
-            if link.line:
-                link.send(Close())
+            if link.wire or link.hello:
+                link.ask(Close())
             else:
                 link.finish()
 
+    def _detach(self) -> None:
+        if self._stage is Stage.RUNNING:
+            self._say(Detached())
+            for link in self._links:
+                link.send(OnDisconnect(keep=True))
+            self._detached = True
+
     def _watch(self, now: float) -> None:
-        """What only the clock tells: evidence gathered, hosts silent or lost."""
+        """What only the clock tells: evidence gathered, a start that takes too long, hosts silent or lost."""
         self._next_look = now + LOOK
         if now >= self._stop_at:
             self._stop("a rank or host failed", by_person=False)
+        if now >= self._start_by:
+            self._watch_start()
         given_up = now >= self._give_up_at and self._queue.empty()  # what has come may be the end that we wait for
         for link in self._links:
-            if link.line is None or link.done:
-                continue
-            quiet = now - link.heard
-            if quiet >= LOST:
-                self._lose(link, f"{link.host.name}: no sign of life for {quiet:.0f} s")
-            elif given_up and (link.running or self._closing):
+            if given_up and not link.done and (link.running or self._stage is Stage.CLOSING):
                 self._lose(link, f"{link.host.name}: did not end within {CLOSING:g} s")
-            elif quiet >= SILENT and not link.silent:
-                link.silent = True
-                self._say(Silent(link.index, quiet))
+            self._look_after(link, now)
+
+    def _watch_start(self) -> None:
+        """The time for the start is up."""
+        self._start_by = NEVER
+        begun = self.state.step > 0 if isinstance(self.plan.work, Job) else all(rank.pid for rank in self.state.ranks)
+        if not begun:
+            self._stop(f"not all ranks had made a step {self.plan.policy.start_timeout:g} s after the start", by_person=False)
+
+    # Another attempt --------------------------------------------------------------------------------------------------
+
+    def _restart_or_close(self) -> None:
+        """All ranks have ended and some have failed: start all again, where the plan's policy says so."""
+        policy, left = self.plan.policy, [link for link in self._links if not link.done]
+        if self._attempt >= policy.max_restarts or len(left) < (policy.min_nodes or len(self._links)) or not left:
+            self._close()
+            return
+        why = self.state.cause.text() if self.state.cause else "a rank failed"
+        plan = replace(self.plan, hosts=tuple(link.host for link in left), work=self._resumed())
+        try:
+            check(plan)
+        except PlanError as error:
+            self._say(Said(SESSION, f"not started again: {error}"))
+            self._close()
+            return
+        self._attempt += 1
+        self._say(Restarted(tuple(link.index for link in left), why))
+        self._failed = self._unfit = False
+        self._give_up_at = NEVER
+        for link in left:
+            link.launched = False
+        self._stage, self._startup = Stage.STARTING, Startup(plan, left, self._say, self._attempt)
+        self._advance(self._startup.begin)
+
+    def _resumed(self) -> Job | Script:
+        """The work, from its newest checkpoint where there is one."""
+        saved = any(rank.saved_step for rank in self.state.ranks)
+        if isinstance(self.plan.work, Job) and saved:
+            return replace(self.plan.work, resume=self.plan.run)
+        return self.plan.work

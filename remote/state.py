@@ -7,15 +7,23 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 
-from remote import cause
 from remote.cause import Death
 from remote.series import NAN, Series, Timing
 from training import events
 
-LAST_WORDS = 100
-"""Lines of a rank's stderr that are searched for the cause: a chain of tracebacks through torch takes 60 and more."""
+LAST_WORDS = 200
+"""Lines of a rank's stderr that are searched for the cause: a chain of tracebacks through torch, with its stacks of C++, takes
+100 and more."""
 RECENT = 20
 """Steps over which the current pace and the share of sync are taken."""
+
+
+LASTING = (
+    *("timing", "loss_series", "seconds_series", "staleness_series", "cpu_series", "epochs", "epoch_seconds"),
+    *("epoch", "step", "loss", "accuracy", "test_loss", "test_accuracy", "own_accuracy"),
+    *("saved", "saved_step", "saved_bytes", "saving_seconds"),
+)
+"""What of a rank's state goes on when it is started again."""
 
 
 class RunPhase(StrEnum):
@@ -94,10 +102,11 @@ class RankState:
 
     `since` is when its phase began. `accuracy` is over the epoch's samples so far; `sync_share` over the last steps;
     `own_accuracy` by its own BatchNorm statistics where each rank keeps them; `epochs` what it said at the end of each;
-    `epoch_seconds` the sums of the steps' seconds of each finished epoch, `epoch_so_far` of the one under way. `begun` is
-    what it said at its first step; `exit` its end in words, "" while it lives; `tail` its last lines on stderr. `serves`: it
-    makes no steps, but holds the parameters for those that do. `saved_step` is its newest checkpoint's, `saving_seconds` what
-    all of them took, `saved` how many, `saved_bytes` its part of the newest.
+    `epoch_seconds` the sums of the steps' seconds of each finished epoch, `epoch_so_far` of the one under way. `begun` is what
+    it said at its first step; `exit` its end in words, "" while it lives, `exited_from` the phase it ended in; `tail` its last
+    lines on stderr. `serves`: it makes no steps, but holds the parameters for those that do. `saved_step` is its newest
+    checkpoint's, `saving_seconds` what all of them took, `saved` how many, `saved_bytes` its part of the newest. `stepped_at`
+    is when it made its last step, `stalled`: the next one is long overdue; `stack` is its newest, of `stack_time`.
     """
 
     rank: int
@@ -129,7 +138,12 @@ class RankState:
     begun: events.Started | None = None
     finished: bool = False
     serves: bool = False
+    stepped_at: float = 0.0
+    stalled: bool = False
+    stack: events.Stack | None = None
+    stack_time: float = 0.0
     exited: events.Exited | None = None
+    exited_from: RankPhase = RankPhase.WAITING
     death: Death | None = None
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_WORDS))
     recent: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=RECENT))
@@ -140,6 +154,10 @@ class RankState:
     saved_bytes: int = 0
     saving_seconds: float = 0.0
 
+    def again(self, local_rank: int, host: int) -> RankState:
+        """The rank in the next attempt, perhaps elsewhere: what is drawn and timed of it goes on."""
+        return RankState(self.rank, local_rank, host, **{name: getattr(self, name) for name in LASTING})
+
     @property
     def pace(self) -> float:
         """Median seconds of the last steps; NaN before the first."""
@@ -148,7 +166,7 @@ class RankState:
     def enter(self, phase: RankPhase, when: float) -> None:
         """Go on to a phase."""
         if phase is not self.phase:
-            self.phase, self.since = phase, when
+            self.phase, self.since, self.stalled = phase, when, False
         self.serves = self.serves or phase is RankPhase.SERVING
 
     def stepped(self, step: events.Step) -> None:
@@ -156,6 +174,9 @@ class RankState:
         if step.epoch != self.epoch:
             self._close_epoch()
             self.epoch, self.correct, self.samples = step.epoch, 0, 0
+        if step.step <= self.step:  # it was started again, from a checkpoint
+            for series in (self.loss_series, self.seconds_series, self.staleness_series):
+                series.rewind(step.step)
         self.step, self.loss, self.seconds = step.step, step.loss, step.seconds
         self.epoch_so_far += step.seconds
         self.correct += step.correct
@@ -201,7 +222,8 @@ class HostState:
     """One host as last heard of; `heard` is when, by the session's clock. `cpu` is percent per core, memory and network bytes.
 
     `since` is when its phase began. `remote`: it is reached over the network. `reason` says why it is lost, refused or ended.
-    `gone`: it was lost, or its agent killed.
+    `back` is when records came again after a gap; `gone`: it was lost, or its agent killed;
+    `parted`: a connection to it broke.
     """
 
     index: int
@@ -219,9 +241,11 @@ class HostState:
     received: int = 0
     reason: str = ""
     gone: bool = False
+    back: float = 0.0
+    parted: bool = False
     dropped: bool = False
     death: Death | None = None
-    tail: deque[str] = field(default_factory=lambda: deque(maxlen=cause.TAIL))
+    tail: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_WORDS))
 
     def enter(self, phase: HostPhase, when: float) -> None:
         """Go on to a phase."""

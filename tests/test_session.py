@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -12,22 +12,24 @@ import pytest
 from agents import wait_for
 
 from remote.hosts import Host
-from remote.plan import Plan
-from remote.recorder import Recorder
+from remote.plan import Plan, Policy
+from remote.recorder import Recorder, read
 from remote.run import HostPhase, RunState, Verdict
 from remote.session import Session
-from remote.transport import Agent, Progress
+from remote.transport import Agent, Program, Progress, Unreachable
 from training import commands
 from training.codec import dumps
-from training.commands import Close, Command, Lease, Reserve, Start, Stop
+from training.commands import Close, Command, Connect, Lease, Reserve, Start, Stop
 from training.events import (
     PREFIX,
+    Connected,
     Ended,
     Event,
     Exited,
     Finished,
     Hello,
     HostSample,
+    Launched,
     Record,
     Reserved,
     Spawned,
@@ -43,20 +45,31 @@ Part = Callable[["ActedLine", Command | None], None]
 
 
 class ActedLine:
-    """The line to an agent that is played by `part`: called with each command, and with None at first."""
+    """The line to an agent that is played by `part`: called with each command, and with None when the agent begins.
 
-    def __init__(self, host: int, part: Part, release: threading.Event) -> None:
-        self.host, self._part, self._release = host, part, release
+    `journal` is the agent's, which outlives its lines: what follows record `after` comes first.
+    """
+
+    def __init__(self, host: int, part: Part, release: threading.Event, journal: list[bytes], after: int) -> None:
+        self.host, self._part, self._release, self.journal = host, part, release, journal
         self.commands: list[Command] = []
+        self.attempt = 0
         self.was_let_go = True
-        self._seq = 0
         self._said: SimpleQueue[bytes] = SimpleQueue()
-        part(self, None)
+        for line in journal[after:]:
+            self._said.put(line)
+        if not journal:
+            part(self, None)
 
     def say(self, *events: Event) -> None:
         for event in events:
-            self._seq += 1
-            self._said.put(encode(Record(self.host, 0, self._seq, time.time(), event)).encode())
+            record = Record(self.host, self.attempt, len(self.journal) + 1, time.time(), event)
+            self.journal.append(encode(record).encode())
+            self._said.put(self.journal[-1])
+
+    def drop(self) -> None:
+        """The connection breaks."""
+        self._said.put(b"")
 
     def read(self) -> bytes:
         return self._said.get()
@@ -65,6 +78,8 @@ class ActedLine:
         command = commands.decode(data)
         assert command is not None
         self.commands.append(command)
+        if isinstance(command, Start):
+            self.attempt = command.attempt
         self._part(self, command)
 
     def close(self) -> str:
@@ -79,20 +94,32 @@ class Stage:
     def __init__(self, *parts: Part | Exception) -> None:
         self._parts = parts
         self.lines: dict[int, ActedLine] = {}
+        self.opened: list[tuple[int, int]] = []
+        """The host of each line, and the number of the last record that was known then."""
+        self.journals: dict[int, list[bytes]] = {}
+        self.refuses: set[int] = set()
+        """Hosts to which no new line comes to be."""
         self.release = threading.Event()
         self.release.set()
 
-    def open(self, host: Host, agent: Agent, progress: Progress) -> ActedLine:
-        part = self._parts[agent.host]
+    def open(self, _: Host, program: Program, progress: Progress) -> ActedLine:
+        assert isinstance(program, Agent)
+        part, host = self._parts[program.host], program.host
         if isinstance(part, Exception):
             raise part
-        self.lines[agent.host] = ActedLine(agent.host, part, self.release)
-        return self.lines[agent.host]
+        if host in self.refuses:
+            raise Unreachable("connection refused")
+        self.opened.append((host, program.after))
+        self.lines[host] = ActedLine(host, part, self.release, self.journals.setdefault(host, []), program.after)
+        return self.lines[host]
 
-    def session(self, folder: Path) -> Session:
-        hosts = tuple(Host(f"node{number}", f"127.0.0.{number}") for number in range(1, len(self._parts) + 1))
-        plan = Plan("a-run", hosts, Job())
+    def session(self, folder: Path, policy: Policy = Policy()) -> Session:  # noqa: B008
+        plan = self.plan(policy)
         return Session(plan, self, Recorder(folder, plan))
+
+    def plan(self, policy: Policy = Policy()) -> Plan:  # noqa: B008
+        hosts = tuple(Host(f"node{number}", f"127.0.0.{number}") for number in range(1, len(self._parts) + 1))
+        return Plan("a-run", hosts, Job(), policy)
 
     def act(self, folder: Path) -> RunState:
         """What became of the run, from start to end."""
@@ -125,8 +152,11 @@ def trains(line: ActedLine, command: Command | None) -> None:
         case None:
             line.say(HELLO)
         case Reserve(address):
-            line.say(Reserved(address, 29_500))
+            line.say(Reserved(address, 29_500 + line.host))
+        case Connect(targets):
+            line.say(*(Connected(*target, 0.001) for target in targets))
         case Start(placements=placements):
+            line.say(Launched(tuple(placement.rank for placement in placements)))
             line.say(*(Spawned(placement.rank, 1) for placement in placements))
         case Stop():
             line.say(Exited(line.host, -15, "SIGTERM", stopped=True))
@@ -280,3 +310,204 @@ def test_only_the_host_that_does_not_end_is_lost(tmp_path: Path, monkeypatch: py
 
 def leases(stage: Stage) -> int:
     return sum(isinstance(command, Lease) for line in stage.lines.values() for command in line.commands)
+
+
+# Lines that break, and launchers that come back ------------------------------------------------------------------------
+
+
+def until(session: Session, batches: Iterator[list[Record]], condition: Callable[[], bool]) -> None:
+    """Take batches until the condition holds."""
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, "the condition never held"
+        next(batches)
+
+
+def all_run(session: Session) -> bool:
+    return all(rank.pid for rank in session.state.ranks)
+
+
+def recorded(folder: Path) -> list[Record]:
+    return list(read(folder / "a-run"))
+
+
+def test_a_line_that_breaks_is_opened_again_after_the_last_record(tmp_path: Path) -> None:
+    stage = Stage(trains, trains)
+    session = stage.session(tmp_path)
+    batches = session.batches()
+    until(session, batches, lambda: all_run(session))
+    broken = stage.lines[1]
+    known = len(broken.journal)
+    broken.drop()
+    until(session, batches, lambda: stage.lines[1] is not broken and session.state.hosts[1].parted)
+    stage.lines[1].say(Text(1, "stdout", "still here"))
+    session.stop()
+    for _ in batches:
+        continue
+    assert stage.opened[-1] == (1, known)
+    assert session.state.verdict is Verdict.STOPPED
+    seqs = [record.seq for record in recorded(tmp_path) if record.host == 1]
+    assert seqs == list(range(1, len(stage.journals[1]) + 1))
+
+
+def test_what_comes_over_two_lines_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that is silent gets a second line, over which comes what is on its way over the first, too."""
+    monkeypatch.setattr("remote.session.SILENT", 0.05)
+    monkeypatch.setattr("remote.session.LOOK", 0.02)
+    stage = Stage(trains)
+    session = stage.session(tmp_path)
+    batches = session.batches()
+    until(session, batches, lambda: len(stage.opened) > 1 and all_run(session))
+    stage.lines[0].say(Text(0, "stdout", "once"))
+    session.stop()
+    for _ in batches:
+        continue
+    seqs = [record.seq for record in recorded(tmp_path) if record.host == 0]
+    assert seqs == list(range(1, len(stage.journals[0]) + 1))
+
+
+def test_a_command_that_was_lost_with_its_line_is_sent_again(tmp_path: Path) -> None:
+    stage = Stage(trains, deaf_at_stop)
+    session = stage.session(tmp_path)
+    batches = session.batches()
+    until(session, batches, lambda: all_run(session))
+    session.stop()
+    for _ in batches:
+        continue
+    assert session.state.verdict is Verdict.STOPPED
+    assert [host.gone for host in session.state.hosts] == [False, False]
+
+
+def deaf_at_stop(line: ActedLine, command: Command | None) -> None:
+    """An agent whose first line breaks just before the command to stop would arrive."""
+    if isinstance(command, Stop) and Start in map(type, line.commands):
+        line.drop()
+    else:
+        trains(line, command)
+
+
+def test_a_host_that_stays_away_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("remote.session.LOST", 0.5)
+    monkeypatch.setattr("remote.session.LEASE", 0.02)
+    monkeypatch.setattr("remote.session.RETRY", 0.05)
+    monkeypatch.setattr("remote.session.LOOK", 0.05)
+    stage = Stage(samples, trains)
+    session = stage.session(tmp_path)
+    batches = session.batches()
+    until(session, batches, lambda: all_run(session))
+    stage.refuses.add(1)
+    stage.lines[1].drop()
+    until(session, batches, lambda: session.state.hosts[1].phase is HostPhase.LOST)
+    for _ in batches:
+        continue
+    assert session.state.verdict is Verdict.LOST
+    assert session.state.cause is not None
+    assert session.state.cause.host == "node2"
+
+
+def samples(line: ActedLine, command: Command | None) -> None:
+    """An agent that gives a sign of life at each lease."""
+    trains(line, command)
+    if isinstance(command, Lease):
+        line.say(HostSample((), 1, 1))
+
+
+def test_a_run_that_is_left_goes_on_and_can_be_come_back_to(tmp_path: Path) -> None:
+    stage = Stage(trains, trains)
+    first = stage.session(tmp_path, Policy(keep=True))
+    batches = first.batches()
+    until(first, batches, lambda: all_run(first))
+    first.detach()
+    for _ in batches:
+        continue
+    assert first.state.verdict is None
+    assert not any(isinstance(command, (Stop, Close)) for line in stage.lines.values() for command in line.commands)
+    for line in stage.lines.values():
+        line.say(Text(line.host, "stdout", "meanwhile"))
+    plan = stage.plan(Policy(keep=True))
+    second = Session(plan, stage, Recorder(tmp_path, plan, again=True))
+    second.catch_up(recorded(tmp_path))
+    batches = second.batches()
+    until(second, batches, lambda: sum(line.text == "meanwhile" for line in second.state.log) == 2)
+    second.stop()
+    for _ in batches:
+        continue
+    assert second.state.verdict is Verdict.STOPPED
+    for host, journal in stage.journals.items():
+        assert [one.seq for one in recorded(tmp_path) if one.host == host] == list(range(1, len(journal) + 1))
+
+
+def test_a_run_is_come_back_to_from_a_machine_that_knows_nothing_of_it(tmp_path: Path) -> None:
+    stage = Stage(trains, trains)
+    first = stage.session(tmp_path / "here", Policy(keep=True))
+    batches = first.batches()
+    until(first, batches, lambda: all_run(first))
+    first.detach()
+    for _ in batches:
+        continue
+    plan = stage.plan(Policy(keep=True))
+    second = Session(plan, stage, Recorder(tmp_path / "there", plan))
+    second.catch_up(())
+    batches = second.batches()
+    until(second, batches, lambda: all_run(second))
+    assert sum(isinstance(command, Start) for line in stage.lines.values() for command in line.commands) == 0
+    second.stop()
+    for _ in batches:
+        continue
+    assert second.state.verdict is Verdict.STOPPED
+
+
+# Attempts --------------------------------------------------------------------------------------------------------------
+
+
+def fails_once(line: ActedLine, command: Command | None) -> None:
+    """An agent whose rank fails in the first attempt and finishes in the second."""
+    if isinstance(command, Start) and command.attempt == 0:
+        trains(line, command)
+        line.say(Exited(line.host, 1))
+    else:
+        finishes(line, command)
+
+
+def test_a_run_that_failed_is_started_again(tmp_path: Path) -> None:
+    stage = Stage(fails_once, waits_once)
+    state = ended(stage.session(tmp_path, Policy(max_restarts=1)))
+    assert state.verdict is Verdict.FINISHED
+    assert state.attempt == 1
+    assert len(state.restarts) == 1
+
+
+def waits_once(line: ActedLine, command: Command | None) -> None:
+    """An agent whose rank trains until it is stopped in the first attempt, and finishes in the second."""
+    if isinstance(command, Start) and command.attempt == 0:
+        trains(line, command)
+    else:
+        finishes(line, command)
+
+
+def test_it_is_started_again_so_many_times_only(tmp_path: Path) -> None:
+    stage = Stage(exits_early, exits_early)
+    state = ended(stage.session(tmp_path, Policy(max_restarts=2)))
+    assert state.verdict is Verdict.FAILED
+    assert state.attempt == 2
+
+
+def test_it_is_started_again_without_a_lost_host_where_enough_are_left(tmp_path: Path) -> None:
+    stage = Stage(waits_once, loses_its_agent)
+    state = ended(stage.session(tmp_path, Policy(max_restarts=1, min_nodes=1)))
+    assert state.verdict is Verdict.FINISHED
+    assert [rank.rank for rank in state.ranks] == [0]
+
+
+def loses_its_agent(line: ActedLine, command: Command | None) -> None:
+    """An agent that is killed once its rank runs."""
+    trains(line, command)
+    if isinstance(command, Start):
+        line.say(Exited(line.host, -9, "SIGKILL", stopped=True), DIED)
+
+
+def test_ranks_that_do_not_get_going_in_time_are_stopped(tmp_path: Path) -> None:
+    state = ended(Stage(trains, trains).session(tmp_path, Policy(start_timeout=0.2)))
+    assert state.verdict is Verdict.FAILED
+    assert state.cause is not None
+    assert state.cause.text() == "not all ranks had made a step 0.2 s after the start"

@@ -12,9 +12,10 @@ import time
 from dataclasses import dataclass, field
 
 from training import commands
-from training.agent import OPERATOR_GONE, Options, Times, facts, ports, processes
+from training.agent import OPERATOR_GONE, Options, Times, facts, kept, ports, processes
 from training.agent.dial import Dialler
 from training.agent.journal import Journal
+from training.agent.launch import CODE
 from training.agent.pipes import CHUNK
 from training.agent.ranks import Ranks
 from training.agent.redaction import Redaction
@@ -59,6 +60,7 @@ class Agent:
         """Until the end. Raises: OSError, where the journal cannot be written any more."""
         processes.lower_priority(NICE)
         self._listen_to_signals()
+        kept.write(kept.CODE, CODE)
         self._listener.setblocking(False)
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         while not self._over:
@@ -130,12 +132,15 @@ class Agent:
                 self._dialler.dial(command)
             case commands.Start() as command:
                 self._start(command)
+            case commands.Keep(name=name, text=text):
+                if why := kept.write(name, text):
+                    self._complain(why)
             case commands.Stop(grace=grace):
                 self._stop(grace)
             case commands.Close():
                 self._end("closed")
-            case commands.OnDisconnect(keep=keep):
-                self._keep = keep
+            case commands.OnDisconnect() as command:
+                self._keep = command.keep
             case None:
                 self._complain(f"not a command: a line of {len(line)} bytes")  # which may hold a secret
 

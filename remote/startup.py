@@ -1,0 +1,119 @@
+"""From the facts of all hosts to the start of their ranks: the checks, the rendezvous port, the connections, the placements.
+
+Two rounds over each host's line: its facts, which come by themselves, then a port and connections to the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from remote import doctor
+from remote.link import Link
+from remote.plan import Plan, PlanError, master_address, place
+from training.commands import Start
+from training.events import SESSION, Checked, Connected, Event, Hello, Refused, Reserved
+from training.job import Job
+
+
+class Startup:
+    """One attempt to start the ranks on these hosts, `plan.hosts`, reached by these links. What it finds it tells `say`.
+
+    `over` turns true where there is nothing left to do: the ranks have been told to start (`started`), or are not to be.
+    With `only_checks` they never are.
+    """
+
+    def __init__(
+        self, plan: Plan, links: Sequence[Link], say: Callable[[Event], None], attempt: int = 0, only_checks: bool = False
+    ) -> None:
+        self._plan, self._links, self._say, self._attempt, self._only_checks = plan, links, say, attempt, only_checks
+        self._wanted: list[bool] = []
+        self._reserved: list[Reserved | None] = [None] * len(links)
+        self._connected: list[list[Connected]] = [[] for _ in links]
+        self._refused = False
+        self.over = self.started = False
+
+    @property
+    def _facts(self) -> list[Hello | None]:
+        return [None if link.done else link.hello for link in self._links]
+
+    def begin(self) -> None:
+        """The hosts have told their facts, or cannot be reached: check them, and ask for ports."""
+        facts, checked = self._facts, self._plan.policy.doctor
+        if checked:
+            offsets, problems = [link.offset for link in self._links], [link.problem for link in self._links]
+            self._report(doctor.check_facts(self._plan, facts, offsets, problems))
+        else:
+            self._need_master(facts)
+        wanted = doctor.reservations(self._plan, facts)
+        if not checked or len(self._links) == 1:
+            wanted[1:] = [None] * (len(wanted) - 1)
+        self._wanted = [bool(reserve) for reserve in wanted]
+        self.over = (self._refused and not self._only_checks) or not any(wanted)
+        if not self.over:
+            for link, reserve in zip(self._links, wanted, strict=True):
+                if reserve:
+                    link.ask(reserve)
+
+    def _need_master(self, facts: Sequence[Hello | None]) -> None:
+        try:
+            master_address(self._plan, [hello for hello in facts if hello])
+        except PlanError as error:
+            self._refuse(SESSION, str(error))
+
+    def reserved(self, link: Link, event: Reserved) -> None:
+        """A host has bound its port, or could not."""
+        position = self._links.index(link)
+        if self.over or self._reserved[position]:
+            return
+        self._reserved[position] = event
+        if sum(map(bool, self._reserved)) < sum(self._wanted):
+            return
+        asked = doctor.connects(self._reserved)
+        for one, connect in zip(self._links, asked, strict=True):
+            if connect:
+                one.ask(connect)
+        if not any(asked):
+            self._finish()
+
+    def connected(self, link: Link, event: Connected) -> None:
+        """A host has tried one of its connections."""
+        found = self._connected[self._links.index(link)]
+        if self.over or (event.address, event.port) in {(one.address, one.port) for one in found}:
+            return
+        found.append(event)
+        asked = doctor.connects(self._reserved)
+        if sum(map(len, self._connected)) == sum(len(connect.targets) for connect in asked if connect):
+            self._finish()
+
+    def _finish(self) -> None:
+        """All that was asked has been answered."""
+        self._report(doctor.check_connections(self._plan, self._facts, self._reserved, self._connected))
+        self.over = True
+        if not self._refused and not self._only_checks:
+            self._start()
+
+    def _start(self) -> None:
+        self.started = True
+        master = self._reserved[0]
+        assert master, "nothing is refused, so the master has its port"
+        placements = place(self._plan, self._facts, master.address, master.port)
+        for link, placed in zip(self._links, placements, strict=True):
+            link.running, link.launched = {placement.rank for placement in placed}, True
+            link.ask(Start(self._attempt, isinstance(self._plan.work, Job), placed))
+
+    def _report(self, checks: Sequence[Checked]) -> None:
+        """Say what was found, and refuse the start where something has failed. A check's `on` is a position in the plan."""
+        indexed = [self._indexed(check) for check in checks]
+        for check in indexed:
+            self._say(check)
+        for check, told in zip(checks, indexed, strict=True):
+            if check.outcome == doctor.FAILED and not self._only_checks:
+                self._refuse(told.on, doctor.refusal(self._plan, check))
+
+    def _indexed(self, check: Checked) -> Checked:
+        return replace(check, on=self._links[check.on].index) if check.on != SESSION else check
+
+    def _refuse(self, on: int, reason: str) -> None:
+        self._say(Refused(on, reason))
+        self._refused = True
