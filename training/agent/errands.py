@@ -2,6 +2,7 @@
 
 An errand is `python -m training.agent VERB [ARGUMENT …]`. It writes the agent's marker, then its answer, one JSON object per
 line, and ends; its exit status is 0 also where there is nothing to tell. An `{"error": TEXT}` says why it could not be done.
+The bytes of files stand between the lines as they are.
 """
 
 from __future__ import annotations
@@ -9,17 +10,36 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from typing import Any
 
-from training.agent import MARKER, inventory
+from training.agent import MARKER
 from training.codec import dumps
 
-Answer = Iterator[dict[str, Any]]
+Answer = Iterator[Any]
+"""Objects; or bytes, of a file."""
+
+
+def _of(module: str, name: str) -> Callable[[Sequence[str]], Answer]:
+    """An errand by the name of its function. What its module imports is needed for nothing else here."""
+
+    def errand(words: Sequence[str]) -> Answer:
+        answer: Answer = getattr(import_module(f"training.agent.{module}"), name)(words)
+        return answer
+
+    return errand
+
+
 ERRANDS: dict[str, Callable[[Sequence[str]], Answer]] = {
-    "runs": inventory.runs,
-    "plan": inventory.plan,
+    "runs": _of("inventory", "runs"),
+    "plan": _of("inventory", "plan"),
+    "orphans": _of("leftovers", "orphans"),
+    "end": _of("leftovers", "end"),
+    "remove": _of("removal", "remove"),
+    "receive": _of("files", "receive"),
+    "send": _of("files", "send"),
 }
-"""Each verb's function: takes the arguments, gives the objects of its answer."""
+"""Each verb's function: takes the arguments, gives its answer."""
 
 
 def main(words: Sequence[str]) -> int:
@@ -31,9 +51,10 @@ def main(words: Sequence[str]) -> int:
     _write(MARKER)
     try:
         for answer in ERRANDS[verb](arguments):
-            _write(dumps(answer).encode() + b"\n")
+            _write(answer if isinstance(answer, bytes) else dumps(answer).encode(errors="surrogatepass") + b"\n")
     except OSError as error:
-        _write(dumps({"error": f"{error.filename or verb}: {error.strerror or error}"}).encode() + b"\n")
+        told = dumps({"error": f"{error.filename or verb}: {error.strerror or error}"})
+        _write(told.encode(errors="surrogatepass") + b"\n")
     return 0
 
 

@@ -135,6 +135,14 @@ def locked(lock: str) -> bool:
     return False
 
 
+def held(workdir: str, run: str, host: int) -> bool:
+    """Whether a run's guard is alive, or may be: the folder of another user is not for us to judge."""
+    try:
+        return locked(os.path.join(path(workdir, run, host), LOCK))
+    except OSError:
+        return True
+
+
 def examine(workdir: str, run: str, host: int) -> RunFolder:
     """What there is to know of a run's folder. Raises: OSError."""
     folder, now = path(workdir, run, host), time.time()

@@ -1,0 +1,113 @@
+"""Removes what ended runs have left on this host's disk, and code that no run uses any more. Follows no link."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from training.agent import inventory, leftovers
+from training.agent.follower import LOCK
+from training.agent.inventory import ARCHIVES, RUNS
+from training.agent.processes import LINUX
+from training.codec import Codec
+
+_NAME = re.compile(rf"{RUNS}/([^/]+)/(\d+)|{ARCHIVES}/([^/]+)")
+_GOING = ".removed-"
+"""How the name of what is just being removed begins; it is renamed first, so that nobody meets half of it."""
+
+
+class Refused(Exception):
+    """Something is not removed; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What became of one thing that was to be removed: `kept` says why it is still there, "" where it is gone."""
+
+    name: str
+    kept: str = ""
+
+
+codec = Codec("kind", (Removed,))
+"""The objects that `remove` answers with."""
+
+
+def remove(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The errand `remove WORKDIR NAME …`, each name a folder below WORKDIR: `runs/RUN/HOST INDEX` or `code/DIGEST`."""
+    workdir = inventory.absolute(arguments[0])
+    left = {(orphan.run, orphan.host) for orphan in leftovers.find(workdir)} if LINUX else set()
+    for name in arguments[1:]:
+        try:
+            _remove(workdir, name, left)
+        except Refused as error:
+            yield codec.object(Removed(name, str(error)))
+        except OSError as error:
+            yield codec.object(Removed(name, error.strerror or str(error)))
+        else:
+            yield codec.object(Removed(name))
+    for parent in (RUNS, ARCHIVES):
+        _finish(os.path.join(workdir, parent))
+
+
+def _remove(workdir: str, name: str, left: set[tuple[str, int]]) -> None:
+    found = _NAME.fullmatch(name)
+    if not found or any(part in (".", "..") for part in name.split("/")):
+        raise Refused("no name of a run's folder or of code")
+    if found[3]:
+        _remove_archive(workdir, found[3])
+        return
+    run, host = found[1], int(found[2])
+    if (run, host) not in inventory.folders(workdir):
+        raise Refused("no such folder, or a link")
+    if (run, host) in left:
+        raise Refused("processes of it are left: rankboard ps --orphans")
+    if inventory.examine(workdir, run, host).live:
+        raise Refused("it is live")
+    with alone(inventory.path(workdir, run, host)):
+        _rename(inventory.path(workdir, run, host), os.path.join(workdir, RUNS))
+    with suppress(OSError):  # another host's folder is in it
+        os.rmdir(os.path.join(workdir, RUNS, run))
+
+
+def _remove_archive(workdir: str, name: str) -> None:
+    found = [inventory.examine(workdir, run, host) for run, host in inventory.folders(workdir)]
+    if not any(archive.name == name and not archive.used for archive in inventory.archives(workdir, found)):
+        raise Refused("a run uses it, or may")
+    _rename(os.path.join(workdir, ARCHIVES, name), os.path.join(workdir, ARCHIVES))
+
+
+@contextmanager
+def alone(folder: str) -> Iterator[None]:
+    """Hold a run folder's lock, so that no agent begins there. Raises: Refused, while a guard has it."""
+    lock = os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        for attempt in range(5):  # who lists runs looks at the lock for a moment
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if attempt == 4:
+                    raise Refused("it is live") from None
+                time.sleep(0.02)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _rename(folder: str, parent: str) -> None:
+    os.rename(folder, os.path.join(parent, f"{_GOING}{os.getpid()}-{time.monotonic_ns()}"))
+
+
+def _finish(parent: str) -> None:
+    """Remove what was renamed, also by a removal that did not come to its end."""
+    with suppress(FileNotFoundError), os.scandir(parent) as entries:
+        for entry in entries:
+            if entry.name.startswith(_GOING) and entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
