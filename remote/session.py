@@ -13,14 +13,14 @@ from dataclasses import replace
 from enum import Enum
 from queue import Empty, SimpleQueue
 
-from remote import plan_json
+from remote import plan_json, stall
 from remote.link import Arrived, Asked, Broken, Heard, Link, Message, Opened, Wire
-from remote.plan import Plan, PlanError, Script, check
+from remote.plan import OnStall, Plan, PlanError, Script, check
 from remote.recorder import PLAN, Recorder
 from remote.run import RunState
 from remote.startup import Startup
 from remote.transport import Agent, Transport
-from training.commands import Close, Connect, Keep, Lease, OnDisconnect, Reserve, Start, Stop
+from training.commands import Close, Connect, Keep, Lease, OnDisconnect, Reserve, Stacks, Start, Stop
 from training.events import (
     SESSION,
     Clock,
@@ -62,6 +62,8 @@ CLOSING = 8.0
 """Seconds that an agent has to end its ranks and itself: its own grace, and the way there and back."""
 BATCH = 16
 """Reads (of up to 64 KiB each) that make one batch at the most, so that `lock` is never held for long."""
+STACKS = 5.0
+"""Seconds that the ranks' stacks have to come before a stall is acted on."""
 NEVER = float("inf")
 ANSWERS = {Reserve: Reserved, Connect: Connected, Start: Launched, Close: Ended}
 """The record that says of a command that it has arrived."""
@@ -97,11 +99,12 @@ class Session:
         self._only_checks = only_checks
         self._startup = Startup(plan, self._links, self._say, only_checks=only_checks)
         self._seq = self._attempt = 0
+        self._restarts_left = plan.policy.max_restarts
         self._batch: list[Record] = []
         self._stage = Stage.REACHING
         self._unfit = self._failed = self._by_person = self._detached = False
         self._next_look, self._stop_at, self._give_up_at = 0.0, NEVER, NEVER
-        self._start_by = NEVER
+        self._start_by = self._act_at = NEVER
         self._over = threading.Event()
 
     # What others may ask, from any thread or signal handler ----------------------------------------------------------
@@ -113,6 +116,10 @@ class Session:
     def detach(self) -> None:
         """Ask to leave the run to its agents, which go on with it; returns at once. It does nothing before the ranks run."""
         self._queue.put(Asked(self._detach))
+
+    def ask_stacks(self) -> None:
+        """Ask where each rank is, which its host then tells; returns at once."""
+        self._queue.put(Asked(self._ask_stacks))
 
     # ------------------------------------------------------------------------------------------------------------------
 
@@ -126,6 +133,7 @@ class Session:
             self.state.apply(record)
             if record.host == SESSION:
                 self._seq, self._attempt = max(self._seq, record.seq), max(self._attempt, record.attempt)
+                self._restarts_left = self.plan.policy.max_restarts - self._attempt
                 if isinstance(record.event, Clock):
                     self._links[record.event.on].offset = record.event.offset
             elif 0 <= record.host < len(self._links):
@@ -386,6 +394,30 @@ class Session:
             if given_up and not link.done and (link.running or self._stage is Stage.CLOSING):
                 self._lose(link, f"{link.host.name}: did not end within {CLOSING:g} s")
             self._look_after(link, now)
+        self._watch_ranks(now)
+
+    def _watch_ranks(self, now: float) -> None:
+        """Ranks that make no steps: have their stacks told, and then do what the plan's policy says."""
+        if self._stage is not Stage.RUNNING:
+            return
+        if found := stall.stalled(self.state, time.time()):
+            self._say(found)
+            self._ask_stacks()
+            self._act_at = now + STACKS
+        held = self.state.stall
+        if held and self._act_at < NEVER and (now >= self._act_at or stall.complete(self.state)):
+            self._act_at = NEVER
+            self._say(Said(SESSION, held.text))
+            if self.plan.policy.on_stall is not OnStall.REPORT:
+                self._failed = True
+                if self.plan.policy.on_stall is OnStall.STOP:
+                    self._restarts_left = 0
+                self._stop(held.text, by_person=False)
+
+    def _ask_stacks(self) -> None:
+        for link in self._links:
+            if link.running:
+                link.send(Stacks())
 
     def _watch_start(self) -> None:
         """The time for the start is up."""
@@ -399,7 +431,7 @@ class Session:
     def _restart_or_close(self) -> None:
         """All ranks have ended and some have failed: start all again, where the plan's policy says so."""
         policy, left = self.plan.policy, [link for link in self._links if not link.done]
-        if self._attempt >= policy.max_restarts or len(left) < (policy.min_nodes or len(self._links)) or not left:
+        if not self._restarts_left or len(left) < (policy.min_nodes or len(self._links)) or not left:
             self._close()
             return
         why = self.state.cause.text() if self.state.cause else "a rank failed"
@@ -410,7 +442,7 @@ class Session:
             self._say(Said(SESSION, f"not started again: {error}"))
             self._close()
             return
-        self._attempt += 1
+        self._attempt, self._restarts_left = self._attempt + 1, self._restarts_left - 1
         self._say(Restarted(tuple(link.index for link in left), why))
         self._failed = self._unfit = False
         self._give_up_at = NEVER
