@@ -73,7 +73,7 @@ def test_round_trip(open_line: Open, sshd: Sshd) -> None:
     hello = reader.hello()
     line.write(b"one\ntwo\n")
     assert [next(reader), next(reader)] == ["echo one", "echo two"]
-    assert (heard.phases, heard.texts) == (["connecting", "deploying", "starting"], [])
+    assert (heard.phases, heard.texts) == (["connecting", "starting", "deploying", "starting"], [])
     assert hello["argv"] == list(AN_AGENT.argv())
     assert hello["umask"] != 0o77
     assert str(hello["code"]).startswith(sshd.make_hosts(1)[0].workdir)

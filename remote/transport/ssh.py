@@ -117,10 +117,11 @@ def _start(
 ) -> SshLine:
     """Run the one command, and talk until the agent speaks."""
     deadline.doing = "starting its agent"
+    progress.phase("starting")
     command = bootstrap(host.python or "python3", host.workdir, code, program.argv())
     channel = _run(connection, command, deadline)
     line = SshLine(connection, channel)
-    placed, noise, talk = False, "", Talk()
+    needed, placed, noise, talk = False, False, "", Talk()
     while data := line.receive(deadline):
         for step in talk.feed(data):
             match step:
@@ -128,11 +129,13 @@ def _start(
                     noise = text
                     progress.said(text)
                 case Needed():
+                    needed = True
                     progress.phase("deploying")
                     _upload(channel, code, deadline)
                 case Placed():
                     placed = True
-                    progress.phase("starting")
+                    if needed:
+                        progress.phase("starting")
                 case Failed(reason):
                     raise Problem(reason)
                 case Ready(rest):
