@@ -24,6 +24,8 @@ from tui.session_clock import SessionClock
 
 AGAIN = 15.0
 """Seconds until it is said again who is waited for."""
+CALM = 3.0
+"""Seconds that lie at least between two such lines, so that ranks that come one by one make few of them."""
 
 
 class Printer(Protocol):
@@ -114,14 +116,14 @@ class _Waiting:
     def __init__(self) -> None:
         self._clock = SessionClock()
         self._said: tuple[tuple[str, str], ...] = ()
-        self._again = 0.0
+        self._said_at = -AGAIN
 
     def lines(self, state: RunState) -> Iterator[str]:
         now = self._clock.now(state)
         waits = waiting(state, now)
         what = tuple((wait.who, wait.what) for wait in waits)
-        if what != self._said or now >= self._again:
-            self._said, self._again = what, now + AGAIN
+        if now >= self._said_at + (AGAIN if what == self._said else CALM):
+            self._said, self._said_at = what, now if what else self._said_at
             yield from map(Wait.text, waits)
 
 
