@@ -12,13 +12,13 @@ import signal
 import sys
 import threading
 import time
-
-try:
-    import psutil as psutil
-except ImportError:
-    psutil = None  # type: ignore[assignment]
+from typing import Any
 
 LINUX = sys.platform == "linux"
+psutil: Any = None
+if not LINUX:
+    with contextlib.suppress(ImportError):
+        import psutil
 _PDEATHSIG, _NAME, _CHILD_SUBREAPER = 1, 15, 36
 
 
