@@ -20,7 +20,7 @@ SECONDS = 3.0
 """How long a host has to connect to the others."""
 OF_FACTS: dict[str, Callable[[Facts, int], Found]] = {
     "address": machine.address,
-    "ssh": lambda facts, index: Found(OK, facts.hello(index).user),
+    "login": lambda facts, index: Found(OK, facts.hello(index).user),
     "python": software.python,
     "torch": software.torch,
     "torchvision": software.torchvision,
@@ -42,7 +42,7 @@ _ABOUT = (
     ("python", r"^no \S+ there|its python \(|^cannot start|its agent |older than"),
     ("disk", r"^cannot use its workdir"),
 )
-"""Which check it is that a host failed which was not reached, by what the way there said; else ssh itself."""
+"""Which check it is that a host failed which was not reached, by what the way there said; else the login."""
 
 
 def check_facts(
@@ -72,9 +72,9 @@ def _not_reached(plan: Plan, index: int, problem: str) -> list[Checked]:
     """What is known of a host that has not said Hello: how far the way there went."""
     host = plan.hosts[index]
     text = problem.removeprefix(f"{host.name}: ") or "it could not be reached"
-    failed = next((check for check, about in _ABOUT if re.search(about, text)), "ssh")
+    failed = next((check for check, about in _ABOUT if re.search(about, text)), "login")
     passed = [] if failed == "address" else [Checked(index, "address", OK, host.address)]
-    passed += [] if failed in ("address", "ssh") else [Checked(index, "ssh", OK, "ok")]
+    passed += [] if failed in ("address", "login") else [Checked(index, "login", OK, "ok")]
     return [*passed, _checked(index, failed, _told(plan, index, text))]
 
 

@@ -12,7 +12,9 @@ It must not know what a record means, but for text. A disk that fails costs reco
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +97,33 @@ class Recorder:
             while left:
                 left = left[file.write(left) :]
         self._torn.discard(path)
+
+
+class Unrecorded(Recorder):
+    """Keeps nothing, for checks alone; what a host that is this machine has put into the run's directory goes at the end."""
+
+    def __init__(self, runs_dir: Path, plan: Plan) -> None:
+        self.folder = runs_dir / plan.run
+
+    def text(self, record: Record) -> None:
+        """Not kept."""
+
+    def raw(self, lines: bytes) -> None:
+        """Not kept."""
+
+    def write(self, record: Record) -> None:
+        """Not kept."""
+
+    def flush(self) -> str:
+        """Nothing to write."""
+        return ""
+
+    def close(self, state: RunState) -> str:
+        """Clear away what is there; the directory of runs too, where this was the first."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        with suppress(OSError):
+            self.folder.parent.rmdir()
+        return ""
 
 
 def load_plan(folder: Path) -> Plan:

@@ -182,7 +182,7 @@ def test_builds_of_torch_that_cannot_talk_to_each_other() -> None:
 
 PROBLEMS = {
     "address": "node2: the name 'nod2' does not resolve (Name or service not known); set its address in hosts.toml",
-    "ssh": "node2: 10.0.0.2:22 refused the connection; start sshd there, or set its address and port in hosts.toml",
+    "login": "node2: 10.0.0.2:22 refused the connection; start sshd there, or set its address and port in hosts.toml",
     "python": 'node2: no python9 there (sh: 1: python9: not found); set python = "/path/to/python3" for it in hosts.toml',
     "disk": "node2: cannot use its workdir /x: [Errno 13] Permission denied; make room or access there, or set another",
 }
@@ -196,7 +196,7 @@ def test_a_host_that_was_not_reached_fails_where_the_way_there_ended(failed: str
     assert (of_node2[-1].check, of_node2[-1].outcome) == (failed, "failed")
     assert f"node2: {of_node2[-1].text}; {of_node2[-1].advice}" == PROBLEMS[failed]
     assert all(one.outcome == doctor.OK for one in of_node2[:-1])
-    passed = {"address": [], "ssh": ["address"]}.get(failed, ["address", "ssh"])
+    passed = {"address": [], "login": ["address"]}.get(failed, ["address", "login"])
     assert [one.check for one in of_node2[:-1]] == passed
     assert amiss(found) == [(1, failed, "failed")], "the others are checked all the same"
 
@@ -296,10 +296,10 @@ class Hearer:
 
 
 WAYS = {
-    "refused": ("ssh", "refused the connection"),
+    "refused": ("login", "refused the connection"),
     "name": ("address", "does not resolve"),
-    "key": ("ssh", "its host key is unknown"),
-    "login": ("ssh", "keys tried: "),
+    "key": ("login", "its host key is unknown"),
+    "login": ("login", "keys tried: "),
     "python": ("python", "no /no/python there"),
     "workdir": ("disk", "cannot use its workdir"),
 }

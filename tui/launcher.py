@@ -12,7 +12,7 @@ from remote import resume
 from remote.forwarding import forwarded
 from remote.hosts import Cluster
 from remote.plan import Plan
-from remote.recorder import Recorder
+from remote.recorder import Recorder, Unrecorded
 from remote.session import Session
 from remote.transport import Transport
 from training import registry
@@ -44,6 +44,11 @@ class Launcher:
         """The session that acts the plan out. Raises: PlanError, where a variable to be handed on is not in our environment."""
         forwarded(plan, os.environ)
         return Session(plan, self.transport, Recorder(self.runs_dir, plan), os.getcwd() if self.local else "")
+
+    def check(self, plan: Plan) -> Session:
+        """The session that checks the hosts for the plan, as its start would, and starts and records nothing."""
+        cwd = os.getcwd() if self.local else ""
+        return Session(plan, self.transport, Unrecorded(self.runs_dir, plan), cwd, only_checks=True)
 
 
 def _from_here(path: str) -> str:

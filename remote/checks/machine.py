@@ -72,7 +72,7 @@ def clock(facts: Facts, index: int) -> Found:
     """How far the host's clock is from ours. The figures of a run are corrected by it, so it is no reason not to start."""
     off = facts.offsets[index]
     if not math.isfinite(off) or abs(off) <= CLOCK:
-        return Found(OK, f"{off:+.1f} s" if math.isfinite(off) else "not known")
+        return Found(OK, f"{round(off, 1) + 0.0:+.1f} s" if math.isfinite(off) else "not known")
     return Found(
         WARNING,
         f"its clock is {abs(off):,.0f} s {'ahead of' if off > 0 else 'behind'} this machine's",

@@ -1,0 +1,92 @@
+"""`rankboard doctor`: checks the hosts for a run as its start would, and starts nothing."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from remote import resume
+from remote.hosts import Cluster, HostsError, select
+from remote.lab.spec import LabError
+from remote.plan import PlanError
+from remote.session import Session
+from remote.waiting import Wait, waiting
+from training.codec import dumps
+from training.job import JobError
+from training.registry import UnknownName
+from tui import checks, selection
+from tui.launcher import Launcher
+from tui.session_clock import SessionClock
+
+USAGE = 2
+
+
+def doctor(
+    hosts: Annotated[Path | None, typer.Option(help="the hosts file (default: hosts.toml)")] = None,
+    local: Annotated[int, typer.Option(metavar="N", min=0, help="check this machine for N ranks")] = 0,
+    link: Annotated[str, typer.Option(metavar="RATE", help="with --local: give each host a link, as for a run")] = "",
+    slots: Annotated[int, typer.Option(metavar="M", min=0, help="with --local N: hosts of M ranks each, N/M of them")] = 0,
+    cpus: Annotated[str, typer.Option(metavar="CORES", help="with --link: how many cores each host may use")] = "",
+    nodes: Annotated[int, typer.Option(metavar="K", min=0, help="only the first K hosts (0: all)")] = 0,
+    only: Annotated[str, typer.Option(metavar="NAMES", help="only these hosts, names joined by commas")] = "",
+    exclude: Annotated[str, typer.Option(metavar="NAMES", help="leave these hosts out")] = "",
+    json: Annotated[bool, typer.Option("--json", help="one JSON object per check on stdout")] = False,
+    runs_dir: Annotated[Path, typer.Option(help="where runs are recorded; the doctor records nothing")] = Path("runs"),
+    **job_flags: Any,
+) -> None:
+    """Check whether the hosts are fit for a run, and say what to do where they are not. Starts and changes nothing.
+
+    Each start makes the same checks (--no-doctor skips them). With job flags, for that job.
+
+    Exit codes: 0 no check failed, 2 one did (or a mistake on the command line), 3 a host could not be reached, 130 stopped.
+    """
+    try:
+        job, spec = resume.job_of(job_flags, runs_dir), selection.lab_spec(local, slots, link, cpus)
+        cluster = selection.cluster(hosts, local, slots)
+        cluster = Cluster(f"lab, {link}", spec.hosts(), spec.remarks()) if spec else cluster
+        for remark in cluster.remarks:
+            typer.echo(f"rankboard: {remark}", err=True)
+        selected = select(cluster, nodes, selection.names(only), selection.names(exclude))
+        with selection.transport(bool(local), spec) as transport:
+            launcher = Launcher(transport, bool(local), runs_dir.absolute())
+            code = _examine(launcher.check(launcher.plan(selected, job)), json)
+    except (JobError, UnknownName, HostsError, PlanError, LabError) as error:
+        typer.echo(f"rankboard: {error}", err=True)
+        code = USAGE
+    raise typer.Exit(code)
+
+
+def _examine(session: Session, json: bool) -> int:
+    """Hear the session out and print what it found; returns the exit code."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: session.stop(f"{signal.Signals(number).name} to rankboard"))
+    clock, said = SessionClock(), ""
+    for _ in session.batches():
+        waits = waiting(session.state, clock.now(session.state))
+        who = ", ".join(wait.who for wait in waits)
+        if who and who != said:
+            typer.echo("\n".join(f"rankboard: {line}" for line in map(Wait.text, waits)), err=True)
+        said = who
+    with suppress(OSError):  # a reader that went away
+        _print(session, json)
+    return checks.code(session.state)
+
+
+def _print(session: Session, json: bool) -> None:
+    state = session.state
+    if json:
+        for one in checks.objects(state):
+            sys.stdout.write(dumps(one) + "\n")
+    else:
+        for line in checks.table(state, shutil.get_terminal_size().columns):
+            sys.stdout.write("  ".join(text for _, text in line).rstrip() + "\n")
+        for check in checks.amiss(state):
+            sys.stdout.write("\n".join(checks.told(state, check)) + "\n")
+    sys.stdout.flush()
+    typer.echo(f"rankboard: {checks.verdict(state)}", err=True)
