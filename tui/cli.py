@@ -6,8 +6,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,17 +15,16 @@ import typer
 
 from remote import plan as planning
 from remote import resume, summary
-from remote.hosts import Cluster, Host, HostsError, load, select
-from remote.lab.spec import LabError, Spec, parse
+from remote.hosts import Cluster, HostsError, select
+from remote.lab.spec import LabError
 from remote.plan import Plan, PlanError
 from remote.recorder import REPORT
 from remote.run import RunState
 from remote.session import Session
-from remote.transport import Transport
 from training.events import Record
 from training.job import Job, JobError
 from training.registry import UnknownName
-from tui import lab_commands, outcome, trust_command
+from tui import doctor_command, lab_commands, outcome, selection, trust_command
 from tui.headless import Printer, printer
 from tui.job_flags import Command, with_job_flags
 from tui.launcher import Launcher
@@ -43,6 +41,7 @@ def main() -> None:
     settings = {"help_option_names": ["-h", "--help"]}
     app.callback(invoke_without_command=True, context_settings=settings)(with_job_flags(_launch))
     app.add_typer(lab_commands.app, name="lab")
+    app.command("doctor")(with_job_flags(doctor_command.doctor))
     app.command("trust")(trust_command.trust)
     app()
 
@@ -91,14 +90,14 @@ def _launch(
     try:
         if json and not run:
             raise PlanError("--json goes with --run")
-        job, spec = resume.job_of(job_flags, runs_dir), _lab_spec(local, slots, link, cpus)
-        cluster = _cluster(hosts, local, slots)
+        job, spec = resume.job_of(job_flags, runs_dir), selection.lab_spec(local, slots, link, cpus)
+        cluster = selection.cluster(hosts, local, slots)
         if spec:
             cluster = Cluster(f"lab, {link}", spec.hosts(), spec.remarks())
         for remark in cluster.remarks:
             typer.echo(f"rankboard: {remark}", err=True)
-        selected = select(cluster, nodes, _names(only), _names(exclude))
-        with _transport(bool(local), None if dry_run else spec) as transport:
+        selected = select(cluster, nodes, selection.names(only), selection.names(exclude))
+        with selection.transport(bool(local), None if dry_run else spec) as transport:
             launcher = Launcher(transport, bool(local), runs_dir.absolute())
             if dry_run:
                 typer.echo(planning.dry_run(launcher.plan(selected, job)))
@@ -124,61 +123,6 @@ def _without_flags(context: typer.Context) -> None:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         typer.echo(f"rankboard: {names} is for a run: give the flags of {context.invoked_subcommand} behind it", err=True)
         raise typer.Exit(USAGE)
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def _cluster(path: Path | None, local: int, slots: int) -> Cluster:
-    if not local:
-        if slots:
-            raise PlanError(f"--slots {slots} goes with --local N; in a hosts file, write slots = {slots}")
-        return load(path or Path("hosts.toml"))
-    if path:
-        raise PlanError(f"--hosts {path} and --local {local} exclude each other: give one of them")
-    if not slots:
-        return Cluster("this machine", (_local_host("local", local),))
-    return Cluster("this machine", tuple(_local_host(f"local{index}", slots) for index in range(1, local // slots + 1)))
-
-
-def _local_host(name: str, slots: int) -> Host:
-    return Host(name, "127.0.0.1", python=sys.executable, slots=slots)
-
-
-def _lab_spec(local: int, slots: int, link: str, cpus: str) -> Spec | None:
-    """The lab that the flags ask for, if any. Raises: LabError."""
-    if slots and local % slots:
-        fit = ", ".join(str(number) for number in range(1, local + 1) if local % number == 0)
-        raise LabError(f"--slots {slots} does not divide the {local} ranks of --local: give one of {fit}")
-    if not link:
-        if cpus:
-            raise LabError(f"--cpus {cpus} goes with --link: give --link 10gbit for links that hardly limit")
-        return None
-    if not local:
-        raise LabError(f"--link {link} goes with --local N: it gives this machine's ranks a network; add --local 4")
-    return parse(local // (slots or 1), link, cpus, slots or 1)
-
-
-@contextmanager
-def _transport(local: bool, spec: Spec | None) -> Iterator[Transport]:
-    """The way to the hosts. A lab is there as long as this is. Raises: LabError."""
-    if spec:
-        from remote.lab.lab import Lab
-        from remote.transport.local import LocalTransport
-
-        with Lab.start(spec) as lab:
-            for remark in lab.remarks():
-                typer.echo(f"rankboard: {remark}", err=True)
-            yield LocalTransport(enter=lab.enter)
-    elif local:
-        from remote.transport.local import LocalTransport
-
-        yield LocalTransport()
-    else:
-        from remote.transport.ssh import SshTransport
-
-        yield SshTransport()
 
 
 def _headless(launcher: Launcher, plan: Plan, json: bool) -> int:
