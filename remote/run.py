@@ -329,9 +329,9 @@ class RunState:
                 self._note(name, f"{reason}; connecting again", when)
             case events.Detached():
                 self._note("", "detached: the run goes on without its launcher", when)
-            case events.Restarted(hosts, reason):
+            case events.Restarted(hosts, reason) if sorted({*hosts}) == list(hosts) and all(map(self._host, hosts)):
                 self._restart(record.attempt, hosts, reason, when)
-            case events.Stalled() as said:
+            case events.Stalled() as said if said.ranks and all(0 <= rank < len(self.ranks) for rank in said.ranks):
                 self._note("", f"stalled: {self._stalled(said, when).text}", when)
             case events.Lost(_, reason, reached) if host:
                 host.enter(HostPhase.LOST, when)
