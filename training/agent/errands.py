@@ -38,6 +38,8 @@ ERRANDS: dict[str, Callable[[Sequence[str]], Answer]] = {
     "remove": _of("removal", "remove"),
     "receive": _of("files", "receive"),
     "send": _of("files", "send"),
+    "environment": _of("environment", "look"),
+    "install": _of("environment", "install"),
 }
 """Each verb's function: takes the arguments, gives its answer."""
 
