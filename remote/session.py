@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
 from queue import Empty, SimpleQueue
+from types import MappingProxyType
 
 from remote import plan_json, stall
 from remote.link import Arrived, Asked, Broken, Heard, Link, Message, Opened, Wire
@@ -83,9 +84,17 @@ class Session:
     """One live run. `state` is written only while `lock` is held, by the thread that iterates `batches`."""
 
     def __init__(
-        self, plan: Plan, transport: Transport, recorder: Recorder, cwd: str = "", *, only_checks: bool = False
+        self,
+        plan: Plan,
+        transport: Transport,
+        recorder: Recorder,
+        cwd: str = "",
+        forwarded: Mapping[str, str] = MappingProxyType({}),
+        *,
+        only_checks: bool = False,
     ) -> None:
-        """`cwd`: where the ranks work; else each host's workdir. `only_checks`: nothing is started, see `remote.doctor`."""
+        """`cwd`: where the ranks work; else each host's workdir. `forwarded`: variables for the ranks, see `remote.forwarding`.
+        `only_checks`: nothing is started, see `remote.doctor`."""
         self.plan = plan
         self.state = RunState(plan)
         self.lock = threading.Lock()
@@ -97,7 +106,8 @@ class Session:
             where = (plan.folder(index), plan.run, index, plan.hosts[0].address, cwd or host.workdir)
             self._links.append(Link(index, host, Agent(*where, keep=plan.policy.keep), self._queue))
         self._only_checks = only_checks
-        self._startup = Startup(plan, self._links, self._say, only_checks=only_checks)
+        self._forwarded = forwarded
+        self._startup = Startup(plan, self._links, self._say, forwarded, only_checks=only_checks)
         self._seq = self._attempt = 0
         self._restarts_left = plan.policy.max_restarts
         self._batch: list[Record] = []
@@ -109,9 +119,9 @@ class Session:
 
     # What others may ask, from any thread or signal handler ----------------------------------------------------------
 
-    def stop(self, reason: str = "stopped by the operator") -> None:
-        """Ask for the end of the run; returns at once."""
-        self._queue.put(Asked(lambda: self._stop(reason, by_person=True)))
+    def stop(self, reason: str = "stopped by the operator", *, now: bool = False) -> None:
+        """Ask for the end of the run; returns at once. `now`: without the time that ranks have to end by themselves."""
+        self._queue.put(Asked(lambda: self._stop(reason, by_person=True, now=now)))
 
     def detach(self) -> None:
         """Ask to leave the run to its agents, which go on with it; returns at once. It does nothing before the ranks run."""
@@ -350,7 +360,7 @@ class Session:
             else:
                 self._close()
 
-    def _stop(self, reason: str, *, by_person: bool) -> None:
+    def _stop(self, reason: str, *, by_person: bool, now: bool = False) -> None:
         if self._stage in (Stage.STOPPING, Stage.CLOSING):
             return
         self._by_person = by_person
@@ -361,7 +371,7 @@ class Session:
         self._stage = Stage.STOPPING
         self._stop_at, self._give_up_at = NEVER, time.monotonic() + CLOSING
         for link in self._links:
-            link.ask(Stop())
+            link.ask(Stop(0.0) if now else Stop())
 
     def _close(self) -> None:
         """Nothing is left to run: every agent ends. A host that no line has reached yet is not waited for."""
@@ -448,7 +458,7 @@ class Session:
         self._give_up_at = NEVER
         for link in left:
             link.launched = False
-        self._stage, self._startup = Stage.STARTING, Startup(plan, left, self._say, self._attempt)
+        self._stage, self._startup = Stage.STARTING, Startup(plan, left, self._say, self._forwarded, self._attempt)
         self._advance(self._startup.begin)
 
     def _resumed(self) -> Job | Script:

@@ -5,7 +5,7 @@ Two rounds over each host's line: its facts, which come by themselves, then a po
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from remote import doctor
@@ -24,9 +24,18 @@ class Startup:
     """
 
     def __init__(
-        self, plan: Plan, links: Sequence[Link], say: Callable[[Event], None], attempt: int = 0, only_checks: bool = False
+        self,
+        plan: Plan,
+        links: Sequence[Link],
+        say: Callable[[Event], None],
+        forwarded: Mapping[str, str],
+        attempt: int = 0,
+        *,
+        only_checks: bool = False,
     ) -> None:
-        self._plan, self._links, self._say, self._attempt, self._only_checks = plan, links, say, attempt, only_checks
+        """`forwarded`: variables for the ranks, see `remote.forwarding`."""
+        self._plan, self._links, self._say, self._forwarded = plan, links, say, forwarded
+        self._attempt, self._only_checks = attempt, only_checks
         self._wanted: list[bool] = []
         self._reserved: list[Reserved | None] = [None] * len(links)
         self._connected: list[list[Connected]] = [[] for _ in links]
@@ -94,10 +103,14 @@ class Startup:
             self._start()
 
     def _start(self) -> None:
-        self.started = True
         master = self._reserved[0]
         assert master, "nothing is refused, so the master has its port"
-        placements = place(self._plan, self._facts, master.address, master.port)
+        try:
+            placements = place(self._plan, self._facts, master.address, master.port, self._forwarded)
+        except PlanError as error:
+            self._refuse(SESSION, str(error))
+            return
+        self.started = True
         for link, placed in zip(self._links, placements, strict=True):
             link.running, link.launched = {placement.rank for placement in placed}, True
             link.ask(Start(self._attempt, isinstance(self._plan.work, Job), placed))

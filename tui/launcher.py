@@ -42,8 +42,8 @@ class Launcher:
 
     def begin(self, plan: Plan) -> Session:
         """The session that acts the plan out. Raises: PlanError, where a variable to be handed on is not in our environment."""
-        forwarded(plan, os.environ)
-        return Session(plan, self.transport, Recorder(self.runs_dir, plan), os.getcwd() if self.local else "")
+        values = forwarded(plan, os.environ)
+        return Session(plan, self.transport, Recorder(self.runs_dir, plan), os.getcwd() if self.local else "", values)
 
     def check(self, plan: Plan) -> Session:
         """The session that checks the hosts for the plan, as its start would, and starts and records nothing."""
