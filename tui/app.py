@@ -19,8 +19,9 @@ from remote.hosts import Cluster
 from remote.plan import Plan, PlanError
 from remote.run import RunState
 from training.job import Job
-from tui.messages import StartRun
+from tui.messages import CheckHosts, StartRun
 from tui.screens.dialogs import Dialog, HelpDialog, Leave, LeaveDialog, QuitDialog, TooSmall, too_small
+from tui.screens.doctor import DoctorScreen
 from tui.screens.launch import LaunchScreen
 from tui.screens.run import RunScreen, Session
 
@@ -39,7 +40,7 @@ class Launch:
     """What the command line has said. `selected` are the hosts of `cluster` that it chose.
 
     `make_plan` raises PlanError where the job does not fit the hosts; `begin` OSError where the run cannot be recorded.
-    `at_once`: start without the form.
+    `check` begins a session that only checks the hosts. `at_once`: start without the form.
     """
 
     cluster: Cluster
@@ -47,6 +48,7 @@ class Launch:
     job: Job
     make_plan: Callable[[Cluster, Job], Plan]
     begin: Callable[[Plan], Session]
+    check: Callable[[Plan], Session]
     at_once: bool = False
     runs_dir: Path = Path("runs")
 
@@ -81,6 +83,7 @@ class RankboardApp(App[None]):
         super().__init__()
         self._launch = launch
         self._listener: Listener | None = None
+        self._doctor: Listener | None = None
         self._leaving = self._abandoned = False
         self._ticks = 0
         self.states: list[RunState] = []
@@ -131,11 +134,13 @@ class RankboardApp(App[None]):
 
     def _on_time(self) -> None:
         self._ticks += 1
-        if self.app_focus or self._ticks % BLURRED == 0:
+        if self.app_focus or self._leaving or self._ticks % BLURRED == 0:
             self.tick()
 
     def tick(self) -> None:
         """Draw what has changed, and go once a run that one wants to leave has ended."""
+        if self._doctor and self._doctor.error:
+            raise self._doctor.error
         if self._listener is None or not self.is_running:
             return
         if self._listener.error:
@@ -161,6 +166,15 @@ class RankboardApp(App[None]):
         if not self.live:
             self.pop_screen()
             self._start(message.cluster, message.job)
+
+    def on_check_hosts(self, message: CheckHosts) -> None:
+        def check() -> Session:
+            self._doctor = Listener(self._launch.check(self._launch.make_plan(message.cluster, message.job)))
+            self._doctor.start()
+            return self._doctor.session
+
+        if not self.live:
+            self.push_screen(DoctorScreen(check(), check))
 
     def on_new_run(self) -> None:
         if not self.live:
@@ -209,6 +223,9 @@ class RankboardApp(App[None]):
 
     def finish(self) -> None:
         """After `run`: where the dashboard ended under a live run (its terminal is gone), stop that and wait for its end."""
+        if self._doctor and self._doctor.is_alive():
+            self._doctor.session.stop()
+            self._doctor.join(ENDING)
         if self._listener and self.live and not self._abandoned:
             self._stop()
             self._listener.join(ENDING)
