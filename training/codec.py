@@ -19,6 +19,9 @@ def load(line: str | bytes) -> dict[str, Any] | None:
     return data if isinstance(data, dict) else None
 
 
+Reader = Callable[[Any], Any]
+
+
 class Codec:
     """JSON objects ↔ frozen dataclasses of one family, told apart by the value of `key`.
 
@@ -28,7 +31,8 @@ class Codec:
 
     def __init__(self, key: str, types: Iterable[type[Any]]) -> None:
         self._key = key
-        self._readers = {cls.__name__.lower(): _dataclass_reader(cls) for cls in types}
+        self._types = {cls.__name__.lower(): cls for cls in types}
+        self._readers: dict[str, Reader] = {}  # each made when it is first needed, as an agent needs few
 
     def object(self, value: Any) -> dict[str, Any]:
         """The object of a value of the family, ready for `dumps`."""
@@ -38,13 +42,16 @@ class Codec:
     def value(self, data: dict[str, Any]) -> Any | None:
         """The value that `data` stands for, or None where it is none of the family."""
         try:
-            reader = self._readers.get(data.get(self._key, ""))
+            name = data.get(self._key, "")
+            reader = self._readers.get(name) or self._reader(name)
             return reader(data) if reader else None
         except (TypeError, ValueError):
             return None
 
-
-Reader = Callable[[Any], Any]
+    def _reader(self, name: str) -> Reader | None:
+        if name in self._types:
+            self._readers[name] = _dataclass_reader(self._types[name])
+        return self._readers.get(name)
 
 
 def _dataclass_reader(cls: type[Any]) -> Reader:

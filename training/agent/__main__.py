@@ -8,21 +8,25 @@ import sys
 from dataclasses import replace
 
 from training.agent import Options, Times, errands
-from training.agent.follower import follow
-from training.agent.launch import PRELOAD
 
 
-def main(argv: list[str] | None = None, times: Times = Times(), preload: tuple[str, ...] = PRELOAD) -> int:  # noqa: B008
-    """Follow until the journal has ended (0), input stays away (1), or the folder cannot be used (2); or do an errand."""
+def main(argv: list[str] | None = None, times: Times = Times(), preload: tuple[str, ...] = ()) -> int:  # noqa: B008
+    """Follow until the journal has ended (0), input stays away (1), or the folder cannot be used (2); or do an errand.
+
+    `preload` is the command of a preload other than our own.
+    """
     words = sys.argv[1:] if argv is None else argv
     if words[:1] != ["follow"]:
         return errands.main(words)
+    from training.agent.follower import follow  # of which an errand needs nothing
+    from training.agent.launch import PRELOAD
+
     options = replace(_options(words[1:]), umask=os.umask(0o077))  # what an agent keeps is for its user's eyes only
     try:
         os.makedirs(options.folder, exist_ok=True)
         os.chmod(options.folder, 0o700)
         os.chdir(options.folder)
-        return follow(options, times, preload)
+        return follow(options, times, preload or PRELOAD)
     except OSError as error:
         print(f"the agent cannot use its folder {options.folder}: {error.strerror or error}", file=sys.stderr)  # noqa: T201
         return 2
