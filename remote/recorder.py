@@ -12,6 +12,7 @@ It must not know what a record means, but for text. A disk that fails costs reco
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
@@ -92,7 +93,7 @@ class Recorder:
 
     def _append(self, path: Path, data: bytes) -> None:
         """Append to a file. After a write that failed, perhaps in the middle of a line, the next begins a line of its own."""
-        with path.open("ab", buffering=0) as file:
+        with open(path, "ab", buffering=0, opener=_private) as file:
             left = memoryview(b"\n" + data if path in self._torn else data)
             while left:
                 left = left[file.write(left) :]
@@ -162,5 +163,10 @@ def _json(data: dict[str, Any]) -> str:
 def _write(path: Path, text: str) -> None:
     """Write a file, whole or not at all."""
     beside = path.with_suffix(".part")
-    beside.write_bytes(_bytes(text))
+    with open(beside, "wb", opener=_private) as file:
+        file.write(_bytes(text))
     beside.replace(path)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
