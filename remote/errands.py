@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import math
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from queue import SimpleQueue
 from typing import Any
 
 from remote.hosts import Host
@@ -36,14 +38,31 @@ Give = Callable[[Line], None]
 
 
 def perform(
-    transport: Transport, hosts: Sequence[Host], errand: Callable[[Host], Errand], give: Give | None = None
+    transport: Transport,
+    hosts: Sequence[Host],
+    errand: Callable[[Host], Errand],
+    give: Give | None = None,
+    patience: Callable[[Host], float] = lambda _: math.inf,
 ) -> list[Answer]:
-    """Have each host's errand done, all at once; the answers, in the order of the hosts."""
-    with ThreadPoolExecutor(max(1, len(hosts)), thread_name_prefix="errand") as pool:
-        return list(pool.map(lambda host: _perform(transport, host, errand(host), give), hosts))
+    """Have each host's errand done, all at once; the answers, in the order of the hosts.
+
+    `patience`: for how many seconds a host that has been reached may say nothing before it is given up.
+    """
+    answers: SimpleQueue[tuple[int, Answer]] = SimpleQueue()
+
+    def work(index: int, host: Host) -> None:
+        try:
+            answers.put((index, _perform(transport, host, errand(host), give, patience(host))))
+        except BaseException as error:
+            answers.put((index, Answer(host, error=f"{host.name}: {error!r}")))
+            raise
+
+    for index, host in enumerate(hosts):  # not waited for when somebody presses Ctrl-C
+        threading.Thread(target=work, args=(index, host), name="errand", daemon=True).start()
+    return [answer for _, answer in sorted((answers.get() for _ in hosts), key=lambda pair: pair[0])]
 
 
-def _perform(transport: Transport, host: Host, errand: Errand, give: Give | None) -> Answer:
+def _perform(transport: Transport, host: Host, errand: Errand, give: Give | None, patience: float) -> Answer:
     try:
         line = transport.open(host, errand, _Silent())
     except Unreachable as error:
@@ -51,7 +70,11 @@ def _perform(transport: Transport, host: Host, errand: Errand, give: Give | None
     try:
         if give:
             give(line)
-        lines = b"".join(iter(line.read, b"")).splitlines()
+        lines = b"".join(_read(line, patience)).splitlines()
+    except TimeoutError:
+        return Answer(
+            host, error=f"{host.name}: no answer within {patience:g} s; if it is only slow, raise timeout in hosts.toml"
+        )
     except OSError as error:
         return Answer(host, error=f"{host.name}: the line broke: {error}")
     finally:
@@ -61,3 +84,24 @@ def _perform(transport: Transport, host: Host, errand: Errand, give: Give | None
     return Answer(
         host, tuple(found for found in objects if "error" not in found), "; ".join(errors) or ("" if objects else said)
     )
+
+
+def _read(line: Line, patience: float) -> Iterator[bytes]:
+    """What comes, up to the end of the line. Raises: TimeoutError, where nothing comes for so long."""
+    while True:
+        late = threading.Event()
+        timer = threading.Timer(min(patience, threading.TIMEOUT_MAX), _give_up, (line, late))
+        timer.daemon = True
+        timer.start()
+        block = line.read()
+        timer.cancel()
+        if late.is_set():
+            raise TimeoutError
+        if not block:
+            return
+        yield block
+
+
+def _give_up(line: Line, late: threading.Event) -> None:
+    late.set()
+    line.close()

@@ -31,7 +31,8 @@ class RunFolder:
     `phase`: of a live run what its ranks do, else finished, failed, stopped, `not started` or `lost` (the agent could not go
     on; `reason` says why). `began` and `last` are the times of its first and last record and `now` that of the listing, by
     the host's clock. `size` in bytes on disk. `ranks` are those of this host. `steps` (0: not known) are the whole run's.
-    `hosts` and `world_size` are the plan's, 0 where it is not kept there.
+    `hosts` and `world_size` are the plan's, 0 where it is not kept there. `here`: it is this machine's, not that of another one
+    which shares the folder.
     """
 
     run: str
@@ -51,7 +52,7 @@ class RunFolder:
     hosts: int = 0
     world_size: int = 0
     planned: bool = False
-    boot_id: str = ""
+    here: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +171,7 @@ def examine(workdir: str, run: str, host: int) -> RunFolder:
         hosts=hosts,
         world_size=world_size,
         planned=planned,
-        boot_id=outline.boot_id,
+        here=outline.here,
     )
 
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from training.agent import Times, process_table
-from training.agent.inventory import absolute, folders, held, path
+from training.agent.inventory import RUNS, absolute, folders, held, path
 from training.agent.journal import Reader, segments
 from training.agent.outline import boot, weighty
 from training.agent.process_table import Process, Table
@@ -84,13 +84,18 @@ def orphans(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
         return
     workdir = absolute(arguments[0])
     yield from (codec.object(Live(run)) for run in sorted({run for run, host in folders(workdir) if held(workdir, run, host)}))
-    yield from map(codec.object, find(workdir))
+    yield from map(codec.object, find([workdir]))
 
 
-def end(arguments: Sequence[str], times: Times = Times()) -> Iterator[dict[str, Any]]:  # noqa: B008
+def end(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The errand `end WORKDIR PID:START …`: TERM, grace, KILL to those of these processes that are still found there."""
     wanted = [(int(pid), int(start)) for pid, _, start in (word.partition(":") for word in arguments[1:])]
-    found = {(orphan.pid, orphan.start) for orphan in find(absolute(arguments[0]))}
+    yield from map(codec.object, finish([absolute(arguments[0])], wanted))
+
+
+def finish(workdirs: Sequence[str], wanted: Sequence[tuple[int, int]], times: Times = Times()) -> Iterator[Signalled]:  # noqa: B008
+    """End those of these processes, by pid and start, that are still found: TERM, grace, KILL. What became of each."""
+    found = {(orphan.pid, orphan.start) for orphan in find(workdirs)}
     left = [process for process in wanted if process in found]
     for number, seconds in ((signal.SIGTERM, times.grace), (signal.SIGKILL, times.last)):
         for process in left:
@@ -99,24 +104,25 @@ def end(arguments: Sequence[str], times: Times = Times()) -> Iterator[dict[str, 
         while (left := [process for process in left if process_table.runs(*process)]) and time.monotonic() < deadline:
             time.sleep(0.01)
     for pid, start in wanted:
-        yield codec.object(Signalled(pid, start, not process_table.runs(pid, start)))
+        yield Signalled(pid, start, not process_table.runs(pid, start))
 
 
-def find(workdir: str) -> list[Orphan]:
-    """The processes of ended runs of this workdir."""
+def find(workdirs: Sequence[str]) -> list[Orphan]:
+    """The processes of ended runs of these workdirs."""
     table = process_table.processes()
     safe = process_table.live(table) | process_table.above(table, os.getpid())
     candidates = {pid: process for pid, process in table.items() if process.own and pid not in safe}
     found: Found = {}
-    for run, host in folders(workdir):
-        if held(workdir, run, host):
-            continue
-        with suppress(OSError):  # it has just been removed
-            for pid, how in _recorded(path(workdir, run, host), host, candidates).items():
-                found.setdefault(pid, (run, host, how))
+    for workdir in workdirs:
+        for run, host in folders(workdir):
+            if not held(workdir, run, host):
+                with suppress(OSError):  # it has just been removed
+                    for pid, how in _recorded(path(workdir, run, host), host, candidates).items():
+                        found.setdefault(pid, (run, host, how))
     _add_descendants(found, candidates)
+    homes = {os.path.realpath(os.path.join(workdir, RUNS)) for workdir in workdirs}
     for pid in candidates.keys() - found.keys():
-        if named := _named(pid, workdir):
+        if named := _named(pid, homes):
             found[pid] = (*named, _ENVIRONMENT)
     _add_descendants(found, candidates)
     return [_orphan(table[pid], *found[pid]) for pid in sorted(found, key=lambda pid: (found[pid][:2], pid))]
@@ -196,11 +202,12 @@ def _weighty(folder: str, host: int, after: int) -> Iterator[Record]:
         yield from weighty(block)
 
 
-def _named(pid: int, workdir: str) -> tuple[str, int] | None:
-    """The ended, or removed, run of this workdir that a process's environment names."""
+def _named(pid: int, homes: set[str]) -> tuple[str, int] | None:
+    """The ended, or removed, run of these folders of runs that a process's environment names."""
     env = process_table.environment(pid)
-    run, folder = env.get(RUN, ""), env.get(FOLDER, "")
-    host = os.path.basename(folder)
-    if not run or not host.isdecimal() or os.path.realpath(folder) != os.path.realpath(path(workdir, run, int(host))):
+    run, folder = env.get(RUN, ""), os.path.realpath(env.get(FOLDER, ""))
+    parent, host = os.path.split(folder)
+    home, name = os.path.split(parent)
+    if not run or name != run or not host.isdecimal() or home not in homes:
         return None
-    return None if held(workdir, run, int(host)) else (run, int(host))
+    return None if held(os.path.dirname(home), run, int(host)) else (run, int(host))

@@ -104,10 +104,14 @@ class Outline:
             case Evaluated(step=step):
                 self.step = max(self.step, step)
 
+    @property
+    def here(self) -> bool:
+        """Whether it is this machine that tells."""
+        return self.boot_id in ("", boot()) or self.hostname == socket.gethostname()
+
     def perhaps_elsewhere(self, now: float) -> bool:
         """Whether another machine, whose locks may not reach here, shares this folder and may still be at work in it."""
-        ours = self.boot_id in ("", boot()) or self.hostname == socket.gethostname()
-        return not ours and not self.ended and now - self.last < STILL
+        return not self.here and not self.ended and now - self.last < STILL
 
     def verdict(self) -> str:
         """What became of the run on this host, which has ended."""

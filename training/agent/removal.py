@@ -42,7 +42,8 @@ codec = Codec("kind", (Removed,))
 def remove(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The errand `remove WORKDIR NAME …`, each name a folder below WORKDIR: `runs/RUN/HOST INDEX` or `code/DIGEST`."""
     workdir = inventory.absolute(arguments[0])
-    left = {(orphan.run, orphan.host) for orphan in leftovers.find(workdir)} if LINUX else set()
+    left = {(orphan.run, orphan.host) for orphan in leftovers.find([workdir])} if LINUX else set()
+    parents = [os.path.join(workdir, name) for name in (RUNS, ARCHIVES)]
     for name in arguments[1:]:
         try:
             _remove(workdir, name, left)
@@ -51,9 +52,9 @@ def remove(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
         except OSError as error:
             yield codec.object(Removed(name, error.strerror or str(error)))
         else:
+            for parent in parents:
+                finish(parent)
             yield codec.object(Removed(name))
-    for parent in (RUNS, ARCHIVES):
-        _finish(os.path.join(workdir, parent))
 
 
 def _remove(workdir: str, name: str, left: set[tuple[str, int]]) -> None:
@@ -71,7 +72,7 @@ def _remove(workdir: str, name: str, left: set[tuple[str, int]]) -> None:
     if inventory.examine(workdir, run, host).live:
         raise Refused("it is live")
     with alone(inventory.path(workdir, run, host)):
-        _rename(inventory.path(workdir, run, host), os.path.join(workdir, RUNS))
+        rename(inventory.path(workdir, run, host), os.path.join(workdir, RUNS))
     with suppress(OSError):  # another host's folder is in it
         os.rmdir(os.path.join(workdir, RUNS, run))
 
@@ -80,7 +81,7 @@ def _remove_archive(workdir: str, name: str) -> None:
     found = [inventory.examine(workdir, run, host) for run, host in inventory.folders(workdir)]
     if not any(archive.name == name and not archive.used for archive in inventory.archives(workdir, found)):
         raise Refused("a run uses it, or may")
-    _rename(os.path.join(workdir, ARCHIVES, name), os.path.join(workdir, ARCHIVES))
+    rename(os.path.join(workdir, ARCHIVES, name), os.path.join(workdir, ARCHIVES))
 
 
 @contextmanager
@@ -101,13 +102,14 @@ def alone(folder: str) -> Iterator[None]:
         os.close(lock)
 
 
-def _rename(folder: str, parent: str) -> None:
+def rename(folder: str, parent: str) -> None:
+    """Take a folder away from where anybody looks for it; `finish` removes it."""
     os.rename(folder, os.path.join(parent, f"{_GOING}{os.getpid()}-{time.monotonic_ns()}"))
 
 
-def _finish(parent: str) -> None:
+def finish(parent: str) -> None:
     """Remove what was renamed, also by a removal that did not come to its end."""
-    with suppress(FileNotFoundError), os.scandir(parent) as entries:
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(parent) as entries:
         for entry in entries:
             if entry.name.startswith(_GOING) and entry.is_dir(follow_symlinks=False):
                 shutil.rmtree(entry.path, ignore_errors=True)

@@ -1,0 +1,226 @@
+"""What ended runs have left: their processes, and their folders on hosts and here; and how it goes.
+
+It only finds out and proposes. Who calls it asks a person first; a host looks again at each thing before it ends or removes it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from remote.hosts import Host
+from remote.inventory import Inventory, Run, ask, values
+from remote.recorder import EVENTS, PLAN, SUMMARY, RunFolderError, load_plan
+from remote.resume import NODE
+from remote.transport import Transport
+from training.agent import inventory, leftovers, removal
+from training.agent.leftovers import Live, Orphan, Signalled
+from training.agent.outline import STILL
+from training.agent.processes import LINUX
+from training.agent.removal import Refused, Removed
+
+ENDING, REMOVING = 15.0, 300.0
+"""Seconds that a host may need to end processes, and to remove one folder."""
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """A process of an ended run on a host, "" for this machine."""
+
+    host: str
+    orphan: Orphan
+
+
+@dataclass(frozen=True)
+class Leftovers:
+    """What was found. `spared` are the live runs with processes that have no agent on their host any more; `problems` are what
+    hosts could not tell."""
+
+    found: tuple[Leftover, ...] = ()
+    spared: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def orphans(transport: Transport | None, hosts: Sequence[Host], runs_dir: Path) -> Leftovers:
+    """The processes of runs that are live nowhere."""
+    answers = ask(transport, hosts, "orphans") if transport else []
+    found: dict[tuple[str, int, int, int], Leftover] = {}  # hosts may be one machine
+    live = set()
+    for answer in answers:
+        for one in values(leftovers.codec, answer.objects):
+            if isinstance(one, Live):
+                live.add(one.run)
+            elif isinstance(one, Orphan):
+                found.setdefault((one.run, one.host, one.pid, one.start), Leftover(answer.host.name, one))
+    for one in leftovers.find(_workdirs(runs_dir)) if LINUX else ():
+        found.setdefault((one.run, one.host, one.pid, one.start), Leftover("", one))
+    spared = {left.orphan.run for left in found.values()} & live
+    return Leftovers(
+        tuple(left for left in found.values() if left.orphan.run not in spared),
+        tuple(sorted(spared)),
+        tuple(answer.error for answer in answers if answer.error),
+    )
+
+
+def end(
+    transport: Transport | None, hosts: Sequence[Host], runs_dir: Path, found: Iterable[Leftover]
+) -> tuple[list[Leftover], list[str]]:
+    """End these processes, on all hosts at once. Returns those that are still there, and what hosts could not do."""
+    by_host: dict[str, list[Leftover]] = defaultdict(list)
+    for left in found:
+        by_host[left.host].append(left)
+    gone, problems = set(), []
+    if here := by_host.pop("", []):
+        ended = leftovers.finish(_workdirs(runs_dir), [(left.orphan.pid, left.orphan.start) for left in here])
+        gone |= {("", one.pid, one.start) for one in ended if one.gone}
+    asked = [host for host in hosts if host.name in by_host]
+    words = {host.name: [f"{left.orphan.pid}:{left.orphan.start}" for left in by_host[host.name]] for host in asked}
+    for answer in ask(transport, asked, "end", lambda host: words[host.name], ENDING) if transport else ():
+        told = values(leftovers.codec, answer.objects)
+        gone |= {(answer.host.name, one.pid, one.start) for one in told if isinstance(one, Signalled) and one.gone}
+        problems += [answer.error] if answer.error else []
+    every = [*here, *(left for some in by_host.values() for left in some)]
+    return [left for left in every if (left.host, left.orphan.pid, left.orphan.start) not in gone], problems
+
+
+def _workdirs(runs_dir: Path) -> list[str]:
+    """Where the agents of this machine's own runs kept what they know."""
+    return [str(node.absolute()) for node in sorted(runs_dir.glob(f"*/{NODE}")) if node.is_dir()]
+
+
+@dataclass(frozen=True)
+class Record:
+    """A run's directory here. `verdict` "" where its session did not come to an end; `idle` seconds since it was written."""
+
+    run: str
+    folder: Path
+    hosts: tuple[str, ...]
+    local: bool
+    verdict: str
+    size: int
+    idle: float
+
+
+@dataclass(frozen=True)
+class Removable:
+    """Something that may go: `name` is a folder below the workdir of `host`, or for "" the run's directory here; `run` is ""
+    for code, `phase` what became of the run. Sizes in bytes, `idle` in seconds."""
+
+    run: str
+    phase: str
+    host: str
+    name: str
+    size: int
+    idle: float
+
+
+def records(runs_dir: Path) -> Iterator[Record]:
+    """The runs recorded here. What has no plan in it is no run, and a link is none."""
+    for folder in sorted(runs_dir.glob("*")):
+        if folder.name[0] == "." or folder.is_symlink() or not (folder / PLAN).is_file():
+            continue
+        try:
+            hosts = tuple(host.name for host in load_plan(folder).hosts)
+        except RunFolderError:
+            hosts = ()
+        local = (folder / NODE).is_dir()
+        newest = max(path.stat().st_mtime for name in (PLAN, EVENTS, SUMMARY) if (path := folder / name).exists())
+        size = inventory.size(str(folder))
+        yield Record(folder.name, folder, hosts, local, _verdict(folder), size, max(0.0, time.time() - newest))
+
+
+def _verdict(folder: Path) -> str:
+    try:
+        found = json.loads((folder / SUMMARY).read_bytes())
+    except (OSError, ValueError):
+        return ""
+    return str(found.get("verdict") or "") if isinstance(found, dict) else ""
+
+
+def removable(known: Inventory, runs_dir: Path, older: float, keep: int) -> tuple[list[Removable], list[str]]:
+    """What may go: of runs that ended `older` seconds ago or more, but for the `keep` newest; and why other runs may not."""
+    runs = {run.name: run for run in known.runs}
+    here = {record.run: record for record in records(runs_dir)}
+    ended: dict[str, float] = {}
+    kept = []
+    for name in runs.keys() | here.keys():
+        if why := _doubt(runs.get(name), here.get(name), known):
+            kept.append(f"{name} is kept: {why}")
+        elif name not in runs or not runs[name].live:
+            ended[name] = min(one.idle for one in (runs.get(name), here.get(name)) if one)
+    newest = sorted(ended, key=lambda name: (ended[name], name))
+    going = sorted(name for name in newest[keep:] if ended[name] >= older)
+    found = [one for name in going for one in _of_run(runs.get(name), here.get(name))]
+    found += [
+        Removable("", "code", code.host, code.name, code.archive.size, code.archive.idle)
+        for code in known.code
+        if not code.archive.used and code.archive.idle >= older
+    ]
+    return found, sorted(kept)
+
+
+def _doubt(run: Run | None, record: Record | None, known: Inventory) -> str:
+    """Why a run that is not known to be live may be live all the same, or ""."""
+    if run and run.live:
+        return ""
+    if run and run.hosts > len(run.parts) and known.problems:
+        return "not all of its hosts have answered"
+    if not record or (record.verdict and record.verdict != "lost"):
+        return ""
+    if not record.local and not set(record.hosts) <= known.answered:
+        return "it was left, and not all of its hosts are here to ask"
+    return "it may be just starting or ending" if record.idle < STILL and not run else ""
+
+
+def _of_run(run: Run | None, record: Record | None) -> Iterator[Removable]:
+    phase = run.phase if run else record.verdict or "left" if record else ""
+    if record:
+        yield Removable(record.run, phase, "", record.run, record.size, record.idle)
+    for part in run.parts if run else ():
+        if part.host:
+            yield Removable(run.name if run else "", phase, part.host, part.name, part.folder.size, part.idle)
+
+
+def remove(
+    transport: Transport | None, hosts: Sequence[Host], runs_dir: Path, going: Iterable[Removable]
+) -> tuple[int, list[str]]:
+    """Remove these, on all hosts at once. Returns how many bytes are free again, and what is still there and why."""
+    names: dict[str, dict[str, Removable]] = defaultdict(dict)
+    for one in going:
+        names[one.host][one.name] = one
+    freed, kept = 0, []
+    asked = [host for host in hosts if host.name in names]
+    for answer in ask(transport, asked, "remove", lambda host: list(names[host.name]), REMOVING) if transport else ():
+        for told in values(removal.codec, answer.objects):
+            if isinstance(told, Removed) and told.kept:
+                kept.append(f"{answer.host.name}: {told.name}: {told.kept}")
+            elif isinstance(told, Removed) and told.name in names[answer.host.name]:
+                freed += names[answer.host.name][told.name].size
+        kept += [answer.error] if answer.error else []
+    for name, one in names[""].items():
+        try:
+            _remove_record(runs_dir, name)
+            freed += one.size
+        except (Refused, OSError) as error:
+            kept.append(f"{runs_dir / name}: {getattr(error, 'strerror', None) or error}")
+    removal.finish(str(runs_dir))
+    return freed, kept
+
+
+def _remove_record(runs_dir: Path, name: str) -> None:
+    """Remove a run's directory here, while nobody can begin an agent in it. Raises: Refused, OSError."""
+    folder = runs_dir / name
+    if folder.is_symlink() or not (folder / PLAN).is_file():
+        raise Refused("no run's directory, or a link")
+    node = str((folder / NODE).absolute())
+    if LINUX and leftovers.find([node]):
+        raise Refused("processes of it are left: rankboard ps --orphans")
+    with ExitStack() as locks:
+        for run, host in inventory.folders(node):
+            locks.enter_context(removal.alone(inventory.path(node, run, host)))
+        removal.rename(str(folder), str(runs_dir))

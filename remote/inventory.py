@@ -1,0 +1,229 @@
+"""The runs that hosts and this machine's runs directory know of, put together from what each host tells of its part."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from remote import plan_json
+from remote.errands import Answer, perform
+from remote.hosts import Cluster, Host
+from remote.plan import Plan, PlanError
+from remote.recorder import PLAN
+from remote.resume import NODE
+from remote.transport import Errand, Transport
+from training.agent import inventory
+from training.agent.inventory import Archive, RunFolder
+from training.codec import Codec
+
+ORDER = ("lost", "failed", "stopped", "finished", "not started")
+"""What became of a run is the first of these that any of its hosts tells."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one host tells of a run: `host` is its name in the hosts file, "" for this machine; `workdir` as it is asked for."""
+
+    host: str
+    workdir: str
+    folder: RunFolder
+
+    @property
+    def idle(self) -> float:
+        """Seconds since its last record."""
+        return max(0.0, self.folder.now - self.folder.last) if self.folder.last else self.folder.now
+
+    @property
+    def name(self) -> str:
+        """The folder below the workdir."""
+        return f"{inventory.RUNS}/{self.folder.run}/{self.folder.host}"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run, by the parts that are known of it, in the order of its hosts; one at least."""
+
+    name: str
+    parts: tuple[Part, ...]
+
+    @property
+    def live(self) -> int:
+        """On how many hosts it is live."""
+        return sum(part.folder.live for part in self.parts)
+
+    @property
+    def hosts(self) -> int:
+        """How many hosts it has, as far as is known."""
+        return max(len(self.parts), *(part.folder.hosts for part in self.parts))
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks it has, as far as is known."""
+        return max(sum(len(part.folder.ranks) for part in self.parts), *(part.folder.world_size for part in self.parts))
+
+    @property
+    def phase(self) -> str:
+        """What most of its live hosts do; where there is none, what became of it."""
+        phases = [part.folder.phase for part in self.parts if part.folder.live]
+        if phases:
+            return max(phases, key=phases.count)
+        ended = {part.folder.phase for part in self.parts}
+        return next((phase for phase in ORDER if phase in ended), "lost")
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why it ended, one of each kind."""
+        return tuple(dict.fromkeys(part.folder.reason for part in self.parts if part.folder.reason))
+
+    @property
+    def step(self) -> int:
+        """The newest step of any rank."""
+        return max(part.folder.step for part in self.parts)
+
+    @property
+    def steps(self) -> int:
+        """How many steps it is to make, 0 where that is not known."""
+        return max(part.folder.steps for part in self.parts)
+
+    @property
+    def began(self) -> float:
+        """Time of its first record, 0 where there is none."""
+        return min((part.folder.began for part in self.parts if part.folder.began), default=0.0)
+
+    @property
+    def idle(self) -> float:
+        """Seconds since its last record, by the clock of the host that wrote it."""
+        return min(part.idle for part in self.parts)
+
+    @property
+    def size(self) -> int:
+        """Bytes on the disks of its hosts."""
+        return sum(part.folder.size for part in self.parts)
+
+
+@dataclass(frozen=True)
+class Code:
+    """An archive of code in a host's workdir."""
+
+    host: str
+    archive: Archive
+
+    @property
+    def name(self) -> str:
+        """The folder below the workdir."""
+        return f"{inventory.ARCHIVES}/{self.archive.name}"
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """All that is known, the newest run last. `problems`: what hosts could not tell, and why, one line each; `answered` are
+    the names of those that told all."""
+
+    runs: tuple[Run, ...] = ()
+    code: tuple[Code, ...] = ()
+    answered: frozenset[str] = frozenset()
+    problems: tuple[str, ...] = ()
+
+
+def take(transport: Transport | None, hosts: Sequence[Host], runs_dir: Path) -> Inventory:
+    """Ask all hosts at once, each for as long as its timeout, and look into the runs directory."""
+    answers = ask(transport, hosts, "runs") if transport else []
+    parts = list(recorded(runs_dir))
+    code = []
+    for answer in answers:
+        told = values(inventory.codec, answer.objects)
+        parts += [Part(answer.host.name, answer.host.workdir, one) for one in told if isinstance(one, RunFolder)]
+        code += [Code(answer.host.name, one) for one in told if isinstance(one, Archive)]
+    problems = tuple(answer.error for answer in answers if answer.error)
+    return Inventory(joined(parts), tuple(code), frozenset(one.host.name for one in answers if not one.error), problems)
+
+
+def ask(
+    transport: Transport,
+    hosts: Sequence[Host],
+    verb: str,
+    words: Callable[[Host], Iterable[str]] = lambda _: (),
+    longer: float = 0.0,
+) -> list[Answer]:
+    """Have an errand done on each host in its own workdir; the answers, with the host's name in what went wrong.
+
+    `longer`: seconds beyond its timeout that a host may take to answer.
+    """
+
+    def errand(host: Host) -> Errand:
+        return Errand((verb, host.workdir, *words(host)))
+
+    answers = perform(transport, hosts, errand, patience=lambda host: host.timeout + longer)
+    return [
+        replace(
+            answer, error=answer.error if answer.error.startswith(answer.host.name) else f"{answer.host.name}: {answer.error}"
+        )
+        if answer.error
+        else answer
+        for answer in answers
+    ]
+
+
+def values(codec: Codec, objects: Iterable[dict[str, Any]]) -> list[Any]:
+    """The values of an answer's objects; what is none, as another version may send it, is left out."""
+    return [value for value in map(codec.value, objects) if value is not None]
+
+
+def recorded(runs_dir: Path) -> Iterator[Part]:
+    """The parts of runs of this machine, which keep what a host would beside their record."""
+    for node in sorted(runs_dir.glob(f"*/{NODE}")):
+        if node.is_dir() and not node.parent.is_symlink() and (node.parent / PLAN).is_file():
+            workdir = str(node.absolute())
+            for run, host in inventory.folders(workdir):
+                with suppress(OSError):  # it is just being removed
+                    yield Part("", workdir, inventory.examine(workdir, run, host))
+
+
+def joined(parts: Iterable[Part]) -> tuple[Run, ...]:
+    """The runs of the parts, by name, which begins with the time. What several hosts see in one shared folder counts once."""
+    runs: dict[str, dict[int, Part]] = defaultdict(dict)
+    for part in parts:
+        known = runs[part.folder.run].get(part.folder.host)
+        if known is None or (part.folder.live, part.folder.here) > (known.folder.live, known.folder.here):
+            runs[part.folder.run][part.folder.host] = part
+    return tuple(Run(name, tuple(found[index] for index in sorted(found))) for name, found in sorted(runs.items()))
+
+
+def plan_of(transport: Transport, cluster: Cluster, run: str) -> Plan:
+    """The plan of a run that some host keeps, with the hosts as the hosts file has them. Raises: PlanError."""
+    answers = ask(transport, cluster.hosts, "plan", lambda _: (run,))
+    texts = [one["plan"] for answer in answers for one in answer.objects if isinstance(one.get("plan"), str)]
+    problems = "".join(f"\n{answer.error}" for answer in answers if answer.error)
+    if not texts:
+        raise PlanError(f"{run}: no host of {cluster.name} knows the plan of this run; see: rankboard ps{problems}")
+    if len(set(texts)) > 1:
+        raise PlanError(f"{run}: its hosts keep different plans of it: {' and '.join(_keepers(answers))}")
+    try:
+        plan = plan_json.parse(texts[0])
+    except ValueError as error:
+        raise PlanError(f"{run}: the plan that its hosts keep cannot be read: {error}") from error
+    return trusted(plan, cluster)
+
+
+def _keepers(answers: Iterable[Answer]) -> Iterator[str]:
+    return (answer.host.name for answer in answers if answer.objects)
+
+
+def trusted(plan: Plan, cluster: Cluster) -> Plan:
+    """The plan with the ways to its hosts taken from the hosts file: a host must not say how, or as whom, to reach others.
+
+    Raises: PlanError, where a host of the plan is not in the file.
+    """
+    known = {host.name: host for host in cluster.hosts}
+    missing = [f"{host.name} ({host.address})" for host in plan.hosts if host.name not in known]
+    if missing:
+        raise PlanError(f"{plan.run} runs on hosts that {cluster.name} does not have: {', '.join(missing)}: add them")
+    return replace(plan, hosts=tuple(_place(host, known[host.name]) for host in plan.hosts))
+
+
+def _place(planned: Host, known: Host) -> Host:
+    return replace(known, slots=planned.slots, threads=planned.threads, interface=planned.interface)
