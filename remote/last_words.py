@@ -18,6 +18,8 @@ RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$")
 """The line below a traceback."""
 
 _FRAME = re.compile(r'^ +File "(?P<path>[^"]*)", line \d+')
+_MARKS = re.compile(r"[ ~^]*")
+"""Blank lines, and those that mark a part of the code above."""
 _FOREIGN = re.compile(r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python3[^/\\]*[/\\]|^<frozen ")
 _MESSAGE = 3
 """Lines of an exception's message below its first; torch adds stacks of C++ there."""
@@ -28,10 +30,10 @@ class Worth(IntEnum):
 
     RAISED = 0
     HEAD = 1
-    OWN = 2
-    """A frame in the user's files."""
-    RAISING = 3
+    RAISING = 2
     """The frame that raised, wherever it is."""
+    OWN = 3
+    """A frame in the user's files."""
     MESSAGE = 4
     FOREIGN = 5
     """A frame in a package or the standard library."""
@@ -78,7 +80,7 @@ def _start(lines: Sequence[str]) -> int | None:
 def _blocks(lines: Sequence[str]) -> list[Block]:
     blocks: list[Block] = []
     inside = True
-    for line in filter(str.strip, lines):
+    for line in (line for line in lines if not _MARKS.fullmatch(line)):
         before = blocks[-1] if blocks else None
         if line.strip() == HEADER or line.strip() in LINKS:
             inside = True
@@ -98,7 +100,7 @@ def _blocks(lines: Sequence[str]) -> list[Block]:
 
 
 def _raised_by(blocks: list[Block]) -> None:
-    if blocks and blocks[-1].worth is Worth.FOREIGN:
+    if blocks and blocks[-1].worth in (Worth.OWN, Worth.FOREIGN):
         blocks[-1] = Block(Worth.RAISING, blocks[-1].lines)
 
 

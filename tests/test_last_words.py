@@ -95,7 +95,8 @@ def test_twenty_frames_with_marks_below_the_code() -> None:
     ]
     shown = last_words(marked, 20)
     assert shown[-1] == "KeyError: 1"
-    assert shown[-4:-1] == tuple(marked[-4:-1])
+    assert len([line for line in shown if "File" in line]) == 8
+    assert not any("^" in line for line in shown)
 
 
 # The block ---------------------------------------------------------------------------------------------------------------
