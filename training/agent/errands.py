@@ -33,6 +33,7 @@ def _of(module: str, name: str) -> Callable[[Sequence[str]], Answer]:
 ERRANDS: dict[str, Callable[[Sequence[str]], Answer]] = {
     "runs": _of("inventory", "runs"),
     "plan": _of("inventory", "plan"),
+    "journal": _of("journal", "kept"),
     "orphans": _of("leftovers", "orphans"),
     "end": _of("leftovers", "end"),
     "remove": _of("removal", "remove"),
