@@ -23,7 +23,7 @@ class Answer:
     error: str = ""
 
 
-class _Silent:
+class Silent:
     """Hears nothing of the way to a host."""
 
     def phase(self, name: str) -> None:
@@ -64,7 +64,7 @@ def perform(
 
 def _perform(transport: Transport, host: Host, errand: Errand, give: Give | None, patience: float) -> Answer:
     try:
-        line = transport.open(host, errand, _Silent())
+        line = transport.open(host, errand, Silent())
     except Unreachable as error:
         return Answer(host, error=str(error))
     try:

@@ -11,11 +11,12 @@ from remote import plan as planning
 from remote import resume
 from remote.forwarding import forwarded
 from remote.hosts import Cluster
-from remote.plan import Plan
-from remote.recorder import Recorder, Unrecorded
+from remote.plan import Plan, Policy
+from remote.recorder import EVENTS, Recorder, Unrecorded, read
 from remote.session import Session
 from remote.transport import Transport
 from training import registry
+from training.events import Record
 from training.job import Job
 
 
@@ -26,6 +27,7 @@ class Launcher:
     transport: Transport
     local: bool
     runs_dir: Path
+    policy: Policy = Policy()
 
     def plan(self, cluster: Cluster, job: Job) -> Plan:
         """The plan of a new run. A relative folder of data is taken from here, `~` is each node's own. Raises: PlanError."""
@@ -36,7 +38,7 @@ class Launcher:
         hosts = cluster.hosts
         if self.local:  # what an agent keeps on its node goes where the run is recorded: one folder is the whole run
             hosts = tuple(replace(host, workdir=str(self.runs_dir / run / resume.NODE)) for host in hosts)
-        plan = Plan(run, hosts, job)
+        plan = Plan(run, hosts, job, self.policy)
         planning.check(plan)
         return plan
 
@@ -44,6 +46,20 @@ class Launcher:
         """The session that acts the plan out. Raises: PlanError, where a variable to be handed on is not in our environment."""
         values = forwarded(plan, os.environ)
         return Session(plan, self.transport, Recorder(self.runs_dir, plan), os.getcwd() if self.local else "", values)
+
+    def attach(self, plan: Plan) -> Session:
+        """The session that comes back to a run, which goes on after what is recorded here. Raises: PlanError, RunFolderError."""
+        records = self.recorded(plan)
+        values = {name: os.environ[name] for host in plan.hosts for name in host.env_from if name in os.environ}
+        cwd = os.getcwd() if self.local else ""
+        session = Session(plan, self.transport, Recorder(self.runs_dir, plan, again=True), cwd, values)
+        session.catch_up(records)
+        return session
+
+    def recorded(self, plan: Plan) -> list[Record]:
+        """What is recorded here of a run, perhaps nothing. Raises: RunFolderError."""
+        folder = self.runs_dir / plan.run
+        return list(read(folder)) if (folder / EVENTS).exists() else []
 
     def check(self, plan: Plan) -> Session:
         """The session that checks the hosts for the plan, as its start would, and starts and records nothing."""

@@ -11,7 +11,7 @@ import errno
 import os
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from training.events import Dropped, Event, Record, decode, encode
 
@@ -150,6 +150,12 @@ class Reader:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def kept(arguments: Sequence[str]) -> Iterator[bytes]:
+    """The errand `journal FOLDER HOST AFTER`: the records of the host's agent after number AFTER, as far as they are there."""
+    folder, host, after = arguments
+    yield from Reader(os.path.abspath(os.path.expanduser(folder)), int(host), int(after)).blocks()
 
 
 def _without_first(block: bytes, lines: int) -> bytes:

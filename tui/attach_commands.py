@@ -1,0 +1,173 @@
+"""`rankboard attach`, `stop` and `logs`: coming back to a run, from the machine that launched it or another one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from remote import errands, journals, plan_json, recorder
+from remote.hosts import Cluster, HostsError, load
+from remote.plan import Plan, PlanError
+from remote.recorder import RunFolderError
+from remote.resume import NODE
+from remote.run import RunState
+from remote.session import Session
+from remote.transport import Errand, Transport
+from training.events import SESSION, Record, Text
+from training.registry import did_you_mean
+from tui import selection
+from tui.headless import prefixed
+from tui.launcher import Launcher
+
+USAGE, UNREACHABLE = 2, 3
+Run = Annotated[str, typer.Argument(metavar="RUN", help="the run's name, the beginning of it, or last")]
+HostsFile = Annotated[
+    Path | None, typer.Option(help="the hosts file, for a run that was launched elsewhere (default: hosts.toml)")
+]
+RunsDir = Annotated[Path, typer.Option(help="where runs are recorded")]
+Watch = Callable[[Launcher, Session, bool, bool], int]
+"""Shows a session, headless or not, as JSON or not, up to its end or until somebody leaves it; returns the exit code."""
+
+
+@contextmanager
+def _reached(run: str, hosts: Path | None, runs_dir: Path) -> Iterator[tuple[Launcher, Plan]]:
+    """The run's plan, and the way to its hosts."""
+    try:
+        folder = _recorded(run, runs_dir)
+        local = folder is not None and (folder / NODE).is_dir()
+        with selection.transport(local, None) as transport:
+            plan = recorder.load_plan(folder) if folder else _kept(transport, run, hosts)
+            yield Launcher(transport, local, runs_dir.absolute()), plan
+    except (HostsError, PlanError, RunFolderError) as error:
+        typer.echo(f"rankboard: {error}", err=True)
+        raise typer.Exit(USAGE) from None
+
+
+def _recorded(run: str, runs_dir: Path) -> Path | None:
+    """The folder of a run that is recorded here. Raises: PlanError, where several begin so."""
+    found = sorted(path.parent for path in runs_dir.glob(f"*/{recorder.PLAN}"))
+    if run == "last":
+        if not found:
+            raise PlanError(f"there is no run in {runs_dir}; rankboard ps lists those on the hosts")
+        return found[-1]
+    return _one(run, [path.name for path in found], lambda name: runs_dir / name)
+
+
+def _one(run: str, names: list[str], folder: Callable[[str], Path]) -> Path | None:
+    fits = [run] if run in names else [name for name in names if name.startswith(run)]
+    if len(fits) > 1:
+        raise PlanError(f"{run}: several runs begin so: {', '.join(fits)}")
+    return folder(fits[0]) if fits else None
+
+
+def _kept(transport: Transport, run: str, path: Path | None) -> Plan:
+    """The plan that the launcher has left with the hosts, which are reached as this machine's hosts file says."""
+    cluster = load(path or Path("hosts.toml"))
+    answers = errands.perform(transport, cluster.hosts, lambda host: Errand(("plan", host.workdir, run)))
+    for answer in answers:
+        for found in answer.objects:
+            return _reached_as(plan_json.parse(str(found["plan"])), cluster)
+    runs = errands.perform(transport, cluster.hosts, lambda host: Errand(("runs", host.workdir)))
+    names = {str(found["run"]) for answer in runs for found in answer.objects if "run" in found}
+    problems = "".join(f"\n{answer.error}" for answer in answers if answer.error)
+    raise PlanError(f"{run}: no such run here or on the hosts{did_you_mean(run, sorted(names))}{problems}")
+
+
+def _reached_as(plan: Plan, cluster: Cluster) -> Plan:
+    """The plan with the ways to its hosts from here: keys and jump hosts are another launcher's there."""
+    known = {host.name: host for host in cluster.hosts}
+    if missing := [host.name for host in plan.hosts if host.name not in known]:
+        raise PlanError(f"{plan.run} runs on {', '.join(missing)} too, which the hosts file does not have: add them")
+    hosts = tuple(replace(known[host.name], workdir=host.workdir, slots=host.slots, python=host.python) for host in plan.hosts)
+    return replace(plan, hosts=hosts)
+
+
+def attach_command(watch: Watch) -> Callable[..., None]:
+    """The command `attach`, with the front ends as `watch(launcher, session, headless, json)`."""
+
+    def attach(
+        run: Run,
+        hosts: HostsFile = None,
+        headless: Annotated[bool, typer.Option("--run", help="without the dashboard")] = False,
+        as_json: Annotated[bool, typer.Option("--json", help="with --run: one JSON object per event on stdout")] = False,
+        runs_dir: RunsDir = Path("runs"),
+    ) -> None:
+        """Come back to a run: see all that has happened since, each thing once, and then follow it.
+
+        Leaving again (ctrl+c with --run) lets the run go on; `rankboard stop` ends it.
+        """
+        with _reached(run, hosts, runs_dir) as (launcher, plan):
+            code = watch(launcher, launcher.attach(plan), headless, as_json)
+        raise typer.Exit(code)
+
+    return attach
+
+
+def stop_command(watch: Watch) -> Callable[..., None]:
+    """The command `stop`."""
+
+    def stop(
+        run: Run,
+        now: Annotated[bool, typer.Option("--now", help="without the time that ranks have to end by themselves")] = False,
+        hosts: HostsFile = None,
+        runs_dir: RunsDir = Path("runs"),
+    ) -> None:
+        """End a run on all its hosts, and say what became of it."""
+        with _reached(run, hosts, runs_dir) as (launcher, plan):
+            session = launcher.attach(plan)
+            session.stop(now=now)
+            code = watch(launcher, session, True, False)
+        raise typer.Exit(code)
+
+    return stop
+
+
+def logs(
+    run: Run,
+    rank: Annotated[int, typer.Option(metavar="R", help="only of this rank (-1: all)")] = -1,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="go on with what is still to come")] = False,
+    hosts: HostsFile = None,
+    runs_dir: RunsDir = Path("runs"),
+) -> None:
+    """Print what the ranks of a run have printed, in order of time, from the records here and what the hosts have more."""
+    with _reached(run, hosts, runs_dir) as (launcher, plan):
+        if not -1 <= rank < plan.world_size:
+            raise PlanError(f"--rank {rank}: {plan.run} has ranks 0 to {plan.world_size - 1}")
+        state = RunState(plan)
+        known: dict[int, int] = {}
+        for record in launcher.recorded(plan):
+            state.apply(record)
+            known[record.host] = max(known.get(record.host, 0), record.seq)
+            _print(record, state, rank)
+        problems: list[str] = []
+        if state.verdict is None:
+            problems = _more(launcher, plan, state, known, rank, follow)
+    for problem in problems:
+        typer.echo(f"rankboard: {problem}", err=True)
+    raise typer.Exit(UNREACHABLE if problems else 0)
+
+
+def _more(launcher: Launcher, plan: Plan, state: RunState, known: dict[int, int], rank: int, follow: bool) -> list[str]:
+    """What the hosts have beyond what is recorded here."""
+    if follow:
+        session = launcher.attach(plan)
+        for batch in session.batches():
+            for record in batch:
+                _print(record, session.state, rank)
+        return []
+    records, problems = journals.fetch(launcher.transport, plan, known)
+    for record in records:
+        state.apply(record)
+        _print(record, state, rank)
+    return problems
+
+
+def _print(record: Record, state: RunState, rank: int) -> None:
+    text = record.event
+    if isinstance(text, Text) and record.host != SESSION and rank in (-1, text.rank):
+        typer.echo(prefixed(text, state.host_name(record.host)), nl=False, err=text.stream == "stderr")

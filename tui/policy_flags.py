@@ -1,0 +1,91 @@
+"""The command line's share of the policy: what a run does when something happens to it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, get_type_hints
+
+import typer
+
+from remote.plan import OnStall, PlanError, Policy
+
+PANEL = "When something happens"
+
+
+def _flags(
+    on_disconnect: Annotated[
+        Literal["keep", "stop"] | None,
+        typer.Option(
+            help="the run goes on, or ends, when this launcher or its connection is gone (default: stop; keep in the dashboard "
+            "over SSH)",
+            rich_help_panel=PANEL,
+        ),
+    ] = None,
+    doctor: Annotated[bool, typer.Option(help="check the hosts before the start", rich_help_panel=PANEL)] = True,
+    start_timeout: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            help="stop a run whose ranks make no first step in that time (0: wait)",
+            rich_help_panel=PANEL,
+        ),
+    ] = 0.0,
+    on_stall: Annotated[
+        OnStall, typer.Option(help="what follows when ranks make no steps any more", rich_help_panel=PANEL)
+    ] = OnStall.REPORT,
+    max_restarts: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=0, help="start a failed run again so often, from its last checkpoint", rich_help_panel=PANEL
+        ),
+    ] = 0,
+    min_nodes: Annotated[
+        int,
+        typer.Option(
+            metavar="K", min=0, help="start again without lost hosts while K are left (0: all)", rich_help_panel=PANEL
+        ),
+    ] = 0,
+    fetch: Annotated[
+        bool, typer.Option(help="bring checkpoints and reports back from the hosts at the end", rich_help_panel=PANEL)
+    ] = True,
+) -> None:
+    """Only its parameters count."""
+
+
+HINTS = get_type_hints(_flags, include_extras=True)
+PARAMETERS = [
+    parameter.replace(annotation=HINTS[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY)
+    for parameter in inspect.signature(_flags).parameters.values()
+]
+
+
+def with_policy_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with one option per setting in place of its parameter `policy_flags`, which gets them by name."""
+
+    def launch(**values: Any) -> None:
+        command(policy_flags={parameter.name: values.pop(parameter.name) for parameter in PARAMETERS}, **values)
+
+    own = [one for one in inspect.signature(command).parameters.values() if one.name != "policy_flags"]
+    launch.__doc__ = command.__doc__
+    launch.__signature__ = inspect.Signature(_sorted([*own, *PARAMETERS]))  # type: ignore[attr-defined]
+    launch.__annotations__ = {**get_type_hints(command, include_extras=True), **HINTS}
+    launch.__annotations__.pop("policy_flags")
+    return launch
+
+
+def _sorted(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
+    """In the order that Python wants; `**` comes last."""
+    return sorted(parameters, key=lambda parameter: parameter.kind)
+
+
+def policy(flags: Mapping[str, Any], keep: bool) -> Policy:
+    """The policy of these flags. `keep`: whether a run is kept of which they say nothing. Raises: PlanError."""
+    settings = dict(flags)
+    wanted = settings.pop("on_disconnect")
+    if settings["on_stall"] is OnStall.RESTART and not settings["max_restarts"]:
+        raise PlanError("--on-stall restart needs to know how often: add --max-restarts 1, or another number")
+    if settings["min_nodes"] and not settings["max_restarts"]:
+        raise PlanError(f"--min-nodes {settings['min_nodes']} is about starting again: add --max-restarts 1, or another number")
+    return Policy(keep=wanted == "keep" if wanted else keep, **settings)
