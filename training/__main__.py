@@ -16,6 +16,7 @@ import torch
 from torch import distributed
 
 from training import datasets
+from training.agent import stacks
 from training.allocator import keep_freed_memory
 from training.checkpoint import CheckpointError
 from training.datasets import DataError
@@ -30,6 +31,8 @@ from training.rendezvous import meet
 def main(argv: Sequence[str]) -> int:
     """Trains as the rank that the environment says: the exit code, unless it raises."""
     job, place = Job.parse(argv), Place.read()
+    if place.folder:
+        stacks.register(place.folder)
     try:
         job.check_world(place.world_size)
         run(job, place)

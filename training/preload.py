@@ -23,9 +23,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NoReturn
 
+from training.agent import stacks
 from training.agent.processes import name
 from training.commands import Placement, Start, decode
-from training.place import LISTEN_FD
+from training.place import FOLDER, LISTEN_FD
 
 PR_SET_PDEATHSIG = 1
 DEFAULT = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2)
@@ -56,6 +57,8 @@ def main(argv: Sequence[str]) -> int:
     """Runs the ranks of one start: 0 when all have ended, however they did; 1 where there was nothing to start."""
     die_with(os.getppid())  # the agent has a guard for that; where both are killed at once, it is the kernel
     fds = Descriptors.parse(argv)
+    if folder := os.environ.get(FOLDER):
+        stacks.register(folder)  # of the imports; each rank does so anew for itself
     load()
     line = sys.stdin.buffer.readline()
     start = decode(line)

@@ -17,6 +17,8 @@ from training.place import FOLDER
 
 CODE = str(Path(__file__).absolute().parents[2])
 """The folder that holds this very `training` package."""
+SITE = str(Path(__file__).absolute().parent / "site")
+"""Goes on the path of a user's Python programs: it holds nothing but a `sitecustomize`, by which they tell their stacks."""
 _PRELOAD_CODE = (
     f"import sys; sys.path[0] = {CODE!r}; import runpy; "
     "runpy.run_module('training.preload', run_name='__main__', alter_sys=True)"
@@ -87,6 +89,12 @@ def _start(command: Command) -> int:
 def environment(options: Options, *more: tuple[str, str]) -> dict[str, str]:
     """The agent's own environment and more: the run, its folder on this host, and that output is not held back."""
     return {**os.environ, "PYTHONUNBUFFERED": "1", "RANKBOARD_RUN": options.run, FOLDER: options.folder, **dict(more)}
+
+
+def with_site(env: dict[str, str]) -> dict[str, str]:
+    """The environment for a program of the user's, whose own PYTHONPATH comes next."""
+    paths = [SITE, env.get("PYTHONPATH", "")]
+    return env | {"PYTHONPATH": os.pathsep.join(filter(None, paths))} if os.pathsep not in SITE else env
 
 
 def common(placements: Sequence[Placement]) -> tuple[tuple[str, str], ...]:

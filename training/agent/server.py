@@ -20,6 +20,7 @@ from training.agent.pipes import CHUNK
 from training.agent.ranks import Ranks
 from training.agent.redaction import Redaction
 from training.agent.samples import sampler
+from training.agent.stacks import Collector
 from training.agent.starts import Starter
 from training.events import AGENT, Ended, Event, Reserved, Text
 
@@ -47,6 +48,7 @@ class Agent:
         self._redaction = Redaction()
         self._dialler = Dialler(self._selector, self._said.append)
         self._sampler = sampler()
+        self._stacks = Collector(self._selector, self._said.append, options.folder)
         self._connections: list[Connection] = []
         self._reserved: socket.socket | None = None
         self._attempt, self._keep = 0, options.keep
@@ -132,6 +134,8 @@ class Agent:
                 self._dialler.dial(command)
             case commands.Start() as command:
                 self._start(command)
+            case commands.Stacks():
+                self._stacks.ask([(rank.number, rank.pid or self._starter.preload) for rank in self._ranks.live])
             case commands.Keep(name=name, text=text):
                 if why := kept.write(name, text):
                     self._complain(why)

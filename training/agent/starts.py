@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from training import commands
 from training.agent import Options, processes
-from training.agent.launch import Command, Spawner, common, environment
+from training.agent.launch import Command, Spawner, common, environment, with_site
 from training.agent.pipes import CHUNK, Lines, Pipe
 from training.agent.ranks import Ranks, open_pipes
 from training.commands import Placement
@@ -47,6 +47,11 @@ class Starter:
         self._spawner = Spawner()
         self._preload: Preload | None = None
 
+    @property
+    def preload(self) -> int:
+        """The pid of the process that is to fork ranks; 0 where there is none."""
+        return self._preload.pid if self._preload else 0
+
     def start(self, command: commands.Start, listener: socket.socket | None) -> None:
         """Start all placements. `listener` is the reserved socket: rank 0's under preload, else closed just before."""
         if self._preload:  # the attempt before is over, but its preload is still on its way out
@@ -62,7 +67,7 @@ class Starter:
 
     def _start_plainly(self, placement: Placement) -> None:
         rank, ends = self._ranks.open(placement.rank)
-        env = environment(self._options, *placement.env)
+        env = with_site(environment(self._options, *placement.env))
         if pid := self._spawn(Command(placement.argv, env, self._options.cwd, *ends, umask=self._options.umask), *ends):
             self._ranks.spawned(rank, pid)
         else:
