@@ -11,6 +11,7 @@ from pathlib import Path
 
 from remote import sources
 from remote.plan import Plan, PlanError
+from remote.resume import FETCHED
 from remote.sources import Source, shown, size
 from remote.transfers import TOLD, Tell, Transfer, Transfers
 from remote.transport import Transport
@@ -20,8 +21,6 @@ from training.agent.tree import Damaged, Tree
 from training.events import SESSION
 from training.job import Job
 
-FETCHED = "hosts"
-"""The folder of a run's directory in which each host has one of its own with what was fetched from it."""
 RESULTS = ("checkpoints", "reports")
 """The folders of a run's folder on a host that are fetched."""
 

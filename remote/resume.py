@@ -18,6 +18,8 @@ from training.registry import did_you_mean
 
 NODE = "node"
 """The folder in a run's directory that takes the place of a host's workdir where this machine is the host."""
+FETCHED = "hosts"
+"""The folder in a run's directory in which each host has one of its own with what was fetched from it."""
 
 
 def job_of(given: Mapping[str, Any], runs_dir: Path) -> Job:
@@ -55,6 +57,8 @@ def _named(job: Job, recorded: Path, local: bool) -> str:
     """How the ranks know a recorded run."""
     plan, own = _plan(recorded), recorded / NODE
     _same(job, _job(plan, job.resume), plan.run)
+    if local and any((fetched := recorded / FETCHED).glob("*/checkpoints/step-*/manifest.json")):
+        return str(fetched.absolute())
     if own.is_dir() != local:
         where = "on this machine: add --local" if own.is_dir() else "on the hosts of its hosts file: leave out --local"
         raise PlanError(f"--resume {job.resume}: the checkpoints of {plan.run} are {where}")

@@ -40,6 +40,7 @@ def test_without_slots_this_machine_is_one_host(tmp_path: Path) -> None:
     [
         (("--local", "4", "--slots", "3"), "--slots 3 does not divide the 4 ranks of --local: give one of 1, 2, 4"),
         (("--local", "2", "--slots", "4", "--link", "1gbit"), "--slots 4 does not divide the 2 ranks"),
+        (("--local", "2", "--upload", "src"), "--upload src is for other machines: with --local 2 the ranks work in this"),
         (("--slots", "2"), "--slots 2 goes with --local N; in a hosts file, write slots = 2"),
         (("--local", "4", "--slots", "2", "--link", "1gbit,1gbit,1gbit"), "--link 1gbit,1gbit,1gbit: 3 values for 2 hosts"),
         (("--local", "2", "--model", "torchvision"), "model 'torchvision': write torchvision/NAME"),
@@ -51,6 +52,20 @@ def test_mistakes(words: tuple[str, ...], message: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"rankboard: {message}")
     assert not list(tmp_path.iterdir())
+
+
+def test_uploads_are_planned(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "hosts.toml").write_text('[cluster]\nsync = ["src"]\n[[host]]\nname = "a"\n')
+    done = run(tmp_path, "--dry-run", "--upload", "hosts.toml")
+    lines = [line.split() for line in done.stdout.splitlines() if line.startswith("upload ")]
+    assert [(line[1], line[3].rpartition("/")[2]) for line in lines] == [
+        (str(tmp_path / name), name) for name in ("src", "hosts.toml")
+    ]
+    assert all(line[3].startswith(f"~/.rankboard/files/{tmp_path.name}"[:30]) for line in lines)
+    missing = run(tmp_path, "--dry-run", "--upload", "none")
+    assert (missing.returncode, missing.stdout) == (2, "")
+    assert f"upload {tmp_path / 'none'}: there is no such file or folder; see --upload" in missing.stderr
 
 
 @pytest.mark.parametrize(("given", "planned"), [("a b", "{here}/a b"), ("/x", "/x"), ("~/x", "~/x")])

@@ -20,9 +20,10 @@ from agents import ROOT, wait_for
 from sshd import Sshd
 
 from remote import sources
-from remote.files import FETCHED, Files, folder_of
+from remote.files import Files, folder_of
 from remote.hosts import Host
 from remote.plan import Plan, PlanError, Policy, Script, Upload
+from remote.resume import FETCHED
 from remote.transport import Line, Program, Progress
 from remote.transport.ssh import SshTransport
 from training.agent import MARKER

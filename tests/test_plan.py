@@ -7,8 +7,9 @@ from datetime import datetime
 
 import pytest
 
+from remote import plan_json
 from remote.hosts import Host
-from remote.plan import Plan, PlanError, check, dry_run, master_address, new_run, notes, place
+from remote.plan import Plan, PlanError, Upload, check, dry_run, master_address, new_run, notes, place
 from training.events import Hello
 from training.job import Job
 
@@ -47,6 +48,15 @@ def test_hosts_that_are_one_machine_share_its_cores() -> None:
     of = plan(host(1), host(2, slots=3), host(3), host(4, threads=5))
     found = environments(of, hello("a"), hello("a"), hello("b", cores=2.5), hello("b", cores=2.5))
     assert [env["OMP_NUM_THREADS"] for env in found] == ["2", "2", "2", "2", "1", "5"]
+
+
+def test_ranks_work_where_uploads_land() -> None:
+    of = plan(host(1))
+    assert of.cwd(0) == "~/.rankboard"
+    of = replace(of, uploads=(Upload("/here/src", "src"), Upload("/here", "")), project="p-1")
+    assert of.cwd(0) == "~/.rankboard/files/p-1"
+    assert "upload /here/src to ~/.rankboard/files/p-1/src on every host" in dry_run(of)
+    assert plan_json.parse(plan_json.dump(of)) == of
 
 
 def test_more_ranks_than_cores_have_a_thread_each() -> None:

@@ -102,6 +102,15 @@ def test_what_cannot_be_is_told(runs: Path, name: str, more: dict[str, str], tol
     assert str(error.value) == told.format(runs=runs)
 
 
+def test_fetched_checkpoints_are_for_ranks_of_this_machine(runs: Path) -> None:
+    folder = record(runs, "old", local=False)
+    where = folder / resume.FETCHED / "node1" / "checkpoints" / "step-000010"
+    where.mkdir(parents=True)
+    (where / "manifest.json").touch()
+    assert resume.located(replace(OLD, resume="old"), runs, local=True).resume == str(folder / resume.FETCHED)
+    assert resume.located(replace(OLD, resume="old"), runs, local=False).resume == "old"
+
+
 def test_checkpoints_of_this_machine_are_not_on_hosts(runs: Path) -> None:
     record(runs, "old")
     with pytest.raises(PlanError, match="--resume old: the checkpoints of old are on this machine: add --local"):

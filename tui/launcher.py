@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from remote import plan as planning
 from remote import resume
 from remote.forwarding import forwarded
 from remote.hosts import Cluster
-from remote.plan import Plan, Policy
+from remote.plan import Plan, Policy, Upload
 from remote.recorder import EVENTS, Recorder, Unrecorded, read
 from remote.session import Session
 from remote.transport import Transport
@@ -27,7 +27,7 @@ class Launcher:
     transport: Transport
     local: bool
     runs_dir: Path
-    policy: Policy = Policy()
+    policy: Policy = field(default_factory=Policy)
 
     def plan(self, cluster: Cluster, job: Job) -> Plan:
         """The plan of a new run. A relative folder of data is taken from here, `~` is each node's own. Raises: PlanError."""
@@ -38,7 +38,8 @@ class Launcher:
         hosts = cluster.hosts
         if self.local:  # what an agent keeps on its node goes where the run is recorded: one folder is the whole run
             hosts = tuple(replace(host, workdir=str(self.runs_dir / run / resume.NODE)) for host in hosts)
-        plan = Plan(run, hosts, job, self.policy)
+        policy = replace(self.policy, fetch=self.policy.fetch and not self.local)
+        plan = Plan(run, hosts, job, policy, *_uploads(cluster))
         planning.check(plan)
         return plan
 
@@ -48,7 +49,7 @@ class Launcher:
         return Session(plan, self.transport, Recorder(self.runs_dir, plan), os.getcwd() if self.local else "", values)
 
     def attach(self, plan: Plan) -> Session:
-        """The session that comes back to a run, which goes on after what is recorded here. Raises: PlanError, RunFolderError."""
+        """The session that comes back to a run, after what is recorded of it here. Raises: PlanError, RunFolderError."""
         records = self.recorded(plan)
         values = {name: os.environ[name] for host in plan.hosts for name in host.env_from if name in os.environ}
         cwd = os.getcwd() if self.local else ""
@@ -65,6 +66,16 @@ class Launcher:
         """The session that checks the hosts for the plan, as its start would, and starts and records nothing."""
         cwd = os.getcwd() if self.local else ""
         return Session(plan, self.transport, Unrecorded(self.runs_dir, plan), cwd, only_checks=True)
+
+
+def _uploads(cluster: Cluster) -> tuple[tuple[Upload, ...], str]:
+    """What goes to the hosts, and the name of its folder there. Raises: PlanError."""
+    if not cluster.sync:
+        return (), ""
+    from remote import sources  # of which most runs need nothing
+
+    here = Path.cwd()
+    return sources.uploads(cluster.sync, here), sources.project(here)
 
 
 def _from_here(path: str) -> str:

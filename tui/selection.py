@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import typer
@@ -20,12 +22,18 @@ def names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def cluster(path: Path | None, local: int, slots: int) -> Cluster:
-    """The hosts of the file, or this machine as one or several. Raises: HostsError, PlanError."""
+def cluster(path: Path | None, local: int, slots: int, upload: Sequence[Path] = ()) -> Cluster:
+    """The hosts of the file, or this machine as one or several. `upload` goes to the hosts beside what the file says.
+
+    Raises: HostsError, PlanError.
+    """
     if not local:
         if slots:
             raise PlanError(f"--slots {slots} goes with --local N; in a hosts file, write slots = {slots}")
-        return load(path or Path("hosts.toml"))
+        found = load(path or Path("hosts.toml"))
+        return replace(found, sync=(*found.sync, *(os.path.abspath(one.expanduser()) for one in upload)))
+    if upload:
+        raise PlanError(f"--upload {upload[0]} is for other machines: with --local {local} the ranks work in this folder")
     if path:
         raise PlanError(f"--hosts {path} and --local {local} exclude each other: give one of them")
     if not slots:
