@@ -70,6 +70,10 @@ def _launch(
     nodes: Annotated[int, typer.Option(metavar="K", min=0, help="use only the first K hosts (0: all)")] = 0,
     only: Annotated[str, typer.Option(metavar="NAMES", help="use only these hosts, names joined by commas")] = "",
     exclude: Annotated[str, typer.Option(metavar="NAMES", help="leave these hosts out")] = "",
+    upload: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="PATH", help="put this folder on all hosts first, where their ranks then work (again for more)"),
+    ] = None,
     run: Annotated[bool, typer.Option("--run", help="run headless, without the dashboard")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="print the plan and start nothing")] = False,
     json: Annotated[bool, typer.Option("--json", help="with --run: one JSON object per event on stdout")] = False,
@@ -91,7 +95,7 @@ def _launch(
         if json and not run:
             raise PlanError("--json goes with --run")
         job, spec = resume.job_of(job_flags, runs_dir), selection.lab_spec(local, slots, link, cpus)
-        cluster = selection.cluster(hosts, local, slots)
+        cluster = selection.cluster(hosts, local, slots, upload or ())
         if spec:
             cluster = Cluster(f"lab, {link}", spec.hosts(), spec.remarks())
         for remark in cluster.remarks:
