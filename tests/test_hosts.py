@@ -54,6 +54,13 @@ def test_format_knows_every_field_of_a_host() -> None:
     assert list(HostTable.model_fields) == [field.name for field in fields(Host)] == list(WRITE)
 
 
+def test_what_is_in_sync_is_taken_from_the_folder_of_the_file(tmp_path: Path) -> None:
+    cluster = read(tmp_path, '[cluster]\nsync = ["src", "../x", "/y"]\n[[host]]\nname = "a"\n')
+    assert cluster.sync == (str(tmp_path / "src"), str(tmp_path.parent / "x"), "/y")
+    (told,) = mistakes(tmp_path, '[cluster]\nsync = "src"\n[[host]]\nname = "a"\n')
+    assert told.startswith('hosts.toml: [cluster]: sync = "src" is wrong: write folders of this machine in quotes')
+
+
 def test_all_mistakes_at_once_each_with_its_place(tmp_path: Path) -> None:
     text = """
         [cluster]
