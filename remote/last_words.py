@@ -18,6 +18,7 @@ RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$")
 """The line below a traceback."""
 
 _FRAME = re.compile(r'^ +File "(?P<path>[^"]*)", line \d+')
+_GAP = re.compile(r"  … (?P<count>\d+) (?P<what>frame|line)s? left out")
 _MARKS = re.compile(r"[ ~^]*")
 """Blank lines, and those that mark a part of the code above."""
 _FOREIGN = re.compile(r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python3[^/\\]*[/\\]|^<frozen ")
@@ -46,6 +47,12 @@ class Block:
 
     worth: Worth
     lines: tuple[str, ...]
+    left_out: int = 0
+    """How much it stands for, where an earlier choice has left it out already."""
+
+    @property
+    def is_frame(self) -> bool:
+        return self.worth in (Worth.OWN, Worth.RAISING, Worth.FOREIGN)
 
 
 def last_words(lines: Sequence[str], room: int) -> tuple[str, ...]:
@@ -59,7 +66,8 @@ def last_words(lines: Sequence[str], room: int) -> tuple[str, ...]:
         return tuple(plain[-room:])
     blocks = _blocks(plain[start:])
     chosen: set[int] = set()
-    for number in sorted(range(len(blocks)), key=lambda number: (blocks[number].worth, -number)):
+    there = (number for number, block in enumerate(blocks) if not block.left_out)
+    for number in sorted(there, key=lambda number: (blocks[number].worth, -number)):
         if len(_rendered(blocks, chosen | {number})) <= room:
             chosen.add(number)
     return tuple(_rendered(blocks, chosen))
@@ -85,10 +93,12 @@ def _blocks(lines: Sequence[str]) -> list[Block]:
         if line.strip() == HEADER or line.strip() in LINKS:
             inside = True
             blocks.append(Block(Worth.HEAD, (line,)))
+        elif gap := _GAP.fullmatch(line):
+            blocks.append(Block(Worth.FOREIGN if gap["what"] == "frame" else Worth.REST, (line,), int(gap["count"])))
         elif found := _FRAME.match(line):
             inside = True
             blocks.append(Block(Worth.FOREIGN if _FOREIGN.search(found["path"]) else Worth.OWN, (line,)))
-        elif inside and before and line.startswith(" ") and before.worth in (Worth.OWN, Worth.FOREIGN):
+        elif inside and before and line.startswith(" ") and before.is_frame and not before.left_out:
             blocks[-1] = Block(before.worth, (*before.lines, line))
         elif inside and RAISED.match(line):
             inside = False
@@ -100,7 +110,7 @@ def _blocks(lines: Sequence[str]) -> list[Block]:
 
 
 def _raised_by(blocks: list[Block]) -> None:
-    if blocks and blocks[-1].worth in (Worth.OWN, Worth.FOREIGN):
+    if blocks and blocks[-1].is_frame and not blocks[-1].left_out:
         blocks[-1] = Block(Worth.RAISING, blocks[-1].lines)
 
 
@@ -124,6 +134,8 @@ def _rendered(blocks: Sequence[Block], chosen: Iterable[int]) -> list[str]:
 def _left_out(gap: Sequence[Block]) -> list[str]:
     if not gap:
         return []
-    frames = all(block.worth in (Worth.OWN, Worth.RAISING, Worth.FOREIGN) for block in gap)
-    count, what = (len(gap), "frame") if frames else (sum(len(block.lines) for block in gap), "line")
+    if all(block.is_frame for block in gap):
+        count, what = sum(block.left_out or 1 for block in gap), "frame"
+    else:
+        count, what = sum(block.left_out or len(block.lines) for block in gap), "line"
     return [f"  … {count} {what}{'s' * (count > 1)} left out"]

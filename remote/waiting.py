@@ -53,7 +53,8 @@ def _for_hosts(run: RunState, now: float) -> list[Wait]:
     for phase in REACHING:
         behind = [host for host in run.hosts if host.phase is phase]
         if behind:
-            how = _words(phase, remote=any(host.remote for host in behind))
+            again = all(host.hello for host in behind)
+            how = "the connection broke, no answer yet" if again else _words(phase, remote=any(host.remote for host in behind))
             return [Wait(_names(behind, run), how, max(age(host.since, run, now) for host in behind))]
     return []
 
@@ -89,8 +90,9 @@ def _together(behind: Sequence[RankState], run: RunState, now: float) -> list[Wa
     whole = [host for host in run.hosts if by_host[host.index] and _all_of(host, by_host[host.index], run)]
     found = []
     if whole:
-        oldest = max(_age(rank, run, now) for host in whole for rank in by_host[host.index])
-        found.append(Wait(_names(whole, run), _stage(phase, whole, run), oldest))
+        ages = [_age(rank, run, now) for host in whole for rank in by_host[host.index]]
+        since = min(ages) if phase is RankPhase.JOINING else max(ages)  # they join each other when the last one has come
+        found.append(Wait(_names(whole, run), _stage(phase, whole, run), since))
     for host in run.hosts:
         ranks = by_host[host.index]
         if ranks and host not in whole:

@@ -44,6 +44,12 @@ def test_a_long_traceback_keeps_its_own_frames_and_the_one_that_raised() -> None
     assert shown[-3:] == tuple(DEEP[-3:])
 
 
+def test_what_was_shortened_can_be_shortened_again() -> None:
+    once = last_words(DEEP, 20)
+    again = last_words(once, 8)
+    assert again == (HEADER, "  … 10 frames left out", *MODEL, "  … 8 frames left out", *DEEP[-3:])
+
+
 def test_torchs_prefix_is_taken_off() -> None:
     assert last_words([f"[rank1]: {line}" for line in DEEP], 20) == last_words(DEEP, 20)
 

@@ -12,7 +12,21 @@ from test_tui_run import Stage
 
 from remote.run import RunState
 from remote.waiting import PATIENCE, waiting
-from training.events import SESSION, Entered, Event, Exited, Hello, Launched, Lost, Reaching, Reserved, Silent, Spawned, Started
+from training.events import (
+    SESSION,
+    Entered,
+    Event,
+    Exited,
+    Hello,
+    Launched,
+    Lost,
+    Parted,
+    Reaching,
+    Reserved,
+    Silent,
+    Spawned,
+    Started,
+)
 from training.events import Stopping as StoppingEvent
 from tui import headless
 from tui.headless import PlainPrinter
@@ -26,12 +40,14 @@ def started(rank: int, size: int = 4) -> Event:
     return Started(rank, 100 + rank, size, "cpu", "gloo", "2.14.1", 1, 61_706, 40, 10, 640, 100)
 
 
-def reached(hosts: int = 4, slots: int = 1, *, far: str = "ready", over: str = "connecting") -> History:
-    """Every host has come so far, over the network unless told."""
+def reached(hosts: int = 4, slots: int = 1, behind: dict[int, str] | None = None, over: str = "connecting") -> History:
+    """Every host is ready but those that are behind, in their phases; over the network unless told."""
     history = History(plan(hosts, slots))
     for index in range(hosts):
-        history.session(*(Reaching(index, phase) for phase in dict.fromkeys((over, "starting"))))
-        if far == "ready":
+        history.session(Reaching(index, over))
+        if phase := (behind or {}).get(index):
+            history.session(Reaching(index, phase))
+        else:
             history.say(index, HELLO).session(Reaching(index, "ready"))
     return history
 
@@ -57,7 +73,7 @@ def texts(history: History, after: float = 12.0) -> list[str]:
 CASES: list[tuple[str, Callable[[], History], list[str]]] = [
     (
         "a host that does not answer",
-        lambda: reached(3).session(Reaching(1, "connecting")),
+        lambda: reached(3, 1, {1: "connecting"}),
         ["waiting for node2: connecting, no answer yet (12 s)"],
     ),
     (
@@ -67,22 +83,22 @@ CASES: list[tuple[str, Callable[[], History], list[str]]] = [
     ),
     (
         "one is connecting, another deploying: only the first",
-        lambda: reached(3).session(Reaching(2, "deploying"), Reaching(1, "connecting")),
+        lambda: reached(3, 1, {2: "deploying", 1: "connecting"}),
         ["waiting for node2: connecting, no answer yet (12 s)"],
     ),
     (
         "deploying",
-        lambda: reached(3).session(Reaching(2, "deploying")),
+        lambda: reached(3, 1, {2: "deploying"}),
         ["waiting for node3: ssh ok, the code is on its way (12 s)"],
     ),
     (
         "python sleeps",
-        lambda: reached(3).session(Reaching(0, "starting"), Reaching(2, "starting")),
+        lambda: reached(3, 1, {0: "starting", 2: "starting"}),
         ["waiting for node1 and node3: ssh ok, its Python has not answered yet (12 s)"],
     ),
     (
         "many",
-        lambda: reached(8).session(*(Reaching(index, "connecting") for index in range(1, 8))),
+        lambda: reached(8, 1, dict.fromkeys(range(1, 8), "connecting")),
         ["waiting for node2, node3, node4 and 4 more: connecting, no answer yet (12 s)"],
     ),
     (
@@ -119,6 +135,11 @@ CASES: list[tuple[str, Callable[[], History], list[str]]] = [
         "a host goes silent before its ranks train",
         lambda: going({2: "loading"}).session(Silent(2, 10.0)),
         ["waiting for node3: no sign of life (12 s)"],
+    ),
+    (
+        "a broken connection, at any time",
+        lambda: going({}).session(Parted(2, "reset"), Reaching(2, "connecting")),
+        ["waiting for node3: the connection broke, no answer yet (12 s)"],
     ),
     ("all train", lambda: going({}), []),
     ("a silent host whose ranks train", lambda: going({}).session(Silent(2, 10.0)), []),
@@ -193,7 +214,7 @@ def test_without_a_dashboard_it_is_said_when_it_changes_and_now_and_then(monkeyp
     for _ in range(22):  # as the session's empty batches come
         printer.batch([], state)
         hand.time += 1.0
-    history.rank(1, Entered(1, "joining"))
+    history.say(1, Entered(1, "joining"), after=22.0)
     state = history.state()
     for _ in range(6):
         printer.batch([], state)
