@@ -18,6 +18,9 @@ RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$")
 """The line below a traceback."""
 
 _FRAME = re.compile(r'^ +File "(?P<path>[^"]*)", line \d+')
+_LONG = re.compile(r'(?<=File ")[^"]*(?:/(?:site|dist)-packages/|/code/[0-9a-f]{32}/)')
+"""What a path of a package or of our own code on a host begins with."""
+_PACKAGE = re.compile(r"torch/")
 _GAP = re.compile(r"  … (?P<count>\d+) (?P<what>frame|line)s? left out")
 _MARKS = re.compile(r"[ ~^]*")
 """Blank lines, and those that mark a part of the code above."""
@@ -31,14 +34,16 @@ class Worth(IntEnum):
 
     RAISED = 0
     HEAD = 1
-    RAISING = 2
+    NEAREST = 2
+    """The user's frame that is nearest to what was raised."""
+    RAISING = 3
     """The frame that raised, wherever it is."""
-    OWN = 3
-    """A frame in the user's files."""
-    MESSAGE = 4
-    FOREIGN = 5
+    OWN = 4
+    """Another frame in the user's files."""
+    MESSAGE = 5
+    FOREIGN = 6
     """A frame in a package or the standard library."""
-    REST = 6
+    REST = 7
 
 
 @dataclass(frozen=True)
@@ -52,13 +57,13 @@ class Block:
 
     @property
     def is_frame(self) -> bool:
-        return self.worth in (Worth.OWN, Worth.RAISING, Worth.FOREIGN)
+        return self.worth in (Worth.NEAREST, Worth.RAISING, Worth.OWN, Worth.FOREIGN)
 
 
 def last_words(lines: Sequence[str], room: int) -> tuple[str, ...]:
     """At most `room` of these lines: the last ones; or where the last chain of tracebacks is longer, what matters of it.
 
-    What is left out stands as a line such as "  … 12 frames left out".
+    What is left out stands as a line such as "  … 12 frames left out"; paths are from the package on.
     """
     plain = [PREFIX.sub("", line) for line in lines]
     start = _start(plain)
@@ -97,7 +102,8 @@ def _blocks(lines: Sequence[str]) -> list[Block]:
             blocks.append(Block(Worth.FOREIGN if gap["what"] == "frame" else Worth.REST, (line,), int(gap["count"])))
         elif found := _FRAME.match(line):
             inside = True
-            blocks.append(Block(Worth.FOREIGN if _FOREIGN.search(found["path"]) else Worth.OWN, (line,)))
+            worth = Worth.FOREIGN if _FOREIGN.search(found["path"]) or _PACKAGE.match(found["path"]) else Worth.OWN
+            blocks.append(Block(worth, (_LONG.sub("", line),)))
         elif inside and before and line.startswith(" ") and before.is_frame and not before.left_out:
             blocks[-1] = Block(before.worth, (*before.lines, line))
         elif inside and RAISED.match(line):
@@ -111,7 +117,10 @@ def _blocks(lines: Sequence[str]) -> list[Block]:
 
 def _raised_by(blocks: list[Block]) -> None:
     if blocks and blocks[-1].is_frame and not blocks[-1].left_out:
+        own = [number for number, block in enumerate(blocks) if block.worth is Worth.OWN]
         blocks[-1] = Block(Worth.RAISING, blocks[-1].lines)
+        if own:
+            blocks[own[-1]] = Block(Worth.NEAREST, blocks[own[-1]].lines)
 
 
 def _is_far(blocks: Sequence[Block]) -> bool:
