@@ -6,6 +6,7 @@ The text of a `Stack` begins with a line `state: S (sleeping), in futex_wait`; t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -78,8 +79,13 @@ def threads(text: str) -> list[list[str]]:
 
 def frames(text: str) -> list[Frame]:
     """The main thread's frames, the newest call first; none where nobody could tell."""
+    return next((calls(thread) for thread in threads(text)[1:]), [])
+
+
+def calls(thread: Iterable[str]) -> list[Frame]:
+    """The frames in the lines of one thread, the newest call first."""
     found: list[Frame] = []
-    for line in next(iter(threads(text)[1:]), []):
+    for line in thread:
         if match := _FAULTHANDLER.fullmatch(line) or _PY_SPY.fullmatch(line):
             found.append(Frame(match["file"], match["line"], match["function"]))
         elif found and line.startswith("    "):

@@ -159,6 +159,11 @@ class RankState:
         return RankState(self.rank, local_rank, host, **{name: getattr(self, name) for name in LASTING})
 
     @property
+    def doing(self) -> str:
+        """Its phase, or that it has come to a halt in it."""
+        return "stalled" if self.stalled and self.phase is RankPhase.TRAINING else self.phase.value
+
+    @property
     def pace(self) -> float:
         """Median seconds of the last steps; NaN before the first."""
         return statistics.median(seconds for seconds, _ in self.recent) if self.recent else NAN

@@ -32,6 +32,7 @@ def of(state: RunState) -> dict[str, Any]:
             "evaluations": [_evaluation(one) for one in state.evaluations],
             "ranks": [_rank(rank, state) for rank in state.ranks],
             "hosts": [_host(host) for host in state.hosts],
+            "stalls": [asdict(stall) for stall in state.stalls],
             "remarks": remarks(state),
         }
     )

@@ -41,6 +41,8 @@ class ActedSession:
         self.state = RunState(plan)
         self.lock = threading.Lock()
         self.stops: list[str] = []
+        self.asked = 0
+        self.detached = False
         self.clock = BEGIN
         self._seq = 0
         self._queue: SimpleQueue[list[Record] | None] = SimpleQueue()
@@ -54,6 +56,13 @@ class ActedSession:
 
     def stop(self, reason: str = "stopped by the operator") -> None:
         self.stops.append(reason)
+
+    def ask_stacks(self) -> None:
+        self.asked += 1
+
+    def detach(self) -> None:
+        self.detached = True
+        self._queue.put(None)
 
     # What a test does
 

@@ -133,7 +133,7 @@ def _rank(rank: RankState, state: RunState, now: float) -> list[RenderableType]:
     return [
         str(rank.rank),
         state.host_name(rank.host),
-        Line(rank.phase.value + since, style=STYLES.get(rank.phase, "")),
+        Line(rank.doing + since, style="bold red" if rank.doing == "stalled" else STYLES.get(rank.phase, "")),
         str(rank.epoch or NOTHING),
         str(rank.step or NOTHING),
         figure(rank.loss, ".4f"),

@@ -23,6 +23,7 @@ PHASES = {
     "saving": ("live", "table--work"),
     "evaluating": ("live", "table--work"),
     "silent": ("wait", "table--work"),
+    "stalled": ("bad", "table--bad"),
     "stopping": ("work", "table--work"),
     "stopped": ("ended", "table--dim"),
     "ended": ("ended", "table--dim"),

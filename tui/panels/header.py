@@ -9,7 +9,7 @@ from textual.widgets import Static
 
 from remote.plan import Plan
 from remote.run import RunPhase, RunState
-from remote.waiting import waiting
+from remote.waiting import Wait, waiting
 from training.job import Job
 from tui.panels import figures
 from tui.session_clock import SessionClock
@@ -21,7 +21,7 @@ _TIE = "\xa0"
 
 
 class Header(Static):
-    """Run, method, model and phase; progress, elapsed time and ETA; and whom the others wait for, which is folded."""
+    """Run, method, model and phase; progress, elapsed time and ETA; and, folded, whom the others wait for."""
 
     DEFAULT_CSS = """
     Header { height: auto; min-height: 2; max-height: 5; padding: 0 1; background: $panel; color: $text; }
@@ -36,12 +36,20 @@ class Header(Static):
         """Take over what is drawn from the run."""
         width = self.content_size.width
         now = self._clock.now(run)
-        waits = [line for wait in waiting(run, now) for line in _folded(plain(wait.text()), max(width, 20))]
+        found = [*map(Wait.text, waiting(run, now)), *_stall(run, now)]
+        waits = [line for text in found for line in _folded(plain(text), max(width, 20))]
         lines = (_justified(_what(run.plan), _phase(run), width), _progress(run, width, now), *waits)
         if lines != self._shown:
             grows = len(lines) != len(self._shown)
             self._shown = lines
             self.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), layout=grows)
+
+
+def _stall(run: RunState, now: float) -> list[str]:
+    """Why nothing moves, and since when."""
+    if not run.stall or run.phase is RunPhase.ENDED:
+        return []
+    return [f"{palette.sign('bad')} stalled: {run.stall.text} ({figures.duration(max(0.0, now - run.stall.since))})"]
 
 
 def _folded(text: str, width: int) -> list[str]:

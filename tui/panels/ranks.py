@@ -57,7 +57,7 @@ def _row(rank: RankState, host: str, far: str, dark: bool) -> Row:
     return (
         Cell(str(rank.rank), palette.colour(rank.rank, dark)),
         Cell(plain(host)),
-        figures.phase(rank.phase),
+        figures.phase(rank.doing),
         Cell(far),
         Cell(figures.number(rank.loss)),
         Cell(figures.percent(accuracy)),

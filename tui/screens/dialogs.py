@@ -26,6 +26,7 @@ class Leave(Enum):
 
     STOP = "stop"
     STOP_AND_QUIT = "stop_and_quit"
+    DETACH = "detach"
     NOW = "now"
     STAY = "stay"
 
@@ -49,8 +50,8 @@ class Dialog(ModalScreen[Leave]):
         Binding("left,h", "app.focus_previous", show=False),
         Binding("right,l", "app.focus_next", show=False),
     ]
-    question: ClassVar[str]
-    answers: ClassVar[tuple[tuple[Leave, str], ...]]
+    question: str
+    answers: tuple[tuple[Leave, str], ...]
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(can_focus=False):
@@ -70,16 +71,28 @@ class Dialog(ModalScreen[Leave]):
 class QuitDialog(Dialog):
     """The run still goes on."""
 
-    question = "The run still goes on, and ends with the dashboard."
-    answers = (
-        (Leave.STAY, "Keep watching (esc)"),
-        (Leave.STOP, "Stop the run (s)"),
-        (Leave.STOP_AND_QUIT, "Stop and quit (q)"),
-    )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "answer('stop')"),
         Binding("q", "answer('stop_and_quit')"),
+        Binding("d", "answer('detach')"),
     ]
+
+    def __init__(self, keep: bool, leavable: bool, waits: bool) -> None:
+        """`keep`: it is to go on without a launcher; `leavable`: it can; `waits`: it may have to be started again, for which a
+        launcher is needed."""
+        super().__init__()
+        self._leavable = leavable
+        gone = "goes on" if keep else "ends"
+        self.question = f"The run still goes on; should this terminal be lost, the run {gone}."
+        self.answers = ((Leave.STAY, "Watch (esc)"), (Leave.STOP, "Stop (s)"), (Leave.STOP_AND_QUIT, "Stop and quit (q)"))
+        if leavable:
+            self.question += "\nDetach leaves it to its hosts; rankboard attach comes back to it."
+            self.question += " Until then it is not started again, should it fail." if waits else ""
+            self.answers += ((Leave.DETACH, "Detach (d)"),)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """No leaving where the run would not go on."""
+        return self._leavable or parameters != ("detach",)
 
 
 class LeaveDialog(Dialog):
@@ -99,6 +112,8 @@ z            the panel with the focus over the whole screen
 arrows       scroll; page up and down, home, end
 r            log of the next rank only; R of all ranks
 f            follow the log; scrolling up pauses it
+s            where every rank is: the stacks of all of them
+D            what the checks before the start have found
 e            export the screen as SVG into the run's folder
 n            back to the launch form, once the run has ended
 q            quit; asks while a run goes on
@@ -106,7 +121,8 @@ ctrl+c       stop the run and quit; twice: at once
 ctrl+p       all commands, and the themes
 
 In the launch form: tab and shift+tab move, enter opens a
-choice, ctrl+s or f5 starts the run, f1 helps, ctrl+q quits.
+choice, ctrl+s or f5 starts the run, f2 has the doctor check
+the hosts, f1 helps, ctrl+q quits.
 A rank's phases: waiting, importing, loading, rendezvous,
 training (or serving the others parameters), evaluating,
 saving; then finished, failed (by itself), victim (of

@@ -46,8 +46,18 @@ class Session(Protocol):
     def batches(self) -> Iterator[list[Record]]:
         """Records as they come, already applied to `state`; ends with the run. To be iterated by one thread."""
 
+    @property
+    def detached(self) -> bool:
+        """Whether the run was left to its agents."""
+
     def stop(self, reason: str = ...) -> None:
         """Ask for the end of the run; returns at once."""
+
+    def detach(self) -> None:
+        """Leave the run, which goes on; returns at once."""
+
+    def ask_stacks(self) -> None:
+        """Have every rank tell where it is; returns at once."""
 
 
 class RunScreen(Screen[None]):
@@ -80,7 +90,9 @@ class RunScreen(Screen[None]):
         Binding("R", "all_ranks", "All ranks", show=False),
         Binding("f", "follow", "Follow"),
         Binding("z", "zoom", "Zoom"),
+        Binding("s", "stacks", "Stacks"),
         Binding("e", "export", "Export"),
+        Binding("D", "checks", "Doctor", show=False),
         Binding("n", "new", "New run"),
         *(Binding(str(number), f"panel({number})", show=False) for number in range(1, len(PANELS) + 1)),
     ]
@@ -194,6 +206,16 @@ class RunScreen(Screen[None]):
             if panel is not None:
                 self.maximize(panel)
         self.tick()
+
+    def action_checks(self) -> None:
+        from tui.screens.doctor import DoctorScreen  # which needs this module
+
+        self.app.push_screen(DoctorScreen(self.session))
+
+    def action_stacks(self) -> None:
+        from tui.screens.stacks import StacksScreen  # which needs this module
+
+        self.app.push_screen(StacksScreen(self.session))
 
     def action_new(self) -> None:
         self.post_message(NewRun())
