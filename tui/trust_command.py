@@ -40,7 +40,7 @@ def trust(
     except HostsError as error:
         _say(str(error).replace("--only ", "trust "))
         raise typer.Exit(USAGE) from None
-    raise typer.Exit(max(Trusting(SshTransport(), replace).hosts(chosen), default=0))
+    raise typer.Exit(max(Trusting(SshTransport(), replace).hosts(chosen)))
 
 
 def _chosen(cluster: Cluster, names: list[str], every: bool) -> tuple[Host, ...]:
@@ -71,7 +71,9 @@ class Trusting:
                     codes.append(UNREACHABLE)
                 elif not self._accepted(host, shown):
                     codes.append(USAGE)
-                elif shown.host is not host:
+                elif shown.host is host:
+                    codes.append(0)
+                else:
                     behind.append(host)
             waiting = behind
         return codes
