@@ -129,10 +129,12 @@ def test_only_what_changed_is_sent_and_what_vanished_vanishes(sshd: Sshd, here: 
     assert [text for text in upload.told if text.startswith("configs/a stays there")]
     assert [text for text in upload.told if "1 of 1 files (11 bytes) uploaded" in text]
     (root / "train.py").write_text("import sys\n")  # and what was changed there is put right
-    (here / "train.py").chmod(0o755)
     assert upload() == {}
     assert (root / "train.py").read_text() == "import os\n "
+    (here / "train.py").chmod(0o755)
+    assert upload() == {}
     assert (root / "train.py").stat().st_mode & 0o100
+    assert upload.told == [f"node1: all files are in {root}"]
 
 
 def test_a_folder_in_place_of_a_file_and_a_link_in_place_of_a_folder(sshd: Sshd, here: Path) -> None:
@@ -200,6 +202,7 @@ def test_a_host_that_is_cut_is_one_problem_and_the_next_upload_puts_it_right(ssh
     thread.join(20)
     assert found[0][0].startswith("node1: ")
     assert not (upload.root(0) / "large").exists()
+    tree(staging, {"left": "by a receiver that was killed"})
     assert upload() == {}
     assert contents(upload.root(0)) == contents(here)
     assert not staging.exists()
