@@ -47,12 +47,14 @@ class Host:
 @dataclass(frozen=True)
 class Cluster:
     """The hosts in rank order. `remarks`: what a user should know of how they were read, one line each. `sync`: absolute
-    paths of files and folders of this machine that go to every host before a run."""
+    paths of files and folders of this machine that go to every host before a run. `keep`: whether a run goes on without its
+    launcher, None where the file does not say."""
 
     name: str
     hosts: tuple[Host, ...]
     remarks: tuple[str, ...] = ()
     sync: tuple[str, ...] = ()
+    keep: bool | None = None
 
 
 class HostsError(ValueError):

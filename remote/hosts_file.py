@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tomllib
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -52,6 +52,7 @@ class ClusterTable(BaseModel):
 
     name: Text = ""
     sync: list[Text] = []
+    on_disconnect: Literal["keep", "stop"] | None = None
 
 
 WRITE = {
@@ -76,6 +77,7 @@ WRITE = {
 """What to write for each key of a host."""
 WRITE_CLUSTER = {
     "name": 'a text in quotes, such as name = "lab"',
+    "on_disconnect": '"keep" or "stop", in quotes: whether a run goes on when its launcher is gone',
     "sync": 'folders of this machine in quotes, taken from that of the hosts file, such as sync = ["src", "configs"]',
 }
 TABLES = ("cluster", "defaults", "host")
@@ -132,7 +134,8 @@ def read(path: Path, ssh_config: Path) -> Cluster:
         raise HostsError("\n".join(reading.mistakes))
     hosts, remarks = _complete(tables, ssh_config)
     sync = tuple(os.path.abspath(path.parent / os.path.expanduser(entry)) for entry in cluster.get("sync", []))
-    return Cluster(cluster.get("name", path.stem), hosts, remarks, sync)
+    keep = {"keep": True, "stop": False}.get(cluster.get("on_disconnect", ""))
+    return Cluster(cluster.get("name", path.stem), hosts, remarks, sync, keep)
 
 
 def _parse(path: Path) -> dict[str, Any]:

@@ -127,6 +127,16 @@ class Session:
         """Ask to leave the run to its agents, which go on with it; returns at once. It does nothing before the ranks run."""
         self._queue.put(Asked(self._detach))
 
+    @property
+    def begun(self) -> bool:
+        """Whether all ranks have made a step; those of a user's own script: whether they have been started."""
+        return self.state.step > 0 if isinstance(self.plan.work, Job) else all(rank.pid for rank in self.state.ranks)
+
+    @property
+    def detached(self) -> bool:
+        """Whether the run was left to its agents."""
+        return self._detached
+
     def ask_stacks(self) -> None:
         """Ask where each rank is, which its host then tells; returns at once."""
         self._queue.put(Asked(self._ask_stacks))
@@ -157,6 +167,7 @@ class Session:
         if self.plan.policy.start_timeout and self._stage is Stage.REACHING:
             self._start_by = time.monotonic() + self.plan.policy.start_timeout
         for link in self._links:
+            link.heard = time.monotonic()  # of one that is come back to
             link.reach(self._transport)
         lease = threading.Thread(target=self._renew, name="lease", daemon=True)
         lease.start()
@@ -432,8 +443,7 @@ class Session:
     def _watch_start(self) -> None:
         """The time for the start is up."""
         self._start_by = NEVER
-        begun = self.state.step > 0 if isinstance(self.plan.work, Job) else all(rank.pid for rank in self.state.ranks)
-        if not begun:
+        if not self.begun:
             self._stop(f"not all ranks had made a step {self.plan.policy.start_timeout:g} s after the start", by_person=False)
 
     # Another attempt --------------------------------------------------------------------------------------------------

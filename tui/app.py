@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -40,7 +41,8 @@ class Launch:
     """What the command line has said. `selected` are the hosts of `cluster` that it chose.
 
     `make_plan` raises PlanError where the job does not fit the hosts; `begin` OSError where the run cannot be recorded.
-    `check` begins a session that only checks the hosts. `at_once`: start without the form.
+    `check`, where there is one, begins a session that only checks the hosts. `at_once`: start without the form.
+    `attached`: a run that one has come back to, watched first. `leavable`: a run can go on without the dashboard.
     """
 
     cluster: Cluster
@@ -48,9 +50,11 @@ class Launch:
     job: Job
     make_plan: Callable[[Cluster, Job], Plan]
     begin: Callable[[Plan], Session]
-    check: Callable[[Plan], Session]
     at_once: bool = False
     runs_dir: Path = Path("runs")
+    check: Callable[[Plan], Session] | None = None
+    attached: Session | None = None
+    leavable: bool = True
 
 
 class Listener(threading.Thread):
@@ -93,7 +97,10 @@ class RankboardApp(App[None]):
         """The verdict of the last run; 130 where a person left it before its end; 0 where none ran."""
         if self._listener is None:
             return self.return_code or 0
-        verdict = self._listener.session.state.verdict
+        session = self._listener.session
+        if session.detached:
+            return self.return_code or 0
+        verdict = session.state.verdict
         return (verdict.value if verdict else STOPPED) or self.return_code or 0
 
     @property
@@ -106,7 +113,9 @@ class RankboardApp(App[None]):
             for number in (signal.SIGINT, signal.SIGTERM):
                 asyncio.get_running_loop().add_signal_handler(number, self.action_interrupt)
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._hang_up)
-        if self._launch.at_once:
+        if self._launch.attached:
+            self._watch(self._launch.attached)
+        elif self._launch.at_once:
             self._start(self._launch.selected, self._launch.job)
         else:
             self._show_form()
@@ -125,10 +134,13 @@ class RankboardApp(App[None]):
         except (PlanError, OSError) as error:
             self._show_form(str(error))
             return
+        self._watch(session)
+
+    def _watch(self, session: Session) -> None:
         self._listener = Listener(session)
         self._listener.start()
         self.states.append(session.state)
-        self.push_screen(RunScreen(session, self._launch.runs_dir / plan.run))
+        self.push_screen(RunScreen(session, self._launch.runs_dir / session.plan.run))
 
     # Time
 
@@ -168,13 +180,15 @@ class RankboardApp(App[None]):
             self._start(message.cluster, message.job)
 
     def on_check_hosts(self, message: CheckHosts) -> None:
-        def check() -> Session:
-            self._doctor = Listener(self._launch.check(self._launch.make_plan(message.cluster, message.job)))
-            self._doctor.start()
-            return self._doctor.session
+        if self._launch.check and not self.live:
+            begin = partial(self._check, self._launch.check, message)
+            self.push_screen(DoctorScreen(begin(), begin))
 
-        if not self.live:
-            self.push_screen(DoctorScreen(check(), check))
+    def _check(self, check: Callable[[Plan], Session], wanted: CheckHosts) -> Session:
+        """A session that checks hosts, begun."""
+        self._doctor = Listener(check(self._launch.make_plan(wanted.cluster, wanted.job)))
+        self._doctor.start()
+        return self._doctor.session
 
     def on_new_run(self) -> None:
         if not self.live:
@@ -190,7 +204,12 @@ class RankboardApp(App[None]):
         if not self.live:
             self.exit()
         elif not isinstance(self.screen, (QuitDialog, LeaveDialog)):
-            self.push_screen(LeaveDialog() if self._leaving else QuitDialog(), self._answered)
+            self.push_screen(LeaveDialog() if self._leaving else self._question(), self._answered)
+
+    def _question(self) -> QuitDialog:
+        assert self._listener
+        policy = self._listener.session.plan.policy
+        return QuitDialog(keep=policy.keep, leavable=self._launch.leavable, waits=bool(policy.max_restarts))
 
     def _answered(self, answer: Leave | None) -> None:
         match answer:
@@ -199,6 +218,8 @@ class RankboardApp(App[None]):
             case Leave.STOP_AND_QUIT:
                 self._stop()
                 self._leaving = True
+            case Leave.DETACH:
+                self._detach()
             case Leave.NOW:
                 self._abandon()
 
@@ -222,13 +243,22 @@ class RankboardApp(App[None]):
         self.exit()
 
     def finish(self) -> None:
-        """After `run`: where the dashboard ended under a live run (its terminal is gone), stop that and wait for its end."""
+        """After `run`: where the dashboard ended under a live run (its terminal is gone), leave it if it is to be kept, else
+        stop it; and wait for the session's end."""
         if self._doctor and self._doctor.is_alive():
             self._doctor.session.stop()
             self._doctor.join(ENDING)
         if self._listener and self.live and not self._abandoned:
-            self._stop()
+            if self._listener.session.plan.policy.keep and not self._leaving:
+                self._listener.session.detach()
+            self._stop()  # what could not be left is stopped
             self._listener.join(ENDING)
+
+    def _detach(self) -> None:
+        """Go once the session has let go of the run."""
+        if self._listener is not None:
+            self._leaving = True
+            self._listener.session.detach()
 
     def _stop(self) -> None:
         if self._listener is not None:

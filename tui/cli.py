@@ -6,9 +6,11 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
@@ -17,17 +19,18 @@ from remote import plan as planning
 from remote import resume, summary
 from remote.hosts import Cluster, HostsError, select
 from remote.lab.spec import LabError
-from remote.plan import Plan, PlanError
+from remote.plan import PlanError
 from remote.recorder import REPORT
 from remote.run import RunState
 from remote.session import Session
 from training.events import Record
 from training.job import Job, JobError
 from training.registry import UnknownName
-from tui import doctor_command, lab_commands, outcome, selection, trust_command
+from tui import attach_commands, doctor_command, lab_commands, outcome, run_commands, selection, setup_command, trust_command
 from tui.headless import Printer, printer
 from tui.job_flags import Command, with_job_flags
 from tui.launcher import Launcher
+from tui.policy_flags import policy, with_policy_flags
 
 USAGE = 2
 """Exit code of a usage or configuration error."""
@@ -39,10 +42,16 @@ def main() -> None:
     """The `rankboard` command."""
     app = typer.Typer(cls=Command, add_completion=False, pretty_exceptions_enable=False)
     settings = {"help_option_names": ["-h", "--help"]}
-    app.callback(invoke_without_command=True, context_settings=settings)(with_job_flags(_launch))
+    app.callback(invoke_without_command=True, context_settings=settings)(with_job_flags(with_policy_flags(_launch)))
     app.add_typer(lab_commands.app, name="lab")
     app.command("doctor")(with_job_flags(doctor_command.doctor))
     app.command("trust")(trust_command.trust)
+    app.command("ps")(run_commands.ps)
+    app.command("prune")(run_commands.prune)
+    app.command("setup")(setup_command.setup)
+    app.command("attach")(attach_commands.attach_command(_watch))
+    app.command("stop")(attach_commands.stop_command(_watch))
+    app.command("logs")(attach_commands.logs)
     app()
 
 
@@ -77,8 +86,12 @@ def _launch(
     run: Annotated[bool, typer.Option("--run", help="run headless, without the dashboard")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="print the plan and start nothing")] = False,
     json: Annotated[bool, typer.Option("--json", help="with --run: one JSON object per event on stdout")] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="with --run: leave the run to its hosts once all ranks train; see rankboard attach")
+    ] = False,
     runs_dir: Annotated[Path, typer.Option(help="where runs are recorded")] = Path("runs"),
     version: Annotated[bool, typer.Option("--version", is_eager=True, callback=_version, help="print the version")] = False,
+    policy_flags: Mapping[str, Any] = MappingProxyType({}),
     **job_flags: Any,
 ) -> None:
     """Launch and watch data-parallel PyTorch training over several machines.
@@ -92,8 +105,11 @@ def _launch(
         _without_flags(context)
         return
     try:
-        if json and not run:
-            raise PlanError("--json goes with --run")
+        for flag, given in (("--json", json), ("--detach", detach)):
+            if given and not run:
+                raise PlanError(f"{flag} goes with --run")
+        if detach and link:
+            raise PlanError("--detach: a lab of --link ends with this command; rankboard lab up makes one that stays")
         job, spec = resume.job_of(job_flags, runs_dir), selection.lab_spec(local, slots, link, cpus)
         cluster = selection.cluster(hosts, local, slots, upload or ())
         if spec:
@@ -102,18 +118,18 @@ def _launch(
             typer.echo(f"rankboard: {remark}", err=True)
         selected = select(cluster, nodes, selection.names(only), selection.names(exclude))
         with selection.transport(bool(local), None if dry_run else spec) as transport:
-            launcher = Launcher(transport, bool(local), runs_dir.absolute())
+            keep = detach or ((cluster.keep if cluster.keep is not None else not run) and not local)
+            launcher = Launcher(transport, bool(local), runs_dir.absolute(), policy(policy_flags, keep))
             if dry_run:
                 typer.echo(planning.dry_run(launcher.plan(selected, job)))
                 return
             if spec or any(host.address.startswith("127.") for host in selected.hosts):
                 os.nice(NICE)  # our threads from here on; the transport's own, which starts agents, is older
             if run:
-                code = _headless(launcher, launcher.plan(selected, job), json)
+                code = _headless(launcher, launcher.begin(launcher.plan(selected, job)), json, detach=detach)
             else:
-                code = _dashboard(
-                    launcher, cluster, selected, job, at_once=any(value is not None for value in job_flags.values())
-                )
+                at_once = any(value is not None for value in job_flags.values())
+                code = _dashboard(launcher, cluster, selected, job, at_once=at_once, leavable=not spec)
     except (JobError, UnknownName, HostsError, PlanError, LabError) as error:
         typer.echo(f"rankboard: {error}", err=True)
         code = USAGE
@@ -129,20 +145,36 @@ def _without_flags(context: typer.Context) -> None:
         raise typer.Exit(USAGE)
 
 
-def _headless(launcher: Launcher, plan: Plan, json: bool) -> int:
-    """Run the plan without a dashboard; returns the exit code. A person's Ctrl-C, or a signal to end, stops the run."""
-    session = launcher.begin(plan)
+def _headless(launcher: Launcher, session: Session, json: bool, *, detach: bool = False, leaves: bool = False) -> int:
+    """Show a session without a dashboard; returns the exit code. A person's Ctrl-C, or a signal to end, stops the run, or where
+    it `leaves`, leaves it. `detach`: leave it once all ranks have begun."""
+
+    def end(number: int, _: object) -> None:
+        session.detach() if leaves else session.stop(f"{signal.Signals(number).name} to rankboard")
+
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _: session.stop(f"{signal.Signals(number).name} to rankboard"))
+        signal.signal(number, end)
     # A terminal that is gone fails in every write; the run is stopped then, and heard out.
-    with suppress(OSError), printer(plan, json) as show:
+    with suppress(OSError), printer(session.plan, json) as show:
         for records in session.batches():
             _shown(show, records, session)
+            if detach and session.begun:
+                session.detach()
+                detach = False
         show.end(session.state)
         _recorded(launcher, session.state)
     verdict = session.state.verdict
-    assert verdict is not None, "a session that has ended has a verdict"
-    return verdict.value
+    return verdict.value if verdict else 0
+
+
+def _watch(launcher: Launcher, session: Session, headless: bool, json: bool) -> int:
+    """Show a run that one has come back to; returns the exit code."""
+    if headless or json:
+        return _headless(launcher, session, json, leaves=True)
+    hosts = Cluster(session.plan.run, session.plan.hosts)
+    return _dashboard(
+        launcher, hosts, hosts, session.plan.work if isinstance(session.plan.work, Job) else Job(), attached=session
+    )
 
 
 def _shown(show: Printer, records: list[Record], session: Session) -> None:
@@ -157,12 +189,14 @@ def _shown(show: Printer, records: list[Record], session: Session) -> None:
         session.stop("stdout cannot be written any more")
 
 
-def _dashboard(launcher: Launcher, cluster: Cluster, selected: Cluster, job: Job, at_once: bool) -> int:
+def _dashboard(launcher: Launcher, cluster: Cluster, selected: Cluster, job: Job, **how: Any) -> int:
+    """`how`: what else the dashboard is told, see `tui.app.Launch`."""
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):  # Textual draws on stderr
         raise PlanError("the dashboard needs a terminal on stdin, stdout and stderr; without one, use --run")
     from tui.app import Launch, RankboardApp
 
-    app = RankboardApp(Launch(cluster, selected, job, launcher.plan, launcher.begin, at_once, launcher.runs_dir))
+    settings: dict[str, Any] = {"runs_dir": launcher.runs_dir, "check": launcher.check} | how
+    app = RankboardApp(Launch(cluster, selected, job, launcher.plan, launcher.begin, **settings))
     gc.freeze()  # what has been imported stays: looking through it for garbage again and again takes time
     try:
         app.run()

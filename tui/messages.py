@@ -18,5 +18,13 @@ class StartRun(Message):
     job: Job
 
 
+@dataclass
+class CheckHosts(Message):
+    """Check whether these hosts are fit for this job, and start nothing."""
+
+    cluster: Cluster
+    job: Job
+
+
 class NewRun(Message):
     """Back to the launch form."""

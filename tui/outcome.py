@@ -136,4 +136,5 @@ def verdict(state: RunState) -> str:
         case Verdict.FAILED:
             return f"failed after {spent}"
         case None:
-            return f"left after {spent}; the run may go on"
+            name = state.plan.run
+            return f"left after {spent}; the run goes on: rankboard attach {name}, rankboard stop {name}"

@@ -20,7 +20,7 @@ from remote.plan import Plan, PlanError, notes
 from training import options
 from training.job import Job, JobError, groups, help_text
 from training.registry import UnknownName
-from tui.messages import StartRun
+from tui.messages import CheckHosts, StartRun
 from tui.screens.fields import ARGUMENT, Argument, Box, controls, heading, labelled, value
 
 RANKS = "ranks"
@@ -60,6 +60,7 @@ class LaunchScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s,f5", "start", "Start", key_display="^s", priority=True),
         Binding("ctrl+q", "app.quit", "Quit", key_display="^q", priority=True),
+        Binding("f2", "check", "Doctor"),
         Binding("f1", "app.help", "Help"),
     ]
     AUTO_FOCUS = "Select"
@@ -167,13 +168,20 @@ class LaunchScreen(Screen[None]):
 
     def action_start(self) -> None:
         """Start what the form says, unless it is not fit to."""
+        self._ask(StartRun)
+
+    def action_check(self) -> None:
+        """Check the hosts of the form for its job."""
+        self._ask(CheckHosts)
+
+    def _ask(self, wanted: type[StartRun] | type[CheckHosts]) -> None:
         try:
             cluster, job = self._chosen(), self._said()
             self._make_plan(cluster, job)
         except (JobError, UnknownName, PlanError) as error:
             self._say(str(error))
             return
-        self.post_message(StartRun(cluster, job))
+        self.post_message(wanted(cluster, job))
 
 
 def _described(plan: Plan) -> list[str]:

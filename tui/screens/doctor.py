@@ -1,0 +1,113 @@
+"""The checks of hosts, over the launch form or the screen of a run: the table, and what is amiss with what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.events import Resize
+from textual.screen import Screen
+from textual.widgets import Footer, Static
+
+from remote.doctor import FAILED, OK, WARNING
+from remote.run import RunPhase, RunState
+from remote.waiting import Wait, waiting
+from tui import checks
+from tui.screens.run import Session
+from tui.session_clock import SessionClock
+
+STYLES = {OK: "$text-success", WARNING: "$text-warning", FAILED: "bold $text-error", "": "$text-muted"}
+TICK = 0.2
+"""Seconds between two looks at what has been found."""
+
+
+class DoctorScreen(Screen[None]):
+    """What a session has found of its hosts. With `again`, the session does nothing else, and ends with the screen."""
+
+    CSS = """
+    DoctorScreen #title { height: 1; padding: 0 1; background: $panel; text-style: bold; }
+    DoctorScreen VerticalScroll { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1; }
+    DoctorScreen #verdict { height: auto; max-height: 3; padding: 0 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "leave", "Back", key_display="esc"),
+        Binding("r", "again", "Check again"),
+        Binding("ctrl+q", "app.quit", "Quit", key_display="^q", priority=True),
+    ]
+
+    def __init__(self, session: Session, again: Callable[[], Session] | None = None) -> None:
+        """`again` gives a new session for the same hosts, which has begun."""
+        super().__init__()
+        self._session, self._again = session, again
+        self._clock = SessionClock()
+        self._shown = ""
+
+    def compose(self) -> ComposeResult:
+        hosts = self._session.plan.hosts
+        yield Static(f"rankboard: doctor of {len(hosts)} host{'s' * (len(hosts) > 1)}", id="title")
+        with VerticalScroll():
+            yield Static(id="found", markup=False)
+        yield Static(id="verdict", markup=False)
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self.query_one(VerticalScroll).focus()
+        self.set_interval(TICK, self.tick)
+
+    def on_resize(self, event: Resize) -> None:
+        self.call_after_refresh(self.tick)
+
+    def tick(self) -> None:
+        """Draw what has been found so far, where that has changed."""
+        with self._session.lock:
+            found = _found(self._session.state, self.query_one(VerticalScroll).size.width - 2)
+            verdict = self._verdict(self._session.state)
+        if (shown := f"{found.plain}{verdict}") != self._shown:
+            self._shown = shown
+            self.query_one("#found", Static).update(found)
+            self.query_one("#verdict", Static).update(verdict)
+            self.refresh_bindings()
+
+    def _verdict(self, state: RunState) -> str:
+        if state.checks and (self.over or self._again is None):
+            return checks.verdict(state)
+        if self.over:
+            return f"{checks.verdict(state)}: {state.stop_reason or 'see the log'}"
+        waits = waiting(state, self._clock.now(state))
+        return "; ".join(map(Wait.text, waits)) or "checking: the hosts are reached all at once"
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more comes of the session."""
+        return self._session.state.phase is RunPhase.ENDED
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Again only after the last time."""
+        return self._again is not None and self.over if action == "again" else True
+
+    def action_again(self) -> None:
+        if self._again is not None:
+            self._session, self._clock = self._again(), SessionClock()
+            self.tick()
+
+    def action_leave(self) -> None:
+        if self._again is not None and not self.over:
+            self._session.stop("the doctor was left")
+        self.dismiss()
+
+
+def _found(state: RunState, width: int) -> Content:
+    """The table, then one thing that is amiss after the other."""
+    lines = [_line(cells) for cells in checks.table(state, width)] if state.checks else []
+    for check in checks.amiss(state):
+        what, *advice = checks.told(state, check)
+        lines += [Content.styled(what, STYLES[check.outcome]), *map(Content, advice)]
+    return Content("\n").join(lines)
+
+
+def _line(cells: list[checks.Cell]) -> Content:
+    return Content("  ").join([Content.styled(text, STYLES.get(kind, "")) if kind else Content(text) for kind, text in cells])
