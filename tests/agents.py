@@ -165,9 +165,16 @@ class Host:
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[Host]:
     """A host; at the end of the test nothing runs there any more."""
-    host = Host(tmp_path / "run", uuid.uuid4().hex)
-    yield host
+    with hosting(tmp_path / "run") as host:
+        yield host
+
+
+@contextlib.contextmanager
+def hosting(folder: Path) -> Iterator[Host]:
+    """A host whose run has this folder; in the end nothing runs there any more."""
+    host = Host(folder, uuid.uuid4().hex)
     try:
+        yield host
         wait_for(lambda: not host.processes(), "the test leaves no process", 5)
     finally:
         for pid in host.processes():

@@ -8,7 +8,7 @@ ranks it forked; a plain program's ranks live on, as may whatever any rank has s
 - whatever descends from these;
 - last, what got away from all that: a process whose environment names the run and its folder, and what descends from it.
 
-Never found are processes of another user, and those that are, or descend from, the guard of a live run of any workdir.
+Never found are processes of another user, and those of a live run of any workdir.
 """
 
 from __future__ import annotations

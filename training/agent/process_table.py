@@ -79,8 +79,10 @@ def above(table: Table, pid: int) -> set[int]:
 
 
 def live(table: Table) -> set[int]:
-    """Every process of a live run of any workdir: the guards, which have their locks open, and all below them."""
-    return set(below(table, (process.pid for process in table.values() if process.own and _guards(process.pid))))
+    """Every process of a live run of any workdir: the guards, which have their locks open, all below them, and all above: the
+    follower that began the run may be there still, and who started that."""
+    guards = [process.pid for process in table.values() if process.own and _guards(process.pid)]
+    return set(below(table, guards)).union(*(above(table, guard) for guard in guards))
 
 
 def _guards(pid: int) -> bool:

@@ -1,0 +1,103 @@
+"""What may be removed from a host, and what never is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from training.agent import inventory
+from training.agent.follower import LOCK
+from training.agent.journal import Journal
+from training.agent.removal import alone, remove
+from training.events import Ended, Text
+
+
+@pytest.fixture
+def workdir(tmp_path: Path) -> Path:
+    """An ended run of two hosts with a checkpoint, code, and something precious beside them."""
+    workdir = tmp_path / "work"
+    for index in (0, 1):
+        folder = workdir / "runs" / "a-run" / str(index)
+        (folder / "checkpoints" / "step-7").mkdir(parents=True)
+        (folder / "checkpoints" / "step-7" / "rank-0.pt").write_bytes(b"x" * 10_000)
+        Journal(str(folder), index).write(1, [Text(0, "stdout", "hello"), Ended("closed")])
+    (workdir / "code" / "old").mkdir(parents=True)
+    os.utime(workdir / "code" / "old", (0, 0))
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "file").write_text("precious")
+    return workdir
+
+
+def kept(workdir: Path, *names: str) -> dict[str, str]:
+    """Why each is still there, "" for what is gone."""
+    return {one["name"]: one["kept"] for one in remove([str(workdir), *names])}
+
+
+def test_an_ended_run_goes_host_by_host(workdir: Path) -> None:
+    assert kept(workdir, "runs/a-run/0") == {"runs/a-run/0": ""}
+    assert list(inventory.folders(str(workdir))) == [("a-run", 1)]
+    assert kept(workdir, "runs/a-run/1", "code/old") == {"runs/a-run/1": "", "code/old": ""}
+    assert not any((workdir / "runs").iterdir())
+    assert not any((workdir / "code").iterdir())
+
+
+def test_a_live_run_stays_and_so_does_code(workdir: Path) -> None:
+    with alone(str(workdir / "runs" / "a-run" / "0")):
+        found = kept(workdir, "runs/a-run/0", "runs/a-run/1", "code/old")
+    assert found == {"runs/a-run/0": "it is live", "runs/a-run/1": "", "code/old": "a run uses it, or may"}
+    assert (workdir / "runs" / "a-run" / "0" / "checkpoints" / "step-7" / "rank-0.pt").exists()
+    assert (workdir / "code" / "old").exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../precious",
+        "runs/../../precious",
+        "runs/../1",
+        "runs/a-run",
+        "runs/a-run/..",
+        "runs/a-run/2",
+        "runs//0",
+        "/etc",
+        "code/..",
+        "",
+    ],
+)
+def test_what_is_no_run_is_not_touched(name: str, workdir: Path) -> None:
+    assert all(kept(workdir, name).values())
+    assert (workdir.parent / "precious" / "file").read_text() == "precious"
+    assert len(list(inventory.folders(str(workdir)))) == 2
+
+
+def test_links_are_not_followed(workdir: Path) -> None:
+    precious = workdir.parent / "precious"
+    (precious / "0").mkdir()
+    (workdir / "runs" / "linked").symlink_to(precious)
+    (workdir / "runs" / "a-run" / "7").symlink_to(precious)
+    (workdir / "code" / "linked").symlink_to(precious)
+    (workdir / "runs" / "a-run" / "0" / "checkpoints" / "inside").symlink_to(precious)
+    found = kept(workdir, "runs/linked/0", "runs/a-run/7", "code/linked", "runs/a-run/0")
+    assert found == {
+        "runs/linked/0": "no such folder, or a link",
+        "runs/a-run/7": "no such folder, or a link",
+        "code/linked": "a run uses it, or may",
+        "runs/a-run/0": "",
+    }
+    assert sorted(path.name for path in precious.iterdir()) == ["0", "file"]
+
+
+def test_a_lock_that_is_a_link_is_not_opened(workdir: Path) -> None:
+    lock = workdir / "runs" / "a-run" / "0" / LOCK
+    lock.symlink_to(workdir.parent / "new")
+    assert kept(workdir, "runs/a-run/0")["runs/a-run/0"]
+    assert not (workdir.parent / "new").exists()
+
+
+def test_what_an_interrupted_removal_has_left_goes_with_the_next(workdir: Path) -> None:
+    (workdir / "runs" / ".removed-1-2" / "checkpoints").mkdir(parents=True)
+    assert list(inventory.folders(str(workdir))) == [("a-run", 0), ("a-run", 1)]
+    kept(workdir, "runs/a-run/0")
+    assert [path.name for path in (workdir / "runs").iterdir()] == ["a-run"]
