@@ -33,11 +33,11 @@ class Worth(IntEnum):
     """What is shown first where there is no room for all."""
 
     RAISED = 0
-    HEAD = 1
-    NEAREST = 2
+    NEAREST = 1
     """The user's frame that is nearest to what was raised."""
-    RAISING = 3
+    RAISING = 2
     """The frame that raised, wherever it is."""
+    HEAD = 3
     OWN = 4
     """Another frame in the user's files."""
     MESSAGE = 5

@@ -54,6 +54,10 @@ def test_what_was_shortened_can_be_shortened_again() -> None:
     assert again == (HEADER, "  … 10 frames left out", *MODEL, "  … 8 frames left out", *cut(DEEP[-3:]))
 
 
+def test_where_there_is_hardly_any_room_the_users_frame_and_the_exception_are_left() -> None:
+    assert last_words(DEEP, 5) == ("  … 21 lines left out", *MODEL, "  … 9 frames left out", DEEP[-1])
+
+
 def test_torchs_prefix_is_taken_off() -> None:
     assert last_words([f"[rank1]: {line}" for line in DEEP], 20) == last_words(DEEP, 20)
 
