@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from launches import left_behind
 from sshd import Sshd
 
 from faults.proof import Stage
@@ -15,6 +14,6 @@ from faults.proof import Stage
 @pytest.fixture
 def stage(sshd: Sshd, tmp_path: Path, record_property: Callable[[str, object], None]) -> Iterator[Stage]:
     """Four hosts over real SSH."""
-    yield Stage(sshd, tmp_path, record_property)
-    for process in left_behind(tmp_path):
-        process.kill()
+    stage = Stage(sshd, tmp_path, record_property)
+    yield stage
+    stage.close()

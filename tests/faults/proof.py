@@ -16,9 +16,9 @@ from sshd import Sshd
 from faults.table import PROPERTY, Row, cells
 from remote.hosts import Host
 
-ENDING = 40.0
+ENDING = 90.0
 """Seconds in which a run has ended, whatever became of it; far more than it may take, as the table shows the seconds."""
-CLEAN = 10.0
+CLEAN = 20.0
 """Seconds after the end of the launcher in which the hosts are empty, also where it could tell them nothing."""
 RANKS = 4
 SHORT = (*QUICK, "--steps", "20")
@@ -54,6 +54,7 @@ class Stage:
     hosts: dict[str, Host] = field(default_factory=dict)
     places: dict[str, Path] = field(default_factory=dict)
     cluster: dict[str, str] = field(default_factory=dict)
+    launched: list[Launched] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Every host is a machine with an sshd of its own."""
@@ -67,7 +68,16 @@ class Stage:
         """Start a run, in a folder of this name."""
         folder = self.folder / name
         folder.mkdir()
-        return launch(folder, "--hosts", str(self.hosts_file()), *(words or LONG))
+        self.launched.append(launch(folder, "--hosts", str(self.hosts_file()), *(words or LONG)))
+        return self.launched[-1]
+
+    def close(self) -> None:
+        """Let nothing live on, whatever came of the test."""
+        for run in self.launched:
+            with run.process:
+                run.process.kill()
+        for process in left_behind(self.folder):
+            process.kill()
 
     def hosts_file(self) -> Path:
         """The hosts as they are now."""

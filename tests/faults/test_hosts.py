@@ -36,7 +36,6 @@ def test_guard_killed(stage: Stage) -> None:
     stage.prove("guard of node3 killed", training.run, expected, time.monotonic())
 
 
-@pytest.mark.xfail(strict=True, reason="a line that breaks is a lost host yet")
 def test_connection_killed(stage: Stage) -> None:
     """The sshd that serves the connection is killed; its daemon takes a new one."""
     training = stage.train()
@@ -99,7 +98,6 @@ def test_torch_missing(stage: Stage) -> None:
     refuse(stage, "torch missing on node3", Expected("refused", 2, "node3", says=("has no torch", "pip install")))
 
 
-@pytest.mark.xfail(strict=True, reason="versions are not compared before the start yet")
 def test_other_torch(stage: Stage) -> None:
     stage.change("node3", broken.with_torch, "1.13.1")
     refuse(stage, "another torch on node3", Expected("refused", 2, "node3", says=("1.13.1",)))

@@ -75,9 +75,10 @@ PHASES = {
     "evaluating": ("entered", "evaluating"),
 }
 """Each phase, and the event by which it begins: its name, and the phase that it says itself where it does."""
+LATE = ("importing", "evaluating")
 
 
-@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("phase", [pytest.param(phase, marks=slow if phase in LATE else ()) for phase in PHASES])
 def test_interrupted(stage: Stage, phase: str) -> None:
     interrupted = stage.launch(*LONG)
     name, said = PHASES[phase]

@@ -74,11 +74,16 @@ def lab(
     """A lab, gone with the test."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     try:
-        yield LabStage(sshd, tmp_path, record_property)
+        stage = LabStage(sshd, tmp_path, record_property)
+        yield stage
+        for launched in stage.launched:
+            with launched.process:
+                launched.process.kill()
     finally:
         Folder(LAB).down()
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("seconds", [5, pytest.param(45, marks=slow)])
 def test_cut(lab: LabStage, seconds: int) -> None:
     """The run stands still, then goes on as if nothing had been."""
@@ -93,11 +98,12 @@ def test_cut(lab: LabStage, seconds: int) -> None:
 
 
 @slow
+@pytest.mark.timeout(300)
 def test_cut_for_good(lab: LabStage) -> None:
     """The host is lost; its agent ends its rank when its lease has run out."""
     training = lab.train(*LONG)
     lab("cut", "node3")
     cut = time.monotonic()
     expected = Expected("lost", 3, "node3", says=("no sign of life",), cut_off=("node3",))
-    code = training.run.end(100)
+    code = training.run.end(200)
     lab.judge("link of node3 cut for good", training.run, code, expected, time.monotonic() - cut)

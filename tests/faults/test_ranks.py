@@ -43,7 +43,7 @@ def test_exit_code(stage: Stage) -> None:
     spoil(stage, "exit 3 in rank 2", "sys.exit(3)", failed("exit code 3"))
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV], ids=lambda number: number.name)
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGSEGV, marks=slow)], ids=lambda number: number.name)
 def test_signal(stage: Stage, number: signal.Signals) -> None:
     training = stage.train()
     os.kill(training.ranks[2], number)
