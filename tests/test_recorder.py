@@ -190,7 +190,7 @@ def test_a_full_disk_is_said_once_and_a_gap_tears_no_later_line(tmp_path: Path, 
     into.write(records[0])
     assert into.flush() == ""
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "open", lambda path, *_, **__: Full(path))
+        patch.setattr("remote.recorder.open", lambda path, *_, **__: Full(path), raising=False)
         into.write(records[1])
         assert (
             into.flush()
