@@ -134,7 +134,8 @@ def death(run: RunState, reason: str, when: float) -> Death | None:
         return None
     rank = run.ranks[(*run.stall.culprits, *run.stall.ranks)[0]]
     last = tuple(line for thread in threads(rank.stack.text)[1:2] for line in thread) if rank.stack else ()
-    return Death(run.host_name(rank.host), rank.rank, when, Evidence.OWN, reason, rank.step, last[:FRAMES])
+    what = f"stalled: {reason.removeprefix(f'rank {rank.rank} on {run.host_name(rank.host)} is ')}"
+    return Death(run.host_name(rank.host), rank.rank, when, Evidence.OWN, what, rank.step, last[:FRAMES])
 
 
 def in_words(found: Mapping[int, Whereabouts], missing: Iterable[int], names: Mapping[int, str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,8 @@ from pathlib import Path
 import pytest
 from agents import Follower, Host, host, python, wait_for
 
-from remote.stacks import frames, threads
+from remote.stacks import frames, threads, whereabouts
+from remote.stall import culprits
 from training.agent import spy
 from training.agent.launch import SITE
 from training.agent.stacks import SIGNAL
@@ -166,6 +168,42 @@ def test_a_rank_that_is_not_there_yet_is_told_by_what_starts_it(host: Host) -> N
     wait_for(lambda: "at it" in follower.text(-1, "stderr"), "preload")
     assert not follower.of(Spawned)
     assert ask(follower)[0].source == "faulthandler"
+    follower.close()
+
+
+TRAIN = """
+import os, time, torch, sitecustomize
+from torch import distributed
+distributed.init_process_group("gloo")
+def load_batch():
+    if os.environ["RANK"] == "2" and step == 1:
+        print("loads", flush=True)
+        time.sleep(1000)
+    return torch.ones(4)
+for step in range(3):
+    distributed.all_reduce(load_batch())
+    print(f"{sitecustomize.mine} step {step}", flush=True)
+"""
+
+
+def test_of_real_ranks_the_one_is_named_that_is_not_inside_a_collective(host: Host, tmp_path: Path) -> None:
+    script(tmp_path, "mine = 'our own site'\n", "sitecustomize.py")
+    path = script(tmp_path, TRAIN)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "3", "OMP_NUM_THREADS": "1"}
+    follower = host.follow()
+    follower.start(*(run(path, rank, RANK=str(rank), PYTHONPATH=str(tmp_path), **env) for rank in range(3)))
+    follower.wait_for_text("loads", 2)
+    for rank in range(2):
+        follower.wait_for_text("our own site step 0", rank)
+    stacks: dict[int, Stack] = {}
+    wait_for(lambda: stacks.update(ask(follower, 3)) or culprits(stacks) == (2,), "all others to wait")
+    assert {stack.source for stack in stacks.values()} == {"faulthandler"}
+    assert [whereabouts(stacks[rank]).where for rank in range(3)] == ["all_reduce", "all_reduce", "train.py:8, load_batch"]
+    follower.stop(0.1)
+    follower.exits(3)
     follower.close()
 
 
