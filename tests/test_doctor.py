@@ -106,7 +106,7 @@ AMISS = {
     "little room": ({"disk_free": 2**29}, "disk", "warning", "only 0.5 GiB left"),
     "no memory": ({"memory_free": 50 * 2**20}, "memory", "failed", "only 50 MiB free for 1 rank"),
     "little memory": ({"memory_free": 300 * 2**20}, "memory", "warning", "only 0.3 GiB free for 1 rank"),
-    "another job": ({"load": 7.6}, "load", "warning", "others keep about 8 of its 8 cores busy"),
+    "another job": ({"load": 7.6}, "load", "warning", "others run there: about 8 tasks on 8 cores"),
     "some GPUs": ({"gpus": ("NVIDIA H200",)}, "gpus", "warning", "no GPU"),
     "no way": ({"route_address": ""}, "interface", "failed", "no way from there to 10.0.0.1"),
     "itself": ({"route_address": "127.0.1.1"}, "interface", "failed", "10.0.0.1, the address of node1, means 127.0.1.1 there"),

@@ -154,6 +154,8 @@ def test_all_hosts_reach_each_other(sshd: Sshd, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
     assert re.search(r"connect( +✓ \d+\.\d ms){4}", done.stdout), done.stdout
     assert "torchvision" in done.stdout
+    left = [found for number in range(1, 5) for found in (tmp_path / f"node{number}" / "runs").rglob("*")]
+    assert left == [], "it takes away what its agents kept"
 
 
 def test_mistakes_on_the_command_line_are_lines_of_text(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from remote.hosts import Cluster, HostsError, select
 from remote.lab.spec import LabError
 from remote.plan import PlanError
 from remote.session import Session
-from remote.waiting import Wait, waiting
+from remote.waiting import REACHING, Wait, waiting
 from training.codec import dumps
 from training.job import JobError
 from training.registry import UnknownName
@@ -68,7 +68,8 @@ def _examine(session: Session, json: bool) -> int:
         signal.signal(number, lambda number, _: session.stop(f"{signal.Signals(number).name} to rankboard"))
     clock, said = SessionClock(), ""
     for _ in session.batches():
-        waits = waiting(session.state, clock.now(session.state))
+        reached = not any(host.phase in REACHING for host in session.state.hosts)
+        waits = () if reached else waiting(session.state, clock.now(session.state))
         who = ", ".join(wait.who for wait in waits)
         if who and who != said:
             typer.echo("\n".join(f"rankboard: {line}" for line in map(Wait.text, waits)), err=True)

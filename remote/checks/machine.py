@@ -97,13 +97,14 @@ def cores(facts: Facts, index: int) -> Found:
 def load(facts: Facts, index: int) -> Found:
     """Whether others keep the host busy; the agents of its other hosts, which are starting just now, aside."""
     hello = facts.hello(index)
-    others = hello.load - (len(facts.machine(index)) - 1)
-    if others <= max(1.0, BUSY * hello.cores):
+    machine = facts.machine(index)
+    others = hello.load - (len(machine) - 1)
+    if others <= max(1.0, BUSY * hello.cores) or index != machine[0]:  # of one machine it is said once
         return Found(OK, f"{hello.load:.1f}")
     return Found(
         WARNING,
-        f"others keep about {others:.0f} of its {hello.cores:g} cores busy",
-        "another job runs there, which will slow all ranks down: see top on it, wait, or --exclude it",
+        f"others run there: about {others:.0f} tasks on {hello.cores:g} core{'s' * (hello.cores != 1)}",
+        "they will slow all ranks down: see top there, wait for their end, or --exclude it",
     )
 
 

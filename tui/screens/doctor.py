@@ -15,7 +15,7 @@ from textual.widgets import Footer, Static
 
 from remote.doctor import FAILED, OK, WARNING
 from remote.run import RunPhase, RunState
-from remote.waiting import Wait, waiting
+from remote.waiting import REACHING, Wait, waiting
 from tui import checks
 from tui.screens.run import Session
 from tui.session_clock import SessionClock
@@ -77,6 +77,8 @@ class DoctorScreen(Screen[None]):
             return checks.verdict(state)
         if self.over:
             return f"{checks.verdict(state)}: {state.stop_reason or 'see the log'}"
+        if not any(host.phase in REACHING for host in state.hosts):
+            return "checking: the hosts try to reach each other"
         waits = waiting(state, self._clock.now(state))
         return "; ".join(map(Wait.text, waits)) or "checking: the hosts are reached all at once"
 
