@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from remote.hosts import Host
 from remote.transport import Agent, Line, Transport, Unreachable
 from training.commands import Command, encode
-from training.events import Event, Exited, Hello, Launched, Reaching, Record, Said
+from training.events import Ended, Event, Exited, Hello, Launched, Reaching, Record, Said
 
 ROOM = 256
 """Reads that wait to be taken, per wire; beyond, they wait on the host, whose journal is on disk."""
@@ -176,6 +176,8 @@ class Link:
                 self.running |= set(ranks)
             case Exited(rank):
                 self.running.discard(rank)
+            case Ended():
+                self.running.clear()
 
     def ask(self, command: Command) -> None:
         """Send a command that the agent answers, again and again if need be."""

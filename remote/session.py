@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
+from functools import cached_property
 from queue import Empty, SimpleQueue
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from remote import plan_json, stall
 from remote.link import Arrived, Asked, Broken, Heard, Link, Message, Opened, Wire
@@ -21,6 +23,7 @@ from remote.recorder import PLAN, Recorder
 from remote.run import RunState
 from remote.startup import Startup
 from remote.transport import Agent, Transport
+from training.agent import ALL_ENDED
 from training.commands import Close, Connect, Keep, Lease, OnDisconnect, Reserve, Stacks, Start, Stop
 from training.events import (
     SESSION,
@@ -37,6 +40,7 @@ from training.events import (
     Parted,
     Reaching,
     Record,
+    Refused,
     Reserved,
     Restarted,
     Said,
@@ -46,6 +50,9 @@ from training.events import (
     expand,
 )
 from training.job import Job
+
+if TYPE_CHECKING:
+    from remote.files import Files
 
 LEASE = 1.0
 """Seconds between two signs of life to every agent."""
@@ -93,7 +100,7 @@ class Session:
         *,
         only_checks: bool = False,
     ) -> None:
-        """`cwd`: where the ranks work; else each host's workdir. `forwarded`: variables for the ranks, see `remote.forwarding`.
+        """`cwd`: where the ranks work; else where the plan says. `forwarded`: variables for the ranks, see `remote.forwarding`.
         `only_checks`: nothing is started, see `remote.doctor`."""
         self.plan = plan
         self.state = RunState(plan)
@@ -103,7 +110,7 @@ class Session:
         self._queue: SimpleQueue[Message] = SimpleQueue()
         self._links = []
         for index, host in enumerate(plan.hosts):
-            where = (plan.folder(index), plan.run, index, plan.hosts[0].address, cwd or host.workdir)
+            where = (plan.folder(index), plan.run, index, plan.hosts[0].address, cwd or plan.cwd(index))
             self._links.append(Link(index, host, Agent(*where, keep=plan.policy.keep), self._queue))
         self._only_checks = only_checks
         self._forwarded = forwarded
@@ -115,6 +122,7 @@ class Session:
         self._unfit = self._failed = self._by_person = self._detached = False
         self._next_look, self._stop_at, self._give_up_at = 0.0, NEVER, NEVER
         self._start_by = self._act_at = NEVER
+        self._transferring = False
         self._over = threading.Event()
 
     # What others may ask, from any thread or signal handler ----------------------------------------------------------
@@ -158,6 +166,7 @@ class Session:
                     self._links[record.event.on].offset = record.event.offset
             elif 0 <= record.host < len(self._links):
                 self._links[record.host].note(record)
+                self._links[record.host].done |= isinstance(record.event, Ended)
 
     def batches(self) -> Iterator[list[Record]]:
         """The run's records, expanded, in order of arrival, already recorded and applied to `state`; ends with the run.
@@ -168,13 +177,17 @@ class Session:
             self._start_by = time.monotonic() + self.plan.policy.start_timeout
         for link in self._links:
             link.heard = time.monotonic()  # of one that is come back to
-            link.reach(self._transport)
+            if not link.done:
+                link.reach(self._transport)
+        if self.plan.uploads and self._stage is Stage.REACHING:
+            self._transfer(self._files.upload, self._uploaded)
         lease = threading.Thread(target=self._renew, name="lease", daemon=True)
         lease.start()
         try:
             while not (self._detached or all(link.done for link in self._links)):
                 yield self._turn()
             if not self._detached:
+                yield from self._fetch()
                 with self.lock:
                     self._say(Closed())
             yield self._taken()
@@ -253,6 +266,45 @@ class Session:
             self.state.apply(one)
             self._batch.append(one)
 
+    # Files ------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _files(self) -> Files:
+        from remote.files import Files  # what it imports takes a while, and most runs have no files to move
+
+        return Files(self.plan, self._transport, lambda on, text: self._queue.put(Heard(Said(on, text))))
+
+    def _transfer(self, move: Callable[[], dict[int, str]], then: Callable[[dict[int, str]], None]) -> None:
+        """Move files in a thread of its own, and go on with what went wrong, by host."""
+
+        def work() -> None:
+            problems = move()
+            self._queue.put(Asked(lambda: then(problems)))
+
+        self._transferring = True
+        threading.Thread(target=work, name="files", daemon=True).start()
+
+    def _uploaded(self, problems: dict[int, str]) -> None:
+        self._transferring = False
+        for on, problem in problems.items():
+            self._say(Refused(on, problem))
+            self._unfit = True
+        self._settle()
+
+    def _fetch(self) -> Iterator[list[Record]]:
+        """Bring results from the hosts; a person who stopped the run need not wait for them."""
+        if not self.plan.policy.fetch or self._by_person or not self.state.begun:
+            return
+        there = [link.index for link in self._links if not link.problem]
+        self._transfer(lambda: self._files.fetch(self._recorder.folder, there), self._fetched)
+        while self._transferring:
+            yield self._turn()
+
+    def _fetched(self, problems: dict[int, str]) -> None:
+        self._transferring = False
+        for on, problem in problems.items():
+            self._say(Said(on, problem))
+
     # Wires ------------------------------------------------------------------------------------------------------------
 
     def _open(self, wire: Wire) -> None:
@@ -303,7 +355,7 @@ class Session:
                 link.offset = record.time - time.time()
                 self._say(Clock(link.index, link.offset))
                 self._say(Reaching(link.index, "ready"))
-                link.send(Keep(PLAN, plan_json.dump(self.plan)))
+                link.send(Keep(PLAN, plan_json.dump(self._public)))
                 self._settle()
             case Reserved() as reserved:
                 self._advance(lambda: self._startup.reserved(link, reserved))
@@ -313,19 +365,25 @@ class Session:
                 if code != 0 or self.state.cause:  # an exit code 0 before the last step is a failure too
                     self._fail()
                 self._close_if_over()
-            case Ended(_, died):
+            case Ended(reason, died):
                 # An agent that is kept ends by itself once its ranks have; else somebody killed it, or its disk is full.
-                if self._stage is not Stage.CLOSING and (died or link.running or not link.launched):
+                if self._stage is not Stage.CLOSING and (died or not reason.startswith(ALL_ENDED)):
                     self._unfit = True
                     self._fail()
                 self._finish(link)
+
+    @property
+    def _public(self) -> Plan:
+        """The plan without the ways to its hosts, which may hold a password and are of no use to another launcher."""
+        return replace(self.plan, hosts=tuple(replace(host, proxy_command="") for host in self.plan.hosts))
 
     def _settle(self) -> None:
         """Once every host has said Hello or is lost: go on to the start, or end what is not fit to start.
 
         Not earlier, so that all hosts that cannot take part are named at once.
         """
-        if self._stage is not Stage.REACHING or not all(link.hello or link.done for link in self._links):
+        reached = all(link.hello or link.done for link in self._links)
+        if self._stage is not Stage.REACHING or self._transferring or not reached:
             return
         if self._unfit and not self._only_checks:
             self._close()
@@ -372,7 +430,11 @@ class Session:
                 self._close()
 
     def _stop(self, reason: str, *, by_person: bool, now: bool = False) -> None:
+        if self._transferring:
+            self._files.stop()
         if self._stage in (Stage.STOPPING, Stage.CLOSING):
+            if by_person and self._by_person:  # asked twice: whoever has not ended is left to its agent
+                self._give_up_at = time.monotonic()
             return
         self._by_person = by_person
         self._say(Stopping(reason, by_person))
@@ -410,9 +472,9 @@ class Session:
             self._stop("a rank or host failed", by_person=False)
         if now >= self._start_by:
             self._watch_start()
-        given_up = now >= self._give_up_at and self._queue.empty()  # what has come may be the end that we wait for
+        heard_out = self._queue.empty()  # what has come may be the end that we wait for
         for link in self._links:
-            if given_up and not link.done and (link.running or self._stage is Stage.CLOSING):
+            if now >= self._give_up_at and heard_out and not link.done and (link.running or self._stage is Stage.CLOSING):
                 self._lose(link, f"{link.host.name}: did not end within {CLOSING:g} s")
             self._look_after(link, now)
         self._watch_ranks(now)

@@ -40,8 +40,8 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Entered(Event):
-    """A rank has entered a phase: loading, rendezvous, joining (it has reached the others' store), training, serving, evaluating
-    or saving."""
+    """A rank has entered a phase: loading, rendezvous, joining (it has reached the others' store), training, serving,
+    evaluating or saving."""
 
     rank: int
     phase: str

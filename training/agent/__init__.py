@@ -12,6 +12,8 @@ from dataclasses import dataclass
 MARKER = b"rankboard-agent 1\n"
 """The first line of a follower's stdout. What stands before it is a login shell's, what comes after it are records."""
 
+ALL_ENDED = "all ranks have ended"
+"""The reason of `Ended` of a run that was kept without an operator to its end."""
 OPERATOR_GONE = "stopped: operator gone"
 """How the reason of `Ended` starts when a run that was not to be kept has lost its operator."""
 

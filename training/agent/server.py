@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, field
 
 from training import commands
-from training.agent import OPERATOR_GONE, Options, Times, facts, kept, ports, processes
+from training.agent import ALL_ENDED, OPERATOR_GONE, Options, Times, facts, kept, ports, processes
 from training.agent.dial import Dialler
 from training.agent.journal import Journal
 from training.agent.launch import CODE
@@ -219,7 +219,7 @@ class Agent:
         alone = not self._connections and now - self._alone_since >= self._times.reconnect
         if self._keep:
             if alone and not self._ranks.live:
-                self._end("all ranks have ended")
+                self._end(ALL_ENDED)
         elif alone:
             self._end(OPERATOR_GONE)
         elif now - self._heard_at >= self._times.lease:
