@@ -99,7 +99,7 @@ def test_runs_of_all_hosts(live: Live, run: Callable[..., Done]) -> None:
     assert a[:4] == ["a-run", "starting", "1 of 2", "2"]
     assert b[:4] == ["b-run", "failed", "0 of 2", "2"]
     going = run(prune, older_than="0")
-    assert [row[2] for row in table(going.stdout)[1:]] == ["node1:runs/b-run/0", "node2:runs/b-run/1"]
+    assert [row[::2][:2] for row in table(going.stdout)[1:]] == [["b-run", "node1"], ["b-run", "node2"]]
     assert "give --yes" in going.stderr
     assert run(prune, older_than="0", keep=1, yes=True).stdout == ""
 

@@ -81,13 +81,16 @@ def prune(
         _show(REMOVABLE_COLUMNS, [_removable_row(one, runs_dir) for one in going], "")
         _narrate(kept)
         if not going:
-            _narrate(
-                [f"nothing to remove that ended {older_than} ago or more" + (f", but for the {keep} newest" if keep else "")]
-            )
+            _narrate([_nothing(older_than if older else "", keep)])
         elif _agreed(f"Remove these {len(going)} folders, {_bytes(sum(one.size for one in going))}?", yes):
             freed, left = cleaning.remove(transport, known, runs_dir, going)
             _narrate([*left, f"removed {_bytes(freed)}"])
         _complain(found.problems)
+
+
+def _nothing(older_than: str, keep: int) -> str:
+    age = f" that ended {older_than} ago or more" if older_than else " that has ended"
+    return f"nothing to remove{age}" + (f", but for the {keep} newest" if keep else "")
 
 
 @contextmanager
@@ -169,8 +172,7 @@ def _orphan_row(left: Leftover) -> tuple[str, ...]:
 
 
 def _removable_row(one: Removable, runs_dir: Path) -> tuple[str, ...]:
-    where = f"{one.host}:{one.name}" if one.host else f"{runs_dir}/{one.name}"
-    return one.run or NOTHING, one.phase, where, _age(one.idle), _bytes(one.size)
+    return one.run or one.name, one.phase, one.host or str(runs_dir), _age(one.idle), _bytes(one.size)
 
 
 def _show(head: Sequence[str], rows: list[tuple[str, ...]], nothing: str) -> None:

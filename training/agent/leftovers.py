@@ -25,7 +25,7 @@ from typing import Any
 from training.agent import Times, process_table
 from training.agent.inventory import RUNS, absolute, folders, held, path
 from training.agent.journal import Reader, segments
-from training.agent.outline import boot, weighty
+from training.agent.outline import boot, told, weighty
 from training.agent.process_table import Process, Table
 from training.agent.processes import LINUX
 from training.codec import Codec
@@ -146,9 +146,7 @@ def _recorded(folder: str, host: int, candidates: Table) -> dict[int, str]:
     agent: dict[int, float] = {}
     ranks: dict[int, tuple[int, float]] = {}
     left: dict[int, float] = {}
-    last = 0.0
     for record in _weighty(folder, host, 0):
-        last = record.time
         match record.event:
             case Hello(boot_id=boot_id) if boot_id != boot():
                 return {}
@@ -163,6 +161,7 @@ def _recorded(folder: str, host: int, candidates: Table) -> dict[int, str]:
                 left = dict.fromkeys(_unkillable(reason), record.time)
     found = {pid: "agent" for pid in agent if _was(candidates, pid, agent[pid])}
     found |= {pid: "could not be killed" for pid in left if _was(candidates, pid, left[pid])}
+    last = _last(folder, host) if ranks else 0.0
     for rank, (pid, when) in ranks.items():
         found |= _of_rank(candidates, rank, pid, when, max(when, last))
     return found
@@ -195,6 +194,11 @@ def _clean(folder: str, host: int) -> bool:
     for record in _weighty(folder, host, starts[-1] - 1) if starts else ():
         last = record.event
     return not starts or (isinstance(last, Ended) and not _unkillable(last.reason))
+
+
+def _last(folder: str, host: int) -> float:
+    """The time of the last record, up to which the agent lived, and so knew of every rank that exited."""
+    return max((record.time for record in told(folder, host)), default=0.0)
 
 
 def _weighty(folder: str, host: int, after: int) -> Iterator[Record]:
