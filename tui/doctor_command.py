@@ -85,7 +85,7 @@ def _print(session: Session, json: bool) -> None:
         for one in checks.objects(state):
             sys.stdout.write(dumps(one) + "\n")
     else:
-        for line in checks.table(state, shutil.get_terminal_size().columns):
+        for line in checks.table(state, shutil.get_terminal_size().columns) if state.checks else ():
             sys.stdout.write("  ".join(text for _, text in line).rstrip() + "\n")
         for check in checks.amiss(state):
             sys.stdout.write("\n".join(checks.told(state, check)) + "\n")

@@ -22,6 +22,9 @@ from training.agent.inventory import RUNS
 from training.events import Record
 from training.job import Job
 
+TRIES = 5
+"""How often a host is asked to remove what an agent has kept: a busy one has not quite ended when it says so."""
+
 
 class CheckingSession(Session):
     """One that only checks, and so takes away at its end what its agents have kept on the hosts."""
@@ -33,7 +36,9 @@ class CheckingSession(Session):
             return
         kept = {host.name: f"{RUNS}/{self.plan.run}/{host.index}" for host in self.state.hosts if host.phase is HostPhase.ENDED}
         hosts = [host for host in self.plan.hosts if host.name in kept]
-        inventory.ask(self._transport, hosts, "remove", lambda host: [kept[host.name]])
+        for _ in range(TRIES):
+            answers = inventory.ask(self._transport, hosts, "remove", lambda host: [kept[host.name]]) if hosts else []
+            hosts = [answer.host for answer in answers if any(one.get("kept") for one in answer.objects)]
 
 
 @dataclass(frozen=True)
