@@ -76,6 +76,18 @@ def test_the_main_thread_is_told_first_and_all_others_too(host: Host, tmp_path: 
     follower.close()
 
 
+def test_a_stack_is_told_whole_however_long_it_takes_to_write(host: Host, tmp_path: Path) -> None:
+    deep = "def deep(n):\n    time.sleep(1000) if not n else deep(n - 1)\n"
+    more = "import threading\nfor _ in range(90): threading.Thread(target=deep, args=(90,), daemon=True).start()\n"
+    follower = host.follow()
+    follower.start(run(script(tmp_path, LOAD + deep + more + "load_batch()\n")))
+    follower.wait_for_text("at it")
+    stack = ask(follower)[0]
+    assert stack.source == "faulthandler"
+    assert [frame.function for frame in frames(stack.text)] == ["load_batch", "<module>"]
+    follower.close()
+
+
 @pytest.mark.parametrize("loop", ["sum(itertools.repeat(0))", "[None for _ in iter(int, 1) if False]"])
 def test_one_that_never_lets_go_of_the_interpreter_tells_where(host: Host, tmp_path: Path, loop: str) -> None:
     follower = host.follow()
@@ -99,6 +111,7 @@ def test_a_stopped_rank_is_said_to_be_stopped_and_goes_on_unharmed(host: Host, t
     wait_for(lambda: spy.letter(follower.pid(0)) == "T", "the stop")
     stacks = ask(follower, 2)
     assert (stacks[0].source, letter_of(stacks[0])) == ("kernel", "T")
+    assert "as it is stopped" in stacks[0].text
     assert f"kill -CONT {follower.pid(0)}" in stacks[0].text
     assert stacks[1].source == "faulthandler"
     os.kill(follower.pid(0), signal.SIGCONT)
@@ -110,7 +123,8 @@ def test_a_stopped_rank_is_said_to_be_stopped_and_goes_on_unharmed(host: Host, t
 
 
 def test_what_could_die_of_the_signal_is_not_sent_it(host: Host, tmp_path: Path) -> None:
-    own = f"import signal, time\nsignal.signal({SIGNAL}, lambda *_: print('hit', flush=True))\n{AT}\ntime.sleep(1000)"
+    own = f"import os, signal, time\nos.open(os.devnull, 0)\nsignal.signal({SIGNAL}, lambda *_: print('hit', flush=True))\n"
+    own += f"{AT}\ntime.sleep(1000)"
     follower = host.follow()
     placements = [
         Placement(0, 0, ("sh", "-c", "echo at it; exec sleep 1000"), ()),
