@@ -159,6 +159,11 @@ def test_one_machine_under_two_names() -> None:
     assert "slots = 2 for node1" in found.advice
 
 
+def test_a_busy_machine_of_several_hosts_is_told_once() -> None:
+    box = [hello(n, boot_id="box", load=20.0) for n in (1, 2, 3)]
+    assert amiss(check(plan(), box)) == [(0, "load", "warning")]
+
+
 def test_threads_and_slots_that_do_not_fit() -> None:
     assert only(plan(1, slots=9), hellos(1)).text == "9 ranks on 8 cores: they wait for each other"
     assert only(plan(1, slots=3, threads=4), hellos(1)).check == "cores"
