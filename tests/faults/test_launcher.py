@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import subprocess
 import time
 from dataclasses import replace
 
 import pytest
-from launches import LONG, Launched, run, until
+from launches import LONG, RANKBOARD, Launched, run, until
 
 from faults.proof import ENDING, Expected, Stage, journal, recorded
 from faults.table import slow
@@ -28,7 +29,6 @@ def test_killed(stage: Stage) -> None:
     stage.prove("launcher killed, stop", training.run, expected, time.monotonic())
 
 
-@pytest.mark.xfail(strict=True, reason="runs are not kept, nor come back to, yet")
 def test_killed_and_kept(stage: Stage) -> None:
     """The run goes on; another launcher brings what was missed, and stops it."""
     stage.cluster["on_disconnect"] = "keep"
@@ -39,12 +39,14 @@ def test_killed_and_kept(stage: Stage) -> None:
     folder = recorded(training.run)
     assert folder
     seen = steps_on(stage, folder.name)
-    assert until(lambda: steps_on(stage, folder.name) >= seen + STEPS, 30)
+    assert until(lambda: steps_on(stage, folder.name) >= seen + STEPS, 60)
     hosts = ("--hosts", str(stage.hosts_file()))
     assert folder.name in run(training.run.folder, "ps", *hosts).stdout
-    run(training.run.folder, "stop", folder.name, *hosts)
-    code = run(training.run.folder, "attach", folder.name, "--run", *hosts).returncode
+    code = run(training.run.folder, "stop", folder.name, *hosts).returncode
     stage.judge("launcher killed, keep", training.run, code, Expected("stopped", 130), time.monotonic() - killed)
+    words = [RANKBOARD, "attach", folder.name, "--run", *hosts]
+    again = subprocess.run(words, cwd=training.run.folder, capture_output=True, timeout=30, check=False)
+    assert again.returncode == 130, "who comes back to a run that has ended is told so"
 
 
 def steps_on(stage: Stage, name: str) -> int:

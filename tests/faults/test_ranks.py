@@ -63,7 +63,7 @@ def test_stopped_rank_and_an_interrupt(stage: Stage) -> None:
 def test_stopped_rank_is_a_stall(stage: Stage) -> None:
     training = stage.train(*LONG, "--on-stall", "stop")
     os.kill(training.ranks[2], signal.SIGSTOP)
-    stage.prove("SIGSTOP of rank 2, --on-stall stop", training.run, failed("is stopped, by SIGSTOP"), time.monotonic())
+    stage.prove("SIGSTOP of rank 2, --on-stall stop", training.run, failed("stalled", "by SIGSTOP"), time.monotonic())
 
 
 @pytest.fixture
