@@ -23,7 +23,7 @@ def status(process: int | str, name: str) -> str:
 
 
 def state(process: int) -> str:
-    """What the kernel says of a process, in a line: "state: S (sleeping), in futex_do_wait; process 4711, python"; 0 is none yet."""
+    """What the kernel says of a process: "state: S (sleeping), in futex_do_wait; process 7, python" (0: none yet)."""
     if not process:
         return "state: not started"
     words = status(process, "State")
