@@ -47,22 +47,18 @@ sys.stdout.write(text)
 """
 
 
-class Heard:
+class Heard(Session):
     """A session whose batches are looked at as they pass: `ready` ranks, `lines` of the burst, and when the last came."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self.plan, self.state, self.lock = session.plan, session.state, session.lock
+    def __init__(self, plan: Plan, runs_dir: Path) -> None:
+        super().__init__(plan, SshTransport(), Recorder(runs_dir, plan))
         self.ready = self.lines = 0
         self.last = 0.0
         self.over = threading.Event()
 
-    def stop(self, reason: str = "the benchmark ended") -> None:
-        self._session.stop(reason)
-
     def batches(self) -> Iterator[list[Record]]:
         """A batch is on disk when it is given."""
-        for batch in self._session.batches():
+        for batch in super().batches():
             texts = [record.event.text for record in batch if isinstance(record.event, Text) and record.event.rank >= 0]
             self.ready += sum("ready" in text.split("\n", 1)[0] for text in texts)
             if count := sum(text.count("\nline ") + text.startswith("line ") for text in texts):
@@ -89,7 +85,7 @@ async def burst(server: Loopback, run: str, lines: int) -> Burst:
     """One run with the dashboard over it."""
     go = server.folder / f"go-{run}"
     plan = Plan(run, server.hosts(), Script((sys.executable, "-c", PROGRAM, str(go), str(lines))))
-    heard = Heard(Session(plan, SshTransport(), Recorder(server.folder / "runs", plan)))
+    heard = Heard(plan, server.folder / "runs")
     cluster = Cluster("loopback", plan.hosts)
     app = RankboardApp(Launch(cluster, cluster, Job(), lambda *_: plan, lambda _: heard, at_once=True))
     frames: list[float] = []
