@@ -112,10 +112,10 @@ class Wire:
 class Link:
     """One host. `wire` is the connection in use, `opening` one that is being made.
 
-    `last` is the number of its last record, `heard` the monotonic time of its last sign of life, `offset` how many seconds its
-    clock is ahead, `problem` why it is lost. `running` are its ranks that have not ended, `launched`: they have been started.
-    `awaited` is the last command that its agent has not answered yet: it is sent again over a new wire. Commands may be sent
-    from any thread.
+    `last` is the number of its last record, `heard` the monotonic time of its last sign of life, `parted_at` when its wire
+    broke, `offset` how many seconds its clock is ahead, `problem` why it is lost. `running` are its ranks that have not ended,
+    `launched`: they have been started. `awaited` is the last command that its agent has not answered yet: it is sent again over
+    a new wire. Commands may be sent from any thread.
     """
 
     index: int
@@ -129,6 +129,7 @@ class Link:
     last: int = 0
     heard: float = 0.0
     retry_at: float = 0.0
+    parted_at: float = 0.0
     silent: bool = False
     done: bool = False
     problem: str = ""

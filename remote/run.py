@@ -64,7 +64,8 @@ class RunState:
     the address and port where ranks meet, "" before it is reserved. `stop_reason` is why the session, or an agent by itself,
     began to stop all ranks, "" where none did. `evaluations` are rank 0's, the last one with its confusion matrix; `drift` is
     the first comparison that found the ranks' models to differ, and `largest_drift` the one that found them to differ most;
-    `stalls` are the times in which ranks made no steps.
+    `stalls` are the times in which ranks made no steps, `restarts` the steps at which the run was started again.
+    `detached`: its launcher has left it.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -87,6 +88,7 @@ class RunState:
         self.drift: events.Drifted | None = None
         self.largest_drift: events.Drifted | None = None
         self.restarts: list[int] = []
+        self.detached = False
         self.stalls: list[Stall] = []
         self._refusal: Death | None = None
         self._stopping = float("inf")  # when
@@ -328,6 +330,7 @@ class RunState:
                 host.parted = True
                 self._note(name, f"{reason}; connecting again", when)
             case events.Detached():
+                self.detached = True
                 self._note("", "detached: the run goes on without its launcher", when)
             case events.Restarted(hosts, reason) if sorted({*hosts}) == list(hosts) and all(map(self._host, hosts)):
                 self._restart(record.attempt, hosts, reason, when)

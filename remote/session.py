@@ -64,12 +64,14 @@ SILENT = 10.0
 """Seconds without a record until a host counts as silent; a live agent samples its host each second."""
 LOST = 60.0
 """Seconds without a record until a host counts as lost."""
+PARTED = 10.0
+"""Seconds in which a line that broke must be opened again; the agent of a run that is to stop has stopped it by then."""
 RETRY = 1.0
 """Seconds from a wire that could not be opened to the next try."""
 CLOSING = 8.0
 """Seconds that an agent has to end its ranks and itself: its own grace, and the way there and back."""
-BATCH = 16
-"""Reads (of up to 64 KiB each) that make one batch at the most, so that `lock` is never held for long."""
+BATCH = 1 << 18
+"""Bytes of journals after which a batch takes no more, so that `lock` is never held for long."""
 STACKS = 5.0
 """Seconds that the ranks' stacks have to come before a stall is acted on."""
 NEVER = float("inf")
@@ -212,7 +214,7 @@ class Session:
         deadline = min(self._next_look, self._stop_at, self._give_up_at, self._start_by)
         with suppress(Empty):
             messages.append(self._queue.get(timeout=max(0.0, deadline - time.monotonic())))
-            while len(messages) < BATCH:
+            while sum(len(one.data) for one in messages if isinstance(one, Arrived)) < BATCH:
                 messages.append(self._queue.get_nowait())
         with self.lock:
             for message in messages:
@@ -322,7 +324,7 @@ class Session:
             if not link.hello:
                 self._lose(link, reason)
         elif wire is link.wire:
-            link.wire = None
+            link.wire, link.parted_at = None, time.monotonic()
             if not link.hello:
                 self._lose(link, reason)
                 return
@@ -337,6 +339,8 @@ class Session:
             return
         if quiet >= LOST:
             self._lose(link, f"{link.host.name}: no sign of life for {quiet:.0f} s")
+        elif link.wire is None and not self.plan.policy.keep and now - link.parted_at >= PARTED:
+            self._lose(link, f"{link.host.name}: the connection broke, and no new one could be made for {PARTED:g} s")
         elif not link.opening and now >= link.retry_at and (link.wire is None or quiet >= SILENT):
             link.retry_at = now + SILENT
             link.reach(self._transport)
@@ -490,12 +494,13 @@ class Session:
         held = self.state.stall
         if held and self._act_at < NEVER and (now >= self._act_at or stall.complete(self.state)):
             self._act_at = NEVER
-            self._say(Said(SESSION, held.text))
-            if self.plan.policy.on_stall is not OnStall.REPORT:
-                self._failed = True
-                if self.plan.policy.on_stall is OnStall.STOP:
-                    self._restarts_left = 0
-                self._stop(held.text, by_person=False)
+            if self.plan.policy.on_stall is OnStall.REPORT:
+                self._say(Said(SESSION, held.text))
+                return
+            self._failed = True
+            if self.plan.policy.on_stall is OnStall.STOP:
+                self._restarts_left = 0
+            self._stop(held.text, by_person=False)
 
     def _ask_stacks(self) -> None:
         for link in self._links:

@@ -6,6 +6,7 @@ import statistics
 from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
+from typing import NamedTuple
 
 from remote.cause import Death
 from remote.series import NAN, Series, Timing
@@ -81,8 +82,7 @@ class Verdict(Enum):
     STOPPED = 130
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
+class LogLine(NamedTuple):
     """One line for the log pane. `number` counts all lines of the run from 0; `rank` is -1 for hosts and the session.
 
     `stream` is `stdout`, `stderr`, or `note` for narration.

@@ -95,7 +95,7 @@ _codec = Codec("command", get_args(Command))
 
 def encode(command: Command) -> bytes:
     """The line (with its newline) of a command."""
-    return dumps(_codec.object(command)).encode() + b"\n"
+    return dumps(_codec.object(command)).encode("utf-8", "backslashreplace") + b"\n"  # so JSON escapes a lone surrogate
 
 
 def decode(line: bytes) -> Command | None:

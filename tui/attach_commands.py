@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from remote import errands, journals, plan_json, recorder
-from remote.hosts import Cluster, HostsError, load
+from remote import inventory, journals, recorder
+from remote.hosts import HostsError, load
 from remote.plan import Plan, PlanError
 from remote.recorder import RunFolderError
 from remote.resume import NODE
 from remote.run import RunState
 from remote.session import Session
-from remote.transport import Errand, Transport
 from training.events import SESSION, Record, Text
-from training.registry import did_you_mean
 from tui import selection
 from tui.headless import prefixed
 from tui.launcher import Launcher
@@ -41,7 +38,9 @@ def _reached(run: str, hosts: Path | None, runs_dir: Path) -> Iterator[tuple[Lau
         folder = _recorded(run, runs_dir)
         local = folder is not None and (folder / NODE).is_dir()
         with selection.transport(local, None) as transport:
-            plan = recorder.load_plan(folder) if folder else _kept(transport, run, hosts)
+            plan = (
+                recorder.load_plan(folder) if folder else inventory.plan_of(transport, load(hosts or Path("hosts.toml")), run)
+            )
             yield Launcher(transport, local, runs_dir.absolute()), plan
     except (HostsError, PlanError, RunFolderError) as error:
         typer.echo(f"rankboard: {error}", err=True)
@@ -63,28 +62,6 @@ def _one(run: str, names: list[str], folder: Callable[[str], Path]) -> Path | No
     if len(fits) > 1:
         raise PlanError(f"{run}: several runs begin so: {', '.join(fits)}")
     return folder(fits[0]) if fits else None
-
-
-def _kept(transport: Transport, run: str, path: Path | None) -> Plan:
-    """The plan that the launcher has left with the hosts, which are reached as this machine's hosts file says."""
-    cluster = load(path or Path("hosts.toml"))
-    answers = errands.perform(transport, cluster.hosts, lambda host: Errand(("plan", host.workdir, run)))
-    for answer in answers:
-        for found in answer.objects:
-            return _reached_as(plan_json.parse(str(found["plan"])), cluster)
-    runs = errands.perform(transport, cluster.hosts, lambda host: Errand(("runs", host.workdir)))
-    names = {str(found["run"]) for answer in runs for found in answer.objects if "run" in found}
-    problems = "".join(f"\n{answer.error}" for answer in answers if answer.error)
-    raise PlanError(f"{run}: no such run here or on the hosts{did_you_mean(run, sorted(names))}{problems}")
-
-
-def _reached_as(plan: Plan, cluster: Cluster) -> Plan:
-    """The plan with the ways to its hosts from here: keys and jump hosts are another launcher's there."""
-    known = {host.name: host for host in cluster.hosts}
-    if missing := [host.name for host in plan.hosts if host.name not in known]:
-        raise PlanError(f"{plan.run} runs on {', '.join(missing)} too, which the hosts file does not have: add them")
-    hosts = tuple(replace(known[host.name], workdir=host.workdir, slots=host.slots, python=host.python) for host in plan.hosts)
-    return replace(plan, hosts=hosts)
 
 
 def attach_command(watch: Watch) -> Callable[..., None]:

@@ -136,5 +136,5 @@ def verdict(state: RunState) -> str:
         case Verdict.FAILED:
             return f"failed after {spent}"
         case None:
-            name = state.plan.run
-            return f"left after {spent}; the run goes on: rankboard attach {name}, rankboard stop {name}"
+            come_back = f"goes on: rankboard attach {state.plan.run} comes back to it" if state.detached else "may go on"
+            return f"left after {spent}; the run {come_back}"
