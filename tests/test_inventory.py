@@ -53,7 +53,7 @@ def test_a_run_is_live_until_its_guard_is_gone(host: Host, tmp_path: Path) -> No
     line.close()
     wait_for(lambda: not listed(tmp_path)[0].live, "the guard is gone")
     (found,) = listed(tmp_path)
-    assert (found.phase, found.reason, [exit.rank for exit in found.exits]) == ("stopped", "closed", [0, 1])
+    assert (found.phase, found.reason, {exit.rank for exit in found.exits}) == ("stopped", "closed", {0, 1})
     assert list(inventory.plan([str(tmp_path), "a-run"])) == [{"plan": '{"hosts": [{"slots": 2}, {"slots": 3}]}'}]
     assert list(inventory.plan([str(tmp_path), "another-run"])) == []
 

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,23 +154,6 @@ def test_faults(lab: Command) -> None:
     assert greeting("node2").startswith("SSH-2.0")
     assert lab("lab", "cut", "3", code=2) == "rankboard: no host 'node3' in the lab: the hosts are node1, node2\n"
     assert lab("lab", "rate", "2", "fast", code=2).startswith("rankboard: 'fast': give a number and a unit")
-
-
-@needs_lab
-def test_a_cut_in_the_middle_of_a_run_is_told_and_survived(lab: Command) -> None:
-    lab("lab", "up", "--hosts", "3")
-    running = launch(lab.folder, "--hosts", str(Folder("lab").path / "hosts.toml"), *LONG)
-    running.events("step", 30)
-    lab("lab", "cut", "3")
-    cut = time.time()
-    (silent,) = running.events("silent")
-    assert silent["host"] == "node3"
-    assert silent["time"] - cut < 10
-    lab("lab", "heal", "3")
-    running.events("step", 100)
-    running.process.send_signal(signal.SIGINT)
-    assert running.end() == 130
-    assert "node3: silent for" in running.stderr()
 
 
 @needs_lab

@@ -143,7 +143,7 @@ def test_checkpoints_are_said_and_the_last_are_kept_on_every_host(forked: Forker
         assert saved[-1].size == there
         assert all(event.seconds > 0 for event in saved)
         phases = [event.phase for event in run.events(rank) if isinstance(event, Entered)]
-        assert phases[2:] == [*["saving", "training"] * 3, "evaluating", "saving"]
+        assert phases[3:] == [*["saving", "training"] * 3, "evaluating", "saving"]
         seconds = [step.seconds for step in run.steps(rank)]
         assert max(seconds) < run.events(rank)[-1].seconds - sum(event.seconds for event in saved)  # type: ignore[attr-defined]
 

@@ -16,6 +16,7 @@ from sshd import Sshd, small_disk
 
 from faults import broken
 from faults.proof import ENDING, FINISHED, SHORT, Expected, Stage
+from faults.table import slow
 
 LOST = Expected("lost", 3, "node3")
 
@@ -29,6 +30,7 @@ def test_agent_killed(stage: Stage) -> None:
     stage.prove("agent of node3 killed", training.run, expected, time.monotonic())
 
 
+@slow
 def test_guard_killed(stage: Stage) -> None:
     training = stage.train()
     psutil.Process(training.agents["node3"]).parent().kill()
@@ -46,6 +48,7 @@ def test_connection_killed(stage: Stage) -> None:
     stage.prove("connection of node3 killed", training.run, Expected("stopped", 130), cut)
 
 
+@slow
 def test_sshd_killed(stage: Stage) -> None:
     """With its connections, and for good: the agent there stops its rank by itself."""
     training = stage.train()
@@ -61,7 +64,7 @@ def test_disk_full(stage: Stage) -> None:
     """Somebody fills the disk of the work folder: the last records are written in the place of the reserve."""
     with small_disk(stage.sshd.node("node3"), stage.hosts["node3"].workdir, "8m") as disk:
         stage.places["node3"] = disk
-        training = stage.train()
+        training = stage.train(*LONG, "--no-doctor")  # which finds so small a disk at once
         fill(disk / "filler")
         expected = replace(LOST, says=("the disk is full",))
         stage.prove("disk of node3 full", training.run, expected, time.monotonic())
@@ -88,11 +91,13 @@ def refuse(stage: Stage, fault: str, expected: Expected) -> None:
     assert ending.summary["steps"] in (0, None)
 
 
+@slow
 def test_python_missing(stage: Stage) -> None:
     stage.change("node3", lambda host, _: replace(host, python="/nowhere/python3"))
     refuse(stage, "python missing on node3", replace(LOST, says=("/nowhere/python3",)))
 
 
+@slow
 def test_torch_missing(stage: Stage) -> None:
     stage.change("node3", broken.without_torch)
     refuse(stage, "torch missing on node3", Expected("refused", 2, "node3", says=("has no torch", "pip install")))
@@ -103,6 +108,7 @@ def test_other_torch(stage: Stage) -> None:
     refuse(stage, "another torch on node3", Expected("refused", 2, "node3", says=("1.13.1",)))
 
 
+@slow
 def test_master_port_taken(stage: Stage) -> None:
     with socket.create_server((stage.hosts["node1"].address, 0)) as stranger:
         port = stranger.getsockname()[1]
@@ -113,7 +119,7 @@ def test_master_port_taken(stage: Stage) -> None:
 
 def test_host_key_changed(stage: Stage) -> None:
     swap_keys(stage.sshd, "node3", "node4")
-    refuse(stage, "host key of node3 changed", replace(LOST, says=("host key has CHANGED", "ssh-keygen")))
+    refuse(stage, "host key of node3 changed", replace(LOST, says=("host key has CHANGED", "rankboard trust --replace node3")))
 
 
 def swap_keys(sshd: Sshd, *names: str) -> None:
@@ -125,6 +131,7 @@ def swap_keys(sshd: Sshd, *names: str) -> None:
     sshd.known_hosts.write_text("".join(changed))
 
 
+@slow
 @pytest.mark.skipif(not broken.faketime(), reason="needs Debian's package faketime")
 def test_clock_an_hour_off(stage: Stage) -> None:
     stage.change("node3", broken.with_clock, "+1h")
@@ -139,6 +146,7 @@ def test_clock_an_hour_off(stage: Stage) -> None:
 # Two at once ---------------------------------------------------------------------------------------------------------
 
 
+@slow
 def test_two_runs_at_once(stage: Stage) -> None:
     """Both on the same hosts, the one stopped while the other goes on."""
     one, other = stage.launch(*LONG, name="one"), stage.launch(*SHORT, name="other")

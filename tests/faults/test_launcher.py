@@ -77,7 +77,7 @@ PHASES = {
     "evaluating": ("entered", "evaluating"),
 }
 """Each phase, and the event by which it begins: its name, and the phase that it says itself where it does."""
-LATE = ("importing", "evaluating")
+LATE = ("importing", "evaluating", "rendezvous")
 
 
 @pytest.mark.parametrize("phase", [pytest.param(phase, marks=slow if phase in LATE else ()) for phase in PHASES])

@@ -39,6 +39,7 @@ def test_exception(stage: Stage) -> None:
     spoil(stage, "exception in rank 2", 'raise ValueError("a bad batch")', failed("ValueError: a bad batch"))
 
 
+@slow
 def test_exit_code(stage: Stage) -> None:
     spoil(stage, "exit 3 in rank 2", "sys.exit(3)", failed("exit code 3"))
 
@@ -50,6 +51,7 @@ def test_signal(stage: Stage, number: signal.Signals) -> None:
     stage.prove(f"{number.name} of rank 2", training.run, failed(f"killed by {number.name}"), time.monotonic())
 
 
+@slow
 def test_stopped_rank_and_an_interrupt(stage: Stage) -> None:
     """A rank that stands still takes no TERM; the run ends all the same when it is told to."""
     training = stage.train()
@@ -80,6 +82,7 @@ def group() -> Iterator[Path | None]:
     path.rmdir()
 
 
+@slow
 def test_memory_limit(stage: Stage, group: Path | None) -> None:
     """By a control group the kernel kills the rank; where there is none, the allocation itself fails."""
     if group:
