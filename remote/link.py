@@ -64,11 +64,12 @@ Message = Opened | Arrived | Broken | Heard | Asked
 
 @dataclass(eq=False)
 class Wire:
-    """One connection to a host's agent. `line` is None until it is open."""
+    """One connection to a host's agent. `line` is None until it is open; `fed`: something has come over it."""
 
     link: Link
     line: Line | None = None
     rest: bytes = b""
+    fed: bool = False
     room: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(ROOM))
     closer: threading.Thread | None = None
 
@@ -83,10 +84,10 @@ class Wire:
         except Exception as error:  # noqa: BLE001 - a mistake of ours: told, as else this host would be waited for for ever
             put(Broken(self, f"{name}: rankboard itself failed: {error!r}"))
             return
+        self.line = line
         if self.link.done:  # the run ended while the host was being reached
             line.close()
             return
-        self.line = line
         put(Opened(self))
         while data := line.read():
             self.link.heard = time.monotonic()
@@ -97,6 +98,7 @@ class Wire:
     def whole_lines(self, data: bytes) -> bytes:
         """The complete lines of what has arrived; a last one without its end waits for the rest."""
         self.room.release()
+        self.fed = True
         whole, newline, self.rest = (self.rest + data).rpartition(b"\n")
         return whole + newline
 
@@ -162,7 +164,9 @@ class Link:
         if self.done:
             self._let_go(wire)
             return
-        self.wire, self.heard = wire, time.monotonic()
+        self.wire = wire
+        if not self.hello:
+            self.heard = time.monotonic()
         if self.awaited:
             self.send(self.awaited)
 

@@ -11,9 +11,11 @@ It must not know what a record means, but for text. A disk that fails costs reco
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +27,12 @@ from remote.run import RunState
 from training.events import Record, Text, decode, encode, expand
 
 PLAN, EVENTS, SUMMARY, REPORT, LOGS = "plan.json", "events.jsonl", "summary.json", "report.txt", "logs"
+LOCK = "launcher.pid"
+"""Held, by the launcher whose number is in it, as long as it records the run."""
+
+
+LOOK = 0.2
+"""Seconds between two looks at what another launcher has recorded."""
 
 
 class RunFolderError(ValueError):
@@ -44,10 +52,12 @@ class Recorder:
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=again)
             (self.folder / LOGS).mkdir(mode=0o700, exist_ok=again)
+            self._lock = _locked(self.folder / LOCK)
             _write(self.folder / PLAN, plan_json.dump(plan))
         except OSError as error:
             raise PlanError(f"cannot record the run in {self.folder}: {error.strerror}; give another --runs-dir") from error
         self._events = self.folder / EVENTS
+        self._torn |= {path for path in (self._events, *(self.folder / LOGS).iterdir()) if again and _is_torn(path)}
 
     def raw(self, lines: bytes) -> None:
         """Keep records that an agent has encoded, whole lines."""
@@ -80,6 +90,7 @@ class Recorder:
     def close(self, state: RunState) -> str:
         """Write what is left, the summary and the report. Returns what `flush` does."""
         problem = self.flush()
+        self.release()
         for name, text in ((SUMMARY, _json(summary.of(state))), (REPORT, summary.report(state))):
             try:
                 if text:
@@ -87,6 +98,14 @@ class Recorder:
             except OSError as error:
                 problem = problem or f"cannot write {self.folder / name}: {error.strerror}"
         return problem
+
+    def release(self) -> None:
+        """Let another launcher record the run."""
+        with suppress(OSError):
+            (self.folder / LOCK).unlink()
+        if self._lock >= 0:
+            os.close(self._lock)
+        self._lock = -1
 
     def _put(self, path: Path, data: bytes) -> None:
         self._waiting.setdefault(path, []).append(data)
@@ -125,6 +144,55 @@ class Unrecorded(Recorder):
         with suppress(OSError):
             self.folder.parent.rmdir()
         return ""
+
+
+def follow(folder: Path) -> Iterator[Record]:
+    """What is recorded of a run and what its launcher goes on to record, expanded, as long as it does."""
+    rest = b""
+    with (folder / EVENTS).open("rb") as file:
+        while True:
+            over = not launcher(folder)  # looked up before the read: what it wrote last is read yet
+            while block := file.read(1 << 16):
+                *lines, rest = (rest + block).split(b"\n")
+                for record in filter(None, map(decode, lines)):
+                    yield from expand(record)
+            if over:
+                return
+            time.sleep(LOOK)
+
+
+def launcher(folder: Path) -> int:
+    """The number of the process on this machine that records the run now; 0 where there is none."""
+    try:
+        with (folder / LOCK).open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return int((folder / LOCK).read_text() or 0)
+    except OSError:
+        return 0
+    return 0
+
+
+def _locked(path: Path) -> int:
+    """A descriptor of the file, which is ours alone as long as it is open. Raises: PlanError, where another launcher has it."""
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise PlanError(f"the launcher of {path.parent.name} is still there: process {path.read_text().strip()}") from None
+    os.ftruncate(lock, 0)
+    os.write(lock, f"{os.getpid()}\n".encode())
+    return lock
+
+
+def _is_torn(path: Path) -> bool:
+    """Whether a file ends in the middle of a line."""
+    try:
+        with path.open("rb") as file:
+            return file.seek(0, os.SEEK_END) > 0 and file.seek(-1, os.SEEK_END) >= 0 and file.read(1) != b"\n"
+    except OSError:
+        return False
 
 
 def load_plan(folder: Path) -> Plan:

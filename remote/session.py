@@ -121,7 +121,9 @@ class Session:
         self._restarts_left = plan.policy.max_restarts
         self._batch: list[Record] = []
         self._stage = Stage.REACHING
-        self._unfit = self._failed = self._by_person = self._detached = False
+        self._unfit = self._failed = self._by_person = self._detached = self._leaving = False
+        self.keep = plan.policy.keep
+        """Whether the agents go on with the run when this session is gone."""
         self._next_look, self._stop_at, self._give_up_at = 0.0, NEVER, NEVER
         self._start_by = self._act_at = NEVER
         self._transferring = False
@@ -134,7 +136,7 @@ class Session:
         self._queue.put(Asked(lambda: self._stop(reason, by_person=True, now=now)))
 
     def detach(self) -> None:
-        """Ask to leave the run to its agents, which go on with it; returns at once. It does nothing before the ranks run."""
+        """Ask to leave the run to its agents, which go on with it, once the ranks run; returns at once."""
         self._queue.put(Asked(self._detach))
 
     @property
@@ -162,13 +164,28 @@ class Session:
         for record in records:
             self.state.apply(record)
             if record.host == SESSION:
-                self._seq, self._attempt = max(self._seq, record.seq), max(self._attempt, record.attempt)
-                self._restarts_left = self.plan.policy.max_restarts - self._attempt
-                if isinstance(record.event, Clock):
-                    self._links[record.event.on].offset = record.event.offset
+                self._recall(record)
             elif 0 <= record.host < len(self._links):
                 self._links[record.host].note(record)
                 self._links[record.host].done |= isinstance(record.event, Ended)
+        for link in self._links:
+            link.agent = replace(link.agent, found=False)
+        if self.state.cause:  # the launcher before has not come to stop the others
+            self._failed, self._stop_at = True, time.monotonic() + EVIDENCE
+
+    def _recall(self, record: Record) -> None:
+        """Take in what an earlier session has said."""
+        self._seq, self._attempt = max(self._seq, record.seq), max(self._attempt, record.attempt)
+        self._restarts_left = self.plan.policy.max_restarts - self._attempt
+        match record.event:
+            case Clock(on, offset):
+                self._links[on].offset = offset
+            case Detached():
+                self.keep = True
+            case Restarted(hosts):
+                for link in self._links:
+                    link.done, link.launched = link.done or link.index not in hosts, False
+                    link.running.clear()
 
     def batches(self) -> Iterator[list[Record]]:
         """The run's records, expanded, in order of arrival, already recorded and applied to `state`; ends with the run.
@@ -177,8 +194,11 @@ class Session:
         """
         if self.plan.policy.start_timeout and self._stage is Stage.REACHING:
             self._start_by = time.monotonic() + self.plan.policy.start_timeout
+        if self.state.verdict:  # it has ended, and that is recorded
+            self._recorder.release()
+            return
         for link in self._links:
-            link.heard = time.monotonic()  # of one that is come back to
+            link.heard = link.parted_at = time.monotonic()  # of one that is come back to
             if not link.done:
                 link.reach(self._transport)
         if self.plan.uploads and self._stage is Stage.REACHING:
@@ -186,6 +206,8 @@ class Session:
         lease = threading.Thread(target=self._renew, name="lease", daemon=True)
         lease.start()
         try:
+            with self.lock:
+                self._close_if_over()  # of one that is come back to
             while not (self._detached or all(link.done for link in self._links)):
                 yield self._turn()
             if not self._detached:
@@ -219,7 +241,8 @@ class Session:
         with self.lock:
             for message in messages:
                 self._take(message)
-            self._watch(time.monotonic())
+            if not self._detached:
+                self._watch(time.monotonic())
             if problem := self._recorder.flush():
                 self._say(Said(SESSION, problem))
         return self._taken()
@@ -324,13 +347,16 @@ class Session:
             if not link.hello:
                 self._lose(link, reason)
         elif wire is link.wire:
-            link.wire, link.parted_at = None, time.monotonic()
+            link.wire = None
             if not link.hello:
                 self._lose(link, reason)
-                return
-            self._say(Parted(link.index, reason))
-            if not link.opening:
-                link.reach(self._transport)
+            elif wire.fed:
+                link.parted_at = time.monotonic()
+                self._say(Parted(link.index, reason))
+                if not link.opening:
+                    link.reach(self._transport)
+            else:  # nothing came over it: it was no way either
+                link.retry_at = time.monotonic() + RETRY
 
     def _look_after(self, link: Link, now: float) -> None:
         """Open another wire beside one that has fallen silent, or in place of one that broke."""
@@ -339,7 +365,7 @@ class Session:
             return
         if quiet >= LOST:
             self._lose(link, f"{link.host.name}: no sign of life for {quiet:.0f} s")
-        elif link.wire is None and not self.plan.policy.keep and now - link.parted_at >= PARTED:
+        elif link.wire is None and not self.keep and now - link.parted_at >= PARTED:
             self._lose(link, f"{link.host.name}: the connection broke, and no new one could be made for {PARTED:g} s")
         elif not link.opening and now >= link.retry_at and (link.wire is None or quiet >= SILENT):
             link.retry_at = now + SILENT
@@ -356,7 +382,8 @@ class Session:
             link.awaited = None
         match record.event:
             case Hello():
-                link.offset = record.time - time.time()
+                if self._stage is not Stage.RUNNING:  # else it said so long ago
+                    link.offset = record.time - time.time()
                 self._say(Clock(link.index, link.offset))
                 self._say(Reaching(link.index, "ready"))
                 link.send(Keep(PLAN, plan_json.dump(self._public)))
@@ -365,7 +392,9 @@ class Session:
                 self._advance(lambda: self._startup.reserved(link, reserved))
             case Connected() as connected:
                 self._advance(lambda: self._startup.connected(link, connected))
-            case Exited(_, code):
+            case Launched() if record.attempt > self._attempt:  # by a launcher whose word is not recorded here
+                self._attempt, self._failed, self._stop_at = record.attempt, False, NEVER
+            case Exited(_, code) if record.attempt == self._attempt:
                 if code != 0 or self.state.cause:  # an exit code 0 before the last step is a failure too
                     self._fail()
                 self._close_if_over()
@@ -402,6 +431,8 @@ class Session:
         step()
         if self._startup.started:
             self._stage = Stage.RUNNING
+            if self._leaving:
+                self._detach()
         elif self._startup.over:
             self._close()
 
@@ -434,11 +465,12 @@ class Session:
                 self._close()
 
     def _stop(self, reason: str, *, by_person: bool, now: bool = False) -> None:
+        if self._detached:
+            return
         if self._transferring:
             self._files.stop()
         if self._stage in (Stage.STOPPING, Stage.CLOSING):
-            if by_person and self._by_person:  # asked twice: whoever has not ended is left to its agent
-                self._give_up_at = time.monotonic()
+            self._stop_anyway(reason, by_person)
             return
         self._by_person = by_person
         self._say(Stopping(reason, by_person))
@@ -449,6 +481,14 @@ class Session:
         self._stop_at, self._give_up_at = NEVER, time.monotonic() + CLOSING
         for link in self._links:
             link.ask(Stop(0.0) if now else Stop())
+
+    def _stop_anyway(self, reason: str, by_person: bool) -> None:
+        """A person asks while all is being stopped already."""
+        if by_person and self._by_person:  # asked twice: whoever has not ended is left to its agent
+            self._give_up_at = time.monotonic()
+        elif by_person:
+            self._by_person, self._restarts_left = True, 0
+            self._say(Stopping(reason, by_person))
 
     def _close(self) -> None:
         """Nothing is left to run: every agent ends. A host that no line has reached yet is not waited for."""
@@ -463,7 +503,14 @@ class Session:
                 link.finish()
 
     def _detach(self) -> None:
-        if self._stage is Stage.RUNNING:
+        away = [link.host.name for link in self._links if not link.done and (link.wire is None or link.silent)]
+        if self._stage is Stage.STARTING:
+            self._leaving = True  # once the ranks run
+        elif self._stage is not Stage.RUNNING:
+            return
+        elif away and not self.keep:
+            self._say(Said(SESSION, f"not left: {', '.join(away)} could not be told to go on; try again, or stop the run"))
+        else:
             self._say(Detached())
             for link in self._links:
                 link.send(OnDisconnect(keep=True))
@@ -481,6 +528,8 @@ class Session:
             if now >= self._give_up_at and heard_out and not link.done and (link.running or self._stage is Stage.CLOSING):
                 self._lose(link, f"{link.host.name}: did not end within {CLOSING:g} s")
             self._look_after(link, now)
+        if now >= self._give_up_at and heard_out:
+            self._close_if_over()
         self._watch_ranks(now)
 
     def _watch_ranks(self, now: float) -> None:
@@ -532,7 +581,7 @@ class Session:
         self._attempt, self._restarts_left = self._attempt + 1, self._restarts_left - 1
         self._say(Restarted(tuple(link.index for link in left), why))
         self._failed = self._unfit = False
-        self._give_up_at = NEVER
+        self._stop_at = self._give_up_at = self._act_at = NEVER
         for link in left:
             link.launched = False
         self._stage, self._startup = Stage.STARTING, Startup(plan, left, self._say, self._forwarded, self._attempt)

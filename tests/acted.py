@@ -43,6 +43,7 @@ class ActedSession:
         self.stops: list[str] = []
         self.asked = 0
         self.detached = False
+        self.keep = plan.policy.keep
         self.clock = BEGIN
         self._seq = 0
         self._queue: SimpleQueue[list[Record] | None] = SimpleQueue()

@@ -240,13 +240,26 @@ def test_what_is_no_command_or_comes_at_the_wrong_time_is_said(host: Host) -> No
     assert line.process.stdin
     line.process.stdin.write(b"nonsense\n")
     line.start(python(SLEEP))
-    line.start(python(SLEEP, 1))
+    line.send(Start(2, False, (python(SLEEP, 1),)))
     line.wait_for(Text, 2, AGENT)
     assert line.text(AGENT, "stderr").split("\n") == [
         "not a command: a line of 8 bytes",
-        "attempt 1 is not started: ranks of the one before still run",
+        "attempt 2 is not started: ranks of the one before still run",
     ]
     line.close()
+
+
+def test_a_command_that_comes_twice_is_obeyed_once(host: Host) -> None:
+    """As over a new connection, where nobody knows whether it came over the one before."""
+    line = host.follow()
+    line.send(Reserve("127.0.0.1", 0), Reserve("127.0.0.1", 0))
+    first, second = line.wait_for(Reserved, 2)
+    assert first == second
+    line.start(python("print('once')"))
+    line.exits(1)
+    line.start(python("print('again')"))
+    line.close()
+    assert line.text() == "once"
 
 
 # Followers
@@ -302,6 +315,39 @@ def test_a_keep_run_goes_on_without_a_follower_and_ends_by_itself(host: Host) ->
     last = host.follow()
     assert ended(last.rest()) == Ended("all ranks have ended")
     assert last.text() == "went"
+
+
+def test_while_nobody_is_there_a_failed_rank_stops_the_others(host: Host) -> None:
+    line = host.follow("--policy", "keep", times=Times(reconnect=0.1))
+    flag = host.folder.parent / "go"
+    fails = f"import os, sys, time\nwhile not os.path.exists({str(flag)!r}): time.sleep(0.01)\nsys.exit(3)"
+    line.start(python(SLEEP), python(fails, 1))
+    line.pid(0), line.pid(1)
+    line.kill()
+    flag.touch()
+    host.wait_until_empty(5)
+    exits = host.follow().exits(2)
+    assert (exits[1].code, exits[1].stopped) == (3, False)
+    assert exits[0].stopped
+
+
+def test_where_agent_and_guard_are_gone_at_once_the_journal_gets_its_end(host: Host) -> None:
+    line = host.follow()
+    agent = line.agent()
+    guard = int(Path(f"/proc/{agent}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(guard, signal.SIGSTOP)
+    os.kill(agent, signal.SIGKILL)
+    os.kill(guard, signal.SIGKILL)
+    (end,) = [record.event for record in line.rest() if isinstance(record.event, Ended)]
+    assert end.died
+    assert "agent and guard are gone" in end.reason
+    assert ended(host.follow().rest()) == end
+
+
+def test_where_there_is_no_journal_nobody_is_come_back_to(host: Host) -> None:
+    line = host.follow("--no-found")
+    assert line.process.wait(10) == 2
+    assert not host.folder.exists()
 
 
 def test_without_a_sign_of_life_a_stop_run_ends(host: Host) -> None:

@@ -29,7 +29,7 @@ finally:
 """
 
 
-@pytest.mark.parametrize("trial", range(6))
+@pytest.mark.parametrize("trial", range(4))
 def test_culprit_is_found(trial: int, tmp_path: Path) -> None:
     host = Host("local", "127.0.0.1", python=sys.executable, workdir=str(tmp_path), slots=RANKS)
     program = tmp_path / "program.py"

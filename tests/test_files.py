@@ -209,16 +209,18 @@ def test_a_host_that_is_cut_is_one_problem_and_the_next_upload_puts_it_right(ssh
 
 
 def test_an_upload_that_is_stopped_ends_at_once(sshd: Sshd, here: Path) -> None:
-    (here / "large").write_bytes(random.Random(0).randbytes(20_000_000))
+    (here / "large").write_bytes(random.Random(0).randbytes(60_000_000))
     upload = Uploading(sshd.make_hosts(2), here)
     files = Files(upload.plan, upload.transport, lambda *_: None)
     found: list[dict[int, str]] = []
     thread = threading.Thread(target=lambda: found.append(files.upload()))
     thread.start()
-    wait_for(lambda: upload.transport.sent > 300_000, "the large file on its way")
+    wait_for(lambda: upload.transport.sent > 300_000, "the large file on its way to one of them")
     files.stop()
     thread.join(20)
-    assert found == [{0: "node1: stopped before its end", 1: "node2: stopped before its end"}]
+    (problems,) = found
+    assert problems, "one at least was on its way"
+    assert problems.items() <= {0: "node1: stopped before its end", 1: "node2: stopped before its end"}.items()
 
 
 # What goes -----------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -75,7 +76,29 @@ def test_the_folder_is_the_users_own(tmp_path: Path) -> None:
     into = Recorder(tmp_path / "runs", plan())
     assert into.folder == tmp_path / "runs" / plan().run
     assert stat.S_IMODE(into.folder.stat().st_mode) == 0o700
-    assert {path.name for path in into.folder.iterdir()} == {"plan.json", "logs"}
+    assert {path.name for path in into.folder.iterdir()} == {"plan.json", "logs", "launcher.pid"}
+
+
+def test_one_launcher_at_a_time_records_a_run(tmp_path: Path) -> None:
+    first = Recorder(tmp_path, plan())
+    assert recorder.launcher(first.folder) == os.getpid()
+    with pytest.raises(PlanError, match=f"is still there: process {os.getpid()}"):
+        Recorder(tmp_path, plan(), again=True)
+    first.release()
+    assert recorder.launcher(first.folder) == 0
+    second = Recorder(tmp_path, plan(), again=True)
+    second.release()
+
+
+def test_a_line_that_an_earlier_launcher_tore_tears_no_other(tmp_path: Path) -> None:
+    first = Recorder(tmp_path, plan())
+    (first.folder / recorder.EVENTS).write_bytes(b'{"event":"hel')
+    first.release()
+    second = Recorder(tmp_path, plan(), again=True)
+    second.write(Record(SESSION, 0, 1, 1.0, Said(SESSION, "whole")))
+    second.flush()
+    second.release()
+    assert [record.event for record in read(second.folder)] == [Said(SESSION, "whole")]
 
 
 @pytest.mark.parametrize("script", [False, True])

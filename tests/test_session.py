@@ -14,12 +14,12 @@ from agents import wait_for
 from remote.hosts import Host
 from remote.plan import Plan, Policy
 from remote.recorder import Recorder, read
-from remote.run import HostPhase, RunState, Verdict
-from remote.session import Session
+from remote.run import HostPhase, RunPhase, RunState, Verdict
+from remote.session import EVIDENCE, Session
 from remote.transport import Agent, Program, Progress, Unreachable
 from training import commands
 from training.codec import dumps
-from training.commands import Close, Command, Connect, Lease, Reserve, Start, Stop
+from training.commands import Close, Command, Connect, Lease, OnDisconnect, Reserve, Start, Stop
 from training.events import (
     PREFIX,
     Connected,
@@ -34,6 +34,7 @@ from training.events import (
     Reserved,
     Spawned,
     Text,
+    decode,
     encode,
     to_object,
 )
@@ -53,7 +54,8 @@ class ActedLine:
     def __init__(self, host: int, part: Part, release: threading.Event, journal: list[bytes], after: int) -> None:
         self.host, self._part, self._release, self.journal = host, part, release, journal
         self.commands: list[Command] = []
-        self.attempt = 0
+        last = decode(journal[-1]) if journal else None
+        self.attempt = last.attempt if last else 0
         self.was_let_go = True
         self._said: SimpleQueue[bytes] = SimpleQueue()
         for line in journal[after:]:
@@ -66,6 +68,12 @@ class ActedLine:
             record = Record(self.host, self.attempt, len(self.journal) + 1, time.time(), event)
             self.journal.append(encode(record).encode())
             self._said.put(self.journal[-1])
+
+    @property
+    def runs(self) -> bool:
+        """Whether its rank has not exited."""
+        told = [kind for line in self.journal for kind in (b'"launched"', b'"exited"') if kind in line]
+        return told[-1:] == [b'"launched"']
 
     def drop(self) -> None:
         """The connection breaks."""
@@ -97,6 +105,8 @@ class Stage:
         self.opened: list[tuple[int, int]] = []
         """The host of each line, and the number of the last record that was known then."""
         self.journals: dict[int, list[bytes]] = {}
+        self.gone = False
+        """Whether new lines end at once."""
         self.refuses: set[int] = set()
         """Hosts to which no new line comes to be."""
         self.release = threading.Event()
@@ -110,8 +120,11 @@ class Stage:
         if host in self.refuses:
             raise Unreachable("connection refused")
         self.opened.append((host, program.after))
-        self.lines[host] = ActedLine(host, part, self.release, self.journals.setdefault(host, []), program.after)
-        return self.lines[host]
+        line = ActedLine(host, part, self.release, self.journals.setdefault(host, []), program.after)
+        self.lines[host] = line
+        if self.gone:
+            line.drop()
+        return line
 
     def session(self, folder: Path, policy: Policy = Policy()) -> Session:  # noqa: B008
         plan = self.plan(policy)
@@ -158,7 +171,7 @@ def trains(line: ActedLine, command: Command | None) -> None:
         case Start(placements=placements):
             line.say(Launched(tuple(placement.rank for placement in placements)))
             line.say(*(Spawned(placement.rank, 1) for placement in placements))
-        case Stop():
+        case Stop() if line.runs:
             line.say(Exited(line.host, -15, "SIGTERM", stopped=True))
         case Close():
             line.say(Ended("closed"))
@@ -457,6 +470,97 @@ def test_a_run_is_come_back_to_from_a_machine_that_knows_nothing_of_it(tmp_path:
     assert second.state.verdict is Verdict.STOPPED
 
 
+def left(stage: Stage, folder: Path, policy: Policy) -> None:
+    """A launcher has started a run and left it."""
+    session = stage.session(folder, policy)
+    batches = session.batches()
+    until(session, batches, lambda: all_run(session))
+    session.detach()
+    for _ in batches:
+        continue
+    assert session.detached
+
+
+def come_back(stage: Stage, folder: Path, policy: Policy) -> Session:
+    plan = stage.plan(policy)
+    session = Session(plan, stage, Recorder(folder, plan, again=True))
+    session.catch_up(recorded(folder))
+    return session
+
+
+def test_who_leaves_does_not_stop_the_run_by_a_stop_just_after(tmp_path: Path) -> None:
+    """As when a terminal is gone: what cannot be left is stopped, what could be is not."""
+    stage = Stage(trains, trains)
+    session = stage.session(tmp_path, Policy(keep=True))
+    batches = session.batches()
+    until(session, batches, lambda: all_run(session))
+    session.detach()
+    session.stop()
+    for _ in batches:
+        continue
+    assert session.detached
+    assert not any(isinstance(command, Stop) for line in stage.lines.values() for command in line.commands)
+
+
+def test_a_run_that_was_to_stop_and_was_left_all_the_same_is_come_back_to(tmp_path: Path) -> None:
+    stage = Stage(trains, trains)
+    left(stage, tmp_path, Policy())
+    assert all(OnDisconnect(keep=True) in line.commands for line in stage.lines.values())
+    session = come_back(stage, tmp_path, Policy())
+    assert session.keep
+    batches = session.batches()
+    until(session, batches, lambda: len(stage.opened) == 4)
+    session.stop()
+    for _ in batches:
+        continue
+    assert session.state.verdict is Verdict.STOPPED
+    assert not any(host.gone for host in session.state.hosts)
+
+
+def test_a_failure_that_nobody_saw_is_acted_on_by_who_comes_back(tmp_path: Path) -> None:
+    stage = Stage(trains, trains)
+    left(stage, tmp_path, Policy(keep=True))
+    stage.lines[1].say(Exited(1, 1))
+    session = come_back(stage, tmp_path, Policy(keep=True))
+    for _ in session.batches():
+        continue
+    assert session.state.verdict is Verdict.FAILED
+    assert any(isinstance(command, Stop) for command in stage.lines[0].commands)
+
+
+def test_a_run_whose_end_nobody_saw_is_ended_by_who_comes_back(tmp_path: Path) -> None:
+    stage = Stage(trains, trains)
+    left(stage, tmp_path, Policy(keep=True))
+    for rank, line in stage.lines.items():
+        done = PREFIX + dumps(to_object(Finished(rank, 1, 1, 1.0)))
+        line.say(Text(rank, "stdout", done), Exited(rank, 0), Ended("all ranks have ended"))
+    session = come_back(stage, tmp_path, Policy(keep=True))
+    for _ in session.batches():
+        continue
+    assert session.state.verdict is Verdict.FINISHED
+    records = recorded(tmp_path)
+    for _ in come_back(stage, tmp_path, Policy(keep=True)).batches():
+        continue
+    assert recorded(tmp_path) == records, "who comes back to a run that has ended changes nothing"
+
+
+def test_a_line_over_which_nothing_comes_is_no_way_to_a_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent that is gone without a last word, whose follower ends at once, again and again."""
+    monkeypatch.setattr("remote.session.PARTED", 0.5)
+    monkeypatch.setattr("remote.session.RETRY", 0.05)
+    monkeypatch.setattr("remote.session.LOOK", 0.02)
+    stage = Stage(trains)
+    session = stage.session(tmp_path)
+    batches = session.batches()
+    until(session, batches, lambda: all_run(session))
+    stage.gone = True
+    stage.lines[0].drop()
+    for _ in batches:
+        continue
+    assert session.state.verdict is Verdict.LOST
+    assert 1 < len(stage.opened) < 30
+
+
 # Attempts --------------------------------------------------------------------------------------------------------------
 
 
@@ -511,3 +615,64 @@ def test_ranks_that_do_not_get_going_in_time_are_stopped(tmp_path: Path) -> None
     assert state.verdict is Verdict.FAILED
     assert state.cause is not None
     assert state.cause.text() == "not all ranks had made a step 0.2 s after the start"
+
+
+def test_one_host_alone_is_started_again(tmp_path: Path) -> None:
+    """All its ranks have ended before the others would have been stopped."""
+    stage = Stage(fails_once_and_trains_on)
+    session = stage.session(tmp_path, Policy(max_restarts=1))
+    batches = session.batches()
+    until(session, batches, lambda: session.state.attempt == 1 and all_run(session))
+    began = time.monotonic()
+    until(session, batches, lambda: time.monotonic() > began + EVIDENCE + 0.2)
+    session.stop()
+    for _ in batches:
+        continue
+    assert session.state.verdict is Verdict.STOPPED
+
+
+def fails_once_and_trains_on(line: ActedLine, command: Command | None) -> None:
+    """An agent whose rank fails in the first attempt and trains on in the second."""
+    trains(line, command)
+    if isinstance(command, Start) and command.attempt == 0:
+        line.say(Exited(line.host, 1))
+
+
+def test_who_stops_a_run_that_would_start_again_is_obeyed(tmp_path: Path) -> None:
+    stage = Stage(fails_once, slow_to_stop)
+    session = stage.session(tmp_path, Policy(max_restarts=1))
+    batches = session.batches()
+    until(session, batches, lambda: session.state.phase is RunPhase.STOPPING)
+    session.stop()
+    until(session, batches, lambda: sum(note.text.startswith("stopped by") for note in session.state.notes) == 1)
+    stage.lines[1].say(Exited(1, -15, "SIGTERM", stopped=True))
+    for _ in batches:
+        continue
+    assert session.state.attempt == 0
+    assert session.state.verdict is Verdict.FAILED
+
+
+def slow_to_stop(line: ActedLine, command: Command | None) -> None:
+    """An agent whose rank takes its time."""
+    if not isinstance(command, Stop):
+        trains(line, command)
+
+
+def test_a_host_that_a_restart_has_left_out_is_not_waited_for_by_who_comes_back(tmp_path: Path) -> None:
+    stage = Stage(trains, loses_its_agent)
+    policy = Policy(keep=True, max_restarts=1, min_nodes=1)
+    session = stage.session(tmp_path, policy)
+    batches = session.batches()
+    until(session, batches, lambda: session.state.attempt == 1 and all_run(session))
+    session.detach()
+    for _ in batches:
+        continue
+    known = len(stage.opened)
+    again = come_back(stage, tmp_path, policy)
+    batches = again.batches()
+    until(again, batches, lambda: len(stage.opened) > known)
+    again.stop()
+    for _ in batches:
+        continue
+    assert {host for host, _ in stage.opened[known:]} == {0}
+    assert again.state.verdict is Verdict.STOPPED

@@ -208,8 +208,9 @@ class RankboardApp(App[None]):
 
     def _question(self) -> QuitDialog:
         assert self._listener
-        policy = self._listener.session.plan.policy
-        return QuitDialog(keep=policy.keep, leavable=self._launch.leavable, waits=bool(policy.max_restarts))
+        session = self._listener.session
+        waits = bool(session.plan.policy.max_restarts)
+        return QuitDialog(keep=session.keep, leavable=self._launch.leavable, waits=waits)
 
     def _answered(self, answer: Leave | None) -> None:
         match answer:
@@ -249,7 +250,7 @@ class RankboardApp(App[None]):
             self._doctor.session.stop()
             self._doctor.join(ENDING)
         if self._listener and self.live and not self._abandoned:
-            if self._listener.session.plan.policy.keep and not self._leaving:
+            if self._listener.session.keep and not self._leaving:
                 self._listener.session.detach()
             self._stop()  # what could not be left is stopped
             self._listener.join(ENDING)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -96,6 +98,10 @@ def stop_command(watch: Watch) -> Callable[..., None]:
     ) -> None:
         """End a run on all its hosts, and say what became of it."""
         with _reached(run, hosts, runs_dir) as (launcher, plan):
+            if other := recorder.launcher(launcher.runs_dir / plan.run):
+                os.kill(other, signal.SIGTERM)
+                typer.echo(f"rankboard: its launcher, process {other}, has been told to stop {plan.run}", err=True)
+                return
             session = launcher.attach(plan)
             session.stop(now=now)
             code = watch(launcher, session, True, False)
@@ -117,20 +123,26 @@ def logs(
             raise PlanError(f"--rank {rank}: {plan.run} has ranks 0 to {plan.world_size - 1}")
         state = RunState(plan)
         known: dict[int, int] = {}
-        for record in launcher.recorded(plan):
+        for record in _records(launcher, plan, follow):
             state.apply(record)
             known[record.host] = max(known.get(record.host, 0), record.seq)
             _print(record, state, rank)
-        problems: list[str] = []
-        if state.verdict is None:
-            problems = _more(launcher, plan, state, known, rank, follow)
+        problems = _more(launcher, plan, state, known, rank, follow)
     for problem in problems:
         typer.echo(f"rankboard: {problem}", err=True)
     raise typer.Exit(UNREACHABLE if problems else 0)
 
 
+def _records(launcher: Launcher, plan: Plan, follow: bool) -> Iterator[Record]:
+    """What is recorded here, and what a launcher that still does goes on to record."""
+    folder = launcher.runs_dir / plan.run
+    return recorder.follow(folder) if follow and recorder.launcher(folder) else iter(launcher.recorded(plan))
+
+
 def _more(launcher: Launcher, plan: Plan, state: RunState, known: dict[int, int], rank: int, follow: bool) -> list[str]:
-    """What the hosts have beyond what is recorded here."""
+    """What the hosts of a run that nobody records have beyond what is recorded here."""
+    if state.verdict or recorder.launcher(launcher.runs_dir / plan.run):
+        return []
     if follow:
         session = launcher.attach(plan)
         for batch in session.batches():

@@ -146,18 +146,21 @@ def _without_flags(context: typer.Context) -> None:
 
 
 def _headless(launcher: Launcher, session: Session, json: bool, *, detach: bool = False, leaves: bool = False) -> int:
-    """Show a session without a dashboard; returns the exit code. A person's Ctrl-C, or a signal to end, stops the run, or where
-    it `leaves`, leaves it. `detach`: leave it once all ranks have begun."""
+    """Show a session without a dashboard; returns the exit code. A person's Ctrl-C, or a signal to end, stops the run.
+    Where it `leaves`, Ctrl-C leaves it, as the end of its terminal leaves one that is kept. `detach`: once all have begun."""
 
     def end(number: int, _: object) -> None:
-        session.detach() if leaves else session.stop(f"{signal.Signals(number).name} to rankboard")
+        if number != signal.SIGTERM and (leaves or (number == signal.SIGHUP and session.keep)):
+            session.detach()
+        else:
+            session.stop(f"{signal.Signals(number).name} to rankboard")
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, end)
     # A terminal that is gone fails in every write; the run is stopped then, and heard out.
     with suppress(OSError), printer(session.plan, json) as show:
         for records in session.batches():
-            _shown(show, records, session)
+            _shown(show, records, session, leaves)
             if detach and session.begun:
                 session.detach()
                 detach = False
@@ -177,8 +180,8 @@ def _watch(launcher: Launcher, session: Session, headless: bool, json: bool) -> 
     )
 
 
-def _shown(show: Printer, records: list[Record], session: Session) -> None:
-    """Show a batch; the run is stopped when there is nowhere to show it any more, as with `| head`."""
+def _shown(show: Printer, records: list[Record], session: Session, leaves: bool) -> None:
+    """Show a batch; the run is stopped, or left, when there is nowhere to show it any more, as with `| head`."""
     if show.gone:
         return
     try:
@@ -186,7 +189,7 @@ def _shown(show: Printer, records: list[Record], session: Session) -> None:
     except OSError:
         show.gone = True
     if show.gone:
-        session.stop("stdout cannot be written any more")
+        session.detach() if leaves else session.stop("stdout cannot be written any more")
 
 
 def _dashboard(launcher: Launcher, cluster: Cluster, selected: Cluster, job: Job, **how: Any) -> int:

@@ -35,7 +35,7 @@ class Agent:
     """How to start, or come back to, the agent of one host for one run.
 
     `after` is the last sequence number already known; `keep` whether the run goes on without its operator; `route_to` the
-    address to which the host shall tell its route; `cwd` where its ranks work.
+    address to which the host shall tell its route; `cwd` where its ranks work; `found` whether it is begun where there is none.
     """
 
     folder: str
@@ -45,12 +45,14 @@ class Agent:
     cwd: str
     after: int = 0
     keep: bool = False
+    found: bool = True
 
     def argv(self) -> tuple[str, ...]:
         """The verb `follow` and its arguments."""
         said = {"folder": self.folder, "run": self.run, "host": self.host, "after": self.after}
         said |= {"policy": "keep" if self.keep else "stop", "route-to": self.route_to, "cwd": self.cwd}
-        return ("follow", *(word for key, value in said.items() for word in (f"--{key}", str(value))))
+        more = () if self.found else ("--no-found",)
+        return ("follow", *more, *(word for key, value in said.items() for word in (f"--{key}", str(value))))
 
 
 class Line(Protocol):

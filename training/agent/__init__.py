@@ -22,7 +22,7 @@ OPERATOR_GONE = "stopped: operator gone"
 class Options:
     """What an agent is told on its command line. `folder` is the run's on this host, `cwd` where its ranks work.
 
-    `umask` is what its ranks begin with, -1 the agent's own.
+    `found`: it is begun where there is none. `umask` is what its ranks begin with, -1 the agent's own.
     """
 
     folder: str
@@ -33,6 +33,7 @@ class Options:
     route_to: str = ""
     cwd: str = "~"
     umask: int = -1
+    found: bool = True
 
 
 @dataclass(frozen=True)

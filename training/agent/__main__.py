@@ -23,7 +23,8 @@ def main(argv: list[str] | None = None, times: Times = Times(), preload: tuple[s
 
     options = replace(_options(words[1:]), umask=os.umask(0o077))  # what an agent keeps is for its user's eyes only
     try:
-        os.makedirs(options.folder, exist_ok=True)
+        if options.found:
+            os.makedirs(options.folder, exist_ok=True)
         os.chmod(options.folder, 0o700)
         os.chdir(options.folder)
         return follow(options, times, preload or PRELOAD)
@@ -41,9 +42,11 @@ def _options(argv: list[str]) -> Options:
     parser.add_argument("--policy", choices=("stop", "keep"), default="stop", help="what becomes of a run without its operator")
     parser.add_argument("--route-to", default="", help="address to which Hello shall tell this host's route")
     parser.add_argument("--cwd", default="", help="where the ranks work (default: the home directory)")
+    parser.add_argument("--no-found", dest="found", action="store_false", help="only come back to one that there is or was")
     given = parser.parse_args(argv)
     folder, cwd = os.path.abspath(os.path.expanduser(given.folder)), os.path.expanduser(given.cwd or "~")
-    return Options(folder, given.run, given.host, given.after, given.policy == "keep", given.route_to, os.path.abspath(cwd))
+    cwd = os.path.abspath(cwd)
+    return Options(folder, given.run, given.host, given.after, given.policy == "keep", given.route_to, cwd, found=given.found)
 
 
 if __name__ == "__main__":

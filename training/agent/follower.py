@@ -16,7 +16,8 @@ import time
 
 from training.agent import MARKER, Options, Times
 from training.agent.guard import guard
-from training.agent.journal import Reader, reserve, segments
+from training.agent.journal import Journal, Reader, reserve, segments
+from training.events import Ended
 
 SOCKET = "agent.sock"
 """Where the agent listens: relative to the run's folder, as the path of a socket may have 107 bytes at most."""
@@ -40,12 +41,23 @@ def follow(options: Options, times: Times, preload: tuple[str, ...]) -> int:
         _copy(reader)
         while agent and _wait_for_more(agent):
             _copy(reader)
-        while not _take_lock():
+        while not (lock := _take_lock()):
             time.sleep(_MOMENT)
+        _bury(options.host)
+        os.close(lock)
         _copy(reader)
     except BrokenPipeError:
         return 1
     return 0
+
+
+def _bury(host: int) -> None:
+    """Write the last record in the place of agent and guard, where neither could."""
+    journal = Journal(".", host)
+    if not (journal.last and isinstance(journal.last.event, Ended)):
+        why = "agent and guard are gone: the host was restarted, or somebody killed both"
+        journal.write(journal.last.attempt if journal.last else 0, [Ended(why, died=True)])
+    journal.close()
 
 
 def _reach(options: Options, times: Times, preload: tuple[str, ...]) -> socket.socket | None:
@@ -58,6 +70,8 @@ def _reach(options: Options, times: Times, preload: tuple[str, ...]) -> socket.s
             if segments("."):
                 os.close(lock)
                 return None
+            if options.after or not options.found:
+                raise FileNotFoundError(None, "the journal of the run is gone from this host")
             _found(options, lock, times, preload)
         else:
             time.sleep(_MOMENT)

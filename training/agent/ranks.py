@@ -43,6 +43,8 @@ class Ranks:
         self.listen_at = math.inf
         self._live: dict[int, Rank] = {}
         self.out_of_memory = OutOfMemory()
+        self.failed = False
+        """Whether a rank has failed by itself since the first of those that live was begun."""
 
     @property
     def live(self) -> list[Rank]:
@@ -55,6 +57,7 @@ class Ranks:
         It is not listened to before it is `spawned`: one that preload forks may write before preload has reported it.
         """
         pipes, ends = open_pipes(number)
+        self.failed = self.failed and bool(self._live)
         self._live[number] = Rank(number, pipes)
         return self._live[number], ends
 
@@ -100,6 +103,7 @@ class Ranks:
         del self._live[rank.number]
         self.finish(rank.pipes)
         code = os.waitstatus_to_exitcode(status)
+        self.failed = self.failed or (code != 0 and not rank.stopped)
         out_of_memory = code == -signal.SIGKILL and not rank.stopped and self.out_of_memory.rose()
         self._say(Exited(rank.number, code, signal_name(code), rank.stopped, out_of_memory))
 

@@ -51,7 +51,8 @@ class Agent:
         self._stacks = Collector(self._selector, self._said.append, options.folder)
         self._connections: list[Connection] = []
         self._reserved: socket.socket | None = None
-        self._attempt, self._keep = 0, options.keep
+        self._attempt, self._next_attempt, self._keep = 0, 0, options.keep
+        self._asked: commands.Reserve | None = None
         self._reason = ""
         self._over = self._died = False
         self._alone_since = self._heard_at = time.monotonic()
@@ -152,9 +153,13 @@ class Agent:
         self._said.append(Text(AGENT, "stderr", text))
 
     def _reserve(self, command: commands.Reserve) -> None:
+        if self._reserved and command == self._asked:  # once more, over a new connection
+            self._said.append(Reserved(command.address, self._reserved.getsockname()[1]))
+            return
         if self._reserved:
             self._reserved.close()
             self._reserved = None
+        self._asked = command
         try:
             self._reserved = ports.reserve(command)
         except ports.PortError as error:
@@ -163,13 +168,15 @@ class Agent:
             self._said.append(Reserved(command.address, self._reserved.getsockname()[1]))
 
     def _start(self, command: commands.Start) -> None:
+        if command.attempt < self._next_attempt:  # once more, over a new connection
+            return
         if self._ranks.live or self._reason:
             self._complain(f"attempt {command.attempt} is not started: {self._reason or 'ranks of the one before still run'}")
             return
         if self._kill_at < math.inf:
             self._kill()
         self._flush()
-        self._attempt = command.attempt
+        self._attempt, self._next_attempt = command.attempt, command.attempt + 1
         self._redaction.learn(command.placements)
         self._starter.start(command, self._reserved)
         self._reserved = None
@@ -220,6 +227,8 @@ class Agent:
         if self._keep:
             if alone and not self._ranks.live:
                 self._end(ALL_ENDED)
+            elif alone and self._ranks.failed and self._kill_at == math.inf:
+                self._stop(self._times.grace)  # nobody else is there to do it
         elif alone:
             self._end(OPERATOR_GONE)
         elif now - self._heard_at >= self._times.lease:

@@ -42,6 +42,7 @@ class Session(Protocol):
     plan: Plan
     state: RunState
     lock: threading.Lock
+    keep: bool
 
     def batches(self) -> Iterator[list[Record]]:
         """Records as they come, already applied to `state`; ends with the run. To be iterated by one thread."""
