@@ -145,7 +145,7 @@ class RunState:
         # A host's clock is known just after its Hello.
         if not isinstance(record.event, Hello):
             self.now = max(self.now, when)
-        self.started = self.started or when
+            self.started = min(self.started or when, when)  # who comes back to a run speaks before its hosts tell of its start
         if host is None:
             self._session_said(record, when)
             return
