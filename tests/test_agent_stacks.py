@@ -18,7 +18,7 @@ from remote.stall import culprits
 from training.agent import spy
 from training.agent.launch import SITE
 from training.agent.stacks import SIGNAL
-from training.commands import Placement, Stacks
+from training.commands import Placement, Stacks, Start
 from training.events import Spawned, Stack
 
 __all__ = ["host"]
@@ -165,7 +165,7 @@ def test_the_agent_goes_on_while_a_rank_is_slow_to_answer(host: Host, tmp_path: 
     follower.start(run(script(tmp_path, block + LOAD + "load_batch()\n")))
     follower.wait_for_text("at it")
     follower.send(Stacks())
-    follower.start(python("pass"))  # refused, and said so at once
+    follower.send(Start(2, False, (python("pass"),)))  # refused, and said so at once
     wait_for(lambda: "still run" in follower.text(-1, "stderr"), "the answer to a command")
     assert not follower.of(Stack)
     stack = follower.wait_for(Stack)[0]

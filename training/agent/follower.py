@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 
-from training.agent import MARKER, Options, Times
+from training.agent import BOTH_GONE, MARKER, Options, Times
 from training.agent.guard import guard
 from training.agent.journal import Journal, Reader, reserve, segments
 from training.events import Ended
@@ -55,7 +55,7 @@ def _bury(host: int) -> None:
     """Write the last record in the place of agent and guard, where neither could."""
     journal = Journal(".", host)
     if not (journal.last and isinstance(journal.last.event, Ended)):
-        why = "agent and guard are gone: the host was restarted, or somebody killed both"
+        why = f"{BOTH_GONE}: the host was restarted, or somebody killed both"
         journal.write(journal.last.attempt if journal.last else 0, [Ended(why, died=True)])
     journal.close()
 

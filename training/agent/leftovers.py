@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from training.agent import Times, process_table
+from training.agent import BOTH_GONE, Times, process_table
 from training.agent.inventory import RUNS, absolute, folders, held, path
 from training.agent.journal import Reader, segments
 from training.agent.outline import boot, told, weighty
@@ -156,7 +156,7 @@ def _recorded(folder: str, host: int, candidates: Table) -> dict[int, str]:
                 ranks[rank] = (pid, record.time)
             case Exited(rank):  # from here on its number may be somebody else's
                 ranks.pop(rank, None)
-            case Ended(reason):
+            case Ended(reason) if not _is_buried(record):
                 ranks.clear()
                 left = dict.fromkeys(_unkillable(reason), record.time)
     found = {pid: "agent" for pid in agent if _was(candidates, pid, agent[pid])}
@@ -192,13 +192,18 @@ def _clean(folder: str, host: int) -> bool:
     starts = segments(folder)
     last = None
     for record in _weighty(folder, host, starts[-1] - 1) if starts else ():
-        last = record.event
+        last = None if _is_buried(record) else record.event
     return not starts or (isinstance(last, Ended) and not _unkillable(last.reason))
+
+
+def _is_buried(record: Record) -> bool:
+    """Whether it is the end of an agent whose guard was gone, too, and so could see to nothing."""
+    return isinstance(record.event, Ended) and record.event.reason.startswith(BOTH_GONE)
 
 
 def _last(folder: str, host: int) -> float:
     """The time of the last record, up to which the agent lived, and so knew of every rank that exited."""
-    return max((record.time for record in told(folder, host)), default=0.0)
+    return max((record.time for record in told(folder, host) if not _is_buried(record)), default=0.0)
 
 
 def _weighty(folder: str, host: int, after: int) -> Iterator[Record]:
