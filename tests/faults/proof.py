@@ -6,10 +6,12 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
 from launches import LONG, QUICK, Launched, launch, left_behind, until
 from sshd import Sshd
 
@@ -111,7 +113,10 @@ class Stage:
 
     def living(self) -> list[str]:
         """The processes on the hosts now, and the connections to them."""
-        mine = [f"{process.pid} {process.name()}" for process in left_behind(self.folder)]
+        mine = []
+        for process in left_behind(self.folder):
+            with suppress(psutil.NoSuchProcess):  # it is just ending
+                mine.append(f"{process.pid} {process.name()}")
         served = [process for daemon in self.sshd.daemons.values() for process in daemon.connections()]
         return mine + [f"{process.pid} a connection's sshd" for process in served]
 
