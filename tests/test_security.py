@@ -153,14 +153,15 @@ def test_a_run_gives_away_neither_secrets_nor_files_nor_ports(
     folder = tmp_path / "operator"
     folder.mkdir()
     with running(launch(folder, "--hosts", str(sshd.hosts_toml(hosts)), *LONG)) as run:
+        agents = [psutil.Process(event["pid"]) for event in run.events("hello", 2)]
         port = rendezvous(run)[1]
         pids = [event["pid"] for event in run.events("spawned", 2)]
         run.events("step", 2)
         holders, names = with_secret(TOKEN)
         assert holders == {run.process.pid}
         assert {"rankboard-guard", "rankboard-agent", "rank 0", "rank 1"} <= names
-        ours = {process.pid for process in psutil.process_iter(["name"]) if process.info["name"].startswith("rankboard-")}
-        assert not [address for pid in ours for address in listening(pid)]
+        guards = [agent.parent() for agent in agents]
+        assert not [address for process in (*agents, *guards) for address in listening(process.pid)]
         sockets = {pid: listening(pid) for pid in pids}
         assert {address for addresses in sockets.values() for address, _ in addresses} == {"127.0.0.1"}
         assert sum(number == port for addresses in sockets.values() for _, number in addresses) == 1
