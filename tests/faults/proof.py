@@ -20,7 +20,7 @@ from remote.hosts import Host
 
 ENDING = 90.0
 """Seconds in which a run has ended, whatever became of it; far more than it may take, as the table shows the seconds."""
-CLEAN = 20.0
+CLEAN = 5.0
 """Seconds after the end of the launcher in which the hosts are empty, also where it could tell them nothing."""
 RANKS = 4
 SHORT = (*QUICK, "--steps", "20")
@@ -30,7 +30,9 @@ SHORT = (*QUICK, "--steps", "20")
 @dataclass(frozen=True)
 class Expected:
     """How a run is to end. `host` and `rank` are the cause's, `says` are words of its text or, where there is none, of the
-    narration; `cut_off` are the hosts whose last records nobody could bring, so that only gaps before them are losses."""
+    narration; `cut_off` are the hosts whose last records nobody could bring, so that only gaps before them are losses. `within`
+    so many seconds of the fault the launcher has ended.
+    """
 
     verdict: str
     code: int
@@ -38,6 +40,7 @@ class Expected:
     rank: int = -1
     says: tuple[str, ...] = ()
     cut_off: tuple[str, ...] = ()
+    within: float = ENDING
 
 
 FINISHED = Expected("finished", 0)
@@ -95,7 +98,7 @@ class Stage:
 
     def prove(self, fault: str, run: Launched, expected: Expected, since: float) -> Ending:
         """Wait for the run's end, note its row of the table, and hold it to what is expected. `since`: of the fault."""
-        code = run.end(ENDING)
+        code = run.end(expected.within)
         return self.judge(fault, run, code, expected, time.monotonic() - since)
 
     def judge(self, fault: str, run: Launched, code: int, expected: Expected, seconds: float) -> Ending:

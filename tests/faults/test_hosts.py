@@ -26,7 +26,7 @@ LOST = Expected("lost", 3, "node3")
 def test_agent_killed(stage: Stage) -> None:
     training = stage.train()
     os.kill(training.agents["node3"], signal.SIGKILL)
-    expected = replace(LOST, says=("the agent died: SIGKILL",))
+    expected = replace(LOST, says=("the agent died: SIGKILL",), within=8.0)
     stage.prove("agent of node3 killed", training.run, expected, time.monotonic())
 
 

@@ -22,7 +22,7 @@ FILL = "kept = []\nwhile True:\n    kept.append(b'x' * (64 << 20))"
 
 def failed(*says: str) -> Expected:
     """The verdict where rank 2, on node3, is the cause."""
-    return Expected("failed", 1, "node3", 2, says)
+    return Expected("failed", 1, "node3", 2, says, within=5.0)
 
 
 def spoil(stage: Stage, fault: str, wrong: str, expected: Expected, *lines: str) -> None:
