@@ -40,7 +40,7 @@ CONTENDERS = (
     _contender("bf16-all_reduce", "--sync all_reduce --precision bf16", {GIGABIT: 0.6}),
     _contender("bf16-ring", "--sync ring --precision bf16", {GIGABIT: 0.6}),
     _contender("none", "--sync none", {GIGABIT: 0}),
-    _contender("ddp-bf16", "--sync ddp --sync-option compression=bf16", {SLOW: 0.6}),
+    _contender("ddp-bf16", "--sync ddp --sync-option compression=bf16 --sync-option bucket_mb=10", {SLOW: 0.6}),
     _contender("ddp-powersgd", POWER_SGD, {SLOW: 0.4}),
     _contender("local_sgd", "--sync local_sgd --sync-option every=8", {SLOW: 0.4}),
 )
