@@ -6,6 +6,7 @@ Reads no clock and does no I/O, so that replaying the records of an old run come
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import replace
 
 from remote import cause as causes
@@ -275,7 +276,9 @@ class RunState:
                 host.sent, host.received = sample.sent, sample.received
             case Hello() as hello:
                 host.hello = hello
-            case events.Launched(ranks):
+            case events.Launched(ranks, hosts):
+                if record.attempt > self.attempt and self._are_hosts(hosts):
+                    self._restart(record.attempt, hosts, f"so {host.name} tells, where its launcher was heard", when)
                 self.attempt = max(self.attempt, record.attempt)
                 for rank in (self._rank(index, host) for index in ranks):
                     if rank:
@@ -332,7 +335,7 @@ class RunState:
             case events.Detached():
                 self.detached = True
                 self._note("", "detached: the run goes on without its launcher", when)
-            case events.Restarted(hosts, reason) if sorted({*hosts}) == list(hosts) and all(map(self._host, hosts)):
+            case events.Restarted(hosts, reason) if self._are_hosts(hosts):
                 self._restart(record.attempt, hosts, reason, when)
             case events.Stalled() as said if said.ranks and all(0 <= rank < len(self.ranks) for rank in said.ranks):
                 self._note("", f"stalled: {self._stalled(said, when).text}", when)
@@ -367,6 +370,9 @@ class RunState:
         self._by_person = self._by_person or (by_person and unexplained)
         if unexplained and not by_person:
             self._refusal = stall.death(self, reason, when) or Death("", -1, when, Evidence.ORDER, reason)
+
+    def _are_hosts(self, numbers: Sequence[int]) -> bool:
+        return bool(numbers) and sorted({*numbers}) == list(numbers) and all(map(self._host, numbers))
 
     def _restart(self, attempt: int, hosts: tuple[int, ...], reason: str, when: float) -> None:
         """All ranks begin again on these hosts. Curves and timings go on; what the attempt before died of counts no more."""

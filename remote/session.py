@@ -70,6 +70,8 @@ RETRY = 1.0
 """Seconds from a wire that could not be opened to the next try."""
 CLOSING = 8.0
 """Seconds that an agent has to end its ranks and itself: its own grace, and the way there and back."""
+AWAY = 3.0
+"""Seconds without a record after which a person who stops the run waits no longer for a host, as its cable may be cut."""
 BATCH = 1 << 18
 """Bytes of journals after which a batch takes no more, so that `lock` is never held for long."""
 STACKS = 5.0
@@ -175,14 +177,14 @@ class Session:
 
     def _recall(self, record: Record) -> None:
         """Take in what an earlier session has said."""
-        self._seq, self._attempt = max(self._seq, record.seq), max(self._attempt, record.attempt)
-        self._restarts_left = self.plan.policy.max_restarts - self._attempt
+        self._seq = max(self._seq, record.seq)
         match record.event:
             case Clock(on, offset):
                 self._links[on].offset = offset
             case Detached():
                 self.keep = True
             case Restarted(hosts):
+                self._begin_again(record.attempt)
                 for link in self._links:
                     link.done, link.launched = link.done or link.index not in hosts, False
                     link.running.clear()
@@ -392,8 +394,11 @@ class Session:
                 self._advance(lambda: self._startup.reserved(link, reserved))
             case Connected() as connected:
                 self._advance(lambda: self._startup.connected(link, connected))
-            case Launched() if record.attempt > self._attempt:  # by a launcher whose word is not recorded here
-                self._attempt, self._failed, self._stop_at = record.attempt, False, NEVER
+            case Launched(_, hosts) if record.attempt > self._attempt:  # by a launcher whose word is not recorded here
+                self._begin_again(record.attempt)
+                for other in self._links:
+                    if hosts and other.index not in hosts and not other.done:
+                        other.finish()
             case Exited(_, code) if record.attempt == self._attempt:
                 if code != 0 or self.state.cause:  # an exit code 0 before the last step is a failure too
                     self._fail()
@@ -525,12 +530,17 @@ class Session:
             self._watch_start()
         heard_out = self._queue.empty()  # what has come may be the end that we wait for
         for link in self._links:
-            if now >= self._give_up_at and heard_out and not link.done and (link.running or self._stage is Stage.CLOSING):
-                self._lose(link, f"{link.host.name}: did not end within {CLOSING:g} s")
+            if now >= self._patience(link) and heard_out and not link.done and (link.running or self._stage is Stage.CLOSING):
+                self._lose(link, f"{link.host.name}: did not end within {CLOSING if now >= self._give_up_at else AWAY:g} s")
             self._look_after(link, now)
         if now >= self._give_up_at and heard_out:
             self._close_if_over()
         self._watch_ranks(now)
+
+    def _patience(self, link: Link) -> float:
+        """Until when a host has time to end, where all is being ended."""
+        began = self._give_up_at - CLOSING
+        return min(self._give_up_at, max(began, link.heard) + AWAY) if self._by_person else self._give_up_at
 
     def _watch_ranks(self, now: float) -> None:
         """Ranks that make no steps: have their stacks told, and then do what the plan's policy says."""
@@ -578,14 +588,18 @@ class Session:
             self._say(Said(SESSION, f"not started again: {error}"))
             self._close()
             return
-        self._attempt, self._restarts_left = self._attempt + 1, self._restarts_left - 1
+        self._begin_again(self._attempt + 1)
         self._say(Restarted(tuple(link.index for link in left), why))
-        self._failed = self._unfit = False
-        self._stop_at = self._give_up_at = self._act_at = NEVER
         for link in left:
             link.launched = False
         self._stage, self._startup = Stage.STARTING, Startup(plan, left, self._say, self._forwarded, self._attempt)
         self._advance(self._startup.begin)
+
+    def _begin_again(self, attempt: int) -> None:
+        """What the attempt before came to counts no more."""
+        self._attempt, self._restarts_left = attempt, self.plan.policy.max_restarts - attempt
+        self._failed = self._unfit = False
+        self._stop_at = self._give_up_at = self._act_at = NEVER
 
     def _resumed(self) -> Job | Script:
         """The work, from its newest checkpoint where there is one."""

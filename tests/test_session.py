@@ -75,6 +75,12 @@ class ActedLine:
         told = [kind for line in self.journal for kind in (b'"launched"', b'"exited"') if kind in line]
         return told[-1:] == [b'"launched"']
 
+    @property
+    def rank(self) -> int:
+        """The rank that it started last."""
+        said = [record.event for record in map(decode, self.journal) if record]
+        return [event.ranks[0] for event in said if isinstance(event, Launched)][-1]
+
     def drop(self) -> None:
         """The connection breaks."""
         self._said.put(b"")
@@ -168,11 +174,11 @@ def trains(line: ActedLine, command: Command | None) -> None:
             line.say(Reserved(address, 29_500 + line.host))
         case Connect(targets):
             line.say(*(Connected(*target, 0.001) for target in targets))
-        case Start(placements=placements):
-            line.say(Launched(tuple(placement.rank for placement in placements)))
+        case Start(placements=placements, hosts=hosts):
+            line.say(Launched(tuple(placement.rank for placement in placements), hosts))
             line.say(*(Spawned(placement.rank, 1) for placement in placements))
         case Stop() if line.runs:
-            line.say(Exited(line.host, -15, "SIGTERM", stopped=True))
+            line.say(Exited(line.rank, -15, "SIGTERM", stopped=True))
         case Close():
             line.say(Ended("closed"))
 
@@ -318,6 +324,20 @@ def test_only_the_host_that_does_not_end_is_lost(tmp_path: Path, monkeypatch: py
         continue
     assert [host.gone for host in session.state.hosts] == [False, True]
     assert session.state.hosts[0].phase is HostPhase.ENDED
+    assert session.state.hosts[1].reason == "node2: did not end within 0.3 s"
+
+
+def test_a_host_of_which_nothing_is_heard_is_not_waited_for_by_a_person_who_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("remote.session.AWAY", 0.3)
+    session = Stage(trains, never_ends).session(tmp_path)
+    batches = session.batches()
+    until(session, batches, lambda: all_run(session))
+    session.stop()
+    for _ in batches:
+        continue
+    assert [host.gone for host in session.state.hosts] == [False, True]
     assert session.state.hosts[1].reason == "node2: did not end within 0.3 s"
 
 
@@ -656,6 +676,29 @@ def slow_to_stop(line: ActedLine, command: Command | None) -> None:
     """An agent whose rank takes its time."""
     if not isinstance(command, Stop):
         trains(line, command)
+
+
+def test_who_comes_from_elsewhere_learns_of_a_restart_from_the_hosts(tmp_path: Path) -> None:
+    stage = Stage(trains, loses_its_agent, trains)
+    policy = Policy(keep=True, max_restarts=1, min_nodes=1)
+    session = stage.session(tmp_path / "here", policy)
+    batches = session.batches()
+    until(session, batches, lambda: session.state.attempt == 1 and all_run(session))
+    session.detach()
+    for _ in batches:
+        continue
+    stage.refuses.add(1)
+    plan = stage.plan(policy)
+    elsewhere = Session(plan, stage, Recorder(tmp_path / "elsewhere", plan))
+    elsewhere.catch_up(())
+    batches = elsewhere.batches()
+    until(elsewhere, batches, lambda: elsewhere.state.attempt == 1 and all_run(elsewhere))
+    assert [rank.host for rank in elsewhere.state.ranks] == [0, 2]
+    assert elsewhere.state.cause is None
+    elsewhere.stop()
+    for _ in batches:
+        continue
+    assert elsewhere.state.verdict is Verdict.STOPPED
 
 
 def test_a_host_that_a_restart_has_left_out_is_not_waited_for_by_who_comes_back(tmp_path: Path) -> None:

@@ -58,11 +58,14 @@ class Start:
     `preload`: the argv are arguments of `python -m training`; one process imports torch and forks the ranks, and rank 0 gets
     the reserved listening socket (its number in RANKBOARD_LISTEN_FD). Otherwise each argv is a program of its own, started
     plainly, and the reserved socket is closed just before, since such a program binds MASTER_PORT itself.
+
+    `hosts` are the numbers of all hosts that take part, in the order of their ranks.
     """
 
     attempt: int
     preload: bool
     placements: tuple[Placement, ...]
+    hosts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -222,9 +222,10 @@ class Connected(Event):
 
 @dataclass(frozen=True, slots=True)
 class Launched(Event):
-    """The agent has started to start these ranks of the attempt."""
+    """The agent has started to start these ranks of the attempt, in which the hosts numbered `hosts` take part."""
 
     ranks: tuple[int, ...]
+    hosts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

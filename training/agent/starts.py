@@ -56,7 +56,7 @@ class Starter:
         """Start all placements. `listener` is the reserved socket: rank 0's under preload, else closed just before."""
         if self._preload:  # the attempt before is over, but its preload is still on its way out
             self._preload_ended(0)
-        self._say(Launched(tuple(placement.rank for placement in command.placements)))
+        self._say(Launched(tuple(placement.rank for placement in command.placements), command.hosts))
         if command.preload and command.placements:
             self._start_preload(command, listener)
         if listener:
