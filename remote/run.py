@@ -17,7 +17,7 @@ from remote.lines import fit, shown
 from remote.plan import Plan, Script
 from remote.series import NAN, Series, Timing
 from remote.stall import Stall
-from remote.state import FATES, LAST_WORDS, HostPhase, HostState, LogLine, RankPhase, RankState, RunPhase, Verdict
+from remote.state import FATES, LAST_WORDS, HostPhase, HostState, LogLine, RankPhase, RankState, Restart, RunPhase, Verdict
 from training import events
 from training.agent import OPERATOR_GONE
 from training.events import Event, Hello, Record
@@ -30,6 +30,7 @@ __all__ = [
     "LogLine",
     "RankPhase",
     "RankState",
+    "Restart",
     "RunPhase",
     "RunState",
     "Series",
@@ -65,7 +66,7 @@ class RunState:
     the address and port where ranks meet, "" before it is reserved. `stop_reason` is why the session, or an agent by itself,
     began to stop all ranks, "" where none did. `evaluations` are rank 0's, the last one with its confusion matrix; `drift` is
     the first comparison that found the ranks' models to differ, and `largest_drift` the one that found them to differ most;
-    `stalls` are the times in which ranks made no steps, `restarts` the steps at which the run was started again.
+    `stalls` are the times in which ranks made no steps, `restarts` tell when the run was started again.
     `detached`: its launcher has left it.
     """
 
@@ -88,7 +89,7 @@ class RunState:
         self.evaluations: list[events.Evaluated] = []
         self.drift: events.Drifted | None = None
         self.largest_drift: events.Drifted | None = None
-        self.restarts: list[int] = []
+        self.restarts: list[Restart] = []
         self.detached = False
         self.stalls: list[Stall] = []
         self._refusal: Death | None = None
@@ -191,7 +192,9 @@ class RunState:
                 self._enter(rank, event.phase, when)
             case events.Started():
                 rank.begun, rank.pid = event, event.pid
-                self.begun = self.begun or event
+                if not self.begun:
+                    self.begun = event
+                    self.restarts[-1:] = [replace(restart, step=event.resumed) for restart in self.restarts[-1:]]
                 self._enter(rank, RankPhase.TRAINING, when)
             case events.Evaluated():
                 rank.tested(event)
@@ -378,7 +381,7 @@ class RunState:
         """All ranks begin again on these hosts. Curves and timings go on; what the attempt before died of counts no more."""
         self._note("", f"started again, attempt {attempt + 1}: {reason}", when)
         self.attempt, self.phase = attempt, RunPhase.STARTING
-        self.restarts.append(self.step)
+        self.restarts.append(Restart(when - self.started))
         slots = replace(self.plan, hosts=tuple(self.plan.hosts[index] for index in hosts)).slots
         self.ranks = [self.ranks[slot.rank].again(slot.local_rank, hosts[slot.host]) for slot in slots]
         for host in self.hosts:

@@ -27,6 +27,14 @@ LASTING = (
 """What of a rank's state goes on when it is started again."""
 
 
+@dataclass(frozen=True)
+class Restart:
+    """The run was started again `seconds` after it began, and goes on after `step`; 0 where no rank has said so yet."""
+
+    seconds: float
+    step: int = 0
+
+
 class RunPhase(StrEnum):
     """Where the run as a whole is."""
 

@@ -33,6 +33,7 @@ def of(state: RunState) -> dict[str, Any]:
             "ranks": [_rank(rank, state) for rank in state.ranks],
             "hosts": [_host(host) for host in state.hosts],
             "stalls": [asdict(stall) for stall in state.stalls],
+            "restarts": [asdict(restart) for restart in state.restarts],
             "remarks": remarks(state),
         }
     )

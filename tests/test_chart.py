@@ -13,7 +13,7 @@ from textual.app import App, ComposeResult
 from tui.widgets import axis, palette, raster
 from tui.widgets.chart import ASCII, BRAILLE, Chart
 from tui.widgets.frame import Frame, Look, frame
-from tui.widgets.raster import NONE, Curve
+from tui.widgets.raster import MARK, NONE, Curve
 
 NAN = float("nan")
 STEPS = Look("step")
@@ -77,6 +77,24 @@ def test_a_band_lies_between_low_and_high() -> None:
 def test_curves_that_meet_take_turns() -> None:
     found = frame([curve([1, 1, 1], colour) for colour in range(4)], STEPS, 60, 8)
     assert all(drawn(found, colour) for colour in range(4))
+
+
+def test_a_mark_stands_behind_the_curves_from_top_to_bottom() -> None:
+    plain, marked = (frame([curve([3, 1, 2, 4])], STEPS, 60, 8, marks=marks) for marks in ((), (2.5,)))
+    assert plain is not None and marked is not None  # noqa: PT018
+    cells = {(int(row), int(column)) for row, column in zip(*np.nonzero(marked.picture.curve == MARK), strict=True)}
+    columns = {column for _, column in cells}
+    assert len(columns) == 1
+    in_column = {(row, column) for row, column in drawn(plain) if column in columns}
+    assert cells | in_column == {(row, column) for row in range(7) for column in columns}
+    assert drawn(marked) == drawn(plain)
+    assert set(marked.differing(plain)) == {row for row, _ in cells}
+
+
+def test_a_mark_beyond_the_axis_is_not_drawn() -> None:
+    found = frame([curve([3, 1, 2, 4])], STEPS, 60, 8, marks=(0.0, 9.0))
+    assert found is not None
+    assert not (found.picture.curve == MARK).any()
 
 
 def test_a_log_axis_puts_powers_of_ten_at_equal_distances() -> None:

@@ -34,9 +34,11 @@ from training.events import (
     Reaching,
     Record,
     Reserved,
+    Restarted,
     Said,
     Silent,
     Spawned,
+    Started,
     Step,
     Stopping,
     dumps,
@@ -175,6 +177,21 @@ def test_samples_and_tests() -> None:
     assert (host.cpu, host.memory_used, host.memory_total, host.sent, host.received) == ((1.0, 2.0), 3, 4, 5, 6)
     assert list(rank.cpu_series.mean) == [95.5]
     assert list(rank.cpu_series.x) == [pytest.approx(0.03)]
+
+
+@pytest.mark.parametrize("told", [(SESSION, Restarted((0, 2), "a rank failed")), (2, Launched((1,), (0, 2)))])
+def test_curves_go_on_over_a_restart_with_a_mark(told: tuple[int, Event]) -> None:
+    """Whether the session says so, or only the hosts, as to who was not there."""
+    state = state_of(plan(3), History(plan(3)).training(steps=20).records)
+    host, event = told
+    state.apply(Record(host, 1, 900, START + 60, event))
+    assert [(rank.host, rank.step) for rank in state.ranks] == [(0, 20), (2, 20)]
+    again = Started(1, 77, 2, "cpu", "gloo", "2.14.1", 1, 61_706, 40, 10, 640, 100, resumed=15)
+    for at, said_again in enumerate([again, *(stepped(1, step) for step in range(16, 26))]):
+        state.apply(Record(2, 1, 901 + at, START + 61 + at, said_again))
+    assert list(state.ranks[1].loss_series.x) == list(range(1, 26))
+    ((seconds, step),) = [(restart.seconds, restart.step) for restart in state.restarts]
+    assert (round(seconds), step) == (60, 15)
 
 
 def test_an_older_attempt_is_ignored() -> None:

@@ -17,6 +17,8 @@ from tui.widgets.raster import Curve
 
 EVERY = 2
 """Ticks from one drawing of a curve that grows to the next: a chart takes ten times what a table's row does."""
+RESTART = 50
+"""Cells of width from which the legend names the mark of a restart."""
 
 
 class Curves(Panel):
@@ -39,17 +41,19 @@ class Curves(Panel):
         self._age += 1
         if versions != self._versions and (self._age >= EVERY or run.phase is RunPhase.ENDED):
             self._versions, self._age = versions, 0
-            self.query_one(Chart).draw([_curve(number, each) for number, each in enumerate(series)])
-        self.caption(self._legend(len(series)))
+            restarts = [restart.seconds if self.look.clock else restart.step for restart in run.restarts]
+            self.query_one(Chart).draw([_curve(number, each) for number, each in enumerate(series)], restarts)
+        self.caption(self._legend(len(series), bool(run.restarts)))
 
     def toggle_log(self) -> None:
         """A logarithmic y axis, or again a linear one."""
         chart = self.query_one(Chart)
         chart.logarithmic = not chart.logarithmic
 
-    def _legend(self, ranks: int) -> Content:
+    def _legend(self, ranks: int, restarted: bool) -> Content:
         dark = self.app.current_theme.dark
         scale = "log  " if self.query_one(Chart).logarithmic else ""
+        scale += f"{palette.sign('mark')} restart  " if restarted and self.size.width >= RESTART else ""
         room = max(0, self.size.width - len(self.title) - len(scale) - len("  9    … "))
         named = ranks if 4 * ranks - 10 <= room else min(ranks, (room + 10) // 4)
         names = [(f"{palette.sign('curve')}{rank} ", palette.colour(rank, dark)) for rank in range(named)]

@@ -19,7 +19,7 @@ from textual.strip import Strip
 from tui.widgets import palette, raster
 from tui.widgets.frame import Frame, Look, frame
 from tui.widgets.lines import Lines
-from tui.widgets.raster import NONE, Curve, Picture
+from tui.widgets.raster import MARK, NONE, Curve, Picture
 
 BRAILLE = "".join(chr(0x2800 + dots) if dots else " " for dots in range(256))
 """The characters of a cell's dots."""
@@ -56,12 +56,14 @@ class Chart(Lines, can_focus=True):
         self._look = look
         self._empty = empty
         self._curves: Sequence[Curve] = ()
+        self._marks: Sequence[float] = ()
         self._frame: Frame | None = None
         self._styles: dict[tuple[int, int], Style] = {}
 
-    def draw(self, curves: Sequence[Curve]) -> None:
-        """Draw these curves from now on. The drawing itself is done a moment later, and outside of any lock held here."""
-        self._curves = curves
+    def draw(self, curves: Sequence[Curve], marks: Sequence[float] = ()) -> None:
+        """Draw these curves, and marks at these x, from now on. The drawing itself is done a moment later, and outside of any
+        lock held here."""
+        self._curves, self._marks = curves, marks
         self.call_next(self._redraw)
 
     def watch_logarithmic(self) -> None:
@@ -76,7 +78,8 @@ class Chart(Lines, can_focus=True):
 
     def _redraw(self) -> None:
         width, height = self.content_size
-        before, self._frame = self._frame, frame(self._curves, self._look, width, height, self.logarithmic)
+        before = self._frame
+        self._frame = frame(self._curves, self._look, width, height, self.logarithmic, self._marks)
         if self._frame is None or before is None:
             self._strips.clear()
             self.refresh()
@@ -109,6 +112,8 @@ class Chart(Lines, can_focus=True):
         characters = BRAILLE if palette.utf8() else ASCII
         curve, band = picture.curve[y], picture.band[y]
         text = "".join([characters[dots] for dots in picture.dots[y].tolist()])
+        for marked in np.flatnonzero(curve == MARK).tolist():
+            text = text[:marked] + palette.sign("mark") + text[marked + 1 :]
         changes = np.flatnonzero((np.diff(curve) != 0) | (np.diff(band) != 0)) + 1
         for start, end in pairwise([0, *changes.tolist(), len(text)]):
             yield Segment(text[start:end], plain + self._style(int(curve[start]), int(band[start])))
@@ -120,6 +125,7 @@ class Chart(Lines, can_focus=True):
             dark = self.app.current_theme.dark
             ground = self.background_colors[1]
             tint = ground.blend(Color.parse(palette.colour(band, dark)), 0.25).rich_color if band != NONE else None
-            ink = palette.colour(curve, dark) if curve != NONE else None
+            faint = self.get_component_rich_style("chart--axis").color
+            ink = faint if curve == MARK else palette.colour(curve, dark) if curve != NONE else None
             found = self._styles[(curve, band)] = Style(color=ink, bgcolor=tint)
         return found

@@ -43,8 +43,13 @@ def _layers(picture: Picture) -> tuple[Cells, Cells, Cells]:
     return picture.dots, picture.curve, picture.band
 
 
-def frame(curves: Sequence[Curve], look: Look, width: int, height: int, log: bool = False) -> Frame | None:
-    """The frame of `width` x `height` cells, or None where there is nothing to see. Labels that do not fit are left out."""
+def frame(
+    curves: Sequence[Curve], look: Look, width: int, height: int, log: bool = False, marks: Sequence[float] = ()
+) -> Frame | None:
+    """The frame of `width` x `height` cells, or None where there is nothing to see. Labels that do not fit are left out.
+
+    `marks`: the x of what is marked.
+    """
     along, limits = raster.x_axis(curves), raster.limits(curves, log)
     if along is None or limits is None or width < 1 or height < 1:
         return None
@@ -54,7 +59,8 @@ def frame(curves: Sequence[Curve], look: Look, width: int, height: int, log: boo
     inner = width - len(labels[0])
     columns = [raster.columns(curve, along, 2 * inner, log) for curve in curves]
     beneath = "" if rows == height else " " * len(labels[0]) + _line_beneath(along, look, inner)
-    return Frame(raster.draw(columns, *up.ends, rows), labels, beneath)
+    marked = [_nearest(along.at(x), inner) for x in marks if along.low <= x <= along.high]
+    return Frame(raster.draw(columns, *up.ends, rows, marks=marked), labels, beneath)
 
 
 def _y_axis(low: float, high: float, rows: int, log: bool, from_zero: bool) -> Axis:

@@ -20,7 +20,8 @@ Cells = NDArray[np.int_]
 
 WEIGHTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 """The bit of each dot of a cell in U+2800 and following."""
-NONE = -1
+NONE, MARK = -1, -2
+"""In place of a curve's colour: there is none, or a mark."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Picture:
-    """Height x width cells: the `dots` of the curves as bits, and the colours of a curve and a band there, or NONE."""
+    """Height x width cells: the `dots` of the curves as bits, the colour of a curve there (or MARK, NONE) and a band's."""
 
     dots: Cells
     curve: Cells
@@ -103,8 +104,13 @@ def limits(curves: Sequence[Curve], log: bool) -> tuple[float, float] | None:
     return (float(min(low for low, _ in ends)), float(max(high for _, high in ends))) if ends else None
 
 
-def draw(all_columns: Sequence[Columns], low: float, high: float, height: int, bands: bool = True) -> Picture:
-    """The picture of the columns, `height` cells high, where positions `low` (bottom) < `high` (top) are in view."""
+def draw(
+    all_columns: Sequence[Columns], low: float, high: float, height: int, bands: bool = True, marks: Sequence[int] = ()
+) -> Picture:
+    """The picture of the columns, `height` cells high, where positions `low` (bottom) < `high` (top) are in view.
+
+    `marks`: columns of cells that are marked from top to bottom, behind the curves.
+    """
     width = all_columns[0].mean.size // 2
     picture = Picture(*(np.full((height, width), start) for start in (0, NONE, NONE)))
     there = []
@@ -118,6 +124,8 @@ def draw(all_columns: Sequence[Columns], low: float, high: float, height: int, b
         np.bitwise_or(picture.dots, dots, out=picture.dots)
         there.append(dots > 0)
     picture.curve[:] = _shared(np.array(there), np.array([each.colour for each in all_columns]))
+    for column in marks:
+        picture.curve[picture.curve[:, column] == NONE, column] = MARK
     return picture
 
 
