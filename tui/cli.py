@@ -17,7 +17,7 @@ import typer
 
 from remote import plan as planning
 from remote import resume, summary
-from remote.hosts import Cluster, HostsError, select
+from remote.hosts import Cluster, HostsError
 from remote.lab.spec import LabError
 from remote.plan import PlanError
 from remote.recorder import REPORT
@@ -31,6 +31,7 @@ from tui.headless import Printer, printer
 from tui.job_flags import Command, with_job_flags
 from tui.launcher import Launcher
 from tui.policy_flags import policy, with_policy_flags
+from tui.selection import with_host_flags
 
 USAGE = 2
 """Exit code of a usage or configuration error."""
@@ -42,9 +43,11 @@ def main() -> None:
     """The `rankboard` command."""
     app = typer.Typer(cls=Command, add_completion=False, pretty_exceptions_enable=False)
     settings = {"help_option_names": ["-h", "--help"]}
-    app.callback(invoke_without_command=True, context_settings=settings)(with_job_flags(with_policy_flags(_launch)))
+    app.callback(invoke_without_command=True, context_settings=settings)(
+        with_job_flags(with_policy_flags(with_host_flags(_launch)))
+    )
     app.add_typer(lab_commands.app, name="lab")
-    app.command("doctor")(with_job_flags(doctor_command.doctor))
+    app.command("doctor")(with_job_flags(with_host_flags(doctor_command.doctor)))
     app.command("trust")(trust_command.trust)
     app.command("ps")(run_commands.ps)
     app.command("prune")(run_commands.prune)
@@ -63,22 +66,7 @@ def _version(asked: bool) -> None:
 
 def _launch(
     context: typer.Context,
-    hosts: Annotated[Path | None, typer.Option(help="the hosts file (default: hosts.toml)")] = None,
-    local: Annotated[
-        int, typer.Option(metavar="N", min=0, help="train with N ranks on this machine, without a hosts file")
-    ] = 0,
-    link: Annotated[
-        str,
-        typer.Option(
-            metavar="RATE",
-            help="with --local: give each host a link of 1gbit, 100mbit, … (--slots ranks, or one)",
-        ),
-    ] = "",
-    slots: Annotated[int, typer.Option(metavar="M", min=0, help="with --local N: hosts of M ranks each, N/M of them")] = 0,
-    cpus: Annotated[str, typer.Option(metavar="CORES", help="with --link: how many cores each host may use, as 0.5")] = "",
-    nodes: Annotated[int, typer.Option(metavar="K", min=0, help="use only the first K hosts (0: all)")] = 0,
-    only: Annotated[str, typer.Option(metavar="NAMES", help="use only these hosts, names joined by commas")] = "",
-    exclude: Annotated[str, typer.Option(metavar="NAMES", help="leave these hosts out")] = "",
+    host_flags: Mapping[str, Any] = MappingProxyType({}),
     upload: Annotated[
         list[Path] | None,
         typer.Option(metavar="PATH", help="put this folder on all hosts first, where their ranks then work (again for more)"),
@@ -108,28 +96,23 @@ def _launch(
         for flag, given in (("--json", json), ("--detach", detach)):
             if given and not run:
                 raise PlanError(f"{flag} goes with --run")
-        if detach and link:
+        if detach and host_flags["link"]:
             raise PlanError("--detach: a lab of --link ends with this command; rankboard lab up makes one that stays")
-        job, spec = resume.job_of(job_flags, runs_dir), selection.lab_spec(local, slots, link, cpus)
-        cluster = selection.cluster(hosts, local, slots, upload or ())
-        if spec:
-            cluster = Cluster(f"lab, {link}", spec.hosts(), spec.remarks())
-        for remark in cluster.remarks:
-            typer.echo(f"rankboard: {remark}", err=True)
-        selected = select(cluster, nodes, selection.names(only), selection.names(exclude))
-        with selection.transport(bool(local), None if dry_run else spec) as transport:
+        job, chosen = resume.job_of(job_flags, runs_dir), selection.selection(host_flags, upload or ())
+        cluster, hosts, local, spec = chosen.cluster, chosen.hosts, chosen.local, chosen.spec
+        with selection.transport(local, None if dry_run else spec) as transport:
             keep = detach or ((cluster.keep if cluster.keep is not None else not run) and not local)
-            launcher = Launcher(transport, bool(local), runs_dir.absolute(), policy(policy_flags, keep))
+            launcher = Launcher(transport, local, runs_dir.absolute(), policy(policy_flags, keep))
             if dry_run:
-                typer.echo(planning.dry_run(launcher.plan(selected, job)))
+                typer.echo(planning.dry_run(launcher.plan(hosts, job)))
                 return
-            if spec or any(host.address.startswith("127.") for host in selected.hosts):
+            if spec or any(host.address.startswith("127.") for host in hosts.hosts):
                 os.nice(NICE)  # our threads from here on; the transport's own, which starts agents, is older
             if run:
-                code = _headless(launcher, launcher.begin(launcher.plan(selected, job)), json, detach=detach)
+                code = _headless(launcher, launcher.begin(launcher.plan(hosts, job)), json, detach=detach)
             else:
                 at_once = any(value is not None for value in job_flags.values())
-                code = _dashboard(launcher, cluster, selected, job, at_once=at_once, leavable=not spec)
+                code = _dashboard(launcher, cluster, hosts, job, at_once=at_once, leavable=not spec)
     except (JobError, UnknownName, HostsError, PlanError, LabError) as error:
         typer.echo(f"rankboard: {error}", err=True)
         code = USAGE

@@ -5,14 +5,16 @@ from __future__ import annotations
 import shutil
 import signal
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
 
 from remote import resume
-from remote.hosts import Cluster, HostsError, select
+from remote.hosts import HostsError
 from remote.lab.spec import LabError
 from remote.plan import PlanError
 from remote.session import Session
@@ -28,14 +30,7 @@ USAGE = 2
 
 
 def doctor(
-    hosts: Annotated[Path | None, typer.Option(help="the hosts file (default: hosts.toml)")] = None,
-    local: Annotated[int, typer.Option(metavar="N", min=0, help="check this machine for N ranks")] = 0,
-    link: Annotated[str, typer.Option(metavar="RATE", help="with --local: give each host a link, as for a run")] = "",
-    slots: Annotated[int, typer.Option(metavar="M", min=0, help="with --local N: hosts of M ranks each, N/M of them")] = 0,
-    cpus: Annotated[str, typer.Option(metavar="CORES", help="with --link: how many cores each host may use")] = "",
-    nodes: Annotated[int, typer.Option(metavar="K", min=0, help="only the first K hosts (0: all)")] = 0,
-    only: Annotated[str, typer.Option(metavar="NAMES", help="only these hosts, names joined by commas")] = "",
-    exclude: Annotated[str, typer.Option(metavar="NAMES", help="leave these hosts out")] = "",
+    host_flags: Mapping[str, Any] = MappingProxyType({}),
     json: Annotated[bool, typer.Option("--json", help="one JSON object per check on stdout")] = False,
     runs_dir: Annotated[Path, typer.Option(help="where runs are recorded; the doctor records nothing")] = Path("runs"),
     **job_flags: Any,
@@ -47,15 +42,10 @@ def doctor(
     Exit codes: 0 no check failed, 2 one did (or a mistake on the command line), 3 a host could not be reached, 130 stopped.
     """
     try:
-        job, spec = resume.job_of(job_flags, runs_dir), selection.lab_spec(local, slots, link, cpus)
-        cluster = selection.cluster(hosts, local, slots)
-        cluster = Cluster(f"lab, {link}", spec.hosts(), spec.remarks()) if spec else cluster
-        for remark in cluster.remarks:
-            typer.echo(f"rankboard: {remark}", err=True)
-        selected = select(cluster, nodes, selection.names(only), selection.names(exclude))
-        with selection.transport(bool(local), spec) as transport:
-            launcher = Launcher(transport, bool(local), runs_dir.absolute())
-            code = _examine(launcher.check(launcher.plan(selected, job)), json)
+        job, chosen = resume.job_of(job_flags, runs_dir), selection.selection(host_flags)
+        with selection.transport(chosen.local, chosen.spec) as transport:
+            launcher = Launcher(transport, chosen.local, runs_dir.absolute())
+            code = _examine(launcher.check(launcher.plan(chosen.hosts, job)), json)
     except (JobError, UnknownName, HostsError, PlanError, LabError) as error:
         typer.echo(f"rankboard: {error}", err=True)
         code = USAGE

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal
 
 import typer
 
 from remote.plan import OnStall, PlanError, Policy
+from tui.flag_group import with_group
 
 PANEL = "When something happens"
 
@@ -54,30 +54,9 @@ def _flags(
     """Only its parameters count."""
 
 
-HINTS = get_type_hints(_flags, include_extras=True)
-PARAMETERS = [
-    parameter.replace(annotation=HINTS[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY)
-    for parameter in inspect.signature(_flags).parameters.values()
-]
-
-
 def with_policy_flags(command: Callable[..., None]) -> Callable[..., None]:
     """The command with one option per setting in place of its parameter `policy_flags`, which gets them by name."""
-
-    def launch(**values: Any) -> None:
-        command(policy_flags={parameter.name: values.pop(parameter.name) for parameter in PARAMETERS}, **values)
-
-    own = [one for one in inspect.signature(command).parameters.values() if one.name != "policy_flags"]
-    launch.__doc__ = command.__doc__
-    launch.__signature__ = inspect.Signature(_sorted([*own, *PARAMETERS]))  # type: ignore[attr-defined]
-    launch.__annotations__ = {**get_type_hints(command, include_extras=True), **HINTS}
-    launch.__annotations__.pop("policy_flags")
-    return launch
-
-
-def _sorted(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
-    """In the order that Python wants; `**` comes last."""
-    return sorted(parameters, key=lambda parameter: parameter.kind)
+    return with_group(command, "policy_flags", _flags)
 
 
 def policy(flags: Mapping[str, Any], keep: bool) -> Policy:

@@ -4,29 +4,77 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-from remote.hosts import Cluster, Host, load
+from remote.hosts import Cluster, Host, load, select
 from remote.lab.spec import LabError, Spec, parse
 from remote.plan import PlanError
 from remote.transport import Transport
+from tui.flag_group import with_group
 
 
-def names(text: str) -> tuple[str, ...]:
+def _flags(
+    hosts: Annotated[Path | None, typer.Option(help="the hosts file (default: hosts.toml)")] = None,
+    local: Annotated[int, typer.Option(metavar="N", min=0, help="N ranks on this machine, without a hosts file")] = 0,
+    link: Annotated[
+        str,
+        typer.Option(
+            metavar="RATE",
+            help="with --local: give each host a link of 1gbit, 100mbit, … (--slots ranks, or one)",
+        ),
+    ] = "",
+    slots: Annotated[int, typer.Option(metavar="M", min=0, help="with --local N: hosts of M ranks each, N/M of them")] = 0,
+    cpus: Annotated[str, typer.Option(metavar="CORES", help="with --link: how many cores each host may use, as 0.5")] = "",
+    nodes: Annotated[int, typer.Option(metavar="K", min=0, help="use only the first K hosts (0: all)")] = 0,
+    only: Annotated[str, typer.Option(metavar="NAMES", help="use only these hosts, names joined by commas")] = "",
+    exclude: Annotated[str, typer.Option(metavar="NAMES", help="leave these hosts out")] = "",
+) -> None:
+    """Only its parameters count."""
+
+
+def with_host_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options that say which hosts, in place of its parameter `host_flags`, which gets them by name."""
+    return with_group(command, "host_flags", _flags)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The hosts that flags mean: `cluster` are all that there are, `hosts` those to be used. `spec`: the lab that is to be
+    made of them, if any."""
+
+    cluster: Cluster
+    hosts: Cluster
+    local: bool
+    spec: Spec | None
+
+
+def selection(flags: Mapping[str, Any], upload: Sequence[Path] = ()) -> Selection:
+    """What the flags of `with_host_flags` mean; what there is to remark of it is printed. `upload` goes to the hosts beside
+    what the hosts file says. Raises: HostsError, PlanError, LabError."""
+    local, slots, link = flags["local"], flags["slots"], flags["link"]
+    spec = _lab_spec(local, slots, link, flags["cpus"])
+    cluster = _cluster(flags["hosts"], local, slots, upload)
+    if spec:
+        cluster = Cluster(f"lab, {link}", spec.hosts(), spec.remarks())
+    for remark in cluster.remarks:
+        typer.echo(f"rankboard: {remark}", err=True)
+    hosts = select(cluster, flags["nodes"], _names(flags["only"]), _names(flags["exclude"]))
+    return Selection(cluster, hosts, bool(local), spec)
+
+
+def _names(text: str) -> tuple[str, ...]:
     """The names of a list joined by commas."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def cluster(path: Path | None, local: int, slots: int, upload: Sequence[Path] = ()) -> Cluster:
-    """The hosts of the file, or this machine as one or several. `upload` goes to the hosts beside what the file says.
-
-    Raises: HostsError, PlanError.
-    """
+def _cluster(path: Path | None, local: int, slots: int, upload: Sequence[Path]) -> Cluster:
+    """The hosts of the file, or this machine as one or several."""
     if not local:
         if slots:
             raise PlanError(f"--slots {slots} goes with --local N; in a hosts file, write slots = {slots}")
@@ -45,8 +93,8 @@ def _local_host(name: str, slots: int) -> Host:
     return Host(name, "127.0.0.1", python=sys.executable, slots=slots)
 
 
-def lab_spec(local: int, slots: int, link: str, cpus: str) -> Spec | None:
-    """The lab that the flags ask for, if any. Raises: LabError."""
+def _lab_spec(local: int, slots: int, link: str, cpus: str) -> Spec | None:
+    """The lab that the flags ask for, if any."""
     if slots and local % slots:
         fit = ", ".join(str(number) for number in range(1, local + 1) if local % number == 0)
         raise LabError(f"--slots {slots} does not divide the {local} ranks of --local: give one of {fit}")
