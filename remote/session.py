@@ -23,6 +23,7 @@ from remote.recorder import PLAN, Recorder
 from remote.run import RunState
 from remote.startup import Startup
 from remote.transport import Agent, Transport
+from remote.wires import Wires
 from training.agent import ALL_ENDED
 from training.commands import Close, Connect, Keep, Lease, OnDisconnect, Reserve, Stacks, Start, Stop
 from training.events import (
@@ -37,14 +38,12 @@ from training.events import (
     Hello,
     Launched,
     Lost,
-    Parted,
     Reaching,
     Record,
     Refused,
     Reserved,
     Restarted,
     Said,
-    Silent,
     Stopping,
     decode,
     expand,
@@ -60,14 +59,6 @@ LOOK = 1.0
 """Seconds between two looks at how long each host has been silent, at the most."""
 EVIDENCE = 1.0
 """Seconds after the first failure until the others are stopped: their last words tell who was the cause."""
-SILENT = 10.0
-"""Seconds without a record until a host counts as silent; a live agent samples its host each second."""
-LOST = 60.0
-"""Seconds without a record until a host counts as lost."""
-PARTED = 10.0
-"""Seconds in which a line that broke must be opened again; the agent of a run that is to stop has stopped it by then."""
-RETRY = 1.0
-"""Seconds from a wire that could not be opened to the next try."""
 CLOSING = 8.0
 """Seconds that an agent has to end its ranks and itself: its own grace, and the way there and back."""
 AWAY = 3.0
@@ -116,6 +107,7 @@ class Session:
         for index, host in enumerate(plan.hosts):
             where = (plan.folder(index), plan.run, index, plan.hosts[0].address, cwd or plan.cwd(index))
             self._links.append(Link(index, host, Agent(*where, keep=plan.policy.keep), self._queue))
+        self._wires = Wires(transport, self._say, self._lose)
         self._only_checks = only_checks
         self._forwarded = forwarded
         self._startup = Startup(plan, self._links, self._say, forwarded, only_checks=only_checks)
@@ -256,11 +248,11 @@ class Session:
     def _take(self, message: Message) -> None:
         match message:
             case Opened(wire):
-                self._open(wire)
+                self._wires.opened(wire)
             case Arrived(wire, data):
                 self._read(wire, data)
             case Broken(wire, reason):
-                self._break(wire, reason)
+                self._wires.broken(wire, reason)
             case Heard(event):
                 self._say(event)
             case Asked(act):
@@ -331,50 +323,6 @@ class Session:
         self._transferring = False
         for on, problem in problems.items():
             self._say(Said(on, problem))
-
-    # Wires ------------------------------------------------------------------------------------------------------------
-
-    def _open(self, wire: Wire) -> None:
-        wire.link.take(wire)
-        if wire.link.hello and not wire.link.done:
-            self._say(Reaching(wire.link.index, "ready"))
-
-    def _break(self, wire: Wire, reason: str) -> None:
-        """A wire has ended. Where an agent is there, or may be, another one is opened; else the host is lost."""
-        link = wire.link
-        if link.done:
-            return
-        if wire is link.opening:
-            link.opening, link.retry_at = None, time.monotonic() + RETRY
-            if not link.hello:
-                self._lose(link, reason)
-        elif wire is link.wire:
-            link.wire = None
-            if not link.hello:
-                self._lose(link, reason)
-            elif wire.fed:
-                link.parted_at = time.monotonic()
-                self._say(Parted(link.index, reason))
-                if not link.opening:
-                    link.reach(self._transport)
-            else:  # nothing came over it: it was no way either
-                link.retry_at = time.monotonic() + RETRY
-
-    def _look_after(self, link: Link, now: float) -> None:
-        """Open another wire beside one that has fallen silent, or in place of one that broke."""
-        quiet = now - link.heard
-        if not link.hello or link.done:
-            return
-        if quiet >= LOST:
-            self._lose(link, f"{link.host.name}: no sign of life for {quiet:.0f} s")
-        elif link.wire is None and not self.keep and now - link.parted_at >= PARTED:
-            self._lose(link, f"{link.host.name}: the connection broke, and no new one could be made for {PARTED:g} s")
-        elif not link.opening and now >= link.retry_at and (link.wire is None or quiet >= SILENT):
-            link.retry_at = now + SILENT
-            link.reach(self._transport)
-        if quiet >= SILENT and not link.silent and not link.done:
-            link.silent = True
-            self._say(Silent(link.index, quiet))
 
     # Decisions --------------------------------------------------------------------------------------------------------
 
@@ -532,7 +480,7 @@ class Session:
         for link in self._links:
             if now >= self._patience(link) and heard_out and not link.done and (link.running or self._stage is Stage.CLOSING):
                 self._lose(link, f"{link.host.name}: did not end within {CLOSING if now >= self._give_up_at else AWAY:g} s")
-            self._look_after(link, now)
+            self._wires.look_after(link, now, keep=self.keep)
         if now >= self._give_up_at and heard_out:
             self._close_if_over()
         self._watch_ranks(now)

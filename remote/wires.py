@@ -1,0 +1,69 @@
+"""Keeping up the wires to the hosts: one that breaks or falls silent is followed by another, a host that stays away is lost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from remote.link import Link, Wire
+from remote.transport import Transport
+from training.events import Event, Parted, Reaching, Silent
+
+SILENT = 10.0
+"""Seconds without a record until a host counts as silent; a live agent samples its host each second."""
+LOST = 60.0
+"""Seconds without a record until a host counts as lost."""
+PARTED = 10.0
+"""Seconds in which a line that broke must be opened again; the agent of a run that is to stop has stopped it by then."""
+RETRY = 1.0
+"""Seconds from a wire that could not be opened to the next try."""
+
+
+class Wires:
+    """Takes in what becomes of wires. What there is to tell goes to `say`, a host that is lost, and why, to `lose`."""
+
+    def __init__(self, transport: Transport, say: Callable[[Event], None], lose: Callable[[Link, str], None]) -> None:
+        self._transport, self._say, self._lose = transport, say, lose
+
+    def opened(self, wire: Wire) -> None:
+        """A wire is there: it is the link's from now on."""
+        wire.link.take(wire)
+        if wire.link.hello and not wire.link.done:
+            self._say(Reaching(wire.link.index, "ready"))
+
+    def broken(self, wire: Wire, reason: str) -> None:
+        """A wire has ended. Where an agent is there, or may be, another one is opened; else the host is lost."""
+        link = wire.link
+        if link.done:
+            return
+        if wire is link.opening:
+            link.opening, link.retry_at = None, time.monotonic() + RETRY
+            if not link.hello:
+                self._lose(link, reason)
+        elif wire is link.wire:
+            link.wire = None
+            if not link.hello:
+                self._lose(link, reason)
+            elif wire.fed:
+                link.parted_at = time.monotonic()
+                self._say(Parted(link.index, reason))
+                if not link.opening:
+                    link.reach(self._transport)
+            else:  # nothing came over it: it was no way either
+                link.retry_at = time.monotonic() + RETRY
+
+    def look_after(self, link: Link, now: float, *, keep: bool) -> None:
+        """Open another wire beside one that has fallen silent, or in place of one that broke."""
+        quiet = now - link.heard
+        if not link.hello or link.done:
+            return
+        if quiet >= LOST:
+            self._lose(link, f"{link.host.name}: no sign of life for {quiet:.0f} s")
+        elif link.wire is None and not keep and now - link.parted_at >= PARTED:
+            self._lose(link, f"{link.host.name}: the connection broke, and no new one could be made for {PARTED:g} s")
+        elif not link.opening and now >= link.retry_at and (link.wire is None or quiet >= SILENT):
+            link.retry_at = now + SILENT
+            link.reach(self._transport)
+        if quiet >= SILENT and not link.silent and not link.done:
+            link.silent = True
+            self._say(Silent(link.index, quiet))
