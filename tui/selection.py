@@ -64,11 +64,11 @@ def selection(flags: Mapping[str, Any], upload: Sequence[Path] = ()) -> Selectio
         cluster = Cluster(f"lab, {link}", spec.hosts(), spec.remarks())
     for remark in cluster.remarks:
         typer.echo(f"rankboard: {remark}", err=True)
-    hosts = select(cluster, flags["nodes"], _names(flags["only"]), _names(flags["exclude"]))
+    hosts = select(cluster, flags["nodes"], names(flags["only"]), names(flags["exclude"]))
     return Selection(cluster, hosts, bool(local), spec)
 
 
-def _names(text: str) -> tuple[str, ...]:
+def names(text: str) -> tuple[str, ...]:
     """The names of a list joined by commas."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
 

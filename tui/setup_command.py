@@ -14,6 +14,7 @@ from remote.hosts import Host, HostsError, load, select
 from remote.lines import one_line
 from remote.setup import Condition, Installation, Installed, Outlook, Wanted, look
 from remote.transport import Transport
+from tui.selection import names
 
 USAGE, UNABLE = 2, 3
 """Exit codes: a mistake, or nobody agreed; a host that could not be set up."""
@@ -36,15 +37,11 @@ def setup(
     from remote.transport.ssh import SshTransport
 
     try:
-        chosen = select(load(hosts), only=_names(only), exclude=_names(exclude)).hosts
+        chosen = select(load(hosts), only=names(only), exclude=names(exclude)).hosts
     except HostsError as error:
         _say(str(error))
         raise typer.Exit(USAGE) from None
     raise typer.Exit(set_up(SshTransport(), chosen, Wanted.of(torch, index_url), agreed=yes))
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def set_up(transport: Transport, hosts: Sequence[Host], wanted: Wanted, *, agreed: bool) -> int:

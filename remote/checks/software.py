@@ -35,7 +35,7 @@ def torch(facts: Facts, index: int) -> Found:
         return Found(
             FAILED,
             f"{hello.executable} (Python {hello.python}) has no torch",
-            f"install it there ({hello.executable} -m pip install torch torchvision), "
+            f"install it there ({hello.executable} -m pip install torch torchvision; rankboard setup does so for hosts.toml), "
             "or set python in hosts.toml to one that has it",
         )
     if _torch(hello) != usual:
