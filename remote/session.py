@@ -23,7 +23,7 @@ from remote.recorder import PLAN, Recorder
 from remote.run import RunState
 from remote.startup import Startup
 from remote.transport import Agent, Transport
-from remote.wires import Wires
+from remote.upkeep import Upkeep
 from training.agent import ALL_ENDED
 from training.commands import Close, Connect, Keep, Lease, OnDisconnect, Reserve, Stacks, Start, Stop
 from training.events import (
@@ -107,7 +107,7 @@ class Session:
         for index, host in enumerate(plan.hosts):
             where = (plan.folder(index), plan.run, index, plan.hosts[0].address, cwd or plan.cwd(index))
             self._links.append(Link(index, host, Agent(*where, keep=plan.policy.keep), self._queue))
-        self._wires = Wires(transport, self._say, self._lose)
+        self._upkeep = Upkeep(transport, self._say, self._lose)
         self._only_checks = only_checks
         self._forwarded = forwarded
         self._startup = Startup(plan, self._links, self._say, forwarded, only_checks=only_checks)
@@ -248,11 +248,11 @@ class Session:
     def _take(self, message: Message) -> None:
         match message:
             case Opened(wire):
-                self._wires.opened(wire)
+                self._upkeep.opened(wire)
             case Arrived(wire, data):
                 self._read(wire, data)
             case Broken(wire, reason):
-                self._wires.broken(wire, reason)
+                self._upkeep.broken(wire, reason)
             case Heard(event):
                 self._say(event)
             case Asked(act):
@@ -480,7 +480,7 @@ class Session:
         for link in self._links:
             if now >= self._patience(link) and heard_out and not link.done and (link.running or self._stage is Stage.CLOSING):
                 self._lose(link, f"{link.host.name}: did not end within {CLOSING if now >= self._give_up_at else AWAY:g} s")
-            self._wires.look_after(link, now, keep=self.keep)
+            self._upkeep.look_after(link, now, keep=self.keep)
         if now >= self._give_up_at and heard_out:
             self._close_if_over()
         self._watch_ranks(now)

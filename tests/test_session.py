@@ -288,7 +288,7 @@ def test_the_operator_is_there_while_nobody_reads(tmp_path: Path) -> None:
 
 def test_what_has_come_counts_though_nobody_read_it_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first look at the clock after a pause must not take for lost what only waits in the queue."""
-    monkeypatch.setattr("remote.wires.LOST", 0.5)
+    monkeypatch.setattr("remote.upkeep.LOST", 0.5)
     monkeypatch.setattr("remote.session.BATCH", 1)
     stage = Stage(trains, trains)
     session = stage.session(tmp_path)
@@ -385,7 +385,7 @@ def test_a_line_that_breaks_is_opened_again_after_the_last_record(tmp_path: Path
 
 def test_what_comes_over_two_lines_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A host that is silent gets a second line, over which comes what is on its way over the first, too."""
-    monkeypatch.setattr("remote.wires.SILENT", 0.05)
+    monkeypatch.setattr("remote.upkeep.SILENT", 0.05)
     monkeypatch.setattr("remote.session.LOOK", 0.02)
     stage = Stage(trains)
     session = stage.session(tmp_path)
@@ -420,9 +420,9 @@ def deaf_at_stop(line: ActedLine, command: Command | None) -> None:
 
 
 def test_a_host_that_stays_away_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("remote.wires.LOST", 0.5)
+    monkeypatch.setattr("remote.upkeep.LOST", 0.5)
     monkeypatch.setattr("remote.session.LEASE", 0.02)
-    monkeypatch.setattr("remote.wires.RETRY", 0.05)
+    monkeypatch.setattr("remote.upkeep.RETRY", 0.05)
     monkeypatch.setattr("remote.session.LOOK", 0.05)
     stage = Stage(samples, trains)
     session = stage.session(tmp_path)
@@ -566,8 +566,8 @@ def test_a_run_whose_end_nobody_saw_is_ended_by_who_comes_back(tmp_path: Path) -
 
 def test_a_line_over_which_nothing_comes_is_no_way_to_a_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent that is gone without a last word, whose follower ends at once, again and again."""
-    monkeypatch.setattr("remote.wires.PARTED", 0.5)
-    monkeypatch.setattr("remote.wires.RETRY", 0.05)
+    monkeypatch.setattr("remote.upkeep.PARTED", 0.5)
+    monkeypatch.setattr("remote.upkeep.RETRY", 0.05)
     monkeypatch.setattr("remote.session.LOOK", 0.02)
     stage = Stage(trains)
     session = stage.session(tmp_path)

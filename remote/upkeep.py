@@ -19,7 +19,7 @@ RETRY = 1.0
 """Seconds from a wire that could not be opened to the next try."""
 
 
-class Wires:
+class Upkeep:
     """Takes in what becomes of wires. What there is to tell goes to `say`, a host that is lost, and why, to `lose`."""
 
     def __init__(self, transport: Transport, say: Callable[[Event], None], lose: Callable[[Link, str], None]) -> None:
