@@ -40,7 +40,7 @@ format: .venv/installed-dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# Those of some minutes; docs/benchmarks.md has the commands of all.
+# Those of some minutes; the others say in their first lines how they are run.
 bench: .venv/installed-dev
 	@for bench in startup overhead link sync; do echo "== $$bench"; $(BIN)/python bench/$$bench.py || exit; done
 

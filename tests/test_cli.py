@@ -74,6 +74,15 @@ def test_a_folder_of_images_is_taken_from_here(given: str, planned: str, tmp_pat
     assert f"imagefolder:{planned.format(here=tmp_path)}" in done.stdout
 
 
+@pytest.mark.parametrize(("given", "planned"), [("photos", "photos"), ("./photos/a", "photos/a"), ("other", "{here}/other")])
+def test_a_folder_of_images_that_is_uploaded_is_found_where_it_lands(given: str, planned: str, tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "hosts.toml").write_text('[[host]]\nname = "a"\n')
+    done = run(tmp_path, "--dry-run", "--upload", "photos", "--dataset", f"imagefolder:{given}", "--data-dir", given)
+    assert f"imagefolder:{planned.format(here=tmp_path)}" in done.stdout
+    assert f"--data-dir {planned.format(here=tmp_path)} " in done.stdout
+
+
 def test_the_help_has_every_flag_and_the_options_of_every_method(tmp_path: Path) -> None:
     env = {"COLUMNS": "80", "PATH": "", "HOME": str(tmp_path)}
     help = subprocess.run([RANKBOARD, "--help"], env=env, capture_output=True, text=True, check=True).stdout

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from pathlib import Path
+from functools import partial
+from pathlib import Path, PurePosixPath
 
 from remote import inventory, resume
 from remote import plan as planning
@@ -52,15 +53,17 @@ class Launcher:
 
     def plan(self, cluster: Cluster, job: Job) -> Plan:
         """The plan of a new run. A relative folder of data is taken from here, `~` is each node's own. Raises: PlanError."""
-        dataset = registry.with_path("datasets", job.dataset, _from_here)
-        job = replace(job, data_dir=_from_here(job.data_dir), dataset=dataset)
+        uploads, project = _uploads(cluster)
+        where = partial(_on_hosts, uploads=uploads)
+        dataset = registry.with_path("datasets", job.dataset, where)
+        job = replace(job, data_dir=where(job.data_dir), dataset=dataset)
         job = resume.located(job, self.runs_dir, self.local)
         run = planning.new_run(job, datetime.now())
         hosts = cluster.hosts
         if self.local:  # what an agent keeps on its node goes where the run is recorded: one folder is the whole run
             hosts = tuple(replace(host, workdir=str(self.runs_dir / run / resume.NODE)) for host in hosts)
         policy = replace(self.policy, fetch=self.policy.fetch and not self.local)
-        plan = Plan(run, hosts, job, policy, *_uploads(cluster))
+        plan = Plan(run, hosts, job, policy, uploads, project)
         planning.check(plan)
         return plan
 
@@ -100,5 +103,12 @@ def _uploads(cluster: Cluster) -> tuple[tuple[Upload, ...], str]:
     return sources.uploads(cluster.sync, here), sources.project(here)
 
 
-def _from_here(path: str) -> str:
-    return path if path.startswith("~") else os.path.abspath(path)
+def _on_hosts(path: str, uploads: Sequence[Upload]) -> str:
+    """Where a folder lies on the hosts that is named here: what is uploaded, in the folder that the ranks work in."""
+    if path.startswith("~"):
+        return path
+    here = os.path.abspath(path)
+    for upload in uploads:
+        if Path(here).is_relative_to(upload.source):
+            return (PurePosixPath(upload.target) / Path(here).relative_to(upload.source)).as_posix()
+    return here

@@ -124,9 +124,9 @@ In the launch form: tab and shift+tab move, enter opens a
 choice, ctrl+s or f5 starts the run, f2 has the doctor check
 the hosts, f1 helps, ctrl+q quits.
 A rank's phases: waiting, importing, loading, rendezvous,
-training (or serving the others parameters), evaluating,
-saving; then finished, failed (by itself), victim (of
-another's failure), stopped or lost.
+joining, training (or serving the others parameters),
+evaluating, saving; then finished, failed (by itself),
+victim (of another's failure), stopped or lost.
 """
 
 
