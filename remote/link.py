@@ -114,8 +114,9 @@ class Wire:
 class Link:
     """One host. `wire` is the connection in use, `opening` one that is being made.
 
-    `last` is the number of its last record, `heard` the monotonic time of its last sign of life, `parted_at` when its wire
-    broke, `offset` how many seconds its clock is ahead, `problem` why it is lost. `running` are its ranks that have not ended,
+    `last` is the number of its last record, `heard` the monotonic time of its last sign of life, `spared` when its silence was
+    not held against it last, `parted_at` when its wire broke, `offset` how many seconds its clock is ahead, `problem` why it is
+    lost, or where one has come back, not reached yet. `running` are its ranks that have not ended,
     `launched`: they have been started. `awaited` is the last command that its agent has not answered yet: it is sent again over
     a new wire. Commands may be sent from any thread.
     """
@@ -130,6 +131,7 @@ class Link:
     offset: float = 0.0
     last: int = 0
     heard: float = 0.0
+    spared: float = 0.0
     retry_at: float = 0.0
     parted_at: float = 0.0
     silent: bool = False
@@ -164,7 +166,7 @@ class Link:
         if self.done:
             self._let_go(wire)
             return
-        self.wire = wire
+        self.wire, self.problem = wire, ""
         if not self.hello:
             self.heard = time.monotonic()
         if self.awaited:

@@ -14,7 +14,7 @@ from remote import fates, stall
 from remote.cause import Cause, Death, Evidence
 from remote.last_words import last_words
 from remote.lines import fit, shown
-from remote.plan import Plan, Script
+from remote.plan import OnStall, Plan, Script
 from remote.series import NAN, Series, Timing
 from remote.stall import Stall
 from remote.state import FATES, LAST_WORDS, HostPhase, HostState, LogLine, RankPhase, RankState, Restart, RunPhase, Verdict
@@ -337,7 +337,10 @@ class RunState:
                 self._note(name, f"{reason}; connecting again", when)
             case events.Detached():
                 self.detached = True
-                self._note("", "detached: the run goes on without its launcher", when)
+                policy = self.plan.policy
+                waits = policy.max_restarts or policy.on_stall is not OnStall.REPORT
+                more = "; stalls and failures wait for the next rankboard attach" if waits else ""
+                self._note("", f"detached: the run goes on without its launcher{more}", when)
             case events.Restarted(hosts, reason) if self._are_hosts(hosts):
                 self._restart(record.attempt, hosts, reason, when)
             case events.Stalled() as said if said.ranks and all(0 <= rank < len(self.ranks) for rank in said.ranks):

@@ -16,14 +16,13 @@ from queue import Empty, SimpleQueue
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from remote import plan_json, stall
+from remote import plan_json, stall, upkeep
 from remote.link import Arrived, Asked, Broken, Heard, Link, Message, Opened, Wire
 from remote.plan import OnStall, Plan, PlanError, Script, check
 from remote.recorder import PLAN, Recorder
-from remote.run import RunState
+from remote.run import RunState, Verdict
 from remote.startup import Startup
 from remote.transport import Agent, Transport
-from remote.upkeep import Upkeep
 from training.agent import ALL_ENDED
 from training.commands import Close, Connect, Keep, Lease, OnDisconnect, Reserve, Stacks, Start, Stop
 from training.events import (
@@ -63,11 +62,15 @@ CLOSING = 8.0
 """Seconds that an agent has to end its ranks and itself: its own grace, and the way there and back."""
 AWAY = 3.0
 """Seconds without a record after which a person who stops the run waits no longer for a host, as its cable may be cut."""
+UNHEARD = 600.0
+"""Seconds without a record of any host after which a kept run is left to its agents."""
 BATCH = 1 << 18
 """Bytes of journals after which a batch takes no more, so that `lock` is never held for long."""
 STACKS = 5.0
 """Seconds that the ranks' stacks have to come before a stall is acted on."""
 NEVER = float("inf")
+KEPT = "should this launcher or its network be gone, the run goes on; rankboard attach comes back to it"
+STOPPED = "should this launcher or its network be gone, the run ends; --on-disconnect keep lets it go on"
 ANSWERS = {Reserve: Reserved, Connect: Connected, Start: Launched, Close: Ended}
 """The record that says of a command that it has arrived."""
 
@@ -107,7 +110,7 @@ class Session:
         for index, host in enumerate(plan.hosts):
             where = (plan.folder(index), plan.run, index, plan.hosts[0].address, cwd or plan.cwd(index))
             self._links.append(Link(index, host, Agent(*where, keep=plan.policy.keep), self._queue))
-        self._upkeep = Upkeep(transport, self._say, self._lose)
+        self._upkeep = upkeep.Upkeep(transport, self._say, self._lose)
         self._only_checks = only_checks
         self._forwarded = forwarded
         self._startup = Startup(plan, self._links, self._say, forwarded, only_checks=only_checks)
@@ -120,7 +123,10 @@ class Session:
         """Whether the agents go on with the run when this session is gone."""
         self._next_look, self._stop_at, self._give_up_at = 0.0, NEVER, NEVER
         self._start_by = self._act_at = NEVER
+        self._silent_at = 0.0
         self._transferring = False
+        self.cut_off = False
+        """Whether the run was left to its agents as none of them was heard any more."""
         self._over = threading.Event()
 
     # What others may ask, from any thread or signal handler ----------------------------------------------------------
@@ -135,8 +141,9 @@ class Session:
 
     @property
     def begun(self) -> bool:
-        """Whether all ranks have made a step; those of a user's own script: whether they have been started."""
-        return self.state.step > 0 if isinstance(self.plan.work, Job) else all(rank.pid for rank in self.state.ranks)
+        """Whether all ranks have made a step in this attempt; those of a user's own script: whether they have been started."""
+        script = not isinstance(self.plan.work, Job)
+        return all(rank.pid if script else rank.recent or rank.serves for rank in self.state.ranks)
 
     @property
     def detached(self) -> bool:
@@ -161,6 +168,8 @@ class Session:
                 self._recall(record)
             elif 0 <= record.host < len(self._links):
                 self._links[record.host].note(record)
+                if isinstance(record.event, Launched):
+                    self._take_in(record.event, record.attempt)
                 self._links[record.host].done |= isinstance(record.event, Ended)
         for link in self._links:
             link.agent = replace(link.agent, found=False)
@@ -186,9 +195,11 @@ class Session:
 
         To be iterated once, by one thread. Leaving it early closes the lines, and the agents' policy decides what follows.
         """
-        if self.plan.policy.start_timeout and self._stage is Stage.REACHING:
-            self._start_by = time.monotonic() + self.plan.policy.start_timeout
-        if self.state.verdict:  # it has ended, and that is recorded
+        if self._stage is Stage.REACHING:
+            self._limit_start()
+            if not self._only_checks:
+                self._say(Said(SESSION, KEPT if self.keep else STOPPED))
+        if self.state.verdict and not self._is_left_behind:  # it has ended, and that is recorded
             self._recorder.release()
             return
         for link in self._links:
@@ -217,6 +228,15 @@ class Session:
                 link.wait()
             self._over.set()
             lease.join()
+
+    @property
+    def _is_left_behind(self) -> bool:
+        """Whether a host was lost whose agent may live on."""
+        return self.state.verdict is Verdict.LOST and any(link.hello and not link.done for link in self._links)
+
+    def _limit_start(self) -> None:
+        if self.plan.policy.start_timeout:
+            self._start_by = time.monotonic() + self.plan.policy.start_timeout
 
     def _renew(self) -> None:
         """Signs of life, from a thread of its own: who iterates `batches` may be held up, as by a pager, and is there still."""
@@ -253,6 +273,7 @@ class Session:
                 self._read(wire, data)
             case Broken(wire, reason):
                 self._upkeep.broken(wire, reason)
+                self._close_if_over()
             case Heard(event):
                 self._say(event)
             case Asked(act):
@@ -342,11 +363,8 @@ class Session:
                 self._advance(lambda: self._startup.reserved(link, reserved))
             case Connected() as connected:
                 self._advance(lambda: self._startup.connected(link, connected))
-            case Launched(_, hosts) if record.attempt > self._attempt:  # by a launcher whose word is not recorded here
-                self._begin_again(record.attempt)
-                for other in self._links:
-                    if hosts and other.index not in hosts and not other.done:
-                        other.finish()
+            case Launched() as launched:
+                self._take_in(launched, record.attempt)
             case Exited(_, code) if record.attempt == self._attempt:
                 if code != 0 or self.state.cause:  # an exit code 0 before the last step is a failure too
                     self._fail()
@@ -410,8 +428,12 @@ class Session:
         self._close_if_over()
 
     def _close_if_over(self) -> None:
-        over = all(link.done or (link.launched and not link.running) for link in self._links)
-        if over and self._stage in (Stage.RUNNING, Stage.STOPPING):
+        left = [link for link in self._links if not (link.done or (link.launched and not link.running))]
+        if left and all(link.problem for link in left):  # who comes back waits for those that cannot be reached no longer
+            for link in left:
+                self._lose(link, link.problem)
+            return
+        if not left and self._stage in (Stage.RUNNING, Stage.STOPPING):
             if self._failed and not self._by_person:
                 self._restart_or_close()
             else:
@@ -457,16 +479,19 @@ class Session:
 
     def _detach(self) -> None:
         away = [link.host.name for link in self._links if not link.done and (link.wire is None or link.silent)]
-        if self._stage is Stage.STARTING:
+        if self._stage in (Stage.REACHING, Stage.STARTING):
             self._leaving = True  # once the ranks run
         elif self._stage is not Stage.RUNNING:
-            return
+            if self._stage is Stage.CLOSING and self._transferring:  # what is left on the hosts stays there
+                self._files.stop()
         elif away and not self.keep:
             self._say(Said(SESSION, f"not left: {', '.join(away)} could not be told to go on; try again, or stop the run"))
         else:
-            self._say(Detached())
+            kept = replace(self._public, policy=replace(self.plan.policy, keep=True))
             for link in self._links:
+                link.send(Keep(PLAN, plan_json.dump(kept)))
                 link.send(OnDisconnect(keep=True))
+            self._say(Detached())
             self._detached = True
 
     def _watch(self, now: float) -> None:
@@ -476,6 +501,8 @@ class Session:
             self._stop("a rank or host failed", by_person=False)
         if now >= self._start_by:
             self._watch_start()
+        if self.keep and self._stage is Stage.RUNNING:
+            self._spare(now)
         heard_out = self._queue.empty()  # what has come may be the end that we wait for
         for link in self._links:
             if now >= self._patience(link) and heard_out and not link.done and (link.running or self._stage is Stage.CLOSING):
@@ -484,6 +511,18 @@ class Session:
         if now >= self._give_up_at and heard_out:
             self._close_if_over()
         self._watch_ranks(now)
+
+    def _spare(self, now: float) -> None:
+        """Where no host of a kept run is heard, it is this machine that is cut off, or was suspended: the run goes on."""
+        live = [link for link in self._links if not link.done]
+        if not live or any(now - link.heard < upkeep.SILENT for link in live):
+            return
+        for link in live:
+            link.spared = now
+        if all(now - link.heard >= UNHEARD for link in live):
+            self._say(Said(SESSION, f"no host has been heard for {UNHEARD:.0f} s: the run is left to them"))
+            self._say(Detached())
+            self._detached = self.cut_off = True
 
     def _patience(self, link: Link) -> float:
         """Until when a host has time to end, where all is being ended."""
@@ -497,17 +536,29 @@ class Session:
         if found := stall.stalled(self.state, time.time()):
             self._say(found)
             self._ask_stacks()
-            self._act_at = now + STACKS
-        held = self.state.stall
-        if held and self._act_at < NEVER and (now >= self._act_at or stall.complete(self.state)):
-            self._act_at = NEVER
-            if self.plan.policy.on_stall is OnStall.REPORT:
-                self._say(Said(SESSION, held.text))
-                return
-            self._failed = True
-            if self.plan.policy.on_stall is OnStall.STOP:
-                self._restarts_left = 0
-            self._stop(held.text, by_person=False)
+            self._act_at, self._silent_at = now + STACKS, 0.0
+        if not self.state.stall or self._act_at is NEVER:
+            return
+        if self.plan.policy.on_stall is not OnStall.REPORT and any(link.silent and not link.done for link in self._links):
+            # The ranks wait for a host that is silent, and once it is back for TCP, which takes as long again at the most.
+            self._silent_at = self._silent_at or now
+            self._act_at = now + (now - self._silent_at) + STACKS
+        elif now >= self._act_at and self._silent_at:
+            self._ask_stacks()
+            self._act_at, self._silent_at = now + STACKS, 0.0
+        elif now >= self._act_at or (stall.complete(self.state) and not self._silent_at):
+            self._act_on(self.state.stall.text)
+
+    def _act_on(self, what: str) -> None:
+        """A stall is known as well as it will be: do what the policy says."""
+        self._act_at = NEVER
+        if self.plan.policy.on_stall is OnStall.REPORT:
+            self._say(Said(SESSION, what))
+            return
+        self._failed = True
+        if self.plan.policy.on_stall is OnStall.STOP:
+            self._restarts_left = 0
+        self._stop(what, by_person=False)
 
     def _ask_stacks(self) -> None:
         for link in self._links:
@@ -538,10 +589,19 @@ class Session:
             return
         self._begin_again(self._attempt + 1)
         self._say(Restarted(tuple(link.index for link in left), why))
+        self._limit_start()
         for link in left:
             link.launched = False
         self._stage, self._startup = Stage.STARTING, Startup(plan, left, self._say, self._forwarded, self._attempt)
         self._advance(self._startup.begin)
+
+    def _take_in(self, launched: Launched, attempt: int) -> None:
+        """Take in an attempt that was begun by a launcher whose word is not recorded here."""
+        if attempt > self._attempt:
+            self._begin_again(attempt)
+            for link in self._links:
+                if launched.hosts and link.index not in launched.hosts and not link.done:
+                    link.finish()
 
     def _begin_again(self, attempt: int) -> None:
         """What the attempt before came to counts no more."""

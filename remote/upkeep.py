@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from remote.link import Link, Wire
 from remote.transport import Transport
-from training.events import Event, Parted, Reaching, Silent
+from training.events import Event, Parted, Reaching, Said, Silent
 
 SILENT = 10.0
 """Seconds without a record until a host counts as silent; a live agent samples its host each second."""
@@ -39,11 +39,11 @@ class Upkeep:
         if wire is link.opening:
             link.opening, link.retry_at = None, time.monotonic() + RETRY
             if not link.hello:
-                self._lose(link, reason)
+                self._miss(link, reason)
         elif wire is link.wire:
             link.wire = None
             if not link.hello:
-                self._lose(link, reason)
+                self._miss(link, reason)
             elif wire.fed:
                 link.parted_at = time.monotonic()
                 self._say(Parted(link.index, reason))
@@ -52,12 +52,25 @@ class Upkeep:
             else:  # nothing came over it: it was no way either
                 link.retry_at = time.monotonic() + RETRY
 
+    def _miss(self, link: Link, reason: str) -> None:
+        """A host has not said Hello. One that a run is come back to may do well, though no way leads there from here."""
+        if link.agent.found:
+            self._lose(link, reason)
+        elif not link.problem:
+            link.problem = reason
+            self._say(Said(link.index, f"{reason}; trying again, the others go on"))
+
     def look_after(self, link: Link, now: float, *, keep: bool) -> None:
         """Open another wire beside one that has fallen silent, or in place of one that broke."""
         quiet = now - link.heard
-        if not link.hello or link.done:
+        if link.done or not (link.hello or link.problem):
             return
-        if quiet >= LOST:
+        if link.problem:
+            if not link.opening and now >= link.retry_at:
+                link.retry_at = now + SILENT
+                link.reach(self._transport)
+            return
+        if now - max(link.heard, link.spared) >= LOST:
             self._lose(link, f"{link.host.name}: no sign of life for {quiet:.0f} s")
         elif link.wire is None and not keep and now - link.parted_at >= PARTED:
             self._lose(link, f"{link.host.name}: the connection broke, and no new one could be made for {PARTED:g} s")

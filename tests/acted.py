@@ -42,7 +42,7 @@ class ActedSession:
         self.lock = threading.Lock()
         self.stops: list[str] = []
         self.asked = 0
-        self.detached = False
+        self.detached = self.cut_off = False
         self.keep = plan.policy.keep
         self.clock = BEGIN
         self._seq = 0

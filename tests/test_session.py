@@ -581,6 +581,99 @@ def test_a_line_over_which_nothing_comes_is_no_way_to_a_host(tmp_path: Path, mon
     assert 1 < len(stage.opened) < 30
 
 
+def test_a_kept_run_of_which_nothing_is_heard_any_more_is_left_and_not_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the network of this machine is away."""
+    for name, seconds in (("upkeep.SILENT", 0.1), ("upkeep.LOST", 0.2), ("session.UNHEARD", 1.0), ("session.LOOK", 0.02)):
+        monkeypatch.setattr(f"remote.{name}", seconds)
+    stage = Stage(trains, trains)
+    session = stage.session(tmp_path, Policy(keep=True))
+    for _ in session.batches():
+        continue
+    assert (session.detached, session.cut_off, session.state.verdict) == (True, True, None)
+    assert not any(isinstance(command, (Stop, Close)) for line in stage.lines.values() for command in line.commands)
+    assert not any(host.gone for host in session.state.hosts)
+    again = come_back(stage, tmp_path, Policy(keep=True))
+    batches = again.batches()
+    again.stop()
+    for _ in batches:
+        continue
+    assert again.state.verdict is Verdict.STOPPED
+
+
+def test_a_host_that_cannot_be_reached_from_elsewhere_does_not_end_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("remote.session.LOOK", 0.02)
+    monkeypatch.setattr("remote.upkeep.SILENT", 0.1)
+    stage = Stage(trains, trains)
+    left(stage, tmp_path / "here", Policy(keep=True))
+    stage.refuses.add(1)
+    session = from_elsewhere(stage, tmp_path, Policy(keep=True))
+    batches = session.batches()
+    until(session, batches, lambda: any("trying again" in note.text for note in session.state.notes))
+    began = time.monotonic()
+    until(session, batches, lambda: time.monotonic() > began + EVIDENCE + 0.2)
+    assert not any(isinstance(command, Stop) for line in stage.lines.values() for command in line.commands)
+    stage.refuses.clear()
+    until(session, batches, lambda: all_run(session))
+    session.stop()
+    for _ in batches:
+        continue
+    assert session.state.verdict is Verdict.STOPPED
+
+
+def test_a_run_none_of_whose_hosts_can_be_reached_from_elsewhere_is_given_up_at_once(tmp_path: Path) -> None:
+    stage = Stage(trains, trains)
+    left(stage, tmp_path / "here", Policy(keep=True))
+    stage.refuses |= {0, 1}
+    session = from_elsewhere(stage, tmp_path, Policy(keep=True))
+    for _ in session.batches():
+        continue
+    assert session.state.verdict is Verdict.LOST
+    assert all("connection refused" in host.reason for host in session.state.hosts)
+
+
+def from_elsewhere(stage: Stage, folder: Path, policy: Policy) -> Session:
+    """A session that comes back where nothing is recorded of the run."""
+    plan = stage.plan(policy)
+    session = Session(plan, stage, Recorder(folder / "elsewhere", plan))
+    session.catch_up(())
+    return session
+
+
+def test_what_lives_on_on_a_host_that_was_lost_is_reached_by_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in (("upkeep.LOST", 0.5), ("upkeep.RETRY", 0.05), ("session.LOOK", 0.05), ("session.LEASE", 0.02)):
+        monkeypatch.setattr(f"remote.{name}", seconds)
+    stage = Stage(samples, trains)
+    session = stage.session(tmp_path, Policy(keep=True))
+    batches = session.batches()
+    until(session, batches, lambda: all_run(session))
+    stage.refuses.add(1)
+    stage.lines[1].drop()
+    for _ in batches:
+        continue
+    assert session.state.verdict is Verdict.LOST
+    stage.refuses.clear()
+    again = come_back(stage, tmp_path, Policy(keep=True))
+    again.stop()
+    for _ in again.batches():
+        continue
+    assert any(isinstance(command, Close) for command in stage.lines[1].commands)
+    assert {host for host, _ in stage.opened[2:]} == {1}
+
+
+def test_who_asks_to_leave_while_hosts_are_reached_leaves_once_the_ranks_run(tmp_path: Path) -> None:
+    stage = Stage(trains, trains)
+    session = stage.session(tmp_path, Policy(keep=True))
+    session.detach()
+    for _ in session.batches():
+        continue
+    assert session.detached
+    assert all_run(session) or all(Start in map(type, line.commands) for line in stage.lines.values())
+
+
 # Attempts --------------------------------------------------------------------------------------------------------------
 
 
@@ -688,9 +781,7 @@ def test_who_comes_from_elsewhere_learns_of_a_restart_from_the_hosts(tmp_path: P
     for _ in batches:
         continue
     stage.refuses.add(1)
-    plan = stage.plan(policy)
-    elsewhere = Session(plan, stage, Recorder(tmp_path / "elsewhere", plan))
-    elsewhere.catch_up(())
+    elsewhere = from_elsewhere(stage, tmp_path, policy)
     batches = elsewhere.batches()
     until(elsewhere, batches, lambda: elsewhere.state.attempt == 1 and all_run(elsewhere))
     assert [rank.host for rank in elsewhere.state.ranks] == [0, 2]

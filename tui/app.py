@@ -18,7 +18,7 @@ from textual.events import Resize
 
 from remote.hosts import Cluster
 from remote.plan import Plan, PlanError
-from remote.run import RunState
+from remote.run import RunState, Verdict
 from training.job import Job
 from tui.messages import CheckHosts, StartRun
 from tui.screens.dialogs import Dialog, HelpDialog, Leave, LeaveDialog, QuitDialog, TooSmall, too_small
@@ -99,7 +99,7 @@ class RankboardApp(App[None]):
             return self.return_code or 0
         session = self._listener.session
         if session.detached:
-            return self.return_code or 0
+            return Verdict.LOST.value if session.cut_off else self.return_code or 0
         verdict = session.state.verdict
         return (verdict.value if verdict else STOPPED) or self.return_code or 0
 
@@ -162,7 +162,7 @@ class RankboardApp(App[None]):
         for screen in self.screen_stack:
             if isinstance(screen, RunScreen) and screen.is_mounted and not isinstance(self.screen, TooSmall):
                 screen.tick()
-        if self._leaving and not self.live:
+        if not self.live and (self._leaving or self._listener.session.detached):
             self.exit()
 
     def on_resize(self, event: Resize) -> None:
@@ -258,8 +258,8 @@ class RankboardApp(App[None]):
     def _detach(self) -> None:
         """Go once the session has let go of the run."""
         if self._listener is not None:
-            self._leaving = True
             self._listener.session.detach()
+            self.notify("leaving the run to its hosts, once all ranks have been started")
 
     def _stop(self) -> None:
         if self._listener is not None:

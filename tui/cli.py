@@ -21,7 +21,7 @@ from remote.hosts import Cluster, HostsError
 from remote.lab.spec import LabError
 from remote.plan import PlanError
 from remote.recorder import REPORT
-from remote.run import RunState
+from remote.run import RunState, Verdict
 from remote.session import Session
 from training.events import Record
 from training.job import Job, JobError
@@ -149,7 +149,7 @@ def _headless(launcher: Launcher, session: Session, json: bool, *, detach: bool 
                 detach = False
         show.end(session.state)
         _recorded(launcher, session.state)
-    verdict = session.state.verdict
+    verdict = session.state.verdict or (Verdict.LOST if session.cut_off else None)
     return verdict.value if verdict else 0
 
 

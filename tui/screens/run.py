@@ -43,6 +43,7 @@ class Session(Protocol):
     state: RunState
     lock: threading.Lock
     keep: bool
+    cut_off: bool
 
     def batches(self) -> Iterator[list[Record]]:
         """Records as they come, already applied to `state`; ends with the run. To be iterated by one thread."""
