@@ -12,14 +12,14 @@ import pytest
 from agents import wait_for
 
 from remote.hosts import Host
-from remote.plan import Plan, Policy
+from remote.plan import OnStall, Plan, Policy
 from remote.recorder import Recorder, read
 from remote.run import HostPhase, RunPhase, RunState, Verdict
 from remote.session import EVIDENCE, Session
 from remote.transport import Agent, Program, Progress, Unreachable
 from training import commands
 from training.codec import dumps
-from training.commands import Close, Command, Connect, Lease, OnDisconnect, Reserve, Start, Stop
+from training.commands import Close, Command, Connect, Lease, OnDisconnect, Reserve, Stacks, Start, Stop
 from training.events import (
     PREFIX,
     Connected,
@@ -33,6 +33,9 @@ from training.events import (
     Record,
     Reserved,
     Spawned,
+    Stack,
+    Started,
+    Step,
     Text,
     decode,
     encode,
@@ -674,6 +677,62 @@ def test_who_asks_to_leave_while_hosts_are_reached_leaves_once_the_ranks_run(tmp
     assert all_run(session) or all(Start in map(type, line.commands) for line in stage.lines.values())
 
 
+# Stalls ----------------------------------------------------------------------------------------------------------------
+
+
+def stands_still(line: ActedLine, command: Command | None) -> None:
+    """An agent that gives signs of life and whose rank makes one step and no other."""
+    samples(line, command)
+    if isinstance(command, Start):
+        step(line, 1)
+    elif isinstance(command, Stacks):
+        line.say(Stack(line.host, "faulthandler", 'Thread 0x1 (most recent call first):\n  File "train.py", line 7 in load'))
+
+
+def stands_still_unheard(line: ActedLine, command: Command | None) -> None:
+    """The same without the signs of life."""
+    if not isinstance(command, (Lease, Stacks)):
+        stands_still(line, command)
+
+
+def step(line: ActedLine, number: int) -> None:
+    """Its rank makes this step, the first after it has met the others."""
+    met = Started(line.host, 1, 2, "cpu", "gloo", "2", 1, 10, 40, 10, 640, 100)
+    said = [met] * (number == 1) + [Step(line.host, 1, number, 2.0, 0.01)]
+    line.say(Text(line.host, "stdout", "\n".join(PREFIX + dumps(to_object(one)) for one in said)))
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in (("stall.LEAST", 0.5), ("session.STACKS", 0.1), ("session.LOOK", 0.02), ("session.LEASE", 0.05)):
+        monkeypatch.setattr(f"remote.{name}", seconds)
+
+
+def test_a_stall_ends_a_run_that_is_to_stop_then(soon: None, tmp_path: Path) -> None:
+    state = ended(Stage(stands_still, stands_still).session(tmp_path, Policy(on_stall=OnStall.STOP)))
+    assert state.verdict is Verdict.FAILED
+    assert state.cause is not None
+    assert "stalled" in state.cause.text()
+
+
+def test_a_stall_is_not_acted_on_while_a_host_is_silent(soon: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("remote.upkeep.SILENT", 0.2)
+    stage = Stage(stands_still, stands_still_unheard)
+    session = stage.session(tmp_path, Policy(on_stall=OnStall.STOP))
+    batches = session.batches()
+    until(session, batches, lambda: session.state.stall is not None)
+    began = time.monotonic()
+    until(session, batches, lambda: time.monotonic() > began + 0.5)
+    for line in stage.lines.values():
+        assert not any(isinstance(command, Stop) for command in line.commands)
+        step(line, 2)
+    until(session, batches, lambda: session.state.stall is None)
+    session.stop()
+    for _ in batches:
+        continue
+    assert session.state.verdict is Verdict.STOPPED
+
+
 # Attempts --------------------------------------------------------------------------------------------------------------
 
 
@@ -742,6 +801,22 @@ def test_one_host_alone_is_started_again(tmp_path: Path) -> None:
     for _ in batches:
         continue
     assert session.state.verdict is Verdict.STOPPED
+
+
+def test_the_time_for_the_start_holds_for_each_attempt(tmp_path: Path) -> None:
+    """The first attempt steps, and fails; the second does not get going."""
+    stage = Stage(steps_and_fails, trains)
+    state = ended(stage.session(tmp_path, Policy(start_timeout=0.3, max_restarts=1)))
+    assert state.attempt == 1
+    assert state.stop_reason == "not all ranks had made a step 0.3 s after the start"
+
+
+def steps_and_fails(line: ActedLine, command: Command | None) -> None:
+    """An agent whose rank, and the other, make a step in the first attempt, before it fails."""
+    trains(line, command)
+    if isinstance(command, Start) and command.attempt == 0:
+        step(line, 1)
+        line.say(Exited(line.host, 1))
 
 
 def fails_once_and_trains_on(line: ActedLine, command: Command | None) -> None:
