@@ -207,6 +207,7 @@ class RunState:
                 rank.keep(event)
             case events.Finished():
                 rank.finished = True
+                self._look_at_stall(when)
             case events.Spawned():
                 rank.pid = event.pid
                 if isinstance(self.plan.work, Script):  # it says nothing of phases
@@ -239,14 +240,14 @@ class RunState:
                 self.ranks[index].stalled = True
         if self.stall:
             self.stalls.pop()
-        self.stalls.append(stall.explained(self, stall.begin(said, when)))
+        self.stalls.append(stall.explained(self, stall.begin(self, said, when)))
         return self.stalls[-1]
 
     def _look_at_stall(self, when: float) -> None:
         """Whether all ranks have gone on."""
-        if self.stall and not any(rank.stalled for rank in self.ranks):
+        if self.stall and not any(rank.stalled and not rank.finished for rank in self.ranks):
             self.stalls[-1] = replace(self.stall, over=when)
-            self._note("", f"the ranks step again, after a stall of {when - self.stalls[-1].since:.0f} s", when)
+            self._note("", f"the ranks go on, after a stall of {when - self.stalls[-1].since:.0f} s", when)
 
     def _enter(self, rank: RankState, phase: str, when: float) -> None:
         if rank.phase in FATES or phase not in WORKING:

@@ -20,7 +20,9 @@ LEAST = 30.0
 TIMES = 10
 """Of its median step's seconds, for slow ones."""
 COMPILING = 300.0
-"""Seconds that a first step may take which compiles the model."""
+"""Seconds that a first step may take which compiles the model; an evaluation and a checkpoint too."""
+MEETINGS = frozenset({RankPhase.EVALUATING, RankPhase.SAVING})
+"""The phases between steps, which end for all ranks together."""
 FRESH = 5.0
 """Seconds since a host was heard up to which its ranks are judged: a live agent samples its host each second."""
 NEAR = 3.0
@@ -52,8 +54,9 @@ def stalled(run: RunState, now: float) -> Stalled | None:
     """
     if run.phase is not RunPhase.TRAINING:  # it is being stopped
         return None
+    moved = max((_moved(rank) for rank in run.ranks), default=0.0)
     silences = {
-        rank.rank: (silence(rank, host), limit(rank, run.plan))
+        rank.rank: (silence(rank, host, moved), limit(rank, run.plan))
         for rank, host in ((rank, run.hosts[rank.host]) for rank in run.ranks)
         if _is_judged(rank, host, run.plan, now)
     }
@@ -64,23 +67,44 @@ def stalled(run: RunState, now: float) -> Stalled | None:
     return Stalled(ranks, min(silences[rank][0] for rank in ranks))
 
 
-def silence(rank: RankState, host: HostState) -> float:
-    """Seconds of its host's telling in which the rank, as it trains, has made no step."""
-    return host.heard - max(rank.stepped_at, rank.since, host.back)
+def silence(rank: RankState, host: HostState, moved: float) -> float:
+    """Seconds of its host's telling in which the rank has made no step, nor gone on to another phase. One that may wait for
+    the slowest at a meeting has come to a halt only where nobody has moved: `moved` is when any rank did last."""
+    since = moved if rank.phase in MEETINGS else _moved(rank)
+    return host.heard - max(since, host.back)
 
 
 def limit(rank: RankState, plan: Plan) -> float:
     """Seconds without a step after which the rank counts as stalled."""
-    if not rank.step and getattr(plan.work, "compile", False):
-        return COMPILING
-    return max(LEAST, TIMES * rank.pace) if rank.recent else LEAST
+    if rank.phase in MEETINGS:
+        return max(COMPILING, TIMES * rank.pace, _evaluation(rank, plan))
+    if not rank.recent:
+        return COMPILING if getattr(plan.work, "compile", False) else LEAST
+    return max(LEAST, TIMES * rank.pace)
+
+
+def _moved(rank: RankState) -> float:
+    """When it made its last step, or went on to another phase."""
+    return max(rank.stepped_at, rank.since)
+
+
+def _evaluation(rank: RankState, plan: Plan) -> float:
+    """Seconds of training on as many samples as the test set has: evaluating takes no backward, so it is done before."""
+    if not rank.begun or not rank.begun.train_samples:
+        return 0.0
+    alone = rank.begun.world_size if getattr(plan.work, "batch_norm", "") == "local" else 0  # each sees the whole test set too
+    steps = rank.begun.test_samples / rank.begun.train_samples * rank.begun.steps_per_epoch
+    return rank.pace * steps * (1 + alone)
 
 
 def _is_judged(rank: RankState, host: HostState, plan: Plan, now: float) -> bool:
-    """Only what trains, and makes steps at all; and only while its host is heard."""
-    silent = isinstance(plan.work, Script) and not rank.step  # it prints none
-    heard = host.phase is HostPhase.READY and now - host.heard <= FRESH
-    return rank.phase is RankPhase.TRAINING and not silent and heard
+    """Only what makes steps at all, where it makes them or meets the others in between, and only while its host is heard. A
+    server makes none: where it comes to a halt, so do those that train."""
+    if host.phase is not HostPhase.READY or now - host.heard > FRESH:
+        return False
+    if rank.phase is RankPhase.TRAINING:
+        return bool(rank.recent) or not isinstance(plan.work, Script)  # which may print none
+    return rank.phase in MEETINGS and bool(rank.recent)
 
 
 # For whom they wait --------------------------------------------------------------------------------------------------
@@ -102,10 +126,12 @@ def _of(found: Mapping[int, Whereabouts], presence: Presence) -> tuple[int, ...]
     return tuple(rank for rank, one in sorted(found.items()) if one.presence is presence)
 
 
-def begin(said: Stalled, when: float) -> Stall:
+def begin(run: RunState, said: Stalled, when: float) -> Stall:
     """The stall that was just found; nobody knows why yet."""
     verb = "has" if len(said.ranks) == 1 else "have"
-    text = f"{ranks_text(said.ranks)} {verb} made no step for {said.seconds:.0f} s"
+    phases = {run.ranks[rank].phase for rank in said.ranks}
+    during = f" while {min(phases)}" if len(phases) == 1 and phases <= MEETINGS else ""
+    text = f"{ranks_text(said.ranks)} {verb} made no step for {said.seconds:.0f} s{during}"
     return Stall(said.ranks, when - said.seconds, said.seconds, text=text)
 
 

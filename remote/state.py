@@ -114,7 +114,8 @@ class RankState:
     it said at its first step; `exit` its end in words, "" while it lives, `exited_from` the phase it ended in; `tail` its last
     lines on stderr. `serves`: it makes no steps, but holds the parameters for those that do. `saved_step` is its newest
     checkpoint's, `saving_seconds` what all of them took, `saved` how many, `saved_bytes` its part of the newest. `stepped_at`
-    is when it made its last step, `stalled`: the next one is long overdue; `stack` is its newest, of `stack_time`.
+    is when it made its last step, `stalled`: the next one, or the end of its phase, is long overdue; `stack` is its newest, of
+    `stack_time`.
     """
 
     rank: int
@@ -169,7 +170,7 @@ class RankState:
     @property
     def doing(self) -> str:
         """Its phase, or that it has come to a halt in it."""
-        return "stalled" if self.stalled and self.phase is RankPhase.TRAINING else self.phase.value
+        return "stalled" if self.stalled and self.phase not in FATES else self.phase.value
 
     @property
     def pace(self) -> float:

@@ -49,12 +49,13 @@ class History:
         self.plan = of
         self.records: list[Record] = []
         self.now = START
+        self.attempt = 0
 
     def say(self, host: int, *events: Event, after: float = 0.01) -> History:
         """A host's agent, or the session, says these."""
         for event in events:
             self.now += after
-            self.records.append(Record(host, 0, len(self.records), self.now, event))
+            self.records.append(Record(host, self.attempt, len(self.records), self.now, event))
         return self
 
     def session(self, *events: Event, after: float = 0.01) -> History:

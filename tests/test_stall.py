@@ -15,13 +15,16 @@ from training.events import (
     Closed,
     Entered,
     Exited,
+    Finished,
     HostSample,
     Launched,
     Reaching,
+    Restarted,
     Silent,
     Spawned,
     Stack,
     Stalled,
+    Started,
     Stopping,
 )
 
@@ -114,6 +117,62 @@ def test_a_rank_that_goes_on_alone_is_not_stalled() -> None:
     assert said.ranks == (0, 2, 3)
 
 
+@pytest.mark.parametrize("phase", ["evaluating", "saving"])
+def test_a_halt_while_all_evaluate_or_save_is_found_later(phase: str) -> None:
+    history = trained()
+    for rank in range(4):
+        history.rank(rank, Entered(rank, phase))
+    assert found(waiting(history, COMPILING - 4)) is None
+    said = found(waiting(history, 6))
+    assert said
+    assert said.ranks == (0, 1, 2, 3)
+    state = history.session(said).state()
+    assert {rank.doing for rank in state.ranks} == {"stalled"}
+    assert f"stalled: ranks 0 to 3 have made no step for {said.seconds:.0f} s while {phase}" in state.notes[-1].text
+    for rank in range(4):
+        assert history.state().stall
+        history.rank(rank, Entered(rank, "training"))
+    assert history.state().stall is None
+
+
+def test_who_waits_at_an_evaluation_for_a_slow_rank_has_not_come_to_a_halt() -> None:
+    history = trained()
+    for rank in (0, 1, 3):
+        history.rank(rank, Entered(rank, "evaluating"))
+    for step in range(13, 53):
+        waiting(history.rank(2, stepped(2, step, seconds=10.0)), 10)
+    assert found(history) is None
+    history.rank(2, Entered(2, "evaluating"))
+    assert found(waiting(history, COMPILING - 4)) is None
+    assert found(waiting(history, 6))
+
+
+def test_an_evaluation_has_as_long_as_training_on_its_samples_would_take() -> None:
+    history = trained(0)
+    for rank in range(4):
+        slow = Started(rank, 100 + rank, 4, "cpu", "gloo", "2.14.1", 1, 61_706, 40, 10, 640, 6_400)
+        history.rank(rank, slow, stepped(rank, 1, seconds=5.0), Entered(rank, "evaluating"))
+    assert found(waiting(history, 490)) is None  # 100 steps of 5 s
+    object.__setattr__(history.plan.work, "batch_norm", "local")
+    assert found(waiting(history, 500)) is None
+    object.__setattr__(history.plan.work, "batch_norm", "broadcast")
+    assert found(history)
+
+
+def test_an_evaluation_that_was_said_to_have_halted_and_ends_the_run_is_no_stall_any_more() -> None:
+    history = trained()
+    for rank in range(4):
+        history.rank(rank, Entered(rank, "evaluating"))
+    said = found(waiting(history, COMPILING + 5))
+    assert said
+    history.session(said)
+    for rank in range(4):
+        assert history.state().stall
+        history.rank(rank, Finished(rank, 2, 12, 400.0))
+    assert history.state().stall is None
+    assert found(waiting(history, 5)) is None
+
+
 @pytest.mark.parametrize("phase", ["evaluating", "saving", "serving", "loading"])
 def test_what_takes_its_time_is_no_stall_and_the_clock_begins_anew_after_it(phase: str) -> None:
     history = trained()
@@ -167,6 +226,28 @@ def test_a_first_step_that_compiles_the_model_may_take_minutes() -> None:
     object.__setattr__(history.plan.work, "compile", True)
     assert found(history) is None
     assert found(waiting(history, COMPILING - 35))
+
+
+def test_a_first_step_after_a_restart_compiles_the_model_again() -> None:
+    history = again(trained())
+    assert found(waiting(history, 40))
+    object.__setattr__(history.plan.work, "compile", True)
+    assert found(history) is None
+    assert found(waiting(history, COMPILING - 35))
+
+
+def test_nothing_is_claimed_of_a_script_that_has_printed_steps_before_a_restart_until_it_does_again() -> None:
+    history = History(plan(1, script=True)).session(Reaching(0, "ready")).rank(0, Launched((0,)), Spawned(0, 100))
+    again(history.rank(0, stepped(0, 1)))
+    assert found(waiting(history, 100)) is None
+    assert found(waiting(history.rank(0, stepped(0, 1)), 100))
+
+
+def again(history: History) -> History:
+    """All ranks have failed, and are started again as another attempt."""
+    history.attempt = 1
+    history.session(Restarted(tuple(range(len(history.plan.hosts))), "rank 0 failed"))
+    return history.training()
 
 
 # For whom they wait --------------------------------------------------------------------------------------------------
@@ -317,7 +398,7 @@ def test_a_stall_is_over_when_the_ranks_step_again_and_stays_in_the_summary() ->
     state = history.state()
     assert state.stall is None
     assert {rank.phase for rank in state.ranks} == {RankPhase.TRAINING}
-    assert "step again" in state.notes[-1].text
+    assert "the ranks go on, after a stall of" in state.notes[-1].text
     (stall,) = summary.of(state)["stalls"]
     assert stall["culprits"] == [2]
     assert "rank 2 on node3 is not inside" in stall["text"]
