@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psutil
-from launches import LONG, QUICK, Launched, launch, left_behind, until
+from launches import LONG, QUICK, RANKBOARD, Launched, launch, left_behind, until
 from sshd import Sshd
 
 from faults.table import PROPERTY, Row, cells
 from remote.hosts import Host
+from training import events
 
 ENDING = 90.0
 """Seconds in which a run has ended, whatever became of it; far more than it may take, as the table shows the seconds."""
@@ -76,6 +78,13 @@ class Stage:
         self.launched.append(launch(folder, "--hosts", str(self.hosts_file()), *(words or LONG)))
         return self.launched[-1]
 
+    def again(self, run: Launched, *words: str) -> int:
+        """`rankboard` with these words, from the folder of a run whose launcher is gone, which it adds its own words to."""
+        with (run.folder / "stderr").open("a") as stderr:
+            command = [RANKBOARD, *words, "--hosts", str(self.hosts_file())]
+            done = subprocess.run(command, cwd=run.folder, stdout=subprocess.DEVNULL, stderr=stderr, timeout=60, check=False)
+        return done.returncode
+
     def close(self) -> None:
         """Let nothing live on, whatever came of the test."""
         for run in self.launched:
@@ -129,9 +138,11 @@ class Stage:
         if folder is None:
             return 0, 0
         kept = Counter((folder / "events.jsonl").read_bytes().splitlines()) if (folder / "events.jsonl").exists() else Counter()
+        launched = launched_on(kept)
         lost = 0
         for index, host in enumerate(self.hosts.values()):
             lines = journal(self.workdir(host) / "runs" / folder.name / str(index))
+            assert lines or index not in launched, f"no journal is found of {host.name}, on which ranks were launched"
             known = [number for number, line in enumerate(lines) if line in kept]
             lost += sum(line not in kept for line in lines[: known[-1] + 1 if known else 0])
             if host.name not in cut_off:
@@ -180,7 +191,7 @@ class Ending:
 
     def hold(self, expected: Expected) -> None:
         """Hold it to what is expected."""
-        assert (self.code, self.verdict if self.summary else expected.verdict) == (expected.code, expected.verdict), self.said
+        assert (self.code, self.verdict) == (expected.code, expected.verdict), self.said
         assert "Traceback" not in self.said.partition("last words")[0]
         text = str(self.cause.get("text", "")) or self.said
         assert all(word in text for word in expected.says), text
@@ -208,6 +219,12 @@ def summary(run: Launched) -> dict[str, Any]:
 def recorded(run: Launched) -> Path | None:
     """The run directory, if there is one."""
     return next((run.folder / "runs").glob("*"), None)
+
+
+def launched_on(lines: Iterable[bytes]) -> set[int]:
+    """The numbers of the hosts that say in these records that they have launched ranks."""
+    records = [events.decode(line) for line in lines if b'"launched"' in line]
+    return {record.host for record in records if record and isinstance(record.event, events.Launched)}
 
 
 def journal(folder: Path) -> list[bytes]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import signal
 import socket
-import subprocess
 import time
 from dataclasses import replace
 
 import pytest
-from launches import LONG, RANKBOARD, Launched, run, until
+from launches import LONG, Launched, run, until
 
 from faults.proof import ENDING, Expected, Stage, journal, recorded
 from faults.table import slow
@@ -21,11 +20,18 @@ STEPS = 200
 
 
 def test_killed(stage: Stage) -> None:
-    """Nobody is told; the agents find out and stop."""
+    """Nobody is told; the agents find out and stop. Who comes back is told so, and gets what was missed."""
     training = stage.train()
     training.run.process.kill()
-    expected = Expected("(signal 9)", -signal.SIGKILL, cut_off=EVERYWHERE)
-    stage.prove("launcher killed, stop", training.run, expected, time.monotonic())
+    killed = time.monotonic()
+    assert training.run.end() == -signal.SIGKILL
+    assert stage.left() == []
+    seconds = time.monotonic() - killed
+    folder = recorded(training.run)
+    assert folder
+    code = stage.again(training.run, "attach", folder.name, "--run")
+    expected = Expected("stopped", 130, says=("operator gone",))
+    stage.judge("launcher killed, stop", training.run, code, expected, seconds)
 
 
 def test_killed_and_kept(stage: Stage) -> None:
@@ -39,13 +45,12 @@ def test_killed_and_kept(stage: Stage) -> None:
     assert folder
     seen = steps_on(stage, folder.name)
     assert until(lambda: steps_on(stage, folder.name) >= seen + STEPS, 60)
-    hosts = ("--hosts", str(stage.hosts_file()))
-    assert folder.name in run(training.run.folder, "ps", *hosts).stdout
-    code = run(training.run.folder, "stop", folder.name, *hosts).returncode
-    stage.judge("launcher killed, keep", training.run, code, Expected("stopped", 130), time.monotonic() - killed)
-    words = [RANKBOARD, "attach", folder.name, "--run", *hosts]
-    again = subprocess.run(words, cwd=training.run.folder, capture_output=True, timeout=30, check=False)
-    assert again.returncode == 130, "who comes back to a run that has ended is told so"
+    assert folder.name in run(training.run.folder, "ps", "--hosts", str(stage.hosts_file())).stdout
+    code = stage.again(training.run, "stop", folder.name)
+    expected = Expected("stopped", 130, says=("stopped by the operator",))
+    stage.judge("launcher killed, keep", training.run, code, expected, time.monotonic() - killed)
+    code = stage.again(training.run, "attach", folder.name, "--run")
+    assert code == 130, "who comes back to a run that has ended is told so"
 
 
 def steps_on(stage: Stage, name: str) -> int:

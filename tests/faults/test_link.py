@@ -11,10 +11,10 @@ from pathlib import Path
 import psutil
 import pytest
 from labs import refused, spaces
-from launches import LONG, run
+from launches import LONG, QUICK, run
 from sshd import SSHD, Sshd
 
-from faults.proof import RANKS, Expected, Stage
+from faults.proof import FINISHED, RANKS, Expected, Stage
 from faults.table import slow
 from remote.hosts import Host, load
 from remote.lab.folder import Folder
@@ -95,6 +95,19 @@ def test_cut(lab: LabStage, seconds: int) -> None:
     training.run.events("step", STEPS)
     training.run.process.send_signal(signal.SIGINT)
     lab.prove(f"link of node3 cut for {seconds} s", training.run, Expected("stopped", 130), healed)
+
+
+@slow
+@pytest.mark.timeout(300)
+def test_cut_is_no_stall(lab: LabStage) -> None:
+    """Ranks that stand still since a host is silent are said to, but not stopped: the run comes to its end."""
+    training = lab.train(*QUICK, "--steps", "2000", "--on-stall", "stop")
+    lab("cut", "node3")
+    time.sleep(45)
+    lab("heal", "node3")
+    healed = time.monotonic()
+    ending = lab.prove("link of node3 cut for 45 s, --on-stall stop", training.run, FINISHED, healed)
+    assert ending.summary["stalls"]
 
 
 @slow

@@ -14,15 +14,17 @@ from launches import LONG
 from faults import broken
 from faults.proof import Expected, Stage
 from faults.table import slow
+from remote.session import STACKS
+from remote.stall import LEAST
 
 GROUPS = Path("/sys/fs/cgroup/memory")
 LIMIT = 1 << 30
 FILL = "kept = []\nwhile True:\n    kept.append(b'x' * (64 << 20))"
 
 
-def failed(*says: str) -> Expected:
+def failed(*says: str, within: float = 5.0) -> Expected:
     """The verdict where rank 2, on node3, is the cause."""
-    return Expected("failed", 1, "node3", 2, says, within=5.0)
+    return Expected("failed", 1, "node3", 2, says, within=within)
 
 
 def spoil(stage: Stage, fault: str, wrong: str, expected: Expected, *lines: str) -> None:
@@ -65,7 +67,8 @@ def test_stopped_rank_and_an_interrupt(stage: Stage) -> None:
 def test_stopped_rank_is_a_stall(stage: Stage) -> None:
     training = stage.train(*LONG, "--on-stall", "stop")
     os.kill(training.ranks[2], signal.SIGSTOP)
-    stage.prove("SIGSTOP of rank 2, --on-stall stop", training.run, failed("stalled", "by SIGSTOP"), time.monotonic())
+    expected = failed("stalled", "by SIGSTOP", within=LEAST + STACKS + 10)
+    stage.prove("SIGSTOP of rank 2, --on-stall stop", training.run, expected, time.monotonic())
 
 
 @pytest.fixture
