@@ -102,6 +102,11 @@ class RunState:
         return self.begun.steps if self.begun else 0
 
     @property
+    def has_begun(self) -> bool:
+        """Whether the ranks have begun to train, now or before a restart."""
+        return self.begun is not None or any(rank.step for rank in self.ranks)
+
+    @property
     def step(self) -> int:
         """Steps that all ranks that train have made."""
         return min((rank.step for rank in self.ranks if not rank.serves), default=0)
@@ -200,11 +205,13 @@ class RunState:
                 rank.tested(event)
                 self._evaluated(event)
             case events.Epoch():
-                rank.epochs.append(event)
+                rank.ended(event)
             case events.Drifted():
                 self._drifted(event, when)
             case events.Saved():
                 rank.keep(event)
+                if rank.local_rank == 0:
+                    self.hosts[rank.host].saved_step = event.step
             case events.Finished():
                 rank.finished = True
                 self._look_at_stall(when)
@@ -221,11 +228,12 @@ class RunState:
 
     def _evaluated(self, event: events.Evaluated) -> None:
         if event.rank == 0:
-            if self.evaluations:  # of confusion matrices, which may be large, only the last is kept
-                self.evaluations[-1] = replace(self.evaluations[-1], confusion=())
+            before = [one for one in self.evaluations if one.epoch < event.epoch]  # the others' epochs began anew
+            if before:  # of confusion matrices, which may be large, only the last is kept
+                before[-1] = replace(before[-1], confusion=())
             counts = event.confusion
             whole = any(map(any, counts)) and all(len(row) == len(counts) for row in counts)
-            self.evaluations.append(event if whole else replace(event, confusion=()))
+            self.evaluations = [*before, event if whole else replace(event, confusion=())]
 
     def _drifted(self, event: events.Drifted, when: float) -> None:
         if not self.drift:
@@ -412,8 +420,9 @@ class RunState:
         words = rank.tail or host.tail
         evidence, what = causes.judge(rank.exited, words, complete=complete)
         ours = isinstance(self.plan.work, Job) and not rank.exited.stopped
-        refused = ours and rank.exited.code == USAGE and not self.begun
-        evidence = Evidence.OWN if refused else evidence  # also of a download that timed out
+        unfit = ours and rank.exited.code == USAGE and not self.begun
+        evidence = Evidence.OWN if unfit else evidence  # also of a download that timed out
+        refused = unfit and not self.has_begun
         during = DURING.get(rank.exited_from, "") if ours and not rank.step else ""
         advice = causes.advice(rank.exited, words, host.name)
         last = last_words(tuple(words), causes.TAIL)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
@@ -333,7 +333,7 @@ class Session:
 
     def _fetch(self) -> Iterator[list[Record]]:
         """Bring results from the hosts; a person who stopped the run need not wait for them."""
-        if not self.plan.policy.fetch or self._by_person or not self.state.begun:
+        if not self.plan.policy.fetch or self._by_person or not self.state.has_begun:
             return
         there = [link.index for link in self._links if not link.problem]
         self._transfer(lambda: self._files.fetch(self._recorder.folder, there), self._fetched)
@@ -580,7 +580,7 @@ class Session:
             self._close()
             return
         why = self.state.cause.text() if self.state.cause else "a rank failed"
-        plan = replace(self.plan, hosts=tuple(link.host for link in left), work=self._resumed())
+        plan = replace(self.plan, hosts=tuple(link.host for link in left), work=self._resumed(left))
         try:
             check(plan)
         except PlanError as error:
@@ -609,9 +609,10 @@ class Session:
         self._failed = self._unfit = False
         self._stop_at = self._give_up_at = self._act_at = NEVER
 
-    def _resumed(self) -> Job | Script:
-        """The work, from its newest checkpoint where there is one."""
-        saved = any(rank.saved_step for rank in self.state.ranks)
-        if isinstance(self.plan.work, Job) and saved:
+    def _resumed(self, left: Sequence[Link]) -> Job | Script:
+        """The work, from its newest checkpoint where one is complete on the hosts that are left."""
+        if isinstance(self.plan.work, Job) and any(self.state.hosts[link.index].saved_step for link in left):
             return replace(self.plan.work, resume=self.plan.run)
+        if any(host.saved_step for host in self.state.hosts):
+            self._say(Said(SESSION, "no host that is left has a complete checkpoint: the run begins anew"))
         return self.plan.work

@@ -20,7 +20,7 @@ RECENT = 20
 
 
 LASTING = (
-    *("timing", "loss_series", "seconds_series", "staleness_series", "cpu_series", "epochs", "epoch_seconds"),
+    *("timing", "loss_series", "seconds_series", "staleness_series", "cpu_series", "epochs", "epoch_times"),
     *("epoch", "step", "loss", "accuracy", "test_loss", "test_accuracy", "own_accuracy"),
     *("saved", "saved_step", "saved_bytes", "saving_seconds"),
 )
@@ -110,7 +110,7 @@ class RankState:
 
     `since` is when its phase began. `accuracy` is over the epoch's samples so far; `sync_share` over the last steps;
     `own_accuracy` by its own BatchNorm statistics where each rank keeps them; `epochs` what it said at the end of each;
-    `epoch_seconds` the sums of the steps' seconds of each finished epoch, `epoch_so_far` of the one under way. `begun` is what
+    `epoch_times` the sums of the steps' seconds of each finished epoch, `epoch_so_far` of the one under way. `begun` is what
     it said at its first step; `exit` its end in words, "" while it lives, `exited_from` the phase it ended in; `tail` its last
     lines on stderr. `serves`: it makes no steps, but holds the parameters for those that do. `saved_step` is its newest
     checkpoint's, `saving_seconds` what all of them took, `saved` how many, `saved_bytes` its part of the newest. `stepped_at`
@@ -142,7 +142,7 @@ class RankState:
     staleness_series: Series = field(default_factory=Series)
     cpu_series: Series = field(default_factory=Series)
     epochs: list[events.Epoch] = field(default_factory=list)
-    epoch_seconds: list[float] = field(default_factory=list)
+    epoch_times: dict[int, float] = field(default_factory=dict)
     epoch_so_far: float = 0.0
     begun: events.Started | None = None
     finished: bool = False
@@ -171,6 +171,11 @@ class RankState:
     def doing(self) -> str:
         """Its phase, or that it has come to a halt in it."""
         return "stalled" if self.stalled and self.phase not in FATES else self.phase.value
+
+    @property
+    def epoch_seconds(self) -> list[float]:
+        """The seconds of the epochs that it has finished, from their first step on, in order."""
+        return list(self.epoch_times.values())
 
     @property
     def pace(self) -> float:
@@ -206,6 +211,10 @@ class RankState:
         if self.begun and step.step == step.epoch * self.begun.steps_per_epoch:
             self._close_epoch()
 
+    def ended(self, epoch: events.Epoch) -> None:
+        """Take in what an epoch came to. It began anew where it is there already; then what came after it did not happen."""
+        self.epochs = [*(one for one in self.epochs if one.epoch < epoch.epoch), epoch]
+
     def tested(self, found: events.Evaluated) -> None:
         """Take in an evaluation."""
         self.test_loss, self.test_accuracy = found.loss, found.accuracy
@@ -220,7 +229,8 @@ class RankState:
 
     def _close_epoch(self) -> None:
         if self.epoch_so_far and not self._resumed_within():
-            self.epoch_seconds.append(self.epoch_so_far)
+            self.epoch_times = {epoch: seconds for epoch, seconds in self.epoch_times.items() if epoch < self.epoch}
+            self.epoch_times[self.epoch] = self.epoch_so_far
         self.epoch_so_far = 0.0
 
     def _resumed_within(self) -> bool:
@@ -236,8 +246,8 @@ class HostState:
     """One host as last heard of; `heard` is when, by the session's clock. `cpu` is percent per core, memory and network bytes.
 
     `since` is when its phase began. `remote`: it is reached over the network. `reason` says why it is lost, refused or ended.
-    `back` is when records came again after a gap; `gone`: it was lost, or its agent killed;
-    `parted`: a connection to it broke.
+    `saved_step` is the newest checkpoint that its first rank said is complete: on this host alone, where others may be lost.
+    `back` is when records came again after a gap; `gone`: it was lost, or its agent killed; `parted`: a connection to it broke.
     """
 
     index: int
@@ -255,6 +265,7 @@ class HostState:
     received: int = 0
     reason: str = ""
     gone: bool = False
+    saved_step: int = 0
     back: float = 0.0
     parted: bool = False
     dropped: bool = False
