@@ -18,6 +18,7 @@ from training.agent.redaction import stand_in
 from training.commands import Placement
 from training.events import Hello
 from training.job import Job, JobError
+from training.place import COPIES
 
 
 class PlanError(ValueError):
@@ -108,6 +109,11 @@ class Plan:
         """The place of every rank, in rank order."""
         places = [(index, local) for index, host in enumerate(self.hosts) for local in range(host.slots)]
         return tuple(Slot(rank, local, index) for rank, (index, local) in enumerate(places))
+
+    @property
+    def copies(self) -> bool:
+        """Whether every host keeps a copy of a checkpoint's model, as the run may be started again without some of them."""
+        return self.policy.max_restarts > 0 and 0 < self.policy.min_nodes < len(self.hosts)
 
     def folder(self, index: int) -> str:
         """Where host number `index` keeps what it knows of the run."""
@@ -215,6 +221,8 @@ def place(
             "OMP_NUM_THREADS": threads[slot.host],
             "RANKBOARD_RUN": plan.run,
         }
+        if plan.copies:
+            env[COPIES] = 1
         if interface:
             env |= {"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface}
         given = (*host.env, *_forwarded(host, forwarded), *((key, str(value)) for key, value in env.items()))

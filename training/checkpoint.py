@@ -5,6 +5,7 @@
         rankN.pt        each rank: its random numbers, its sync method's state, and what of the model is its own
         manifest.json   rank 0: all ranks' files are there; without it the checkpoint counts for nothing
 
+Where the run may go on without a host (`Place.copies`), the first rank of every host writes model.pt and manifest.json too.
 Without an agent, as under torchrun, the folder is `checkpoints` where the ranks work. Each file is written under another
 name, synced and renamed, the manifest last; only then older checkpoints are removed. All files carry the step and the
 token of the ranks that wrote them. `torch.load(weights_only=True)` reads them.
@@ -73,7 +74,7 @@ class Parts:
     device: torch.device
 
     def shared(self) -> dict[str, Any]:
-        """What rank 0 keeps for all."""
+        """What is kept for all: the same on every rank, but for what a sync method leaves to rank 0, such as momentum."""
         return {"model": self.net.state_dict(), "optimizer": self.optimizer.state_dict()["state"]}
 
     def own(self) -> dict[str, Any]:
@@ -99,6 +100,7 @@ class Checkpoints:
     def __init__(self, job: Job, place: Place, parts: Parts, steps_per_epoch: int) -> None:
         self.job, self.place, self.parts, self.steps_per_epoch = job, place, parts, steps_per_epoch
         self.folder = Path(place.folder, FOLDER).absolute()
+        self.keeps_model = place.rank == 0 or (place.copies and bool(place.folder) and place.local_rank == 0)
         # A group of its own: the ordinary one's patience is made for networks, not for disks.
         group = distributed.new_group(backend="gloo", timeout=PATIENCE)
         assert isinstance(group, distributed.ProcessGroup)
@@ -122,20 +124,21 @@ class Checkpoints:
         where, rank = self.folder / f"step-{step:06}", self.place.rank
         head = {"step": step, "token": self._token, "world_size": self.place.world_size}
         files = {f"rank{rank}.pt": head | self.parts.own()}
-        if rank == 0:
+        if self.keeps_model:
             position = asdict(Position.at(step, self.job, self.steps_per_epoch))
             files[MODEL] = head | position | {"job": asdict(self.job)} | self.parts.shared()
         with _explained(where, files):
             where.mkdir(parents=True, exist_ok=True)
             sizes = {name: write(where / name, partial(torch.save, content)) for name, content in files.items()}
         everybodys = self.gathered(sizes)
-        if rank == 0:
-            self._complete(where, head, {name: size for of_rank in everybodys for name, size in of_rank.items()})
+        if self.keeps_model:
+            self._complete(where, head, {name: size for of_rank in everybodys for name, size in of_rank.items()} | sizes)
         self._prune(self.said_by(0, complete(self.folder)[-self.job.checkpoint_keep :]))
         return sum(sizes.values())
 
     def _complete(self, where: Path, head: dict[str, Any], sizes: dict[str, int]) -> None:
-        manifest = head | {"time": time.time(), "torch": torch.__version__, "job": asdict(self.job), "files": sizes}
+        manifest = head | {"rank": self.place.rank, "time": time.time(), "torch": torch.__version__}
+        manifest |= {"job": asdict(self.job), "files": sizes}
         with _explained(where, (MANIFEST,)):
             write(where / MANIFEST, partial(_dump, manifest))
             for older in steps(self.folder):

@@ -10,11 +10,14 @@ LISTEN_FD = "RANKBOARD_LISTEN_FD"
 """Number of the listening socket that the agent bound for rank 0's store; absent under torchrun."""
 FOLDER = "RANKBOARD_FOLDER"
 """The run's folder on this host, which the agent keeps; absent under torchrun."""
+COPIES = "RANKBOARD_COPIES"
+"""1 where the run may go on without some of its hosts; else absent."""
 
 
 @dataclass(frozen=True)
 class Place:
     """A rank's place; `group_rank` is its host's number, `folder` the run's on this host, "" where no agent keeps one.
+    `copies`: each host is to keep what the run needs to go on without the others.
 
     Alone (no RANK in the environment) it is rank 0 of 1.
     """
@@ -28,6 +31,7 @@ class Place:
     master_port: int = 0
     listen_fd: int = -1
     folder: str = ""
+    copies: bool = False
 
     @classmethod
     def read(cls, env: Mapping[str, str] = os.environ) -> Place:
@@ -44,4 +48,5 @@ class Place:
             master_port=int(env["MASTER_PORT"]),
             listen_fd=int(env.get(LISTEN_FD, -1)),
             folder=env.get(FOLDER, ""),
+            copies=env.get(COPIES) == "1",
         )

@@ -1,7 +1,8 @@
 """Going on from a checkpoint: finding the newest that counts among the files of all hosts, and loading it on every rank.
 
 It need not be of as many ranks, nor of the same sync method, nor must rank 0 be where it was: whichever rank finds the model
-gives it to all. Only what each rank had kept of its own is then left out, and that is said.
+gives it to all; of several copies rank 0's is taken, or the next one's. Only what each rank had kept of its own is then left
+out, and that is said.
 """
 
 from __future__ import annotations
@@ -36,11 +37,18 @@ class Key(NamedTuple):
     world_size: int
 
 
+class Copy(NamedTuple):
+    """The model of a complete checkpoint, and which rank wrote it."""
+
+    rank: int
+    path: Path
+
+
 @dataclass(frozen=True)
 class Inventory:
-    """What a rank finds on its host: the models of complete checkpoints, and its own files of any."""
+    """What a rank finds on its host: the models of complete checkpoints, of each the least rank's, and its own files of any."""
 
-    models: dict[Key, Path]
+    models: dict[Key, Copy]
     own: dict[Key, Path]
 
 
@@ -69,12 +77,13 @@ def resume(checkpoints: Checkpoints) -> Resumed:
     job, place, parts = checkpoints.job, checkpoints.place, checkpoints.parts
     places = list(search(job.resume, place))
     found = look(places, place.rank)
-    all_found = checkpoints.gathered((list(found.models), list(found.own)))
+    all_found = checkpoints.gathered(({key: copy.rank for key, copy in found.models.items()}, list(found.own)))
     key = choose([set(models) for models, _ in all_found], [set(own) for _, own in all_found])
     if key is None:
         raise JobError(_nothing(job.resume, place, places))
-    holder = next(rank for rank, (models, _) in enumerate(all_found) if key in models)
-    saved = _read(received(checkpoints, holder, found.models.get(key)), parts)
+    writers = {rank: models[key] for rank, (models, _) in enumerate(all_found) if key in models}
+    holder = min(writers, key=writers.__getitem__)
+    saved = _read(received(checkpoints, holder, found.models[key].path if holder == place.rank else None), parts)
     where = f"the checkpoint of step {key.step} of {Path(job.resume).name or job.resume}"
     _check(job, saved["job"], where)
     _load(parts, saved, where)
@@ -84,6 +93,8 @@ def resume(checkpoints: Checkpoints) -> Resumed:
         _load(parts, own, where)
     position = Position(saved["step"], saved["epochs"], saved["samples"])
     step = position.steps(job, checkpoints.steps_per_epoch)
+    if missing and saved["job"]["momentum"] and not saved["optimizer"]:
+        missing += "; momentum begins anew, as the rank that had it is left out too"
     return Resumed(step, tuple(_remarks(checkpoints, saved["job"], position, step, where, missing)), own)
 
 
@@ -107,10 +118,13 @@ def root_of(resume: str, place: Place) -> Path:
 
 def look(folders: Iterable[Path], rank: int) -> Inventory:
     """What there is in these folders for a rank."""
-    models, own = {}, {}
+    models: dict[Key, Copy] = {}
+    own = {}
     for where in (where for folder in folders for where in steps(folder)):
-        if (where / MODEL).is_file() and (key := _manifest_key(where / MANIFEST)):
-            models[key] = where / MODEL
+        if (where / MODEL).is_file() and (complete := _manifest(where / MANIFEST)):
+            of, writer = complete
+            copy = Copy(writer, where / MODEL)
+            models[of] = min(copy, models.get(of, copy))
         if key := _file_key(where / f"rank{rank}.pt"):
             own[key] = where / f"rank{rank}.pt"
     return Inventory(models, own)
@@ -124,9 +138,11 @@ def choose(models: Sequence[set[Key]], own: Sequence[set[Key]]) -> Key | None:
     return next(whole, next(iter(candidates), None))
 
 
-def _manifest_key(path: Path) -> Key | None:
+def _manifest(path: Path) -> tuple[Key, int] | None:
+    """The checkpoint that it makes complete, and the rank that wrote it."""
     try:
-        return _key(json.loads(path.read_bytes()))
+        head = json.loads(path.read_bytes())
+        return _key(head), int(head.get("rank", 0))
     except (OSError, ValueError, LookupError, TypeError):
         return None
 
