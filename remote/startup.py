@@ -111,10 +111,10 @@ class Startup:
             self._refuse(SESSION, str(error))
             return
         self.started = True
-        hosts = tuple(link.index for link in self._links)
+        hosts, again = tuple(link.index for link in self._links), self._plan.policy.max_restarts > self._attempt
         for link, placed in zip(self._links, placements, strict=True):
             link.running, link.launched = {placement.rank for placement in placed}, True
-            link.ask(Start(self._attempt, isinstance(self._plan.work, Job), placed, hosts))
+            link.ask(Start(self._attempt, isinstance(self._plan.work, Job), placed, hosts, again))
 
     def _report(self, checks: Sequence[Checked]) -> None:
         """Say what was found, and refuse the start where something has failed. A check's `on` is a position in the plan."""

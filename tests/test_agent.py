@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from agents import ROOT, Host, host, python, wait_for
 
-from training.agent import OPERATOR_GONE, Times
+from training.agent import ALL_ENDED, OPERATOR_GONE, Times
 from training.agent.processes import LINUX, descendants
 from training.commands import Close, Lease, Placement, Reserve, Start, Stop
 from training.events import (
@@ -313,15 +313,14 @@ def test_a_keep_run_goes_on_without_a_follower_and_ends_by_itself(host: Host) ->
     flag.touch()
     host.wait_until_empty(5)
     last = host.follow()
-    assert ended(last.rest()) == Ended("all ranks have ended")
+    assert ended(last.rest()) == Ended(ALL_ENDED)
     assert last.text() == "went"
 
 
 def test_while_nobody_is_there_a_failed_rank_stops_the_others(host: Host) -> None:
     line = host.follow("--policy", "keep", times=Times(reconnect=0.1))
     flag = host.folder.parent / "go"
-    fails = f"import os, sys, time\nwhile not os.path.exists({str(flag)!r}): time.sleep(0.01)\nsys.exit(3)"
-    line.start(python(SLEEP), python(fails, 1))
+    line.start(python(SLEEP), python(failing_on(flag), 1))
     line.pid(0), line.pid(1)
     line.kill()
     flag.touch()
@@ -329,6 +328,70 @@ def test_while_nobody_is_there_a_failed_rank_stops_the_others(host: Host) -> Non
     exits = host.follow().exits(2)
     assert (exits[1].code, exits[1].stopped) == (3, False)
     assert exits[0].stopped
+
+
+def failing_on(flag: Path) -> str:
+    """A rank that fails once this file is there."""
+    return f"import os, sys, time\nwhile not os.path.exists({str(flag)!r}): time.sleep(0.01)\nsys.exit(3)"
+
+
+def test_a_failed_run_that_may_be_started_again_waits_for_whoever_does_it(host: Host) -> None:
+    line = host.follow("--policy", "keep", times=Times(tick=0.05, reconnect=0.1))
+    flag = host.folder.parent / "go"
+    line.send(Start(0, False, (python(SLEEP), python(failing_on(flag), 1)), again=True))
+    line.pid(0), line.pid(1)
+    line.kill()
+    flag.touch()
+    wait_for(lambda: len(host.processes()) == 2, "guard and agent are left")
+    before = time.monotonic()
+    wait_for(lambda: time.monotonic() - before > 0.5, "far more than the time for a reconnect")
+    second = host.follow(after=line.records[-1].seq)
+    second.send(Start(1, False, (python("print('again')"),), again=True))
+    second.wait_for_text("again")
+    second.wait_for(Exited, 3)
+    second.kill()
+    host.wait_until_empty(5)
+    assert ended(host.follow().rest()) == Ended(ALL_ENDED)
+
+
+def test_it_waits_so_long_only_from_the_failure_on(host: Host) -> None:
+    line = host.follow("--policy", "keep", times=Times(tick=0.05, reconnect=0.1, restart=0.4))
+    flag = host.folder.parent / "go"
+    line.send(Start(0, False, (python(failing_on(flag)),), again=True))
+    line.pid()
+    line.kill()
+    before = time.monotonic()
+    wait_for(lambda: time.monotonic() - before > 0.6, "it is alone for longer than it will wait")
+    flag.touch()
+    host.wait_until_empty(5)
+    records = host.follow().rest()
+    assert ended(records) == Ended(ALL_ENDED)
+    (failed,) = [record.time for record in records if isinstance(record.event, Exited)]
+    assert 0.3 < records[-1].time - failed < 3
+
+
+@pytest.mark.parametrize(
+    ("code", "stop", "waits"),
+    [
+        ("print('up')", None, False),
+        (SLEEP, Stop(), False),
+        (SLEEP, Stop(again=True), True),
+    ],
+    ids=["finished", "stopped for good", "stopped to be started again"],
+)
+def test_only_what_is_to_be_started_again_is_waited_for(host: Host, code: str, stop: Stop | None, waits: bool) -> None:
+    line = host.follow("--policy", "keep", times=Times(tick=0.05, reconnect=0.1, restart=0.8))
+    line.send(Start(0, False, (python(code),), again=True))
+    line.wait_for_text("up")
+    if stop:
+        line.send(stop)
+    line.exits(1)
+    line.kill()
+    host.wait_until_empty(5)
+    records = host.follow().rest()
+    assert ended(records) == Ended(ALL_ENDED)
+    (exited,) = [record.time for record in records if isinstance(record.event, Exited)]
+    assert (records[-1].time - exited > 0.7) == waits
 
 
 def test_where_agent_and_guard_are_gone_at_once_the_journal_gets_its_end(host: Host) -> None:
@@ -406,6 +469,17 @@ def test_when_the_agent_is_killed_all_below_it_goes_and_the_guard_says_so(host: 
     assert host.processes() == []
     assert ended(records) == Ended("the agent died: SIGKILL", died=True)
     assert records[-1].attempt == 1
+
+
+def test_when_somebody_tells_the_agent_to_terminate_it_ends_its_ranks_and_says_so(host: Host) -> None:
+    line = host.follow("--policy", "keep")
+    line.start(python(RUNAWAY, 0), python(SLEEP, 1))
+    line.wait_for_text("away")
+    line.wait_for_text("up", 1)
+    os.kill(line.agent(), signal.SIGTERM)
+    assert ended(line.rest()) == Ended("the agent was told to terminate (SIGTERM)", died=True)
+    assert host.processes() == []
+    assert all(event.stopped for event in line.exits(2).values())
 
 
 def test_when_the_guard_is_killed_nothing_is_left(host: Host) -> None:

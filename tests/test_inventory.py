@@ -106,6 +106,26 @@ def test_what_became_of_a_run(events: list[Event], verdict: str) -> None:
     assert told.verdict() == verdict
 
 
+@pytest.mark.parametrize(
+    ("events", "doing"),
+    [
+        ([], "waiting"),
+        ([Launched((0, 1))], "starting"),
+        ([Launched((0, 1)), *exited(1)], "starting"),
+        ([Launched((0, 1)), Exited(0, 1), Exited(1, -15, "SIGTERM", stopped=True)], "failed"),
+        ([Launched((0, 1)), *exited(-15, -15, stopped=True)], "stopped"),
+        ([Launched((0, 1)), *exited(0, 0)], "finished"),
+        ([Launched((0, 1)), *exited(1, 1), Launched((0, 1))], "starting"),
+    ],
+)
+def test_what_a_live_run_is_at(events: list[Event], doing: str) -> None:
+    """One whose ranks have failed may wait to be started again."""
+    told = Outline()
+    for seq, event in enumerate([HELLO, *events]):
+        told.hear(Record(0, 1, seq, float(seq), event))
+    assert told.doing() == doing
+
+
 def test_what_stands_before_a_flood_of_text_is_found(tmp_path: Path) -> None:
     """An exit stays known, and the flood is not decoded."""
     journal = Journal(str(tmp_path), 0, segment=4 << 20)

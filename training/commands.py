@@ -59,20 +59,23 @@ class Start:
     the reserved listening socket (its number in RANKBOARD_LISTEN_FD). Otherwise each argv is a program of its own, started
     plainly, and the reserved socket is closed just before, since such a program binds MASTER_PORT itself.
 
-    `hosts` are the numbers of all hosts that take part, in the order of their ranks.
+    `hosts` are the numbers of all hosts that take part, in the order of their ranks. `again`: should ranks fail, all may be
+    started once more, and an agent that is kept waits for that where nobody is there.
     """
 
     attempt: int
     preload: bool
     placements: tuple[Placement, ...]
     hosts: tuple[int, ...] = ()
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """TERM to every rank, `grace` seconds, then KILL. The agent lives on."""
+    """TERM to every rank, `grace` seconds, then KILL. The agent lives on. `again`: what `Start` said of it still holds."""
 
     grace: float = 2.0
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

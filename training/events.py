@@ -294,7 +294,8 @@ class Exited(Event):
 class Ended(Event):
     """The last record of a host's agent: all its ranks are gone.
 
-    `died`: it could not go on. It was killed (then its guard writes this), the disk is full, or its guard was killed.
+    `died`: it could not go on. It was killed (then its guard writes this) or told to terminate by somebody else, the disk is
+    full, or its guard was killed.
     """
 
     reason: str

@@ -22,17 +22,19 @@ from training.events import Exited
 
 RUNS, ARCHIVES = "runs", "code"
 """What a workdir holds: the runs' folders, RUN/HOST INDEX, and the unpacked code, by its digest."""
+LAST = "last"
+"""What stands for the name of the newest run."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
     """What one host has of one run.
 
-    `phase`: of a live run what its ranks do, else finished, failed, stopped, `not started` or `lost` (the agent could not go
-    on; `reason` says why). `began` and `last` are the times of its first and last record and `now` that of the listing, by
-    the host's clock. `size` in bytes on disk. `ranks` are those of this host. `steps` (0: not known) are the whole run's.
-    `hosts` and `world_size` are the plan's, 0 where it is not kept there. `here`: it is this machine's, not that of another one
-    which shares the folder.
+    `phase`: what its ranks do; once none is left finished, failed, stopped, `not started` or, of an ended run, `lost` (the
+    agent could not go on; `reason` says why). `began` and `last` are the times of its first and last record and `now` that of
+    the listing, by the host's clock. `size` in bytes on disk. `ranks` are those of this host. `steps` (0: not known) are the
+    whole run's. `hosts` and `world_size` are the plan's, 0 where it is not kept there. `here`: it is this machine's, not that
+    of another one which shares the folder.
     """
 
     run: str
@@ -86,13 +88,15 @@ def runs(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 
 def plan(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The errand `plan WORKDIR RUN`: `{"plan": TEXT}`, what the launcher of the run kept with this host."""
-    workdir, run = absolute(arguments[0]), arguments[1]
-    for known, host in folders(workdir):
-        if known == run:
-            with suppress(FileNotFoundError), open(os.path.join(path(workdir, run, host), PLAN), errors="replace") as file:
-                yield {"plan": file.read()}
-                return
+    """The errand `plan WORKDIR RUN`: `{"run": NAME, "plan": TEXT, "now": TIME}`, what the launcher of the run kept with this
+    host, and the host's clock. Of the run of this name; where there is none, of those that begin so; of the newest for `last`."""
+    workdir, wanted = absolute(arguments[0]), arguments[1]
+    files = ((run, os.path.join(path(workdir, run, host), PLAN)) for run, host in folders(workdir))
+    kept = {run: file for run, file in files if os.path.exists(file)}
+    names = list(kept)[-1:] if wanted == LAST else [run for run in kept if run.startswith(wanted)]
+    for run in [wanted] if wanted in names else names:
+        with suppress(FileNotFoundError), open(kept[run], errors="replace") as file:
+            yield {"run": run, "plan": file.read(), "now": time.time()}
 
 
 def absolute(workdir: str) -> str:
@@ -158,7 +162,7 @@ def examine(workdir: str, run: str, host: int) -> RunFolder:
         host=host,
         folder=folder,
         live=live,
-        phase=outline.phase if live else outline.verdict(),
+        phase=outline.doing() if live else outline.verdict(),
         reason=outline.reason(live),
         began=outline.began,
         last=outline.last,

@@ -113,14 +113,22 @@ class Outline:
         """Whether another machine, whose locks may not reach here, shares this folder and may still be at work in it."""
         return not self.here and not self.ended and now - self.last < STILL
 
+    def doing(self) -> str:
+        """What the ranks of a live run do; once all have exited, what became of them."""
+        return self._fate() if self.ranks and len(self.exits) == len(self.ranks) else self.phase
+
     def verdict(self) -> str:
         """What became of the run on this host, which has ended."""
-        exits = self.exits.values()
         if not self.ended or self.ended.died:
             return "lost"
+        fate = self._fate()
+        return "stopped" if self.ended.reason.startswith("stopped") and fate != "failed" else fate
+
+    def _fate(self) -> str:
+        exits = self.exits.values()
         if any(exit.code and not exit.stopped for exit in exits):
             return "failed"
-        if self.ended.reason.startswith("stopped") or any(exit.stopped for exit in exits):
+        if any(exit.stopped for exit in exits):
             return "stopped"
         return "finished" if exits else "not started"
 

@@ -43,8 +43,11 @@ class Ranks:
         self.listen_at = math.inf
         self._live: dict[int, Rank] = {}
         self.out_of_memory = OutOfMemory()
-        self.failed = False
-        """Whether a rank has failed by itself since the first of those that live was begun."""
+        self.failed = self.incomplete = False
+        """Whether a rank has failed by itself, and whether one has exited otherwise than with 0, since the first of those that
+        live was begun."""
+        self.exited_at = 0.0
+        """The monotonic time of the last exit."""
 
     @property
     def live(self) -> list[Rank]:
@@ -57,7 +60,7 @@ class Ranks:
         It is not listened to before it is `spawned`: one that preload forks may write before preload has reported it.
         """
         pipes, ends = open_pipes(number)
-        self.failed = self.failed and bool(self._live)
+        self.failed, self.incomplete = self.failed and bool(self._live), self.incomplete and bool(self._live)
         self._live[number] = Rank(number, pipes)
         return self._live[number], ends
 
@@ -102,7 +105,9 @@ class Ranks:
         """The rank's process is gone, with this wait status."""
         del self._live[rank.number]
         self.finish(rank.pipes)
+        self.exited_at = time.monotonic()
         code = os.waitstatus_to_exitcode(status)
+        self.incomplete = self.incomplete or code != 0
         self.failed = self.failed or (code != 0 and not rank.stopped)
         out_of_memory = code == -signal.SIGKILL and not rank.stopped and self.out_of_memory.rose()
         self._say(Exited(rank.number, code, signal_name(code), rank.stopped, out_of_memory))

@@ -51,7 +51,7 @@ class Agent:
         self._stacks = Collector(self._selector, self._said.append, options.folder)
         self._connections: list[Connection] = []
         self._reserved: socket.socket | None = None
-        self._attempt, self._next_attempt, self._keep = 0, 0, options.keep
+        self._attempt, self._next_attempt, self._again, self._keep = 0, 0, False, options.keep
         self._asked: commands.Reserve | None = None
         self._reason = ""
         self._over = self._died = False
@@ -90,7 +90,7 @@ class Agent:
         numbers = os.read(self._signals, CHUNK)
         if signal.SIGTERM in numbers:
             self._look_for_guard()
-            self._end("stopped: the agent was told to terminate")
+            self._end("the agent was told to terminate (SIGTERM)", died=True)
         with contextlib.suppress(ChildProcessError):
             while (child := os.waitpid(-1, os.WNOHANG))[0]:
                 self._starter.reaped(*child)
@@ -140,7 +140,8 @@ class Agent:
             case commands.Keep(name=name, text=text):
                 if why := kept.write(name, text):
                     self._complain(why)
-            case commands.Stop(grace=grace):
+            case commands.Stop(grace=grace, again=again):
+                self._again &= again
                 self._stop(grace)
             case commands.Close():
                 self._end("closed")
@@ -176,7 +177,7 @@ class Agent:
         if self._kill_at < math.inf:
             self._kill()
         self._flush()
-        self._attempt, self._next_attempt = command.attempt, command.attempt + 1
+        self._attempt, self._next_attempt, self._again = command.attempt, command.attempt + 1, command.again
         self._redaction.learn(command.placements)
         self._starter.start(command, self._reserved)
         self._reserved = None
@@ -224,15 +225,21 @@ class Agent:
 
     def _look_for_operator(self, now: float) -> None:
         alone = not self._connections and now - self._alone_since >= self._times.reconnect
-        if self._keep:
-            if alone and not self._ranks.live:
+        if self._keep and not self._ranks.live:
+            if alone and not self._may_start_again(now):
                 self._end(ALL_ENDED)
-            elif alone and self._ranks.failed and self._kill_at == math.inf:
+        elif self._keep:
+            if alone and self._ranks.failed and self._kill_at == math.inf:
                 self._stop(self._times.grace)  # nobody else is there to do it
         elif alone:
             self._end(OPERATOR_GONE)
         elif now - self._heard_at >= self._times.lease:
             self._end(f"{OPERATOR_GONE}, no sign of life for {self._times.lease:g} s")
+
+    def _may_start_again(self, now: float) -> bool:
+        """Whether ranks have failed that somebody may still come to start again."""
+        since = max(self._alone_since, self._ranks.exited_at)
+        return self._again and self._ranks.incomplete and now - since < self._times.restart
 
     def _look_for_guard(self) -> None:
         if os.getppid() != self._guard:
