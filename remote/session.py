@@ -212,7 +212,7 @@ class Session:
         lease.start()
         try:
             with self.lock:
-                self._close_if_over()  # of one that is come back to
+                self._go_on()
             while not (self._detached or all(link.done for link in self._links)):
                 yield self._turn()
             if not self._detached:
@@ -454,8 +454,9 @@ class Session:
             return
         self._stage = Stage.STOPPING
         self._stop_at, self._give_up_at = NEVER, time.monotonic() + CLOSING
+        stop = Stop(again=self._restarts_left > 0 and not by_person)
         for link in self._links:
-            link.ask(Stop(0.0) if now else Stop())
+            link.ask(replace(stop, grace=0.0) if now else stop)
 
     def _stop_anyway(self, reason: str, by_person: bool) -> None:
         """A person asks while all is being stopped already."""
@@ -595,6 +596,14 @@ class Session:
         self._stage, self._startup = Stage.STARTING, Startup(plan, left, self._say, self._forwarded, self._attempt)
         self._advance(self._startup.begin)
 
+    def _go_on(self) -> None:
+        """Of a run that is come back to: do what the launcher before has not come to."""
+        if self._attempt and not any(link.launched for link in self._links):  # it was to be started again
+            self._begin_again(self._attempt - 1)
+            self._restart_or_close()
+        else:
+            self._close_if_over()
+
     def _take_in(self, launched: Launched, attempt: int) -> None:
         """Take in an attempt that was begun by a launcher whose word is not recorded here."""
         if attempt > self._attempt:
@@ -602,6 +611,8 @@ class Session:
             for link in self._links:
                 if launched.hosts and link.index not in launched.hosts and not link.done:
                     link.finish()
+        if self._stage is Stage.STARTING and attempt == self._attempt:  # nothing is left to start
+            self._stage = Stage.RUNNING
 
     def _begin_again(self, attempt: int) -> None:
         """What the attempt before came to counts no more."""
