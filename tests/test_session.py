@@ -19,7 +19,7 @@ from remote.session import EVIDENCE, Session
 from remote.transport import Agent, Program, Progress, Unreachable
 from training import commands
 from training.codec import dumps
-from training.commands import Close, Command, Connect, Lease, OnDisconnect, Reserve, Stacks, Start, Stop
+from training.commands import Close, Command, Connect, Keep, Lease, OnDisconnect, Reserve, Stacks, Start, Stop
 from training.events import (
     PREFIX,
     Connected,
@@ -759,6 +759,93 @@ def waits_once(line: ActedLine, command: Command | None) -> None:
         trains(line, command)
     else:
         finishes(line, command)
+
+
+def all_fail(stage: Stage) -> None:
+    """The ranks of a run that nobody watches."""
+    for line in stage.lines.values():
+        line.say(Exited(line.host, 1))
+
+
+@pytest.mark.parametrize("here", [True, False], ids=["where it was launched", "elsewhere"])
+def test_who_comes_back_to_a_run_that_has_failed_starts_it_again_first(here: bool, tmp_path: Path) -> None:
+    stage = Stage(waits_once, waits_once)
+    policy = Policy(keep=True, max_restarts=1)
+    left(stage, tmp_path, policy)
+    all_fail(stage)
+    first = dict(stage.lines)
+    session = come_back(stage, tmp_path, policy) if here else come_from_elsewhere(stage, tmp_path / "elsewhere", policy)
+    state = ended(session)
+    assert (state.verdict, state.attempt, len(state.restarts)) == (Verdict.FINISHED, 1, 1)
+    for host, line in stage.lines.items():
+        asked = [command for command in line.commands if not isinstance(command, (Lease, Keep))]
+        assert [type(command) for command in asked] == [Reserve, Connect, Start, Close]
+        starts = [command for one in (first[host], line) for command in one.commands if isinstance(command, Start)]
+        assert [(start.attempt, start.again) for start in starts] == [(0, True), (1, False)]
+
+
+def come_from_elsewhere(stage: Stage, folder: Path, policy: Policy) -> Session:
+    plan = stage.plan(policy)
+    session = Session(plan, stage, Recorder(folder, plan))
+    session.catch_up(())
+    return session
+
+
+def test_a_restart_that_its_launcher_has_not_come_to_is_made_by_who_comes_back(tmp_path: Path) -> None:
+    deaf = threading.Event()
+
+    def part(line: ActedLine, command: Command | None) -> None:
+        if not (isinstance(command, Reserve) and deaf.is_set()):
+            waits_once(line, command)
+
+    stage, policy = Stage(part, part), Policy(keep=True, max_restarts=1)
+    session = stage.session(tmp_path, policy)
+    batches = session.batches()
+    until(session, batches, lambda: all_run(session))
+    deaf.set()
+    all_fail(stage)
+    until(session, batches, lambda: session.state.attempt == 1)
+    batches.close()  # type: ignore[attr-defined]
+    deaf.clear()
+    state = ended(come_back(stage, tmp_path, policy))
+    assert (state.verdict, state.attempt) == (Verdict.FINISHED, 1)
+
+
+def test_a_restart_that_another_launcher_has_made_is_not_made_again(tmp_path: Path) -> None:
+    """The one that comes back has heard of the failure, but not of the restart."""
+    stage, policy = Stage(fails_once_and_trains_on), Policy(keep=True, max_restarts=2)
+    session = stage.session(tmp_path, policy)
+    batches = session.batches()
+    until(session, batches, lambda: session.state.attempt == 1 and all_run(session))
+    session.detach()
+    for _ in batches:
+        continue
+    plan = stage.plan(policy)
+    another = Session(plan, stage, Recorder(tmp_path / "another", plan))
+    another.catch_up(record for record in recorded(tmp_path) if record.attempt == 0)
+    batches = another.batches()
+    until(another, batches, lambda: all_run(another))
+    stage.lines[0].say(Exited(0, 1))
+    until(another, batches, lambda: another.state.attempt == 2 and all_run(another))
+    another.stop()
+    for _ in batches:
+        continue
+    starts = [command.attempt for command in stage.lines[0].commands if isinstance(command, Start)]
+    assert starts == [2]
+
+
+def test_agents_are_told_whether_a_run_that_is_stopped_may_be_started_again(tmp_path: Path) -> None:
+    stage = Stage(fails_once, waits_once)
+    ended(stage.session(tmp_path / "failed", Policy(max_restarts=1)))
+    assert Stop(again=True) in stage.lines[1].commands
+    stage = Stage(trains)
+    session = stage.session(tmp_path / "stopped", Policy(max_restarts=1))
+    batches = session.batches()
+    until(session, batches, lambda: all_run(session))
+    session.stop()
+    for _ in batches:
+        continue
+    assert Stop(again=False) in stage.lines[0].commands
 
 
 def test_it_is_started_again_so_many_times_only(tmp_path: Path) -> None:
