@@ -39,8 +39,9 @@ class Forker:
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
 
-    def start(self, name: str, job: Job, folders: Sequence[Path | None]) -> Forked:
-        """A run of one rank per entry: of its run's folder on its host, or None where there is no agent."""
+    def start(self, name: str, job: Job, folders: Sequence[Path | None], copies: bool = False) -> Forked:
+        """A run of one rank per entry: of its run's folder on its host, or None where there is no agent. `copies`: as where
+        it may go on without a host."""
         run = Forked(self, self.folder / "output" / name, len(folders))
         run.folder.mkdir(parents=True)
         self.runs.append(run)
@@ -49,14 +50,16 @@ class Forker:
         for rank, folder in enumerate(folders):
             env = {"RANK": rank, "LOCAL_RANK": folders[:rank].count(folder), "WORLD_SIZE": run.world}
             env |= {"LOCAL_WORLD_SIZE": folders.count(folder), "GROUP_RANK": hosts.index(folder), "OMP_NUM_THREADS": 1}
-            env |= {"GLOO_SOCKET_IFNAME": "lo", "RANKBOARD_FOLDER": folder or ""}
+            env |= {"GLOO_SOCKET_IFNAME": "lo", "RANKBOARD_FOLDER": folder or ""} | ({"RANKBOARD_COPIES": 1} if copies else {})
             envs.append({key: str(value) for key, value in env.items()})
         run.known = self.ask(do="start", folder=str(run.folder), argv=job.argv(), envs=envs)
         return run
 
-    def run(self, name: str, job: Job, folders: Sequence[Path | None], codes: Sequence[int] = ()) -> Forked:
+    def run(
+        self, name: str, job: Job, folders: Sequence[Path | None], codes: Sequence[int] = (), copies: bool = False
+    ) -> Forked:
         """A run to its end, each rank's with its exit code (0)."""
-        run = self.start(name, job, folders)
+        run = self.start(name, job, folders, copies)
         assert run.wait() == dict(enumerate(codes or [0] * run.world)), "\n".join(map(run.err, range(run.world)))
         return run
 

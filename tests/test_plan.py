@@ -9,9 +9,10 @@ import pytest
 
 from remote import plan_json
 from remote.hosts import Host
-from remote.plan import Plan, PlanError, Upload, check, dry_run, master_address, new_run, notes, place
+from remote.plan import Plan, PlanError, Policy, Upload, check, dry_run, master_address, new_run, notes, place
 from training.events import Hello
 from training.job import Job
+from training.place import Place
 
 LO, ETH = ("lo", "127.0.0.1", 8), ("eth1", "10.0.0.1", 24)
 
@@ -57,6 +58,20 @@ def test_ranks_work_where_uploads_land() -> None:
     assert of.cwd(0) == "~/.rankboard/files/p-1"
     assert "upload /here/src to ~/.rankboard/files/p-1/src on every host" in dry_run(of)
     assert plan_json.parse(plan_json.dump(of)) == of
+
+
+@pytest.mark.parametrize(
+    ("policy", "copies"),
+    [
+        (Policy(max_restarts=1, min_nodes=1), True),
+        (Policy(max_restarts=1), False),
+        (Policy(max_restarts=1, min_nodes=2), False),
+        (Policy(min_nodes=1), False),
+    ],
+)
+def test_each_host_keeps_copies_where_the_run_may_go_on_without_one(policy: Policy, copies: bool) -> None:
+    of = replace(plan(host(1), host(2)), policy=policy)
+    assert [Place.read(env).copies for env in environments(of, hello("a"), hello("b"))] == [copies] * 2
 
 
 def test_more_ranks_than_cores_have_a_thread_each() -> None:

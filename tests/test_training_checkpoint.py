@@ -1,5 +1,6 @@
 """Going on from a checkpoint is as if nothing had happened, and no crash leaves less than the checkpoint before it."""
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from training import registry
 from training.checkpoint import Position
 from training.events import Entered, Evaluated, Finished, Saved, Started, Text
 from training.job import Job
-from training.resume import Key, choose
+from training.resume import Key, choose, look
 
 JOB = Job(sync="all_reduce", steps=10, batch_size=30, momentum=0.9, weight_decay=1e-4, log_every=4)
 CUT = 6
@@ -235,6 +236,71 @@ def test_the_model_may_lie_on_any_host(forked: Forker, uninterrupted: Forked) ->
     resumed = forked.run("moved-again", replace(JOB, resume="moved"), hosts)
     assert losses(resumed) == losses(uninterrupted, after=CUT), "without dropout there is nothing of their own to miss"
     assert any("left out: rank 0, 1 cannot find its own on its host" in line for line in lines(resumed))
+
+
+def several(forked: Forker, run: str, *numbers: int) -> list[Path]:
+    """Where a run's folder is on each of these hosts, of which each has its own disk."""
+    return [host(forked, run, number, f"host{number}") for number in numbers]
+
+
+def test_ranks_go_on_without_the_first_host_where_each_keeps_copies(forked: Forker, uninterrupted: Forked) -> None:
+    folders = several(forked, "copies", 0, 1, 1)
+    job = replace(JOB, steps=CUT, checkpoint_every="3", checkpoint_keep=1)
+    run = forked.run("copies", job, folders, copies=True)
+    where = [folder / "checkpoints" / f"step-{CUT:06}" for folder in folders]
+    of_both = {"manifest.json", "model.pt"}
+    assert [set(os.listdir(one)) for one in where[:2]] == [{*of_both, "rank0.pt"}, {*of_both, "rank1.pt", "rank2.pt"}]
+    assert [os.listdir(folder / "checkpoints") for folder in folders[:2]] == [[f"step-{CUT:06}"]] * 2, "pruned on each"
+    manifest = json.loads((where[1] / "manifest.json").read_bytes())
+    assert manifest["files"]["model.pt"] == (where[1] / "model.pt").stat().st_size
+    assert manifest["files"].keys() == {"model.pt", "rank0.pt", "rank1.pt", "rank2.pt"}
+    sizes = [[event.size for event in run.events(rank) if isinstance(event, Saved)][-1] for rank in range(3)]
+    own = [(where[rank] / f"rank{rank}.pt").stat().st_size for rank in range(3)]
+    assert [size > 2 * file for size, file in zip(sizes, own, strict=True)] == [True, True, False], "of the first on a host"
+
+    left = several(forked, "copies-again", 1, 1)
+    resumed = forked.run("copies-again", replace(JOB, resume="copies"), left)
+    assert joined(resumed) == pytest.approx(joined(uninterrupted, after=CUT), abs=1e-5)
+    assert any("left out: it is of 3 ranks, these are 2" in line for line in lines(resumed))
+
+
+def test_each_host_has_a_copy_that_counts_at_every_moment(forked: Forker, uninterrupted: Forked) -> None:
+    """Also where only the newest is kept, and the others' newest was complete when their host was lost."""
+    folders = several(forked, "moment", 0, 1)
+    job = replace(JOB, checkpoint_every="4", checkpoint_keep=1)
+    forked.run("moment-first", replace(job, steps=4), folders, copies=True)
+    newest = [folder / "checkpoints" / "step-000008" for folder in folders]
+    newest[1].mkdir(parents=True)
+    os.mkfifo(newest[1] / "manifest.json.part")
+    run = forked.start("moment", replace(job, resume="moment"), folders, copies=True)
+    until(lambda: (newest[0] / "manifest.json").exists(), "the first host's copy")
+    until(lambda: (newest[1] / "model.pt").exists(), "the second host's model")
+    for pid in run.known:
+        kill(pid)
+    run.wait()
+    (newest[1] / "manifest.json.part").unlink()
+    resumed = forked.run("moment-again", replace(JOB, resume="moment", sync="none"), several(forked, "moment-again", 1))
+    assert joined(resumed) == pytest.approx(joined(uninterrupted, after=4), abs=1e-5)
+
+
+def test_of_several_copies_that_of_the_parameter_server_counts(forked: Forker) -> None:
+    """What the workers hold is the model; the momentum is the server's."""
+    job = replace(JOB, sync="parameter_server")
+    whole = forked.run("momentum-whole", job, several(forked, "momentum-whole", 0, 1, 2))
+    saved = several(forked, "momentum", 0, 1, 2)
+    forked.run("momentum", replace(job, steps=CUT, checkpoint_every=str(CUT)), saved, copies=True)
+    (copy,) = look([folder / "checkpoints" for folder in reversed(saved)], 1).models.values()
+    assert copy == (0, saved[0] / "checkpoints" / f"step-{CUT:06}" / "model.pt"), "also of hosts that are one machine"
+
+    again = replace(job, resume="momentum")
+    moved = forked.run("momentum-moved", again, several(forked, "momentum-moved", 2, 1, 0))
+    assert losses(moved) == losses(whole, after=CUT)
+    assert not any("momentum" in line for line in lines(moved) if "left out" in line)
+
+    left = forked.run("momentum-left", again, several(forked, "momentum-left", 1, 2))
+    assert joined(left)[0] == pytest.approx(joined(whole, after=CUT)[0], abs=1e-5), "the same model"
+    assert joined(left)[2] != pytest.approx(joined(whole, after=CUT)[2], abs=1e-5), "and another way on"
+    assert any("these are 2; momentum begins anew, as the rank that had it is left out too" in line for line in lines(left))
 
 
 def test_without_an_agent_they_lie_where_the_ranks_work(forked: Forker) -> None:

@@ -93,7 +93,7 @@ def resume(checkpoints: Checkpoints) -> Resumed:
         _load(parts, own, where)
     position = Position(saved["step"], saved["epochs"], saved["samples"])
     step = position.steps(job, checkpoints.steps_per_epoch)
-    if missing and saved["job"]["momentum"] and not saved["optimizer"]:
+    if missing and _lost_momentum(saved):
         missing += "; momentum begins anew, as the rank that had it is left out too"
     return Resumed(step, tuple(_remarks(checkpoints, saved["job"], position, step, where, missing)), own)
 
@@ -229,6 +229,12 @@ def _why_not_own(job: Job, place: Place, key: Key, saved: dict[str, Any], found:
             return f"it is of {_setting(name, saved[name])}, these are of {_setting(name, getattr(job, name))}"
     absent = [str(rank) for rank, there in enumerate(found) if not there]
     return f"rank {', '.join(absent)} cannot find its own on its host" if absent else ""
+
+
+def _lost_momentum(saved: dict[str, Any]) -> bool:
+    """Whether momentum was another rank's than the one that saved this: a parameter server has it alone."""
+    buffers = (buffer for state in saved["optimizer"].values() for buffer in state.values())
+    return saved["job"]["momentum"] > 0 and not any(bool(buffer.any()) for buffer in buffers)
 
 
 def _remarks(
