@@ -20,9 +20,11 @@ from training.events import (
     PREFIX,
     SESSION,
     Clock,
+    Closed,
     Dropped,
     Ended,
     Entered,
+    Epoch,
     Evaluated,
     Event,
     Exited,
@@ -192,6 +194,61 @@ def test_curves_go_on_over_a_restart_with_a_mark(told: tuple[int, Event]) -> Non
     assert list(state.ranks[1].loss_series.x) == list(range(1, 26))
     ((seconds, step),) = [(restart.seconds, restart.step) for restart in state.restarts]
     assert (round(seconds), step) == (60, 15)
+
+
+def started_again(history: History, resumed: int, *said_then: Event) -> RunState:
+    """The state of a history after which all is started again, and its one rank says these."""
+    state = state_of(history.plan, history.records)
+    begins = Started(0, 77, 1, "cpu", "gloo", "2.14.1", 1, 61_706, 40, 10, 640, 100, resumed=resumed)
+    state.apply(Record(SESSION, 1, 900, START + 60, Restarted((0,), "a rank failed")))
+    for at, event in enumerate((begins, *said_then)):
+        state.apply(Record(0, 1, 901 + at, START + 61 + at, event))
+    return state
+
+
+def epoch(number: int, loss: float, confusion: tuple[tuple[int, ...], ...] = ((1,),)) -> tuple[Event, Event]:
+    """What rank 0 says at the end of an epoch."""
+    at = 10 * number
+    return Epoch(0, number, at, loss, 0.5, 10, 1.0), Evaluated(0, number, at, loss, 0.5, 10, 0.1, confusion)
+
+
+def steps(first: int, last: int, seconds: float = 0.1) -> list[Step]:
+    return [stepped(0, step, seconds) for step in range(first, last + 1)]
+
+
+def test_an_epoch_that_begins_anew_stands_once() -> None:
+    history = History(plan(1)).training().rank(0, *steps(1, 10), *epoch(1, 3.0), *steps(11, 20), *epoch(2, 2.0), *steps(21, 25))
+    state = started_again(history, 15, *steps(16, 20, 0.2), *epoch(2, 1.9), *steps(21, 30, 0.2), *epoch(3, 1.0))
+    rank = state.ranks[0]
+    assert [(one.epoch, one.loss) for one in rank.epochs] == [(1, 3.0), (2, 1.9), (3, 1.0)]
+    assert [(one.epoch, one.loss, one.confusion) for one in state.evaluations] == [
+        (1, 3.0, ()),
+        (2, 1.9, ()),
+        (3, 1.0, ((1,),)),
+    ]
+    assert rank.epoch_seconds == pytest.approx([1.0, 1.0, 2.0]), "only epochs that were timed from their first step on"
+
+
+def test_where_all_begins_anew_nothing_of_later_epochs_stays() -> None:
+    history = History(plan(1)).training().rank(0, *steps(1, 10), *epoch(1, 3.0), *steps(11, 20), *epoch(2, 2.0))
+    state = started_again(history, 0, *steps(1, 10, 0.2), *epoch(1, 2.5))
+    assert [one.loss for one in state.ranks[0].epochs] == [one.loss for one in state.evaluations] == [2.5]
+    assert state.evaluations[-1].confusion
+    assert state.ranks[0].epoch_seconds == pytest.approx([2.0])
+
+
+@pytest.mark.parametrize(("steps", "verdict"), [(5, Verdict.FAILED), (0, Verdict.REFUSED)])
+def test_a_run_that_has_trained_before_a_restart_is_not_refused(steps: int, verdict: Verdict) -> None:
+    state = state_of(plan(1), (History(plan(1)).training(steps) if steps else History(plan(1))).records)
+    state.apply(Record(SESSION, 1, 900, START + 60, Restarted((0,), "a rank failed")))
+    assert state.has_begun == (steps > 0)
+    error = said(0, "python -m training: error: --resume a-run: none of its checkpoints was completed")
+    for at, event in enumerate((error, Exited(0, 2))):
+        state.apply(Record(0, 1, 901 + at, START + 61 + at, event))
+    state.apply(Record(SESSION, 1, 903, START + 63, Closed()))
+    assert state.verdict is verdict
+    assert state.cause is not None
+    assert state.cause.what == "--resume a-run: none of its checkpoints was completed (exit code 2)"
 
 
 def test_an_older_attempt_is_ignored() -> None:

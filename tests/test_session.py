@@ -32,6 +32,7 @@ from training.events import (
     Launched,
     Record,
     Reserved,
+    Saved,
     Spawned,
     Stack,
     Started,
@@ -860,6 +861,28 @@ def test_it_is_started_again_without_a_lost_host_where_enough_are_left(tmp_path:
     state = ended(stage.session(tmp_path, Policy(max_restarts=1, min_nodes=1)))
     assert state.verdict is Verdict.FINISHED
     assert [rank.rank for rank in state.ranks] == [0]
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_it_goes_on_from_a_checkpoint_that_the_hosts_left_have(both: bool, tmp_path: Path) -> None:
+    """The lost host's rank may have said that one is complete, and the others' not yet."""
+
+    def saves(line: ActedLine, command: Command | None) -> None:
+        first = isinstance(command, Start) and command.attempt == 0
+        (trains if first else finishes)(line, command)
+        if first and (both or line.host == 1):
+            line.say(Text(line.host, "stdout", PREFIX + dumps(to_object(Saved(line.host, 1, 20, 0.1, 1)))))
+        if first and line.host == 1:
+            line.say(DIED)
+
+    stage = Stage(saves, saves)
+    state = ended(stage.session(tmp_path, Policy(max_restarts=1, min_nodes=1)))
+    assert state.verdict is Verdict.FINISHED
+    start = [command for command in stage.lines[0].commands if isinstance(command, Start)][-1]
+    argv = start.placements[0].argv
+    assert argv[argv.index("--resume") + 1] == ("a-run" if both else "")
+    said = [note.text for note in state.notes if "begins anew" in note.text]
+    assert said == ([] if both else ["no host that is left has a complete checkpoint: the run begins anew"])
 
 
 def loses_its_agent(line: ActedLine, command: Command | None) -> None:
