@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -16,11 +17,13 @@ from training.codec import load
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back from a host: `objects` in order, and `error`, why there are none or not all ("" where all is well)."""
+    """What came back from a host: `objects` in order, and `error`, why there are none or not all ("" where all is well).
+    `moment` is when it answered, by this machine's clock: the middle between the asking and the end of the answer."""
 
     host: Host
     objects: tuple[dict[str, Any], ...] = ()
     error: str = ""
+    moment: float = 0.0
 
 
 class Silent:
@@ -67,10 +70,12 @@ def _perform(transport: Transport, host: Host, errand: Errand, give: Give | None
         line = transport.open(host, errand, Silent())
     except Unreachable as error:
         return Answer(host, error=str(error))
+    asked = time.time()
     try:
         if give:
             give(line)
-        lines = b"".join(_read(line, patience)).splitlines()
+        lines = b"".join(read(line, patience)).splitlines()
+        moment = (asked + time.time()) / 2
     except TimeoutError:
         return Answer(
             host, error=f"{host.name}: no answer within {patience:g} s; if it is only slow, raise timeout in hosts.toml"
@@ -81,12 +86,11 @@ def _perform(transport: Transport, host: Host, errand: Errand, give: Give | None
         said = line.close()
     objects = tuple(found for found in map(load, lines) if found is not None)
     errors = [str(found["error"]) for found in objects if "error" in found]
-    return Answer(
-        host, tuple(found for found in objects if "error" not in found), "; ".join(errors) or ("" if objects else said)
-    )
+    answered = tuple(found for found in objects if "error" not in found)
+    return Answer(host, answered, "; ".join(errors) or ("" if objects else said), moment)
 
 
-def _read(line: Line, patience: float) -> Iterator[bytes]:
+def read(line: Line, patience: float) -> Iterator[bytes]:
     """What comes, up to the end of the line. Raises: TimeoutError, where nothing comes for so long."""
     while True:
         late = threading.Event()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from remote.recorder import PLAN
 from remote.resume import NODE
 from remote.transport import Errand, Transport
 from training.agent import inventory
-from training.agent.inventory import Archive, RunFolder
+from training.agent.inventory import LAST, Archive, RunFolder
 from training.codec import Codec
 
 ORDER = ("lost", "failed", "stopped", "finished", "not started")
@@ -193,32 +194,77 @@ def joined(parts: Iterable[Part]) -> tuple[Run, ...]:
     return tuple(Run(name, tuple(found[index] for index in sorted(found))) for name, found in sorted(runs.items()))
 
 
-def plan_of(transport: Transport, cluster: Cluster, run: str) -> Plan:
-    """The plan of a run that some host keeps, with the hosts as the hosts file has them. Raises: PlanError."""
+@dataclass(frozen=True)
+class Kept:
+    """The plan of a run that its hosts keep. `offsets`: how many seconds the clocks of those that answered are ahead of this
+    machine's, by number; `problems` are what other hosts could not tell."""
+
+    plan: Plan
+    offsets: Mapping[int, float]
+    problems: tuple[str, ...] = ()
+
+
+def plan_of(transport: Transport, cluster: Cluster, run: str) -> Kept:
+    """The plan that hosts keep of the run of this name, of the one whose name begins so, or of the newest (`last`), with the
+    hosts as the hosts file has them. Raises: PlanError."""
     answers = ask(transport, cluster.hosts, "plan", lambda _: (run,))
-    texts = [one["plan"] for answer in answers for one in answer.objects if isinstance(one.get("plan"), str)]
-    problems = "".join(f"\n{answer.error}" for answer in answers if answer.error)
-    if not texts:
-        raise PlanError(f"{run}: no host of {cluster.name} knows the plan of this run; see: rankboard ps{problems}")
-    if len(set(texts)) > 1:
-        raise PlanError(f"{run}: its hosts keep different plans of it: {' and '.join(_keepers(answers))}")
+    problems = tuple(answer.error for answer in answers if answer.error)
+    told = [(answer, one) for answer in answers for one in answer.objects if _is_asked_for(one, run)]
+    if not told:
+        text = "".join(f"\n{problem}" for problem in problems)
+        raise PlanError(f"{run}: no host of {cluster.name} knows the plan of this run; see: rankboard ps{text}")
+    name = _chosen(run, sorted({one["run"] for _, one in told}))
+    told = [(answer, one) for answer, one in told if one["run"] == name]
+    plans = [_read(one["plan"], name, cluster) for _, one in told]
+    left = [
+        replace(plan, policy=replace(plan.policy, keep=True)) for plan in plans
+    ]  # some hosts were not there to hear of that
+    if any(plan != left[0] for plan in left):
+        raise PlanError(f"{name}: its hosts keep different plans of it: {' and '.join(answer.host.name for answer, _ in told)}")
+    plan = left[0] if any(plan.policy.keep for plan in plans) else plans[0]
+    ahead = {answer.host.name: one["now"] - answer.moment for answer, one in told if _is_time(one.get("now"))}
+    offsets = {index: ahead[host.name] for index, host in enumerate(plan.hosts) if host.name in ahead}
+    return Kept(plan, offsets, problems)
+
+
+def _is_asked_for(told: Mapping[str, Any], run: str) -> bool:
+    """Whether this is a plan, and of a run that was asked for."""
+    name = told.get("run")
+    return isinstance(name, str) and isinstance(told.get("plan"), str) and (run == LAST or name.startswith(run))
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, float) and math.isfinite(value)
+
+
+def _chosen(run: str, names: Sequence[str]) -> str:
+    """The one that is meant. Raises: PlanError, where that may be several."""
+    if run == LAST:
+        return names[-1]
+    if run not in names and len(names) > 1:
+        raise PlanError(f"{run}: several runs begin so: {', '.join(names)}")
+    return run if run in names else names[0]
+
+
+def _read(text: str, run: str, cluster: Cluster) -> Plan:
+    """The plan of this run that a host tells. Raises: PlanError."""
     try:
-        plan = plan_json.parse(texts[0])
+        plan = plan_json.parse(text)
     except ValueError as error:
         raise PlanError(f"{run}: the plan that its hosts keep cannot be read: {error}") from error
+    if plan.run != run:
+        raise PlanError(f"{run}: what its hosts keep is the plan of another run, {plan.run}")
     return trusted(plan, cluster)
-
-
-def _keepers(answers: Iterable[Answer]) -> Iterator[str]:
-    return (answer.host.name for answer in answers if answer.objects)
 
 
 def trusted(plan: Plan, cluster: Cluster) -> Plan:
     """The plan with the ways to its hosts taken from the hosts file: a host must not say how, or as whom, to reach others.
 
-    Raises: PlanError, where a host of the plan is not in the file.
+    Raises: PlanError, where a host of the plan is not in the file, or there is no such plan.
     """
     known = {host.name: host for host in cluster.hosts}
+    if len({host.name for host in plan.hosts}) < len(plan.hosts) or any(host.slots < 1 for host in plan.hosts):
+        raise PlanError(f"{plan.run}: the plan that its hosts keep has a host twice, or without a rank")
     missing = [f"{host.name} ({host.address})" for host in plan.hosts if host.name not in known]
     if missing:
         raise PlanError(f"{plan.run} runs on hosts that {cluster.name} does not have: {', '.join(missing)}: add them")

@@ -1,34 +1,217 @@
-"""What the hosts of a run have in their journals, read without going near its agents."""
+"""What the hosts of a run have in their journals: read without going near its agents, and taken in by who comes back to a run
+of which nothing is recorded here."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+import heapq
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from queue import Empty, SimpleQueue
 
-from remote.errands import Silent
+from remote.errands import Silent, read
+from remote.lines import one_line
 from remote.plan import Plan
-from remote.transport import Errand, Transport, Unreachable
-from training.events import Record, decode, expand
+from remote.recorder import Recorder
+from remote.session import BATCH, Session
+from remote.transport import Errand, Line, Transport, Unreachable
+from training.agent.journal import WHOLE
+from training.codec import load
+from training.events import SESSION, Clock, Dropped, Record, Said, decode, expand
+
+ROOM = 16
+"""Reads of a host that wait for those of the others; beyond, its journal waits where it is."""
+LOOK = 0.1
+"""Seconds between two looks at whether the journals are still wanted."""
+SHOWN = 100
+"""Characters that are told of what is no record."""
+
+Problem = tuple[int, str]
+"""The number of a host, and why some or all of its records are missing."""
 
 
-def fetch(transport: Transport, plan: Plan, after: Mapping[int, int]) -> tuple[list[Record], list[str]]:
-    """The records of all hosts, expanded, in order of time, each host's after the number that is known of it; and why those of
-    some hosts are missing."""
-    with ThreadPoolExecutor(len(plan.hosts), thread_name_prefix="journal") as pool:
-        answers = pool.map(lambda index: _fetch(transport, plan, index, after.get(index, 0)), range(len(plan.hosts)))
-        found = list(answers)
-    records = [record for lines, _ in found for line in lines.splitlines() if (record := decode(line))]
-    records.sort(key=lambda record: record.time)
-    return [one for record in records for one in expand(record)], [problem for _, problem in found if problem]
+def always() -> bool:
+    """The journals are wanted to their end."""
+    return True
 
 
-def _fetch(transport: Transport, plan: Plan, index: int, after: int) -> tuple[bytes, str]:
-    errand = Errand(("journal", plan.folder(index), str(index), str(after)))
+def fetch(
+    transport: Transport,
+    plan: Plan,
+    after: Mapping[int, int],
+    offsets: Mapping[int, float],
+    problems: list[Problem],
+    wanted: Callable[[], bool] = always,
+) -> Generator[tuple[bytes, Record]]:
+    """The lines of all hosts' journals with their records, not expanded: each host's in its order and after the number that is
+    known of it, all in order of time. `offsets`: how many seconds the hosts' clocks are ahead.
+
+    Why some of a host's are missing joins the `problems`. Once they are no longer `wanted`, which is asked all the while, only
+    what has come already is given.
+    """
+    if not wanted():
+        return
+    readings = [_Reading(transport, plan, index, after.get(index, 0)) for index in range(len(plan.hosts))]
     try:
-        line = transport.open(plan.hosts[index], errand, Silent())
-    except Unreachable as error:
-        return b"", str(error)
-    try:
-        return b"".join(iter(line.read, b"")), ""
+        yield from heapq.merge(*(one.records(problems, wanted) for one in readings), key=lambda found: _time(found[1], offsets))
     finally:
-        line.close()
+        for one in readings:
+            one.finish()
+
+
+def _time(record: Record, offsets: Mapping[int, float]) -> float:
+    """When it was written, by this machine's clock. `Dropped` is of the moment in which the journal was read."""
+    return 0.0 if isinstance(record.event, Dropped) else record.time - offsets.get(record.host, 0.0)
+
+
+class _Reading:
+    """One host's journal, as it is read by a thread of its own."""
+
+    def __init__(self, transport: Transport, plan: Plan, index: int, after: int) -> None:
+        self._index, self._host = index, plan.hosts[index]
+        self._errand = Errand(("journal", plan.folder(index), str(index), str(after)))
+        self._blocks: SimpleQueue[bytes] = SimpleQueue()
+        self._room = threading.Semaphore(ROOM)
+        self._over = False
+        self._line: Line | None = None
+        self._why = ""
+        threading.Thread(target=self._read, args=(transport,), name="journal", daemon=True).start()
+
+    def _read(self, transport: Transport) -> None:
+        try:
+            self._line = transport.open(self._host, self._errand, Silent())
+            self._copy(self._line)
+        except Unreachable as error:
+            self._why = str(error)
+        except BaseException as error:
+            self._why = f"rankboard itself failed: {error!r}"
+            raise
+        finally:
+            self._blocks.put(b"")
+
+    def _copy(self, line: Line) -> None:
+        why = ""
+        try:
+            for block in read(line, self._host.timeout):
+                self._room.acquire()
+                if self._over:
+                    break
+                self._blocks.put(block)
+        except TimeoutError:
+            why = f"its journal stood still for {self._host.timeout:g} s; if it is only slow, raise timeout in hosts.toml"
+        except OSError as error:
+            why = f"the line broke: {error}"
+        finally:
+            said = line.close()
+        self._why = why or said
+
+    def records(self, problems: list[Problem], wanted: Callable[[], bool]) -> Iterator[tuple[bytes, Record]]:
+        """The lines that come, with their records, as long as they are wanted."""
+        wrong, whole = "", False
+        for line in self._lines(wanted):
+            record = decode(line)
+            if record and record.host == self._index:
+                yield line, record
+            elif load(line) == WHOLE:
+                whole = True
+            else:
+                wrong = wrong or _error(line)
+        if wanted() and not whole:
+            wrong = wrong or self._why or "its journal broke off"
+        if wrong:
+            name = f"{self._host.name}: "
+            problems.append((self._index, name + wrong.removeprefix(name)))
+
+    def _lines(self, wanted: Callable[[], bool]) -> Iterator[bytes]:
+        rest = b""
+        for block in self._come(wanted):
+            lines, newline, rest = (rest + block).rpartition(b"\n")
+            yield from (lines + newline).splitlines(keepends=True)
+
+    def _come(self, wanted: Callable[[], bool]) -> Iterator[bytes]:
+        while wanted():
+            try:
+                block = self._blocks.get(timeout=LOOK)
+            except Empty:
+                continue
+            if not block:
+                return
+            self._room.release()
+            yield block
+
+    def finish(self) -> None:
+        """Nothing more is taken. Its line is closed in the background, since a wedged one takes seconds."""
+        self._over = True
+        self._room.release(ROOM)
+        if self._line:
+            threading.Thread(target=self._line.close, name="closing", daemon=True).start()
+
+
+def _error(line: bytes) -> str:
+    """What a line says that is no record of its host."""
+    found = load(line) or {}
+    return str(found.get("error") or f"no record of its own in its journal: {one_line(line.decode(errors='replace'))[:SHOWN]}")
+
+
+class ReturningSession(Session):
+    """One that comes back to a run of which nothing is recorded here. First it takes in what all hosts have, in order of time:
+    an attempt is then met before those that followed it, also on hosts that these left out."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        transport: Transport,
+        recorder: Recorder,
+        cwd: str,
+        forwarded: Mapping[str, str],
+        offsets: Mapping[int, float],
+    ) -> None:
+        """`offsets`: how many seconds the hosts' clocks are ahead, by number, as far as that is known."""
+        super().__init__(plan, transport, recorder, cwd, forwarded)
+        self._offsets = offsets
+        self.catch_up(())
+
+    def batches(self) -> Iterator[list[Record]]:
+        """As any session's; what the hosts have comes first. Whoever asks for something does not wait for that: what is then
+        missing comes over the wires."""
+        with self.lock:
+            for index, offset in self._offsets.items():
+                self._links[index].offset = offset
+                self._say(Clock(index, offset))
+        yield self._taken()
+        problems: list[Problem] = []
+        found = fetch(self._transport, self.plan, {}, self._offsets, problems, self._queue.empty)
+        with closing(found):
+            for batch in _batches(found):
+                with self.lock:
+                    self._bring(batch)
+                yield self._taken()
+        with self.lock:
+            for index, problem in problems:
+                self._say(Said(index, problem))
+        yield from super().batches()
+
+    def _bring(self, batch: Sequence[tuple[bytes, Record]]) -> None:
+        """Record these, and take them in."""
+        records = [one for _, record in batch for one in expand(record)]
+        self._recorder.raw(b"".join(line for line, _ in batch))
+        for record in records:
+            self._recorder.text(record)
+        self.catch_up(records)
+        self._batch += records
+        if problem := self._recorder.flush():
+            self._say(Said(SESSION, problem))
+
+
+def _batches(found: Iterator[tuple[bytes, Record]]) -> Iterator[list[tuple[bytes, Record]]]:
+    """The same in parts of some bytes."""
+    batch: list[tuple[bytes, Record]] = []
+    size = 0
+    for line, record in found:
+        batch.append((line, record))
+        size += len(line)
+        if size >= BATCH:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

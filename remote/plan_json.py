@@ -31,18 +31,45 @@ def dump(plan: Plan) -> str:
 
 
 def parse(text: str | bytes) -> Plan:
-    """The plan of a text; what another version has written and this one does not know is left out. Raises: ValueError."""
+    """The plan of a text; what another version has written and this one does not know is left out. The names in it are those of
+    folders and lead nowhere else. Raises: ValueError."""
     try:
         data = json.loads(text)
         hosts = tuple(map(reader_of(Host), data["hosts"]))
         kind, work = next(iter(data["work"].items()))
-        done: Job | Script = Script(tuple(work)) if kind == "script" else Job.of(_known(Job, work))
-        policy = _known(Policy, data.get("policy", {}))
-        policy["on_stall"] = OnStall(policy.get("on_stall", OnStall.REPORT))
+        done: Job | Script = Script(_words(work)) if kind == "script" else Job.of(_known(Job, work))
         uploads = tuple(map(reader_of(Upload), data.get("uploads", [])))
-        return Plan(str(data["run"]), hosts, done, Policy(**policy), uploads, str(data.get("project", "")))
-    except (LookupError, TypeError, AttributeError, StopIteration) as error:
+        plan = Plan(str(data["run"]), hosts, done, _policy(data.get("policy", {})), uploads, str(data.get("project", "")))
+    except (LookupError, TypeError, AttributeError, StopIteration, RecursionError) as error:
         raise ValueError(str(error)) from error
+    _check_names(plan)
+    return plan
+
+
+_words = reader_of(tuple[str, ...])
+
+
+def _policy(data: dict[str, Any]) -> Policy:
+    said = _known(Policy, data)
+    on_stall = OnStall(said.pop("on_stall", OnStall.REPORT))
+    readers = {field.name: reader_of(type(field.default)) for field in fields(Policy)}
+    return Policy(**{name: readers[name](value) for name, value in said.items()}, on_stall=on_stall)
+
+
+def _check_names(plan: Plan) -> None:
+    """Raises: ValueError, where a name that a folder is to have could lead out of where it belongs."""
+    if not is_plain(plan.run):
+        raise ValueError(f"its run {plan.run!r} is no plain name")
+    if plan.project and not is_plain(plan.project):
+        raise ValueError(f"its project {plan.project!r} is no plain name")
+    for target in (upload.target for upload in plan.uploads if upload.target):
+        if any(part in ("", ".", "..") for part in target.split("/")) or "\0" in target:
+            raise ValueError(f"its upload to {target!r} leads elsewhere")
+
+
+def is_plain(name: str) -> bool:
+    """Whether a name is that of one entry of a folder, and neither hidden nor unfit to be shown."""
+    return name[:1] not in ("", ".", "-") and "/" not in name and name.isprintable()
 
 
 def _known(cls: type[Any], data: dict[str, Any]) -> dict[str, Any]:

@@ -55,7 +55,7 @@ class ActedSession:
                     self.state.apply(record)
             yield batch
 
-    def stop(self, reason: str = "stopped by the operator") -> None:
+    def stop(self, reason: str = "stopped by the operator", *, now: bool = False) -> None:
         self.stops.append(reason)
 
     def ask_stacks(self) -> None:

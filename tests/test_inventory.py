@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,7 +55,9 @@ def test_a_run_is_live_until_its_guard_is_gone(host: Host, tmp_path: Path) -> No
     wait_for(lambda: not listed(tmp_path)[0].live, "the guard is gone")
     (found,) = listed(tmp_path)
     assert (found.phase, found.reason, {exit.rank for exit in found.exits}) == ("stopped", "closed", {0, 1})
-    assert list(inventory.plan([str(tmp_path), "a-run"])) == [{"plan": '{"hosts": [{"slots": 2}, {"slots": 3}]}'}]
+    (kept,) = inventory.plan([str(tmp_path), "a-run"])
+    assert (kept["run"], kept["plan"]) == ("a-run", '{"hosts": [{"slots": 2}, {"slots": 3}]}')
+    assert found.last <= kept["now"] <= time.time()
     assert list(inventory.plan([str(tmp_path), "another-run"])) == []
 
 

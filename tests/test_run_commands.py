@@ -120,7 +120,9 @@ def test_runs_of_all_hosts(live: Live, run: Callable[..., Done]) -> None:
     assert [row[0] for row in table(run(ps).stdout)] == ["run", "a-run"]
 
     found = inventory.plan_of(SshTransport(), Cluster("test", hosts), "a-run")
-    assert (found.run, found.hosts, found.work) == ("a-run", hosts, Job())
+    assert (found.plan.run, found.plan.hosts, found.plan.work) == ("a-run", hosts, Job())
+    assert abs(found.offsets[0]) < 1, "a clock of this machine"
+    assert 1 not in found.offsets, "node2 keeps no plan"
     with pytest.raises(PlanError, match="no host of test knows the plan of this run"):
         inventory.plan_of(SshTransport(), Cluster("test", hosts), "c-run")
     assert run(ps, orphans=True).stderr == "rankboard: no processes of ended runs\n"

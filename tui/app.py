@@ -112,6 +112,7 @@ class RankboardApp(App[None]):
         if not self.is_headless:
             for number in (signal.SIGINT, signal.SIGTERM):
                 asyncio.get_running_loop().add_signal_handler(number, self.action_interrupt)
+            asyncio.get_running_loop().add_signal_handler(signal.SIGQUIT, self._stop_now)
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._hang_up)
         if self._launch.attached:
             self._watch(self._launch.attached)
@@ -233,6 +234,14 @@ class RankboardApp(App[None]):
         self._stop()
         self.notify("stopping the run; ctrl+c again leaves at once")
 
+    def _stop_now(self) -> None:
+        """Stop the run, without the time that ranks have to end by themselves, and quit when it has ended."""
+        if self.live:
+            self._leaving = True
+            self._stop(now=True)
+        else:
+            self._abandon()
+
     def _hang_up(self) -> None:
         """The terminal is gone: end the run, then the process, at once. Textual's own way out waits for ever to restore it."""
         self.finish()
@@ -261,6 +270,6 @@ class RankboardApp(App[None]):
             self._listener.session.detach()
             self.notify("leaving the run to its hosts, once all ranks have been started")
 
-    def _stop(self) -> None:
+    def _stop(self, *, now: bool = False) -> None:
         if self._listener is not None:
-            self._listener.session.stop()
+            self._listener.session.stop(now=now)

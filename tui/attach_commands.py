@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,17 +14,23 @@ import typer
 
 from remote import inventory, journals, recorder
 from remote.hosts import HostsError, load
-from remote.plan import Plan, PlanError
+from remote.inventory import Kept
+from remote.lines import shown
+from remote.plan import Plan, PlanError, Policy
 from remote.recorder import RunFolderError
 from remote.resume import NODE
 from remote.run import RunState
 from remote.session import Session
-from training.events import SESSION, Record, Text
-from tui import selection
+from remote.transport import Transport
+from training.agent.inventory import LAST
+from training.events import SESSION, Record, Said, Text, expand
+from tui import outcome, selection
 from tui.headless import prefixed
 from tui.launcher import Launcher
 
 USAGE, UNREACHABLE = 2, 3
+OBEYING, LOOK = 15.0, 0.1
+"""Seconds that a launcher has to stop its run, and between two looks at whether it has."""
 Run = Annotated[str, typer.Argument(metavar="RUN", help="the run's name, the beginning of it, or last")]
 HostsFile = Annotated[
     Path | None, typer.Option(help="the hosts file, for a run that was launched elsewhere (default: hosts.toml)")
@@ -34,28 +41,42 @@ Watch = Callable[[Launcher, Session, bool, bool], int]
 
 
 @contextmanager
-def _reached(run: str, hosts: Path | None, runs_dir: Path) -> Iterator[tuple[Launcher, Plan]]:
-    """The run's plan, and the way to its hosts."""
+def _reached(run: str, hosts: Path | None, runs_dir: Path) -> Iterator[tuple[Launcher, Kept]]:
+    """The way to the run's hosts, and its plan."""
     try:
         folder = _recorded(run, runs_dir)
         local = folder is not None and (folder / NODE).is_dir()
         with selection.transport(local, None) as transport:
-            plan = (
-                recorder.load_plan(folder) if folder else inventory.plan_of(transport, load(hosts or Path("hosts.toml")), run)
-            )
-            yield Launcher(transport, local, runs_dir.absolute()), plan
+            kept = Kept(recorder.load_plan(folder), {}) if folder else _on_hosts(transport, run, hosts, runs_dir)
+            yield Launcher(transport, local, runs_dir.absolute(), Policy(keep=not local)), kept
     except (HostsError, PlanError, RunFolderError) as error:
-        typer.echo(f"rankboard: {error}", err=True)
+        _narrate(str(error))
         raise typer.Exit(USAGE) from None
 
 
+def _on_hosts(transport: Transport, run: str, hosts: Path | None, runs_dir: Path) -> Kept:
+    """A run of which nothing is recorded here. Raises: HostsError, PlanError."""
+    try:
+        cluster = load(hosts or Path("hosts.toml"))
+    except HostsError as error:
+        raise HostsError(f"{run}: no such run in {runs_dir}, and its hosts are not known: {error}") from None
+    kept = inventory.plan_of(transport, cluster, run)
+    for problem in kept.problems:
+        _narrate(problem)
+    _narrate(f"{kept.plan.run} is not recorded here: its hosts tell of it")
+    return kept
+
+
+def _narrate(text: str) -> None:
+    """Print what may be a host's words."""
+    typer.echo(f"rankboard: {chr(10).join(shown(text))}", err=True)
+
+
 def _recorded(run: str, runs_dir: Path) -> Path | None:
-    """The folder of a run that is recorded here. Raises: PlanError, where several begin so."""
+    """The folder of a run that is recorded here, None where there is none. Raises: PlanError, where several begin so."""
     found = sorted(path.parent for path in runs_dir.glob(f"*/{recorder.PLAN}"))
-    if run == "last":
-        if not found:
-            raise PlanError(f"there is no run in {runs_dir}; rankboard ps lists those on the hosts")
-        return found[-1]
+    if run == LAST:
+        return found[-1] if found else None
     return _one(run, [path.name for path in found], lambda name: runs_dir / name)
 
 
@@ -80,8 +101,8 @@ def attach_command(watch: Watch) -> Callable[..., None]:
 
         Leaving again (ctrl+c with --run) lets the run go on; `rankboard stop` ends it.
         """
-        with _reached(run, hosts, runs_dir) as (launcher, plan):
-            code = watch(launcher, launcher.attach(plan), headless, as_json)
+        with _reached(run, hosts, runs_dir) as (launcher, kept):
+            code = watch(launcher, launcher.attach(kept), headless, as_json)
         raise typer.Exit(code)
 
     return attach
@@ -97,17 +118,50 @@ def stop_command(watch: Watch) -> Callable[..., None]:
         runs_dir: RunsDir = Path("runs"),
     ) -> None:
         """End a run on all its hosts, and say what became of it."""
-        with _reached(run, hosts, runs_dir) as (launcher, plan):
-            if other := recorder.launcher(launcher.runs_dir / plan.run):
-                os.kill(other, signal.SIGTERM)
-                typer.echo(f"rankboard: its launcher, process {other}, has been told to stop {plan.run}", err=True)
-                return
-            session = launcher.attach(plan)
-            session.stop(now=now)
-            code = watch(launcher, session, True, False)
+        with _reached(run, hosts, runs_dir) as (launcher, kept):
+            code = _stopped_by_its_launcher(launcher, kept.plan, now)
+            if code is None:
+                session = launcher.attach(kept)
+                session.stop(now=now)
+                code = watch(launcher, session, True, False)
         raise typer.Exit(code)
 
     return stop
+
+
+def _stopped_by_its_launcher(launcher: Launcher, plan: Plan, now: bool) -> int | None:
+    """Have the process of this machine that records the run stop it: the exit code, or None where there is none, or it has gone
+    without bringing the run to its end. Raises: PlanError."""
+    folder = launcher.runs_dir / plan.run
+    pid = recorder.launcher(folder)
+    if not pid:
+        return None
+    try:
+        os.kill(pid, signal.SIGQUIT if now else signal.SIGTERM)
+    except PermissionError:
+        raise PlanError(f"{plan.run}: its launcher, process {pid}, is another user's, who can stop it") from None
+    except ProcessLookupError:
+        return None
+    _narrate(f"its launcher, process {pid}, has been told to stop {plan.run}")
+    if not _lets_go(folder):
+        _narrate(f"it does not answer: kill -9 {pid} ends it, and then rankboard stop {plan.run} what it has left behind")
+        return UNREACHABLE
+    state = RunState(plan)
+    for record in launcher.recorded(plan):
+        state.apply(record)
+    for line in outcome.told(state) if state.verdict else ():
+        typer.echo(line, err=True)
+    return state.verdict.value if state.verdict else None
+
+
+def _lets_go(folder: Path) -> bool:
+    """Whether nobody records the run any more, in time."""
+    deadline = time.monotonic() + OBEYING
+    while recorder.launcher(folder):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(LOOK)
+    return True
 
 
 def logs(
@@ -118,7 +172,8 @@ def logs(
     runs_dir: RunsDir = Path("runs"),
 ) -> None:
     """Print what the ranks of a run have printed, in order of time, from the records here and what the hosts have more."""
-    with _reached(run, hosts, runs_dir) as (launcher, plan):
+    with _reached(run, hosts, runs_dir) as (launcher, kept):
+        plan = kept.plan
         if not -1 <= rank < plan.world_size:
             raise PlanError(f"--rank {rank}: {plan.run} has ranks 0 to {plan.world_size - 1}")
         state = RunState(plan)
@@ -127,33 +182,35 @@ def logs(
             state.apply(record)
             known[record.host] = max(known.get(record.host, 0), record.seq)
             _print(record, state, rank)
-        problems = _more(launcher, plan, state, known, rank, follow)
+        problems = _more(launcher, kept, state, known, rank, follow)
     for problem in problems:
-        typer.echo(f"rankboard: {problem}", err=True)
+        _narrate(problem)
     raise typer.Exit(UNREACHABLE if problems else 0)
 
 
 def _records(launcher: Launcher, plan: Plan, follow: bool) -> Iterator[Record]:
     """What is recorded here, and what a launcher that still does goes on to record."""
     folder = launcher.runs_dir / plan.run
-    return recorder.follow(folder) if follow and recorder.launcher(folder) else iter(launcher.recorded(plan))
+    return recorder.follow(folder) if follow and recorder.launcher(folder) else launcher.recorded(plan)
 
 
-def _more(launcher: Launcher, plan: Plan, state: RunState, known: dict[int, int], rank: int, follow: bool) -> list[str]:
-    """What the hosts of a run that nobody records have beyond what is recorded here."""
-    if state.verdict or recorder.launcher(launcher.runs_dir / plan.run):
+def _more(launcher: Launcher, kept: Kept, state: RunState, known: dict[int, int], rank: int, follow: bool) -> list[str]:
+    """Print what the hosts of a run that nobody records have beyond what is recorded here; returns why some is missing."""
+    if state.verdict or recorder.launcher(launcher.runs_dir / kept.plan.run):
         return []
     if follow:
-        session = launcher.attach(plan)
-        for batch in session.batches():
-            for record in batch:
-                _print(record, session.state, rank)
-        return []
-    records, problems = journals.fetch(launcher.transport, plan, known)
-    for record in records:
-        state.apply(record)
-        _print(record, state, rank)
-    return problems
+        session = launcher.attach(kept)
+        for record in (one for batch in session.batches() for one in batch):
+            _print(record, session.state, rank)
+            if isinstance(record.event, Said):
+                _narrate(record.event.text)
+        return [host.reason for host in session.state.hosts if host.gone]
+    problems: list[journals.Problem] = []
+    offsets = {host.index: host.offset for host in state.hosts} | dict(kept.offsets)
+    for _, found in journals.fetch(launcher.transport, kept.plan, known, offsets, problems):
+        for record in expand(found):
+            _print(record, state, rank)
+    return [problem for _, problem in problems]
 
 
 def _print(record: Record, state: RunState, rank: int) -> None:

@@ -129,16 +129,17 @@ def _without_flags(context: typer.Context) -> None:
 
 
 def _headless(launcher: Launcher, session: Session, json: bool, *, detach: bool = False, leaves: bool = False) -> int:
-    """Show a session without a dashboard; returns the exit code. A person's Ctrl-C, or a signal to end, stops the run.
-    Where it `leaves`, Ctrl-C leaves it, as the end of its terminal leaves one that is kept. `detach`: once all have begun."""
+    """Show a session without a dashboard; returns the exit code. A person's Ctrl-C, or a signal to end, stops the run, SIGQUIT
+    at once. Where it `leaves`, Ctrl-C leaves it, as the end of its terminal leaves one that is kept. `detach`: once all have
+    begun."""
 
     def end(number: int, _: object) -> None:
-        if number != signal.SIGTERM and (leaves or (number == signal.SIGHUP and session.keep)):
+        if (number == signal.SIGINT and leaves) or (number == signal.SIGHUP and (leaves or session.keep)):
             session.detach()
         else:
-            session.stop(f"{signal.Signals(number).name} to rankboard")
+            session.stop(f"{signal.Signals(number).name} to rankboard", now=number == signal.SIGQUIT)
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, end)
     # A terminal that is gone fails in every write; the run is stopped then, and heard out.
     with suppress(OSError), printer(session.plan, json) as show:

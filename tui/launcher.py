@@ -13,6 +13,8 @@ from remote import inventory, resume
 from remote import plan as planning
 from remote.forwarding import forwarded
 from remote.hosts import Cluster
+from remote.inventory import Kept
+from remote.journals import ReturningSession
 from remote.plan import Plan, Policy, Upload
 from remote.recorder import EVENTS, Recorder, Unrecorded, read
 from remote.run import HostPhase, Verdict
@@ -72,19 +74,22 @@ class Launcher:
         values = forwarded(plan, os.environ)
         return Session(plan, self.transport, Recorder(self.runs_dir, plan), os.getcwd() if self.local else "", values)
 
-    def attach(self, plan: Plan) -> Session:
+    def attach(self, kept: Kept) -> Session:
         """The session that comes back to a run, after what is recorded of it here. Raises: PlanError, RunFolderError."""
-        records = self.recorded(plan)
+        plan = kept.plan
+        recorder = Recorder(self.runs_dir, plan, again=True)  # from here on nobody else records
         values = {name: os.environ[name] for host in plan.hosts for name in host.env_from if name in os.environ}
         cwd = os.getcwd() if self.local else ""
-        session = Session(plan, self.transport, Recorder(self.runs_dir, plan, again=True), cwd, values)
-        session.catch_up(records)
+        if not (recorder.folder / EVENTS).exists():
+            return ReturningSession(plan, self.transport, recorder, cwd, values, kept.offsets)
+        session = Session(plan, self.transport, recorder, cwd, values)
+        session.catch_up(self.recorded(plan))
         return session
 
-    def recorded(self, plan: Plan) -> list[Record]:
+    def recorded(self, plan: Plan) -> Iterator[Record]:
         """What is recorded here of a run, perhaps nothing. Raises: RunFolderError."""
         folder = self.runs_dir / plan.run
-        return list(read(folder)) if (folder / EVENTS).exists() else []
+        return read(folder) if (folder / EVENTS).exists() else iter(())
 
     def check(self, plan: Plan) -> Session:
         """The session that checks the hosts for the plan, as its start would, and starts and records nothing."""

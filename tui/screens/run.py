@@ -52,8 +52,8 @@ class Session(Protocol):
     def detached(self) -> bool:
         """Whether the run was left to its agents."""
 
-    def stop(self, reason: str = ...) -> None:
-        """Ask for the end of the run; returns at once."""
+    def stop(self, reason: str = ..., *, now: bool = ...) -> None:
+        """Ask for the end of the run, `now` without the time that ranks have to end by themselves; returns at once."""
 
     def detach(self) -> None:
         """Leave the run, which goes on; returns at once."""
