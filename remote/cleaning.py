@@ -15,7 +15,7 @@ from pathlib import Path
 
 from remote.hosts import Host
 from remote.inventory import Inventory, Run, ask, values
-from remote.recorder import EVENTS, PLAN, SUMMARY, RunFolderError, load_plan
+from remote.recorder import EVENTS, PLAN, SUMMARY, RunFolderError, launcher, load_plan
 from remote.resume import NODE
 from remote.transport import Transport
 from training.agent import inventory, leftovers, removal
@@ -168,6 +168,8 @@ def _doubt(run: Run | None, record: Record | None, known: Inventory) -> str:
     """Why a run that is not known to be live may be live all the same, or ""."""
     if run and run.live:
         return ""
+    if record and (pid := launcher(record.folder)):
+        return f"its launcher, process {pid}, is still at work on it"
     if run and run.hosts > len(run.parts) and known.problems:
         return "not all of its hosts have answered"
     if not record or (record.verdict and record.verdict != "lost"):
@@ -217,6 +219,8 @@ def _remove_record(runs_dir: Path, name: str) -> None:
     folder = runs_dir / name
     if folder.is_symlink() or not (folder / PLAN).is_file():
         raise Refused("no run's directory, or a link")
+    if pid := launcher(folder):
+        raise Refused(f"its launcher, process {pid}, is still at work on it")
     node = str((folder / NODE).absolute())
     if LINUX and leftovers.find([node]):
         raise Refused("processes of it are left: rankboard ps --orphans")
