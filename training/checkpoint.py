@@ -132,7 +132,7 @@ class Checkpoints:
             sizes = {name: write(where / name, partial(torch.save, content)) for name, content in files.items()}
         everybodys = self.gathered(sizes)
         if self.keeps_model:
-            self._complete(where, head, {name: size for of_rank in everybodys for name, size in of_rank.items()} | sizes)
+            self._complete(where, head, {name: size for of_rank in everybodys for name, size in of_rank.items()})
         self._prune(self.said_by(0, complete(self.folder)[-self.job.checkpoint_keep :]))
         return sum(sizes.values())
 
