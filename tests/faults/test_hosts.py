@@ -31,6 +31,15 @@ def test_agent_killed(stage: Stage) -> None:
 
 
 @slow
+def test_agent_told_to_terminate(stage: Stage) -> None:
+    """Not by us: as by the shutdown of its host."""
+    training = stage.train()
+    os.kill(training.agents["node3"], signal.SIGTERM)
+    expected = replace(LOST, says=("told to terminate (SIGTERM)",), within=8.0)
+    stage.prove("SIGTERM to the agent of node3", training.run, expected, time.monotonic())
+
+
+@slow
 def test_guard_killed(stage: Stage) -> None:
     training = stage.train()
     psutil.Process(training.agents["node3"]).parent().kill()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import time
 from dataclasses import replace
 
+import psutil
 import pytest
-from launches import LONG, Launched, run, until
+from launches import LONG, QUICK, Launched, run, until
 
-from faults.proof import ENDING, Expected, Stage, journal, recorded
+from faults.proof import ENDING, FINISHED, RANKS, Expected, Stage, journal, recorded
 from faults.table import slow
 
 INTERRUPTED = Expected("stopped", 130, says=("SIGINT to rankboard",))
@@ -51,6 +53,33 @@ def test_killed_and_kept(stage: Stage) -> None:
     stage.judge("launcher killed, keep", training.run, code, expected, time.monotonic() - killed)
     code = stage.again(training.run, "attach", folder.name, "--run")
     assert code == 130, "who comes back to a run that has ended is told so"
+
+
+@slow
+def test_left_and_failed(stage: Stage) -> None:
+    """A rank dies of a run that was left: its hosts wait for whoever comes back, who starts it again."""
+    training = stage.train(*QUICK, "--steps", "300", "--max-restarts", "1", "--detach", steps=RANKS)
+    assert training.run.end() == 0
+    os.kill(training.ranks[2], signal.SIGKILL)
+    killed = time.monotonic()
+    assert until(lambda: not any(map(psutil.pid_exists, training.ranks.values())), 20)
+    ps = ("ps", "--json", "--hosts", str(stage.hosts_file()))
+    (listed,) = [json.loads(line) for line in run(training.run.folder, *ps).stdout.splitlines()]
+    assert (listed["phase"], listed["live"]) == ("failed", RANKS)
+    code = stage.again(training.run, "attach", "last", "--run")
+    ending = stage.judge("rank of a detached run killed", training.run, code, FINISHED, time.monotonic() - killed)
+    assert ending.said.count("started again, attempt 2: node3, rank 2: killed by SIGKILL") == 1
+
+
+@slow
+def test_left_and_failed_and_stopped(stage: Stage) -> None:
+    training = stage.train(*LONG, "--max-restarts", "1", "--detach", steps=RANKS)
+    assert training.run.end() == 0
+    os.kill(training.ranks[2], signal.SIGKILL)
+    assert until(lambda: not any(map(psutil.pid_exists, training.ranks.values())), 20)
+    began = time.monotonic()
+    code = stage.again(training.run, "stop", "last")
+    stage.judge("rank of a detached run killed, stop", training.run, code, Expected("stopped", 130), time.monotonic() - began)
 
 
 def steps_on(stage: Stage, name: str) -> int:
