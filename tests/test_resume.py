@@ -181,3 +181,23 @@ def test_over_ssh_a_killed_run_goes_on_from_its_hosts_checkpoints(sshd: Sshd, tm
     assert unknown.returncode == 2
     assert "--resume of-another-laptop: there is no folder" in unknown.stderr
     assert f"runs with checkpoints on this host: {old.name}" in unknown.stderr
+
+
+def test_over_ssh_a_run_goes_on_without_the_host_of_its_first_rank(sshd: Sshd, tmp_path: Path) -> None:
+    job = (*QUICK, "--sync", "all_reduce", "--steps", "200", "--checkpoint-every", "20")
+    policy = ("--max-restarts", "1", "--min-nodes", "3")
+    begun = launch(tmp_path, "--hosts", str(sshd.hosts_toml(sshd.make_hosts(4))), *job, *policy)
+    agents = {event["host"]: event["pid"] for event in begun.events("hello", 4)}
+    ranks = {event["rank"]: event["pid"] for event in begun.events("spawned", 4)}
+    begun.events("saved", 2 * 4)  # of step 40
+    for pid in (ranks[0], agents["node1"]):
+        os.kill(pid, signal.SIGKILL)
+    assert begun.end(120) == 0, begun.stderr()
+    summary = begun.summary()
+    assert [(rank["host"], rank["step"]) for rank in summary["ranks"]] == [(f"node{host}", 200) for host in (2, 3, 4)]
+    (again,) = summary["restarts"]
+    assert again["step"] >= 40
+    assert again["step"] % 20 == 0
+    assert len(summary["evaluations"]) == len({found["epoch"] for found in summary["evaluations"]})
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert {path.parent.name for path in folder.glob("hosts/node2/checkpoints/*/model.pt")} >= {"step-000200"}
