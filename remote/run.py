@@ -156,8 +156,8 @@ class RunState:
         if host is None:
             self._session_said(record, when)
             return
-        if host.heard and when - host.heard > stall.FRESH:
-            host.back = when
+        if host.missed or (host.heard and when - host.heard > stall.FRESH):
+            host.back, host.missed = self.now, False  # its agent may have told it long before it could be heard
         host.heard = max(host.heard, when)
         if host.phase is HostPhase.SILENT:
             host.enter(HostPhase.READY, when)
@@ -339,6 +339,7 @@ class RunState:
                 if check.outcome == "warning":
                     self._note(name, f"{check.check}: {check.text}" + (f"; {check.advice}" if check.advice else ""), when)
             case events.Silent(_, seconds) if host:
+                host.missed = True
                 host.enter(HostPhase.SILENT, when)
                 self._note(name, f"silent for {seconds:.0f} s", when)
             case events.Parted(_, reason) if host:

@@ -55,8 +55,9 @@ def stalled(run: RunState, now: float) -> Stalled | None:
     if run.phase is not RunPhase.TRAINING:  # it is being stopped
         return None
     moved = max((_moved(rank) for rank in run.ranks), default=0.0)
+    back = max((host.back for host in run.hosts), default=0.0)
     silences = {
-        rank.rank: (silence(rank, host, moved), limit(rank, run.plan))
+        rank.rank: (silence(rank, host, moved, back), limit(rank, run.plan))
         for rank, host in ((rank, run.hosts[rank.host]) for rank in run.ranks)
         if _is_judged(rank, host, run.plan, now)
     }
@@ -67,11 +68,12 @@ def stalled(run: RunState, now: float) -> Stalled | None:
     return Stalled(ranks, min(silences[rank][0] for rank in ranks))
 
 
-def silence(rank: RankState, host: HostState, moved: float) -> float:
+def silence(rank: RankState, host: HostState, moved: float, back: float) -> float:
     """Seconds of its host's telling in which the rank has made no step, nor gone on to another phase. One that may wait for
-    the slowest at a meeting has come to a halt only where nobody has moved: `moved` is when any rank did last."""
+    the slowest at a meeting has come to a halt only where nobody has moved: `moved` is when any rank did last. `back` is when
+    a host was last heard again: all wait for its ranks, and then for TCP, which takes up to as long again to go on."""
     since = moved if rank.phase in MEETINGS else _moved(rank)
-    return host.heard - max(since, host.back)
+    return host.heard - max(since, back)
 
 
 def limit(rank: RankState, plan: Plan) -> float:

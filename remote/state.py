@@ -247,7 +247,8 @@ class HostState:
 
     `since` is when its phase began. `remote`: it is reached over the network. `reason` says why it is lost, refused or ended.
     `saved_step` is the newest checkpoint that its first rank said is complete: on this host alone, where others may be lost.
-    `back` is when records came again after a gap; `gone`: it was lost, or its agent killed; `parted`: a connection to it broke.
+    `missed`: nothing is heard of it, `back` is when records came again; `gone`: it was lost, or its agent killed; `parted`: a
+    connection to it broke.
     """
 
     index: int
@@ -266,6 +267,7 @@ class HostState:
     reason: str = ""
     gone: bool = False
     saved_step: int = 0
+    missed: bool = False
     back: float = 0.0
     parted: bool = False
     dropped: bool = False

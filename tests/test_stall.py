@@ -201,6 +201,25 @@ def test_nothing_is_claimed_while_a_host_is_not_heard_nor_for_the_time_it_was_no
     assert found(waiting(history, 8))
 
 
+def test_nothing_is_claimed_for_a_while_after_a_link_was_cut_behind_which_the_agent_went_on() -> None:
+    history = trained()
+    cut = history.now
+    history.session(Silent(1, 10.0))
+    for _ in range(27):
+        for index in (0, 2, 3):
+            history.say(index, HostSample((1.0,), 1, 2), after=1 / 3)
+    healed = history.now
+    for second in range(27):  # which nobody could hear
+        history.now = cut + second
+        history.say(1, HostSample((1.0,), 1, 2))
+    history.now = healed
+    assert found(waiting(history, LEAST - 4)) is None
+    said = found(waiting(history, 8))
+    assert said
+    assert said.ranks == (0, 1, 2, 3)
+    assert said.seconds < LEAST + 5
+
+
 def test_nothing_is_claimed_while_the_session_is_behind() -> None:
     history = waiting(trained(), 60)
     assert stalled(history.state(), history.now + 20) is None
