@@ -56,7 +56,7 @@ class ActedSession:
             yield batch
 
     def stop(self, reason: str = "stopped by the operator", *, now: bool = False) -> None:
-        self.stops.append(reason)
+        self.stops.append(f"{reason}, now" if now else reason)
 
     def ask_stacks(self) -> None:
         self.asked += 1

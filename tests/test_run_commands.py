@@ -21,6 +21,7 @@ from test_leftovers import SLEEP, kill_both
 from remote import cleaning, inventory, plan_json
 from remote.hosts import Cluster, Host
 from remote.plan import Plan, PlanError, Script
+from remote.recorder import Recorder, load_plan
 from remote.transport.ssh import SshTransport
 from training.agent.journal import Journal
 from training.agent.processes import LINUX
@@ -179,6 +180,22 @@ def test_what_of_the_runs_directory_may_go(tmp_path: Path) -> None:
     assert len(cleaning.removable(asked, runs, 0, 3)[0]) == 1
     assert cleaning.remove(None, (), runs, going)[1] == []
     assert sorted(path.name for path in runs.iterdir()) == ["left", "link", "lost", "new", "no-run"]
+
+
+def test_a_run_whose_launcher_is_still_at_work_on_it_stays(tmp_path: Path) -> None:
+    """Its ranks have ended, and their checkpoints are being fetched."""
+    runs = tmp_path / "runs"
+    folder = recorded(runs, "over", True, None)
+    launcher = Recorder(runs, load_plan(folder), again=True)
+    going, kept = cleaning.removable(inventory.take(None, (), runs), runs, 0, 0)
+    assert (going, kept) == ([], [f"over is kept: its launcher, process {os.getpid()}, is still at work on it"])
+    late = cleaning.Removable("over", "finished", "", "over", 1, 0)
+    assert cleaning.remove(None, (), runs, [late])[1] == [
+        f"{folder}: its launcher, process {os.getpid()}, is still at work on it"
+    ]
+    launcher.release()
+    assert [one.run for one in cleaning.removable(inventory.take(None, (), runs), runs, 0, 0)[0]] == ["over"]
+    assert cleaning.remove(None, (), runs, [late])[1] == []
 
 
 def test_a_live_local_run_stays_and_its_orphans_are_found(run: Callable[..., Done], tmp_path: Path) -> None:

@@ -297,6 +297,20 @@ async def test_ctrl_c_stops_and_a_second_one_leaves_at_once() -> None:
     stage.session.close()
 
 
+async def test_a_signal_stops_at_once_and_the_dashboard_goes_when_all_has_ended() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        stage.app._stop_now()
+        assert stage.session.stops == ["stopped by the operator, now"]
+        stage.app.tick()
+        assert stage.app.is_running
+        stage.session.say(SESSION, events.Stopping("stopped by the operator", True))
+        stage.session.close()
+        await until(pilot, lambda: not stage.app.is_running)
+    assert stage.app.exit_code == 130
+
+
 async def test_what_breaks_in_the_session_is_not_hidden() -> None:
     class Broken(ActedSession):
         def batches(self):  # type: ignore[no-untyped-def]

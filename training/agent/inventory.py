@@ -88,8 +88,8 @@ def runs(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 
 def plan(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The errand `plan WORKDIR RUN`: `{"run": NAME, "plan": TEXT, "now": TIME}`, what its launcher kept of the run of this name,
-    else of those whose names begin so, or for `last` of the newest; and the time by the host's clock."""
+    """The errand `plan WORKDIR RUN`: `{"run": NAME, "plan": TEXT, "now": TIME}` of the run of this name, else of those whose
+    names begin so, or for `last` of the newest; with what time it is here."""
     workdir, wanted = absolute(arguments[0]), arguments[1]
     files = ((run, os.path.join(path(workdir, run, host), PLAN)) for run, host in folders(workdir))
     kept = {run: file for run, file in files if os.path.exists(file)}
