@@ -141,7 +141,7 @@ def ended_at_once(stage: Stage, fault: str, launched: Launched) -> None:
     # a host that no line has reached yet is not waited for
     expected = INTERRUPTED if "launched" in said_by(launched) else replace(INTERRUPTED, cut_off=EVERYWHERE)
     stage.judge(fault, launched, code, expected, seconds)
-    assert seconds < 5
+    assert seconds < 1.5
 
 
 def said_by(launched: Launched) -> set[str]:
