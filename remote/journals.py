@@ -17,7 +17,7 @@ from remote.session import BATCH, Session
 from remote.transport import Errand, Line, Transport, Unreachable
 from training.agent.journal import WHOLE
 from training.codec import load
-from training.events import SESSION, Clock, Dropped, Record, Said, decode, expand
+from training.events import SESSION, Clock, Dropped, Hello, Reaching, Record, Said, decode, expand
 
 ROOM = 16
 """Reads of a host that wait for those of the others; beyond, its journal waits where it is."""
@@ -199,6 +199,9 @@ class ReturningSession(Session):
             self._recorder.text(record)
         self.catch_up(records)
         self._batch += records
+        for record in records:
+            if isinstance(record.event, Hello) and not self._links[record.host].done:
+                self._say(Reaching(record.host, "ready"))
         if problem := self._recorder.flush():
             self._say(Said(SESSION, problem))
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from launches import LONG, launch
-from launches import run as rankboard
+from launches import LONG, RANKBOARD, launch
+from sshd import Sshd
 from test_journals import Hosts, KeptLine, Library
 from test_run_commands import Done, run
 from test_session import all_run, trains, until
@@ -26,6 +26,7 @@ from remote.recorder import Recorder
 from remote.session import Session
 from remote.transport import Transport
 from training.agent import inventory as far
+from training.agent.journal import Journal
 from training.codec import dumps
 from training.events import PREFIX, Ended, Exited, Finished, Record, Text, encode, to_object
 from training.job import Job
@@ -220,6 +221,23 @@ def test_logs_ends_where_a_host_is_silent_and_says_so(
     assert "rankboard: node2: /w/runs/a-run/1: No such file or directory\n" in done.stderr
 
 
+def test_logs_of_a_run_that_only_its_hosts_know(sshd: Sshd, run: Callable[..., Done]) -> None:
+    """Over SSH: node2 has no folder of it."""
+    hosts = sshd.make_hosts(2)
+    sshd.hosts_toml(hosts)
+    folder = Path(hosts[0].workdir) / "runs" / "a-run" / "0"
+    folder.mkdir(parents=True)
+    (folder / "plan.json").write_text(plan_json.dump(replace(PLAN, hosts=hosts)))
+    Journal(str(folder), 0).write(0, [Text(0, "stdout", "up")])
+    done = run(attach_commands.logs, run="a-")
+    assert (done.returncode, done.stdout) == (3, "[rank 0] up\n")
+    missing = f"{hosts[1].workdir}/runs/a-run/1: No such file or directory"
+    assert done.stderr.splitlines() == [
+        "rankboard: a-run is not recorded here: its hosts tell of it",
+        f"rankboard: node2: {missing}",
+    ]
+
+
 def finished(folder: Path) -> Hosts:
     """The hosts of a run that was left, and has ended since."""
     stage = Hosts(trains, trains)
@@ -326,7 +344,9 @@ def test_what_a_launcher_has_left_behind_is_stopped_without_it(
 def test_a_run_is_stopped_at_once_from_another_terminal(tmp_path: Path) -> None:
     running = launch(tmp_path, "--local", "2", *LONG)
     running.events("step", 20)
-    done = rankboard(tmp_path, "stop", "last", "--now")
-    assert done.returncode == 130, done.stderr
-    assert "SIGQUIT to rankboard" in done.stderr
-    assert running.end(10) == 130
+    words = [RANKBOARD, "stop", "last", "--now"]
+    with subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as stop:
+        assert running.end(30) == 130  # which reads what it prints meanwhile
+        _, said = stop.communicate()
+    assert stop.returncode == 130, said
+    assert "SIGQUIT to rankboard" in said

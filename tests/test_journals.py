@@ -14,7 +14,7 @@ from remote.hosts import Host
 from remote.journals import Problem, ReturningSession, fetch
 from remote.plan import Plan, Policy
 from remote.recorder import LOGS, Recorder
-from remote.run import Verdict
+from remote.run import HostPhase, Verdict
 from remote.transport import Agent, Errand, Line, Program, Progress, Unreachable
 from training.agent.journal import WHOLE
 from training.codec import dumps
@@ -198,6 +198,17 @@ def until_shown(session: ReturningSession, batches: Iterable[list[Record]], show
         shown += batch
         if session.state.attempt == 1 and all_run(session) and session._links[0].wire:
             return
+
+
+def test_nobody_is_waited_for_whose_journal_is_there(tmp_path: Path) -> None:
+    stage = restarted(tmp_path / "here", KEPT)
+    there = returning(stage, tmp_path / "there", KEPT, {})
+    batches = there.batches()
+    until(there, batches, lambda: there.state.attempt == 1)
+    assert [host.phase for host in there.state.hosts] == [HostPhase.READY, HostPhase.ENDED, HostPhase.READY]
+    there.stop()
+    for _ in batches:
+        continue
 
 
 def test_texts_are_in_the_logs_of_who_comes_from_elsewhere(tmp_path: Path) -> None:
