@@ -437,7 +437,15 @@ class RunState:
 
     def _cause(self) -> Death | None:
         """What the run failed of, as far as is known."""
-        return None if self._by_person else causes.first(self._deaths())
+        death = None if self._by_person else causes.first(self._deaths())
+        if death and death.evidence is Evidence.ORDER and self._is_left:  # which broke communication
+            return None
+        return death
+
+    @property
+    def _is_left(self) -> bool:
+        """Whether agents have stopped their ranks by themselves, each as it found its operator gone."""
+        return any(host.reason.startswith(OPERATOR_GONE) and not host.gone for host in self.hosts)
 
     def _settle(self) -> None:
         """Pick the cause anew, and with it every ended rank's fate."""

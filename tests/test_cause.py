@@ -10,6 +10,7 @@ from histories import GLOO, TRACEBACK, History, plan, raised, said, state_of
 
 from remote.cause import Cause, Evidence, exception, judge, ranks_text
 from remote.run import Verdict
+from training.agent import OPERATOR_GONE
 from training.events import SESSION, Closed, Ended, Exited, Lost, Record, Refused, Silent, Stopping
 
 RESET = (
@@ -246,6 +247,29 @@ HISTORIES: list[tuple[str, Build, Verdict, str, str]] = [
         Verdict.STOPPED,
         "",
         "ssss",
+    ),
+    (
+        "the operator is gone, and a rank dies of its neighbours' end before its own agent stops it",
+        lambda h: (
+            [h.rank(r, Exited(r, -15, "SIGTERM", stopped=True)) for r in range(3)],
+            h.rank(3, *raised(3, GLOO)),
+            h.session(Stopping("a rank or host failed", False)),  # by who has come back, and heard of some only
+            [h.rank(r, Ended(OPERATOR_GONE)) for r in range(4)],
+        ),
+        Verdict.STOPPED,
+        "",
+        "sssv",
+    ),
+    (
+        "the operator is gone after a failure",
+        lambda h: (
+            h.rank(3, *raised(3, "ValueError: bad batch")),
+            [h.rank(r, Exited(r, -15, "SIGTERM", stopped=True)) for r in range(3)],
+            [h.rank(r, Ended(OPERATOR_GONE)) for r in range(4)],
+        ),
+        Verdict.FAILED,
+        "node4, rank 3: ValueError: bad batch at step 12",
+        "sssf",
     ),
 ]  # fmt: skip
 
