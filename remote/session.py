@@ -286,7 +286,7 @@ class Session:
             return
         for line in lines.splitlines(keepends=True):
             record = decode(line)
-            if record is None:
+            if record is None or record.host != link.index:  # no host speaks for another one
                 self._recorder.raw(line)
                 self._say(Said(link.index, line.decode(errors="replace").rstrip("\n")))
             elif record.seq > link.last:
@@ -445,7 +445,7 @@ class Session:
         if self._transferring:
             self._files.stop()
         if self._stage in (Stage.STOPPING, Stage.CLOSING):
-            self._stop_anyway(reason, by_person)
+            self._stop_anyway(reason, by_person, now)
             return
         self._by_person = by_person
         self._say(Stopping(reason, by_person))
@@ -458,13 +458,16 @@ class Session:
         for link in self._links:
             link.ask(replace(stop, grace=0.0) if now else stop)
 
-    def _stop_anyway(self, reason: str, by_person: bool) -> None:
+    def _stop_anyway(self, reason: str, by_person: bool, now: bool) -> None:
         """A person asks while all is being stopped already."""
-        if by_person and self._by_person:  # asked twice: whoever has not ended is left to its agent
-            self._give_up_at = time.monotonic()
-        elif by_person:
+        if by_person and not self._by_person:
             self._by_person, self._restarts_left = True, 0
             self._say(Stopping(reason, by_person))
+        elif by_person and not now:  # asked twice: whoever has not ended is left to its agent
+            self._give_up_at = time.monotonic()
+        if now:
+            for link in self._links:
+                link.send(Stop(0.0))
 
     def _close(self) -> None:
         """Nothing is left to run: every agent ends. A host that no line has reached yet is not waited for."""

@@ -22,6 +22,7 @@ from training.codec import dumps
 from training.commands import Close, Command, Connect, Keep, Lease, OnDisconnect, Reserve, Stacks, Start, Stop
 from training.events import (
     PREFIX,
+    SESSION,
     Connected,
     Ended,
     Event,
@@ -934,6 +935,37 @@ def fails_once_and_trains_on(line: ActedLine, command: Command | None) -> None:
     trains(line, command)
     if isinstance(command, Start) and command.attempt == 0:
         line.say(Exited(line.host, 1))
+
+
+def test_who_has_no_patience_with_a_stop_has_the_ranks_killed(tmp_path: Path) -> None:
+    stage = Stage(trains, slow_to_stop)
+    session = stage.session(tmp_path)
+    batches = session.batches()
+    until(session, batches, lambda: all_run(session))
+    session.stop()
+    session.stop(now=True)
+    until(session, batches, lambda: any(command == Stop(0.0) for command in stage.lines[1].commands))
+    stage.lines[1].say(Exited(1, -9, "SIGKILL", stopped=True))
+    for _ in batches:
+        continue
+    assert session.state.verdict is Verdict.STOPPED
+    assert not any(host.gone for host in session.state.hosts)
+
+
+def test_no_host_speaks_for_another_one_or_for_the_session(tmp_path: Path) -> None:
+    stage = Stage(trains, trains)
+    session = stage.session(tmp_path)
+    batches = session.batches()
+    until(session, batches, lambda: all_run(session))
+    for host in (0, SESSION):
+        forged = encode(Record(host, 0, 1_000, time.time(), Exited(0, 1)))
+        stage.lines[1]._said.put(forged.encode())
+    until(session, batches, lambda: sum("exited" in note.text for note in session.state.notes) == 2)
+    assert session.state.ranks[0].exited is None
+    session.stop()
+    for _ in batches:
+        continue
+    assert session.state.verdict is Verdict.STOPPED
 
 
 def test_who_stops_a_run_that_would_start_again_is_obeyed(tmp_path: Path) -> None:
