@@ -443,6 +443,12 @@ class RunState:
         return death
 
     @property
+    def refused(self) -> bool:
+        """Whether the run failed of what no start can mend: its job, or a host that is not fit for it."""
+        death = self._cause()
+        return death is not None and death.refused
+
+    @property
     def _is_left(self) -> bool:
         """Whether agents have stopped their ranks by themselves, each as it found its operator gone."""
         return any(host.reason.startswith(OPERATOR_GONE) and not host.gone for host in self.hosts)

@@ -580,7 +580,8 @@ class Session:
     def _restart_or_close(self) -> None:
         """All ranks have ended and some have failed: start all again, where the plan's policy says so."""
         policy, left = self.plan.policy, [link for link in self._links if not link.done]
-        if not self._restarts_left or len(left) < (policy.min_nodes or len(self._links)) or not left:
+        enough = left and len(left) >= (policy.min_nodes or len(self._links))
+        if not self._restarts_left or not enough or self.state.refused:
             self._close()
             return
         why = self.state.cause.text() if self.state.cause else "a rank failed"

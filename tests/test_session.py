@@ -850,6 +850,18 @@ def test_agents_are_told_whether_a_run_that_is_stopped_may_be_started_again(tmp_
     assert Stop(again=False) in stage.lines[0].commands
 
 
+def test_a_job_that_its_ranks_refuse_is_not_started_again(tmp_path: Path) -> None:
+    state = ended(Stage(refuses, refuses).session(tmp_path, Policy(max_restarts=2)))
+    assert (state.verdict, state.attempt) == (Verdict.REFUSED, 0)
+
+
+def refuses(line: ActedLine, command: Command | None) -> None:
+    """An agent whose rank finds no data."""
+    trains(line, command)
+    if isinstance(command, Start):
+        line.say(Exited(line.rank, 2))
+
+
 def test_it_is_started_again_so_many_times_only(tmp_path: Path) -> None:
     stage = Stage(exits_early, exits_early)
     state = ended(stage.session(tmp_path, Policy(max_restarts=2)))
