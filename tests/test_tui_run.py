@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -119,7 +120,7 @@ async def test_a_finished_run_is_summed_up() -> None:
         text = stage.text()
         assert "✓ finished in" in text
         assert "test accuracy 94.72%" in text
-        assert "mean of the classes: precision 85.4%, recall 85.0%, F1 85.0%; each in report.txt" in text
+        assert "mean of classes: precision 85.4%, recall 85.0%, F1 85.0%; each in report.txt" in text
         assert "by a rank's own BatchNorm statistics: rank 0 90.00%, rank 1 91.00%" in text
         assert "rank 3 on node2: 0.1" in text
         await pilot.press("q")
@@ -202,6 +203,69 @@ async def test_zoom_and_log_axis_and_log_keys() -> None:
         await stage.ended(pilot)
 
 
+async def test_a_key_that_leads_to_a_panel_has_done_so_when_the_next_one_comes() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await stage.train(pilot)
+        stage.screen.action_panel(3)
+        stage.screen.action_zoom()
+        assert stage.screen.maximized is stage.screen.query(Curves).first()
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_on_a_narrower_terminal_no_row_is_left_blank() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(200, 60)) as pilot:
+        await stage.train(pilot)
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: "1 ranks" in stage.text().splitlines()[2])
+        assert "step 60/400" in stage.text().splitlines()[1]
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_the_charts_mark_where_the_run_was_started_again_and_say_what_the_mark_is(size: tuple[int, int]) -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=size) as pilot:
+        await stage.train(pilot)
+        charts = 3 if size[0] >= 120 else 1
+        await until(pilot, lambda: stage.text().count("●0 ●1 ●2 ●3 ") == charts)
+        stage.session.say(SESSION, events.Restarted((0, 1), "rank 1 was killed"))
+        stage.session.steps(61, 80)
+        await until(pilot, lambda: "┊" in "".join(stage.text().splitlines()[10:]))
+        stage.session.steps(81, 100)
+        await stage.heard(pilot, 100)
+        assert len(re.findall("┊ restart  ●0 (●1 ●2 ●3 |[●12 ]*… )", stage.text())) == charts
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_a_line_of_the_log_that_goes_on_beyond_the_edge_says_so() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        stage.session.start()
+        stage.session.say(0, events.Text(0, "stdout", "long " * 40 + "end"), events.Text(0, "stdout", "short"))
+        await until(pilot, lambda: "short" in stage.text())
+        long, short = (line for line in stage.text().splitlines() if line.startswith("  0 │ "))
+        assert long.rstrip(" ▁▂▃▄▅▆▇█").endswith("…")
+        assert "…" not in short
+        await pilot.press(*["right"] * 200)
+        await until(pilot, lambda: " end" in stage.text())
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_at_80_columns_a_new_run_is_offered_after_the_end() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        stage.session.finish(60, 1)
+        await stage.ended(pilot)
+        await until(pilot, lambda: "n New run" in stage.text())
+
+
 async def test_help_lists_every_key_of_the_footer() -> None:
     stage = Stage()
     async with stage.app.run_test(size=(80, 24)) as pilot:
@@ -209,6 +273,7 @@ async def test_help_lists_every_key_of_the_footer() -> None:
         await until(pilot, lambda: isinstance(stage.app.screen, HelpDialog))
         text = stage.text()
         assert all(f"│ {key} " in text for key in "clrfzenq")
+        assert "ranks, hosts, loss, … " in text  # no line is folded
         await pilot.press("escape")
         assert isinstance(stage.app.screen, RunScreen)
         stage.session.close()

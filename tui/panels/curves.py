@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import ClassVar
 
 import numpy as np
@@ -17,8 +18,8 @@ from tui.widgets.raster import Curve
 
 EVERY = 2
 """Ticks from one drawing of a curve that grows to the next: a chart takes ten times what a table's row does."""
-RESTART = 50
-"""Cells of width from which the legend names the mark of a restart."""
+AROUND = len("  9    ─ ")
+"""Cells of a caption that are neither its title nor its legend."""
 
 
 class Curves(Panel):
@@ -51,13 +52,23 @@ class Curves(Panel):
         chart.logarithmic = not chart.logarithmic
 
     def _legend(self, ranks: int, restarted: bool) -> Content:
-        dark = self.app.current_theme.dark
         scale = "log  " if self.query_one(Chart).logarithmic else ""
-        scale += f"{palette.sign('mark')} restart  " if restarted and self.size.width >= RESTART else ""
-        room = max(0, self.size.width - len(self.title) - len(scale) - len("  9    … "))
-        named = ranks if 4 * ranks - 10 <= room else min(ranks, (room + 10) // 4)
-        names = [(f"{palette.sign('curve')}{rank} ", palette.colour(rank, dark)) for rank in range(named)]
-        return Content.assemble(scale, *names, "…" if named < ranks else "")
+        room = self.size.width - AROUND - len(self.title) - len(scale)
+        mark = f"{palette.sign('mark')} restart  "
+        if restarted and room >= len(mark) + len("●0 …"):
+            scale, room = scale + mark, room - len(mark)
+        dark = self.app.current_theme.dark
+        names = [(name, palette.colour(rank, dark)) for rank, name in enumerate(_named(ranks, room))]
+        return Content.assemble(scale, *names, "…" if len(names) < ranks else "")
+
+
+def _named(ranks: int, room: int) -> list[str]:
+    """The names of all ranks, or of as many as leave room for a sign that there are more, but of one at least."""
+    names = [f"{palette.sign('curve')}{rank} " for rank in range(ranks)]
+    ends = list(accumulate(map(len, names)))
+    if ends[-1] <= room + 1:  # the last one's blank needs no room
+        return names
+    return names[: max(1, sum(end < room for end in ends))]
 
 
 def _curve(number: int, series: Series) -> Curve:

@@ -30,6 +30,7 @@ class Header(Static):
     def __init__(self) -> None:
         super().__init__()
         self._shown: tuple[str, ...] = ()
+        self._width = 0
         self._clock = SessionClock()
 
     def show(self, run: RunState) -> None:
@@ -40,8 +41,8 @@ class Header(Static):
         waits = [line for text in found for line in _folded(plain(text), max(width, 20))]
         lines = (_justified(_what(run.plan), _phase(run), width), _progress(run, width, now), *waits)
         if lines != self._shown:
-            grows = len(lines) != len(self._shown)
-            self._shown = lines
+            grows = (len(lines), width) != (len(self._shown), self._width)  # lines of another width take more rows, or fewer
+            self._shown, self._width = lines, width
             self.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), layout=grows)
 
 

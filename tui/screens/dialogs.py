@@ -82,8 +82,8 @@ class QuitDialog(Dialog):
         launcher is needed."""
         super().__init__()
         self._leavable = leavable
-        gone = "goes on" if keep else "ends"
-        self.question = f"The run still goes on; should this terminal be lost, the run {gone}."
+        gone = "goes on without it" if keep else "ends"
+        self.question = f"The run still goes on; if this terminal is lost, it {gone}."
         self.answers = ((Leave.STAY, "Watch (esc)"), (Leave.STOP, "Stop (s)"), (Leave.STOP_AND_QUIT, "Stop and quit (q)"))
         if leavable:
             self.question += "\nDetach leaves it to its hosts; rankboard attach comes back to it."
@@ -136,8 +136,8 @@ class HelpDialog(ModalScreen[None]):
     CSS = """
     HelpDialog { align: center middle; background: $background 50%; }
     HelpDialog VerticalScroll {
-        width: 66; max-width: 100%; height: auto; max-height: 100%; padding: 0 1;
-        border: round $primary; background: $surface;
+        width: 67; max-width: 100%; height: auto; max-height: 100%; padding: 0 1;
+        border: round $primary; background: $surface; scrollbar-size-vertical: 1;
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark,f1,enter", "dismiss")]

@@ -86,6 +86,7 @@ class RunScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "app.quit", "Quit"),
         Binding("question_mark", "app.help", "Help", key_display="?"),
+        Binding("n", "new", "New run"),
         Binding("c", "cycle", "Chart"),
         Binding("l", "logarithmic", "Log y"),
         Binding("r", "rank", "Rank"),
@@ -95,7 +96,6 @@ class RunScreen(Screen[None]):
         Binding("s", "stacks", "Stacks"),
         Binding("e", "export", "Export"),
         Binding("D", "checks", "Doctor", show=False),
-        Binding("n", "new", "New run"),
         *(Binding(str(number), f"panel({number})", show=False) for number in range(1, len(PANELS) + 1)),
     ]
 
@@ -132,6 +132,7 @@ class RunScreen(Screen[None]):
         wide = width >= WIDE and height >= FLAT
         self.query_one("#body").styles.grid_rows = f"{rows} 3fr 2fr"
         self.query_one(Ranks).styles.height = "1fr" if wide or height < LOW else rows
+        self.call_after_refresh(self.tick)
 
     def tick(self) -> None:
         """Draw what has changed. The run's lock is held only while the panels copy what they draw."""
@@ -171,7 +172,7 @@ class RunScreen(Screen[None]):
         if panel.has_class("staged"):
             self._chosen_by_hand = True
             self._choose(panel)
-        panel.children[0].focus()
+        self.set_focus(panel.children[0])  # at once: the next key may be for it
         self.tick()
 
     # Keys

@@ -145,7 +145,11 @@ class LogView(ScrollView, Lines, can_focus=True):
             if len(self._strips) > 1_000:
                 self._strips.clear()
             strip = self._strips[line.number] = Strip(self._segments(line))
-        return strip.crop_extend(left, left + width, self.rich_style)
+        if strip.cell_length <= left + width:
+            return strip.crop_extend(left, left + width, self.rich_style)
+        return Strip.join(
+            [strip.crop(left, left + width - 1), Strip([Segment("…", self.get_component_rich_style("log--note"))])]
+        )
 
     def _segments(self, line: LogLine) -> list[Segment]:
         text = plain(line.text)
