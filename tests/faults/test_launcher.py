@@ -19,6 +19,8 @@ from faults.table import slow
 INTERRUPTED = Expected("stopped", 130, says=("SIGINT to rankboard",))
 EVERYWHERE = ("node1", "node2", "node3", "node4")
 STEPS = 200
+AT_ONCE = 3.0
+"""Seconds from Ctrl-C to the launcher's end: mostly below 0.5, and up to 1.4 on 2 cores that five others want too."""
 
 
 def test_killed(stage: Stage) -> None:
@@ -141,7 +143,7 @@ def ended_at_once(stage: Stage, fault: str, launched: Launched) -> None:
     # a host that no line has reached yet is not waited for
     expected = INTERRUPTED if "launched" in said_by(launched) else replace(INTERRUPTED, cut_off=EVERYWHERE)
     stage.judge(fault, launched, code, expected, seconds)
-    assert seconds < 1.5
+    assert seconds < AT_ONCE
 
 
 def said_by(launched: Launched) -> set[str]:
