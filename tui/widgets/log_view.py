@@ -136,7 +136,7 @@ class LogView(ScrollView, Lines, can_focus=True):
     def render_line(self, y: int) -> Strip:
         """Line `y` of what is in view."""
         left, top = self.scroll_offset
-        width = self.size.width
+        width = self.size.width - self.scrollbar_size_vertical
         if y + top >= len(self._lines):
             return Strip.blank(width, self.rich_style)
         line = self._lines[y + top]
