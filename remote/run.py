@@ -424,7 +424,7 @@ class RunState:
         unfit = ours and rank.exited.code == USAGE and not self.begun
         evidence = Evidence.OWN if unfit else evidence  # also of a download that timed out
         refused = unfit and not self.has_begun
-        during = DURING.get(rank.exited_from, "") if ours and not rank.step else ""
+        during = DURING.get(rank.exited_from, "") if ours and not rank.recent else ""
         advice = causes.advice(rank.exited, words, host.name)
         last = last_words(tuple(words), causes.TAIL)
         rank.death = Death(host.name, rank.rank, rank.since, evidence, what, rank.step, last, refused, during, advice)

@@ -543,9 +543,10 @@ class Session:
             self._act_at, self._silent_at = now + STACKS, 0.0
         if not self.state.stall or self._act_at is NEVER:
             return
-        if self.plan.policy.on_stall is not OnStall.REPORT and any(link.silent and not link.done for link in self._links):
+        silent = [link.heard for link in self._links if link.silent and not link.done]
+        if silent and self.plan.policy.on_stall is not OnStall.REPORT:
             # The ranks wait for a host that is silent, and once it is back for TCP, which takes as long again at the most.
-            self._silent_at = self._silent_at or now
+            self._silent_at = min(*silent, self._silent_at or now)
             self._act_at = now + (now - self._silent_at) + STACKS
         elif now >= self._act_at and self._silent_at:
             self._ask_stacks()
