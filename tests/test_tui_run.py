@@ -25,6 +25,7 @@ from tui.panels.ranks import Ranks
 from tui.screens.dialogs import HelpDialog, LeaveDialog, QuitDialog, TooSmall
 from tui.screens.launch import LaunchScreen
 from tui.screens.run import RunScreen
+from tui.widgets import palette
 from tui.widgets.chart import Chart
 from tui.widgets.log_view import LogView
 
@@ -254,7 +255,7 @@ async def test_a_line_of_the_log_that_goes_on_beyond_the_edge_says_so() -> None:
         stage.session.say(0, *(events.Text(0, "stdout", "long " * 40 + "end") for _ in range(40)))
         log = stage.screen.query_one(LogView)
         await until(pilot, lambda: log.show_vertical_scrollbar)
-        await until(pilot, lambda: stage.text().splitlines()[-3].endswith(("…", "… ", "…▁")))
+        await until(pilot, lambda: [line[78] for line in stage.text().splitlines()[-4:-1]] == ["…"] * 3)
         log.scroll_end(animate=False)
         log.scroll_to(x=log.max_scroll_x, animate=False)
         await until(pilot, lambda: " end" in stage.text())
@@ -447,6 +448,24 @@ async def test_themes(theme: str) -> None:
         assert "training" in stage.text()
         stage.session.close()
         await stage.ended(pilot)
+
+
+async def test_another_theme_is_also_that_of_the_legends() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await stage.train(pilot)
+        await until(pilot, lambda: palette.DARK[0] in _legend(stage))
+        stage.app.theme = "textual-light"
+        await until(pilot, lambda: palette.LIGHT[0] in _legend(stage))
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+def _legend(stage: Stage) -> str:
+    """The first chart's, with its colours."""
+    title = stage.screen.query(Curves).first()._border_title
+    assert title is not None
+    return title.markup
 
 
 async def test_no_color(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,5 +39,5 @@ class Panel(Container):
         """Write the title, and a note after it."""
         head = f"{self.number} {self.title}" if self.number else self.title
         caption = Content.assemble(f" {head}", "  " if note else "", note, " ")
-        if caption != self._border_title:
+        if self._border_title is None or not caption.is_same(self._border_title):  # the same text in other colours is another
             self.border_title = caption
