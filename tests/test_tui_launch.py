@@ -5,10 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 from acted import ActedSession, cluster, make_plan, until
+from textual.geometry import Size
 from textual.pilot import Pilot
+from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Button, Checkbox, Input, Select, Static
 
@@ -156,6 +159,28 @@ async def test_groups_have_headings_and_nothing_is_cut_off(size: tuple[int, int]
                 assert label.region.width >= len(str(label.render())) + 2
                 assert control.region.right <= row.region.right <= size[0]
                 assert control.region.width >= 20 or isinstance(control, Checkbox)
+
+
+@pytest.mark.parametrize("screen", [LaunchScreen, RunScreen])
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_first_drawing_is_fit_for_the_width(
+    screen: type[Screen[None]], size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[bool] = []
+    lay_out = screen._refresh_layout
+
+    def seen(self: Screen[None], size: Size | None = None, *rest: Any, **more: Any) -> None:
+        drawn.append(self.has_class("-narrow"))
+        lay_out(self, size, *rest, **more)
+
+    monkeypatch.setattr(screen, "_refresh_layout", seen)
+    form = Form()
+    async with form.app.run_test(size=size) as pilot:
+        await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
+        if screen is RunScreen:
+            await form.start(pilot)
+        await until(pilot, lambda: bool(drawn))
+    assert drawn[0] == (size[0] == 80)
 
 
 async def test_a_box_that_is_not_ticked_is_empty() -> None:

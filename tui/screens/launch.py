@@ -25,6 +25,8 @@ from tui.screens.fields import ARGUMENT, Argument, Box, controls, heading, label
 
 RANKS = "ranks"
 """The field that takes the place of the list of hosts where there is only one."""
+WIDE = 100
+"""Columns from which on the plan stands beside the fields."""
 HELP = {RANKS: "how many ranks train on this host", "hosts": "the hosts that take part, in rank order"}
 
 MakePlan = Callable[[Cluster, Job], Plan]
@@ -55,7 +57,7 @@ class LaunchScreen(Screen[None]):
     LaunchScreen #bottom { height: auto; padding: 0 1; }
     LaunchScreen #error { width: 1fr; height: auto; max-height: 3; margin: 0 0 0 2; color: $text-error; }
     """
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (18, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s,f5", "start", "Start", key_display="^s", priority=True),
@@ -105,6 +107,7 @@ class LaunchScreen(Screen[None]):
             yield labelled("", Box(text, host in self._selected, id=f"host-{index}", compact=True))
 
     def on_mount(self) -> None:
+        self.set_class(self.app.size.width < WIDE, "-narrow")  # Textual does so only after the first drawing
         self._preview()
 
     @on(Select.Changed)

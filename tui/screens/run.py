@@ -122,6 +122,7 @@ class RunScreen(Screen[None]):
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
+        self.set_class(self.app.size.width < WIDE, "-narrow")  # Textual does so only after the first drawing
         self._choose(self.query_one(Hosts))
         self.query_one(Log).query("*").first().focus()
 
