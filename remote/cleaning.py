@@ -5,7 +5,6 @@ It only finds out and proposes. Who calls it asks a person first; a host looks a
 
 from __future__ import annotations
 
-import json
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +14,7 @@ from pathlib import Path
 
 from remote.hosts import Host
 from remote.inventory import Inventory, Run, ask, values
-from remote.recorder import EVENTS, PLAN, SUMMARY, RunFolderError, launcher, load_plan
+from remote.recorder import EVENTS, PLAN, SUMMARY, RunFolderError, launcher, load_plan, verdict
 from remote.resume import NODE
 from remote.transport import Transport
 from training.agent import inventory, leftovers, removal
@@ -131,15 +130,7 @@ def records(runs_dir: Path) -> Iterator[Record]:
         local = (folder / NODE).is_dir()
         newest = max(path.stat().st_mtime for name in (PLAN, EVENTS, SUMMARY) if (path := folder / name).exists())
         size = inventory.size(str(folder))
-        yield Record(folder.name, folder, hosts, local, _verdict(folder), size, max(0.0, time.time() - newest))
-
-
-def _verdict(folder: Path) -> str:
-    try:
-        found = json.loads((folder / SUMMARY).read_bytes())
-    except (OSError, ValueError):
-        return ""
-    return str(found.get("verdict") or "") if isinstance(found, dict) else ""
+        yield Record(folder.name, folder, hosts, local, verdict(folder), size, max(0.0, time.time() - newest))
 
 
 def removable(known: Inventory, runs_dir: Path, older: float, keep: int) -> tuple[list[Removable], list[str]]:
@@ -176,7 +167,7 @@ def _doubt(run: Run | None, record: Record | None, known: Inventory) -> str:
         return ""
     if not record.local and not set(record.hosts) <= known.answered:
         return "it was left, and not all of its hosts are here to ask"
-    return "it may be just starting or ending" if record.idle < STILL and not run else ""
+    return "it may be just starting or ending" if record.idle < STILL and not run and not record.verdict else ""
 
 
 def _of_run(run: Run | None, record: Record | None) -> Iterator[Removable]:

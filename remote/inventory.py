@@ -14,7 +14,7 @@ from remote import plan_json
 from remote.errands import Answer, perform
 from remote.hosts import Cluster, Host
 from remote.plan import Plan, PlanError
-from remote.recorder import PLAN
+from remote.recorder import PLAN, verdict
 from remote.resume import NODE
 from remote.transport import Errand, Transport
 from training.agent import inventory
@@ -46,10 +46,11 @@ class Part:
 
 @dataclass(frozen=True)
 class Run:
-    """A run, by the parts that are known of it, in the order of its hosts; one at least."""
+    """A run, by the parts that are known of it, in the order of its hosts; one at least. `verdict` is its launcher's here."""
 
     name: str
     parts: tuple[Part, ...]
+    verdict: str = ""
 
     @property
     def live(self) -> int:
@@ -72,6 +73,8 @@ class Run:
         phases = [part.folder.phase for part in self.parts if part.folder.live]
         if phases:
             return max(phases, key=phases.count)
+        if self.verdict:  # of a rank that a person's stop has ended a host knows no more than its exit code
+            return "not started" if self.verdict == "refused" else self.verdict
         ended = {part.folder.phase for part in self.parts}
         return next((phase for phase in ORDER if phase in ended), "lost")
 
@@ -140,7 +143,8 @@ def take(transport: Transport | None, hosts: Sequence[Host], runs_dir: Path) -> 
         parts += [Part(answer.host.name, answer.host.workdir, one) for one in told if isinstance(one, RunFolder)]
         code += [Code(answer.host.name, one) for one in told if isinstance(one, Archive)]
     problems = tuple(answer.error for answer in answers if answer.error)
-    return Inventory(joined(parts), tuple(code), frozenset(one.host.name for one in answers if not one.error), problems)
+    runs = tuple(replace(run, verdict=verdict(runs_dir / run.name)) for run in joined(parts))
+    return Inventory(runs, tuple(code), frozenset(one.host.name for one in answers if not one.error), problems)
 
 
 def ask(

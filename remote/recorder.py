@@ -24,6 +24,7 @@ from typing import Any
 from remote import plan_json, summary
 from remote.plan import Plan, PlanError
 from remote.run import RunState
+from training.agent.inventory import LAST
 from training.events import Record, Text, decode, encode, expand
 
 PLAN, EVENTS, SUMMARY, REPORT, LOGS = "plan.json", "events.jsonl", "summary.json", "report.txt", "logs"
@@ -193,6 +194,32 @@ def _is_torn(path: Path) -> bool:
             return file.seek(0, os.SEEK_END) > 0 and file.seek(-1, os.SEEK_END) >= 0 and file.read(1) != b"\n"
     except OSError:
         return False
+
+
+def recorded(runs_dir: Path) -> list[Path]:
+    """The folders of the runs that are recorded here, the newest last."""
+    return sorted(path.parent for path in runs_dir.glob(f"*/{PLAN}"))
+
+
+def find(run: str, runs_dir: Path) -> Path | None:
+    """The folder of the run that is recorded here by this name, by one that begins so, or (`last`) as the newest; None where
+    there is none. Raises: PlanError, where several begin so."""
+    folders = recorded(runs_dir)
+    if run == LAST:
+        return folders[-1] if folders else None
+    fits = [folder for folder in folders if folder.name == run] or [one for one in folders if one.name.startswith(run)]
+    if len(fits) > 1:
+        raise PlanError(f"{run}: several runs begin so: {', '.join(folder.name for folder in fits)}")
+    return fits[0] if fits else None
+
+
+def verdict(folder: Path) -> str:
+    """What became of a recorded run, in a word; "" where that is not known: it goes on, was left, or its launcher died."""
+    try:
+        found = json.loads((folder / SUMMARY).read_bytes())
+    except (OSError, ValueError):
+        return ""
+    return str(found.get("verdict") or "") if isinstance(found, dict) else ""
 
 
 def load_plan(folder: Path) -> Plan:

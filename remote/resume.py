@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from remote import recorder
 from remote.plan import Plan, PlanError
 from remote.recorder import PLAN, RunFolderError, load_plan
 from training.job import Job
@@ -71,8 +72,13 @@ def _named(job: Job, recorded: Path, local: bool) -> str:
 
 
 def find(resume: str, runs_dir: Path) -> Path | None:
-    """The directory of a recorded run, by its name or its path; None where this machine has none."""
-    folder = Path(resume).expanduser() if _is_path(resume) else runs_dir / resume
+    """The directory of a recorded run, by its path, its name, the beginning of it, or `last`; None where this machine has none.
+
+    Raises: PlanError, where several begin so.
+    """
+    if not _is_path(resume):
+        return recorder.find(resume, runs_dir)
+    folder = Path(resume).expanduser()
     return folder if (folder / PLAN).is_file() else None
 
 

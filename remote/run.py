@@ -44,6 +44,7 @@ SAMPLE_EVERY = 1.0
 """Seconds between two samples of a host: it died about this long after its last record."""
 USAGE = 2
 """The exit code by which our own ranks refuse a job, its data or its checkpoint; a user's script may mean anything by it."""
+UNHEARD = (HostPhase.SILENT, HostPhase.CONNECTING, HostPhase.DEPLOYING, HostPhase.STARTING)
 STOPPED = "stopped: "
 """How the reason of an agent starts that stopped its ranks without the session."""
 DURING = {
@@ -159,7 +160,7 @@ class RunState:
         if host.missed or (host.heard and when - host.heard > stall.FRESH):
             host.back, host.missed = self.now, False  # its agent may have told it long before it could be heard
         host.heard = max(host.heard, when)
-        if host.phase is HostPhase.SILENT:
+        if host.phase in UNHEARD and host.hello:  # also while another way to it is sought
             host.enter(HostPhase.READY, when)
         rank = self._rank(getattr(record.event, "rank", -1), host)
         if isinstance(record.event, events.Text):

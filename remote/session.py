@@ -69,8 +69,8 @@ BATCH = 1 << 18
 STACKS = 5.0
 """Seconds that the ranks' stacks have to come before a stall is acted on."""
 NEVER = float("inf")
-KEPT = "should this launcher or its network be gone, the run goes on; rankboard attach comes back to it"
-STOPPED = "should this launcher or its network be gone, the run ends; --on-disconnect keep lets it go on"
+KEPT = "if the launcher is lost, the run goes on; rankboard attach returns to it"
+STOPPED = "if the launcher is lost, the run ends; --on-disconnect keep lets it go on"
 ANSWERS = {Reserve: Reserved, Connect: Connected, Start: Launched, Close: Ended}
 """The record that says of a command that it has arrived."""
 

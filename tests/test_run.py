@@ -181,6 +181,16 @@ def test_samples_and_tests() -> None:
     assert list(rank.cpu_series.x) == [pytest.approx(0.03)]
 
 
+def test_a_host_is_ready_as_soon_as_it_is_heard_again_whichever_way() -> None:
+    """The first connection revives while another one is being made."""
+    history = History(plan(1)).session(Reaching(0, "starting")).say(0, HELLO).session(Reaching(0, "ready"))
+    history.session(Silent(0, 10.0), Reaching(0, "connecting"))
+    state = state_of(history.plan, history.records)
+    assert state.hosts[0].phase is HostPhase.CONNECTING
+    state.apply(Record(0, 0, 900, history.now + 1, HostSample((), 1, 1)))
+    assert state.hosts[0].phase is HostPhase.READY
+
+
 @pytest.mark.parametrize("told", [(SESSION, Restarted((0, 2), "a rank failed")), (2, Launched((1,), (0, 2)))])
 def test_curves_go_on_over_a_restart_with_a_mark(told: tuple[int, Event]) -> None:
     """Whether the session says so, or only the hosts, as to who was not there."""

@@ -73,18 +73,10 @@ def _narrate(text: str) -> None:
 
 
 def _recorded(run: str, runs_dir: Path) -> Path | None:
-    """The folder of a run that is recorded here, None where there is none. Raises: PlanError, where several begin so."""
-    found = sorted(path.parent for path in runs_dir.glob(f"*/{recorder.PLAN}"))
-    if run == LAST:
-        return found[-1] if found else None
-    return _one(run, [path.name for path in found], lambda name: runs_dir / name)
-
-
-def _one(run: str, names: list[str], folder: Callable[[str], Path]) -> Path | None:
-    fits = [run] if run in names else [name for name in names if name.startswith(run)]
-    if len(fits) > 1:
-        raise PlanError(f"{run}: several runs begin so: {', '.join(fits)}")
-    return folder(fits[0]) if fits else None
+    """The folder of a run that is recorded here, None where there is none; of `last` rather one that has not ended. Raises:
+    PlanError, where several begin so."""
+    live = [folder for folder in recorder.recorded(runs_dir) if not recorder.verdict(folder)] if run == LAST else []
+    return live[-1] if live else recorder.find(run, runs_dir)
 
 
 def attach_command(watch: Watch) -> Callable[..., None]:
