@@ -44,7 +44,8 @@ SAMPLE_EVERY = 1.0
 """Seconds between two samples of a host: it died about this long after its last record."""
 USAGE = 2
 """The exit code by which our own ranks refuse a job, its data or its checkpoint; a user's script may mean anything by it."""
-UNHEARD = (HostPhase.SILENT, HostPhase.CONNECTING, HostPhase.DEPLOYING, HostPhase.STARTING)
+REACHING_AGAIN = (HostPhase.CONNECTING, HostPhase.DEPLOYING, HostPhase.STARTING)
+"""Phases of a host that has told its facts and to which another connection is being made."""
 STOPPED = "stopped: "
 """How the reason of an agent starts that stopped its ranks without the session."""
 DURING = {
@@ -160,7 +161,7 @@ class RunState:
         if host.missed or (host.heard and when - host.heard > stall.FRESH):
             host.back, host.missed = self.now, False  # its agent may have told it long before it could be heard
         host.heard = max(host.heard, when)
-        if host.phase in UNHEARD and host.hello:  # also while another way to it is sought
+        if host.phase is HostPhase.SILENT or (host.hello and host.phase in REACHING_AGAIN):  # also while another way is sought
             host.enter(HostPhase.READY, when)
         rank = self._rank(getattr(record.event, "rank", -1), host)
         if isinstance(record.event, events.Text):
