@@ -64,7 +64,7 @@ AWAY = 3.0
 """Seconds without a record after which a person who stops the run waits no longer for a host, as its cable may be cut."""
 UNHEARD = 600.0
 """Seconds without a record of any host after which a kept run is left to its agents."""
-BATCH = 1 << 18
+BATCH = 1 << 16
 """Bytes of journals after which a batch takes no more, so that `lock` is never held for long."""
 STACKS = 5.0
 """Seconds that the ranks' stacks have to come before a stall is acted on."""

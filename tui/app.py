@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import threading
@@ -30,6 +31,8 @@ TICK = 0.5
 """Seconds between two drawings."""
 BLURRED = 4
 """Of the ticks, every so many draws while the terminal has no focus."""
+GARBAGE = 50_000
+"""New objects after which Python looks for garbage: looking through all lines of a log takes as long as several frames."""
 ENDING = 15.0
 """Seconds that a run has to end when its dashboard is gone."""
 STOPPED = 130
@@ -109,6 +112,7 @@ class RankboardApp(App[None]):
         return self._listener is not None and self._listener.is_alive()
 
     def on_mount(self) -> None:
+        gc.set_threshold(GARBAGE, *gc.get_threshold()[1:])
         if not self.is_headless:
             for number in (signal.SIGINT, signal.SIGTERM):
                 asyncio.get_running_loop().add_signal_handler(number, self.action_interrupt)

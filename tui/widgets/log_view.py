@@ -64,7 +64,7 @@ class LogView(ScrollView, Lines, can_focus=True):
         if not new:
             return
         self._kept += new
-        fresh = [line for line in new if self._shows(line)]
+        fresh = new if self.rank is None else [line for line in new if self._shows(line)]
         self._lines += fresh
         if not self.follow:
             self.unseen += len(fresh)
@@ -90,7 +90,7 @@ class LogView(ScrollView, Lines, can_focus=True):
 
     def _grown(self, fresh: Sequence[LogLine]) -> None:
         top = self.scroll_offset.y
-        widest = max(map(_wide, fresh))
+        widest = _widest(fresh)
         self._stretch(Size(max(self.virtual_size.width, widest), len(self._lines)))
         if self.follow:
             self._to_end()
@@ -162,10 +162,12 @@ class LogView(ScrollView, Lines, can_focus=True):
         return [Segment(f"{line.rank:>3} {palette.sign('row')} ", self.rich_style + rank), Segment(text, style)]
 
 
-def _wide(line: LogLine) -> int:
-    """The cells that a line takes; half-width characters only are told by their number, which is much faster."""
-    text = line.text[:LONGEST]
-    return 8 + (0 if line.rank >= 0 else len(line.host)) + (len(text) if text.isascii() else cell_len(text))
+def _widest(lines: Sequence[LogLine]) -> int:
+    """The cells that the widest takes at the most; half-width characters only are told by their number, much faster."""
+    texts = [line.text for line in lines]
+    odd = [cell_len(text[:LONGEST]) for text in texts if not text.isascii()]
+    hosts = {line.host for line in lines if line.rank < 0}
+    return 8 + max(map(len, hosts), default=0) + max(min(max(map(len, texts)), LONGEST), *odd, 0)
 
 
 def plain(text: str) -> str:
