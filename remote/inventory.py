@@ -14,7 +14,7 @@ from remote import plan_json
 from remote.errands import Answer, perform
 from remote.hosts import Cluster, Host
 from remote.plan import Plan, PlanError
-from remote.recorder import PLAN, verdict
+from remote.recorder import PLAN, meant, verdict
 from remote.resume import NODE
 from remote.transport import Errand, Transport
 from training.agent import inventory
@@ -217,12 +217,11 @@ def plan_of(transport: Transport, cluster: Cluster, run: str) -> Kept:
     if not told:
         text = "".join(f"\n{problem}" for problem in problems)
         raise PlanError(f"{run}: no host of {cluster.name} knows the plan of this run; see: rankboard ps{text}")
-    name = _chosen(run, sorted({one["run"] for _, one in told}))
+    name = meant(run, sorted({one["run"] for _, one in told}))
     told = [(answer, one) for answer, one in told if one["run"] == name]
     plans = [_read(one["plan"], name, cluster) for _, one in told]
-    left = [
-        replace(plan, policy=replace(plan.policy, keep=True)) for plan in plans
-    ]  # some hosts were not there to hear of that
+    # Some hosts may not have been there to hear that the run was left.
+    left = [replace(plan, policy=replace(plan.policy, keep=True)) for plan in plans]
     if any(plan != left[0] for plan in left):
         raise PlanError(f"{name}: its hosts keep different plans of it: {' and '.join(answer.host.name for answer, _ in told)}")
     plan = left[0] if any(plan.policy.keep for plan in plans) else plans[0]
@@ -239,15 +238,6 @@ def _is_asked_for(told: Mapping[str, Any], run: str) -> bool:
 
 def _is_time(value: Any) -> bool:
     return isinstance(value, float) and math.isfinite(value)
-
-
-def _chosen(run: str, names: Sequence[str]) -> str:
-    """The one that is meant. Raises: PlanError, where that may be several."""
-    if run == LAST:
-        return names[-1]
-    if run not in names and len(names) > 1:
-        raise PlanError(f"{run}: several runs begin so: {', '.join(names)}")
-    return run if run in names else names[0]
 
 
 def _read(text: str, run: str, cluster: Cluster) -> Plan:

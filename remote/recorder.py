@@ -16,7 +16,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -204,13 +204,19 @@ def recorded(runs_dir: Path) -> list[Path]:
 def find(run: str, runs_dir: Path) -> Path | None:
     """The folder of the run that is recorded here by this name, by one that begins so, or (`last`) as the newest; None where
     there is none. Raises: PlanError, where several begin so."""
-    folders = recorded(runs_dir)
-    if run == LAST:
-        return folders[-1] if folders else None
-    fits = [folder for folder in folders if folder.name == run] or [one for one in folders if one.name.startswith(run)]
+    name = meant(run, [folder.name for folder in recorded(runs_dir)])
+    return runs_dir / name if name else None
+
+
+def meant(run: str, names: Sequence[str]) -> str:
+    """Which of these names, the newest last, somebody means by `run`: that one, the one that begins so, or (`last`) the newest;
+    "" where there is none. Raises: PlanError, where several begin so."""
+    if run == LAST or run in names:
+        return run if run in names else next(reversed(names), "")
+    fits = [name for name in names if name.startswith(run)]
     if len(fits) > 1:
-        raise PlanError(f"{run}: several runs begin so: {', '.join(folder.name for folder in fits)}")
-    return fits[0] if fits else None
+        raise PlanError(f"{run}: several runs begin so: {', '.join(fits)}")
+    return next(iter(fits), "")
 
 
 def verdict(folder: Path) -> str:

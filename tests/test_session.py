@@ -283,8 +283,7 @@ def test_the_operator_is_there_while_nobody_reads(tmp_path: Path) -> None:
     held = leases(stage)
     wait_for(lambda: leases(stage) > held + 1, "leases go on")
     session.stop()
-    for _ in batches:
-        continue
+    to_the_end(batches)
     assert session.state.verdict is Verdict.STOPPED
     after = leases(stage)
     assert not any(thread.name == "lease" for thread in threading.enumerate())
@@ -307,8 +306,7 @@ def test_what_has_come_counts_though_nobody_read_it_for_long(tmp_path: Path, mon
             line.say(HostSample((), 1, 1))
     wait_for(lambda: session._queue.qsize() >= 10, "the samples have come")
     session.stop()
-    for _ in batches:
-        continue
+    to_the_end(batches)
     assert [host.gone for host in session.state.hosts] == [False, False]
 
 
@@ -325,8 +323,7 @@ def test_only_the_host_that_does_not_end_is_lost(tmp_path: Path, monkeypatch: py
     while not all(rank.pid for rank in session.state.ranks):
         next(batches)
     session.stop()
-    for _ in batches:
-        continue
+    to_the_end(batches)
     assert [host.gone for host in session.state.hosts] == [False, True]
     assert session.state.hosts[0].phase is HostPhase.ENDED
     assert session.state.hosts[1].reason == "node2: did not end within 0.3 s"
@@ -340,8 +337,7 @@ def test_a_host_of_which_nothing_is_heard_is_not_waited_for_by_a_person_who_stop
     batches = session.batches()
     until(session, batches, lambda: all_run(session))
     session.stop()
-    for _ in batches:
-        continue
+    to_the_end(batches)
     assert [host.gone for host in session.state.hosts] == [False, True]
     assert session.state.hosts[1].reason == "node2: did not end within 0.3 s"
 
@@ -361,6 +357,20 @@ def until(session: Session, batches: Iterator[list[Record]], condition: Callable
         next(batches)
 
 
+def running(stage: Stage, folder: Path, policy: Policy = Policy()) -> tuple[Session, Iterator[list[Record]]]:  # noqa: B008
+    """A session whose ranks run, and the batches that are still to come."""
+    session = stage.session(folder, policy)
+    batches = session.batches()
+    until(session, batches, lambda: all_run(session))
+    return session, batches
+
+
+def to_the_end(batches: Iterator[list[Record]]) -> None:
+    """Take all that is still to come."""
+    for _ in batches:
+        continue
+
+
 def all_run(session: Session) -> bool:
     return all(rank.pid for rank in session.state.ranks)
 
@@ -371,17 +381,14 @@ def recorded(folder: Path) -> list[Record]:
 
 def test_a_line_that_breaks_is_opened_again_after_the_last_record(tmp_path: Path) -> None:
     stage = Stage(trains, trains)
-    session = stage.session(tmp_path)
-    batches = session.batches()
-    until(session, batches, lambda: all_run(session))
+    session, batches = running(stage, tmp_path)
     broken = stage.lines[1]
     known = len(broken.journal)
     broken.drop()
     until(session, batches, lambda: stage.lines[1] is not broken and session.state.hosts[1].parted)
     stage.lines[1].say(Text(1, "stdout", "still here"))
     session.stop()
-    for _ in batches:
-        continue
+    to_the_end(batches)
     assert stage.opened[-1] == (1, known)
     assert session.state.verdict is Verdict.STOPPED
     seqs = [record.seq for record in recorded(tmp_path) if record.host == 1]
@@ -398,20 +405,16 @@ def test_what_comes_over_two_lines_counts_once(tmp_path: Path, monkeypatch: pyte
     until(session, batches, lambda: len(stage.opened) > 1 and all_run(session))
     stage.lines[0].say(Text(0, "stdout", "once"))
     session.stop()
-    for _ in batches:
-        continue
+    to_the_end(batches)
     seqs = [record.seq for record in recorded(tmp_path) if record.host == 0]
     assert seqs == list(range(1, len(stage.journals[0]) + 1))
 
 
 def test_a_command_that_was_lost_with_its_line_is_sent_again(tmp_path: Path) -> None:
     stage = Stage(trains, deaf_at_stop)
-    session = stage.session(tmp_path)
-    batches = session.batches()
-    until(session, batches, lambda: all_run(session))
+    session, batches = running(stage, tmp_path)
     session.stop()
-    for _ in batches:
-        continue
+    to_the_end(batches)
     assert session.state.verdict is Verdict.STOPPED
     assert [host.gone for host in session.state.hosts] == [False, False]
 
@@ -430,14 +433,11 @@ def test_a_host_that_stays_away_is_lost(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("remote.upkeep.RETRY", 0.05)
     monkeypatch.setattr("remote.session.LOOK", 0.05)
     stage = Stage(samples, trains)
-    session = stage.session(tmp_path)
-    batches = session.batches()
-    until(session, batches, lambda: all_run(session))
+    session, batches = running(stage, tmp_path)
     stage.refuses.add(1)
     stage.lines[1].drop()
     until(session, batches, lambda: session.state.hosts[1].phase is HostPhase.LOST)
-    for _ in batches:
-        continue
+    to_the_end(batches)
     assert session.state.verdict is Verdict.LOST
     assert session.state.cause is not None
     assert session.state.cause.host == "node2"
@@ -456,8 +456,7 @@ def test_a_run_that_is_left_goes_on_and_can_be_come_back_to(tmp_path: Path) -> N
     batches = first.batches()
     until(first, batches, lambda: all_run(first))
     first.detach()
-    for _ in batches:
-        continue
+    to_the_end(batches)
     assert first.state.verdict is None
     assert not any(isinstance(command, (Stop, Close)) for line in stage.lines.values() for command in line.commands)
     for line in stage.lines.values():
@@ -468,8 +467,7 @@ def test_a_run_that_is_left_goes_on_and_can_be_come_back_to(tmp_path: Path) -> N
     batches = second.batches()
     until(second, batches, lambda: sum(line.text == "meanwhile" for line in second.state.log) == 2)
     second.stop()
-    for _ in batches:
-        continue
+    to_the_end(batches)
     assert second.state.verdict is Verdict.STOPPED
     for host, journal in stage.journals.items():
         assert [one.seq for one in recorded(tmp_path) if one.host == host] == list(range(1, len(journal) + 1))
@@ -481,8 +479,7 @@ def test_a_run_is_come_back_to_from_a_machine_that_knows_nothing_of_it(tmp_path:
     batches = first.batches()
     until(first, batches, lambda: all_run(first))
     first.detach()
-    for _ in batches:
-        continue
+    to_the_end(batches)
     plan = stage.plan(Policy(keep=True))
     second = Session(plan, stage, Recorder(tmp_path / "there", plan))
     second.catch_up(())
@@ -490,19 +487,15 @@ def test_a_run_is_come_back_to_from_a_machine_that_knows_nothing_of_it(tmp_path:
     until(second, batches, lambda: all_run(second))
     assert sum(isinstance(command, Start) for line in stage.lines.values() for command in line.commands) == 0
     second.stop()
-    for _ in batches:
-        continue
+    to_the_end(batches)
     assert second.state.verdict is Verdict.STOPPED
 
 
 def left(stage: Stage, folder: Path, policy: Policy) -> None:
     """A launcher has started a run and left it."""
-    session = stage.session(folder, policy)
-    batches = session.batches()
-    until(session, batches, lambda: all_run(session))
+    session, batches = running(stage, folder, policy)
     session.detach()
-    for _ in batches:
-        continue
+    to_the_end(batches)
     assert session.detached
 
 
@@ -516,13 +509,10 @@ def come_back(stage: Stage, folder: Path, policy: Policy) -> Session:
 def test_who_leaves_does_not_stop_the_run_by_a_stop_just_after(tmp_path: Path) -> None:
     """As when a terminal is gone: what cannot be left is stopped, what could be is not."""
     stage = Stage(trains, trains)
-    session = stage.session(tmp_path, Policy(keep=True))
-    batches = session.batches()
-    until(session, batches, lambda: all_run(session))
+    session, batches = running(stage, tmp_path, Policy(keep=True))
     session.detach()
     session.stop()
-    for _ in batches:
-        continue
+    to_the_end(batches)
     assert session.detached
     assert not any(isinstance(command, Stop) for line in stage.lines.values() for command in line.commands)
 
@@ -536,8 +526,7 @@ def test_a_run_that_was_to_stop_and_was_left_all_the_same_is_come_back_to(tmp_pa
     batches = session.batches()
     until(session, batches, lambda: len(stage.opened) == 4)
     session.stop()
-    for _ in batches:
-        continue
+    to_the_end(batches)
     assert session.state.verdict is Verdict.STOPPED
     assert not any(host.gone for host in session.state.hosts)
 
@@ -575,13 +564,10 @@ def test_a_line_over_which_nothing_comes_is_no_way_to_a_host(tmp_path: Path, mon
     monkeypatch.setattr("remote.upkeep.RETRY", 0.05)
     monkeypatch.setattr("remote.session.LOOK", 0.02)
     stage = Stage(trains)
-    session = stage.session(tmp_path)
-    batches = session.batches()
-    until(session, batches, lambda: all_run(session))
+    session, batches = running(stage, tmp_path)
     stage.gone = True
     stage.lines[0].drop()
-    for _ in batches:
-        continue
+    to_the_end(batches)
     assert session.state.verdict is Verdict.LOST
     assert 1 < len(stage.opened) < 30
 
@@ -602,8 +588,7 @@ def test_a_kept_run_of_which_nothing_is_heard_any_more_is_left_and_not_given_up(
     again = come_back(stage, tmp_path, Policy(keep=True))
     batches = again.batches()
     again.stop()
-    for _ in batches:
-        continue
+    to_the_end(batches)
     assert again.state.verdict is Verdict.STOPPED
 
 
@@ -624,8 +609,7 @@ def test_a_host_that_cannot_be_reached_from_elsewhere_does_not_end_the_run(
     stage.refuses.clear()
     until(session, batches, lambda: all_run(session))
     session.stop()
-    for _ in batches:
-        continue
+    to_the_end(batches)
     assert session.state.verdict is Verdict.STOPPED
 
 
@@ -652,13 +636,10 @@ def test_what_lives_on_on_a_host_that_was_lost_is_reached_by_a_stop(tmp_path: Pa
     for name, seconds in (("upkeep.LOST", 0.5), ("upkeep.RETRY", 0.05), ("session.LOOK", 0.05), ("session.LEASE", 0.02)):
         monkeypatch.setattr(f"remote.{name}", seconds)
     stage = Stage(samples, trains)
-    session = stage.session(tmp_path, Policy(keep=True))
-    batches = session.batches()
-    until(session, batches, lambda: all_run(session))
+    session, batches = running(stage, tmp_path, Policy(keep=True))
     stage.refuses.add(1)
     stage.lines[1].drop()
-    for _ in batches:
-        continue
+    to_the_end(batches)
     assert session.state.verdict is Verdict.LOST
     stage.refuses.clear()
     again = come_back(stage, tmp_path, Policy(keep=True))
@@ -730,8 +711,7 @@ def test_a_stall_is_not_acted_on_while_a_host_is_silent(soon: None, tmp_path: Pa
         step(line, 2)
     until(session, batches, lambda: session.state.stall is None)
     session.stop()
-    for _ in batches:
-        continue
+    to_the_end(batches)
     assert session.state.verdict is Verdict.STOPPED
 
 
@@ -801,9 +781,7 @@ def test_a_restart_that_its_launcher_has_not_come_to_is_made_by_who_comes_back(t
             waits_once(line, command)
 
     stage, policy = Stage(part, part), Policy(keep=True, max_restarts=1)
-    session = stage.session(tmp_path, policy)
-    batches = session.batches()
-    until(session, batches, lambda: all_run(session))
+    session, batches = running(stage, tmp_path, policy)
     deaf.set()
     all_fail(stage)
     until(session, batches, lambda: session.state.attempt == 1)
@@ -820,8 +798,7 @@ def test_a_restart_that_another_launcher_has_made_is_not_made_again(tmp_path: Pa
     batches = session.batches()
     until(session, batches, lambda: session.state.attempt == 1 and all_run(session))
     session.detach()
-    for _ in batches:
-        continue
+    to_the_end(batches)
     plan = stage.plan(policy)
     another = Session(plan, stage, Recorder(tmp_path / "another", plan))
     another.catch_up(record for record in recorded(tmp_path) if record.attempt == 0)
@@ -830,8 +807,7 @@ def test_a_restart_that_another_launcher_has_made_is_not_made_again(tmp_path: Pa
     stage.lines[0].say(Exited(0, 1))
     until(another, batches, lambda: another.state.attempt == 2 and all_run(another))
     another.stop()
-    for _ in batches:
-        continue
+    to_the_end(batches)
     starts = [command.attempt for command in stage.lines[0].commands if isinstance(command, Start)]
     assert starts == [2]
 
@@ -841,12 +817,9 @@ def test_agents_are_told_whether_a_run_that_is_stopped_may_be_started_again(tmp_
     ended(stage.session(tmp_path / "failed", Policy(max_restarts=1)))
     assert Stop(again=True) in stage.lines[1].commands
     stage = Stage(trains)
-    session = stage.session(tmp_path / "stopped", Policy(max_restarts=1))
-    batches = session.batches()
-    until(session, batches, lambda: all_run(session))
+    session, batches = running(stage, tmp_path / "stopped", Policy(max_restarts=1))
     session.stop()
-    for _ in batches:
-        continue
+    to_the_end(batches)
     assert Stop(again=False) in stage.lines[0].commands
 
 
@@ -921,8 +894,7 @@ def test_one_host_alone_is_started_again(tmp_path: Path) -> None:
     began = time.monotonic()
     until(session, batches, lambda: time.monotonic() > began + EVIDENCE + 0.2)
     session.stop()
-    for _ in batches:
-        continue
+    to_the_end(batches)
     assert session.state.verdict is Verdict.STOPPED
 
 
@@ -951,32 +923,26 @@ def fails_once_and_trains_on(line: ActedLine, command: Command | None) -> None:
 
 def test_who_has_no_patience_with_a_stop_has_the_ranks_killed(tmp_path: Path) -> None:
     stage = Stage(trains, slow_to_stop)
-    session = stage.session(tmp_path)
-    batches = session.batches()
-    until(session, batches, lambda: all_run(session))
+    session, batches = running(stage, tmp_path)
     session.stop()
     session.stop(now=True)
     until(session, batches, lambda: any(command == Stop(0.0) for command in stage.lines[1].commands))
     stage.lines[1].say(Exited(1, -9, "SIGKILL", stopped=True))
-    for _ in batches:
-        continue
+    to_the_end(batches)
     assert session.state.verdict is Verdict.STOPPED
     assert not any(host.gone for host in session.state.hosts)
 
 
 def test_no_host_speaks_for_another_one_or_for_the_session(tmp_path: Path) -> None:
     stage = Stage(trains, trains)
-    session = stage.session(tmp_path)
-    batches = session.batches()
-    until(session, batches, lambda: all_run(session))
+    session, batches = running(stage, tmp_path)
     for host in (0, SESSION):
         forged = encode(Record(host, 0, 1_000, time.time(), Exited(0, 1)))
         stage.lines[1]._said.put(forged.encode())
     until(session, batches, lambda: sum("exited" in note.text for note in session.state.notes) == 2)
     assert session.state.ranks[0].exited is None
     session.stop()
-    for _ in batches:
-        continue
+    to_the_end(batches)
     assert session.state.verdict is Verdict.STOPPED
 
 
@@ -988,8 +954,7 @@ def test_who_stops_a_run_that_would_start_again_is_obeyed(tmp_path: Path) -> Non
     session.stop()
     until(session, batches, lambda: sum(note.text.startswith("stopped by") for note in session.state.notes) == 1)
     stage.lines[1].say(Exited(1, -15, "SIGTERM", stopped=True))
-    for _ in batches:
-        continue
+    to_the_end(batches)
     assert session.state.attempt == 0
     assert session.state.verdict is Verdict.FAILED
 
@@ -1007,8 +972,7 @@ def test_who_comes_from_elsewhere_learns_of_a_restart_from_the_hosts(tmp_path: P
     batches = session.batches()
     until(session, batches, lambda: session.state.attempt == 1 and all_run(session))
     session.detach()
-    for _ in batches:
-        continue
+    to_the_end(batches)
     stage.refuses.add(1)
     elsewhere = from_elsewhere(stage, tmp_path, policy)
     batches = elsewhere.batches()
@@ -1016,8 +980,7 @@ def test_who_comes_from_elsewhere_learns_of_a_restart_from_the_hosts(tmp_path: P
     assert [rank.host for rank in elsewhere.state.ranks] == [0, 2]
     assert elsewhere.state.cause is None
     elsewhere.stop()
-    for _ in batches:
-        continue
+    to_the_end(batches)
     assert elsewhere.state.verdict is Verdict.STOPPED
 
 
@@ -1028,14 +991,12 @@ def test_a_host_that_a_restart_has_left_out_is_not_waited_for_by_who_comes_back(
     batches = session.batches()
     until(session, batches, lambda: session.state.attempt == 1 and all_run(session))
     session.detach()
-    for _ in batches:
-        continue
+    to_the_end(batches)
     known = len(stage.opened)
     again = come_back(stage, tmp_path, policy)
     batches = again.batches()
     until(again, batches, lambda: len(stage.opened) > known)
     again.stop()
-    for _ in batches:
-        continue
+    to_the_end(batches)
     assert {host for host, _ in stage.opened[known:]} == {0}
     assert again.state.verdict is Verdict.STOPPED
