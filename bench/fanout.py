@@ -1,7 +1,7 @@
 """Reaching many hosts and running one command on each: rankboard against pdsh and clush, over addresses of one sshd.
 
 In each round all take turns, the order turning too. `true` is the bare command; `Hello` is what doctor runs, the program that
-finds the code on the host and starts its agent, until that has told its facts and has ended; pdsh runs the same command. Ours
+finds the code on the host and becomes its probe, until that has told its facts and has ended; pdsh runs the same command. Ours
 is timed twice: as a whole process, from its start to its end, and from the first connection on. "Again" is `true` on
 connections that are open. Needs Debian's pdsh and clustershell. Prints each round, then medians, the ratios to pdsh last.
 """
@@ -26,15 +26,13 @@ from loopback import Loopback, loopback
 
 from remote.deploy import archive, bootstrap
 from remote.hosts import Host
-from remote.transport import Agent
+from remote.transport import Probe
 from training.commands import Close, encode
 
 ROUNDS = 7
 COUNT = 64
 BOUNDS = {"true": 0.35, "Hello": 0.45}
 AGAIN = 0.15
-RUN = "runs/fanout"
-"""The run's folder on each host; removed between rounds, so that each starts an agent anew."""
 
 
 class Quiet:
@@ -85,13 +83,13 @@ def run_true(hosts: Sequence[Host]) -> dict[str, float]:
 
 
 def run_hello(hosts: Sequence[Host]) -> dict[str, float]:
-    """Connect, start an agent, hear its facts, and end it."""
+    """Connect, start a probe, hear its facts, and end it."""
     from remote.transport.ssh import SshTransport
 
     transport = SshTransport()
 
     def hello(host: Host) -> None:
-        line = transport.open(host, agent(host), Quiet())
+        line = transport.open(host, probe(host.workdir), Quiet())
         said = line.read()
         while b'"hello"' not in said and (more := line.read()):
             said += more
@@ -106,9 +104,9 @@ def run_hello(hosts: Sequence[Host]) -> dict[str, float]:
     return {"seconds": on_all(hosts, hello)}
 
 
-def agent(host: Host) -> Agent:
-    """The agent of one host: the folder is below its home, which differs; the rest is the same on all."""
-    return Agent(folder=f"{host.workdir}/{RUN}", run="fanout", host=0, route_to="127.0.0.1", cwd="/tmp")
+def probe(workdir: str) -> Probe:
+    """The probe of one host: its folder differs, the rest is the same on all."""
+    return Probe(f"{workdir}/runs/fanout", host=0, route_to="127.0.0.1")
 
 
 CHILDREN = {"true": run_true, "Hello": run_hello}
@@ -128,7 +126,7 @@ def ours(server: Loopback, what: str) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Pipes:
-    """A fifo per host with `Close` in it, for agents whose launcher cannot write to them: it never comes to its end."""
+    """A fifo per host with `Close` in it, for probes whose launcher cannot write to them: it never comes to its end."""
 
     server: Loopback
 
@@ -147,10 +145,9 @@ class Pipes:
 def hello_command(server: Loopback) -> str:
     """The command that ours runs on each host, as one that is the same on all: `~` is the host's own folder."""
     host = server.hosts()[0]
-    words = Agent(folder=f"~/{RUN}", run="fanout", host=0, route_to="127.0.0.1", cwd="/tmp").argv()
     home = f"{server.folder}/hosts/${{SSH_CONNECTION#* * }}"
     return f'HOME="{home}"; HOME="${{HOME%% *}}"; export HOME; exec <>"$HOME/commands"; exec ' + bootstrap(
-        host.python, "~", archive(), words
+        host.python, "~", archive(), probe("~").argv()
     )
 
 
@@ -211,18 +208,9 @@ def rounds(server: Loopback, number: int) -> dict[str, list[float]]:
     ours(server, "Hello")  # the code is there from now on, and all is in the page cache
     for turn in range(number):
         for do in turns[turn % len(turns) :] + turns[: turn % len(turns)]:
-            forget(server)
             do()
         print(f"round {turn + 1}: " + ", ".join(f"{name} {taken[-1]:.3f}" for name, taken in found.items()), flush=True)
     return found
-
-
-def forget(server: Loopback) -> None:
-    """No host knows of a run, and no agent of one is left."""
-    for index in range(server.count):
-        folder = server.home(index) / RUN
-        if folder.exists():
-            folder.rename(folder.with_name(f"old-{time.monotonic_ns()}"))
 
 
 def report(found: dict[str, list[float]], count: int) -> None:

@@ -20,8 +20,8 @@ from remote.transport import Transport
 from training.agent import inventory, leftovers, removal
 from training.agent.leftovers import Live, Orphan, Signalled
 from training.agent.outline import STILL
-from training.agent.processes import LINUX
 from training.agent.removal import Refused, Removed
+from training.agent.system import LINUX
 
 ENDING, REMOVING = 15.0, 300.0
 """Seconds that a host may need to end processes, and to remove one folder."""

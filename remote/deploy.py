@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
-import json
 import shlex
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -79,7 +78,7 @@ def place(workdir, digest, size):
     say("have")
     return code
 
-def main(workdir, digest, size, argv):
+def start(workdir, digest, size, argv):
     if sys.version_info < %(oldest)r:
         version = ".".join(map(str, sys.version_info[:3]))
         fail("its python (%%s) is %%s, which is older than %(name)s; set python = \\"/path/to/python3\\" for it in hosts.toml"
@@ -89,10 +88,9 @@ def main(workdir, digest, size, argv):
     except OSError as error:
         fail("cannot use its workdir %%s: %%s; make room or access there, or set another workdir for it in hosts.toml"
              %% (workdir, error))
-    import runpy
     sys.path[:] = [code] + [path for path in sys.path if path]
-    sys.argv[1:] = argv
-    runpy.run_module("training.agent", run_name="__main__", alter_sys=True)
+    from training.agent.__main__ import main
+    sys.exit(main(argv))
 """
 DIGITS = 32
 
@@ -129,8 +127,8 @@ def bootstrap(python: str, workdir: str, archive: Archive, argv: Sequence[str]) 
     All arguments lie inside the encoded program, so that no shell sees their spaces and quotes. `~` works in both paths.
     """
     values = {"spoken": SPOKEN.decode(), "digits": DIGITS, "oldest": OLDEST, "name": ".".join(map(str, OLDEST))}
-    arguments = json.dumps([workdir, archive.digest, len(archive.data), list(argv)])
-    program = PROGRAM % values + f"\nimport json\nmain(*json.loads({arguments!r}))\n"
+    arguments = (workdir, archive.digest, len(archive.data), list(argv))
+    program = PROGRAM % values + f"\nstart(*{arguments!a})\n"
     code = base64.b64encode(program.encode()).decode()
     return f"{_shell_path(python)} -c 'import binascii;exec(binascii.a2b_base64(\"{code}\"))'"
 

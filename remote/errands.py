@@ -12,7 +12,7 @@ from typing import Any
 
 from remote.hosts import Host
 from remote.transport import Errand, Line, Transport, Unreachable
-from training.codec import load
+from training.jsonl import load
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from remote.recorder import Recorder
 from remote.session import BATCH, Session
 from remote.transport import Errand, Line, Transport, Unreachable
 from training.agent.journal import WHOLE
-from training.codec import load
 from training.events import SESSION, Clock, Dropped, Hello, Reaching, Record, Said, decode, expand
+from training.jsonl import load
 
 ROOM = 16
 """Reads of a host that wait for those of the others; beyond, its journal waits where it is."""

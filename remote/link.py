@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 
 from remote.hosts import Host
-from remote.transport import Agent, Line, Transport, Unreachable
+from remote.transport import Agent, Line, Probe, Transport, Unreachable
 from training.commands import Command, encode
 from training.events import Ended, Event, Exited, Hello, Launched, Reaching, Record, Said
 
@@ -73,7 +73,7 @@ class Wire:
     room: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(ROOM))
     closer: threading.Thread | None = None
 
-    def move(self, transport: Transport, agent: Agent) -> None:
+    def move(self, transport: Transport, agent: Agent | Probe) -> None:
         """Open the line, then put what comes on the queue until it ends. The body of a thread."""
         put, name = self.link.queue.put, self.link.host.name
         try:
@@ -123,7 +123,7 @@ class Link:
 
     index: int
     host: Host
-    agent: Agent
+    agent: Agent | Probe
     queue: SimpleQueue[Message]
     wire: Wire | None = None
     opening: Wire | None = None

@@ -14,7 +14,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -121,7 +120,7 @@ class Recorder:
 
 
 class Unrecorded(Recorder):
-    """Keeps nothing, for checks alone; what a host that is this machine has put into the run's directory goes at the end."""
+    """Keeps nothing, for checks alone."""
 
     def __init__(self, runs_dir: Path, plan: Plan) -> None:
         self.folder = runs_dir / plan.run
@@ -140,10 +139,7 @@ class Unrecorded(Recorder):
         return ""
 
     def close(self, state: RunState) -> str:
-        """Clear away what is there; the directory of runs too, where this was the first."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-        with suppress(OSError):
-            self.folder.parent.rmdir()
+        """Nothing to end."""
         return ""
 
 

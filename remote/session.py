@@ -22,7 +22,7 @@ from remote.plan import OnStall, Plan, PlanError, Script, check
 from remote.recorder import PLAN, Recorder
 from remote.run import RunState, Verdict
 from remote.startup import Startup
-from remote.transport import Agent, Transport
+from remote.transport import Agent, Probe, Transport
 from training.agent import ALL_ENDED
 from training.commands import Close, Connect, Keep, Lease, OnDisconnect, Reserve, Stacks, Start, Stop
 from training.events import (
@@ -99,7 +99,7 @@ class Session:
         only_checks: bool = False,
     ) -> None:
         """`cwd`: where the ranks work; else where the plan says. `forwarded`: variables for the ranks, see `remote.forwarding`.
-        `only_checks`: nothing is started, see `remote.doctor`."""
+        `only_checks`: nothing is started or kept on the hosts, see `remote.doctor`."""
         self.plan = plan
         self.state = RunState(plan)
         self.lock = threading.Lock()
@@ -108,8 +108,11 @@ class Session:
         self._queue: SimpleQueue[Message] = SimpleQueue()
         self._links = []
         for index, host in enumerate(plan.hosts):
-            where = (plan.folder(index), plan.run, index, plan.hosts[0].address, cwd or plan.cwd(index))
-            self._links.append(Link(index, host, Agent(*where, keep=plan.policy.keep), self._queue))
+            folder, route_to = plan.folder(index), plan.hosts[0].address
+            agent: Agent | Probe = Probe(folder, index, route_to)
+            if not only_checks:
+                agent = Agent(folder, plan.run, index, route_to, cwd or plan.cwd(index), keep=plan.policy.keep)
+            self._links.append(Link(index, host, agent, self._queue))
         self._upkeep = upkeep.Upkeep(transport, self._say, self._lose)
         self._only_checks = only_checks
         self._forwarded = forwarded
@@ -357,7 +360,8 @@ class Session:
                     link.offset = record.time - time.time()
                 self._say(Clock(link.index, link.offset))
                 self._say(Reaching(link.index, "ready"))
-                link.send(Keep(PLAN, plan_json.dump(self._public)))
+                if not self._only_checks:
+                    link.send(Keep(PLAN, plan_json.dump(self._public)))
                 self._settle()
             case Reserved() as reserved:
                 self._advance(lambda: self._startup.reserved(link, reserved))

@@ -13,7 +13,7 @@ from remote.errands import perform
 from remote.hosts import Host
 from remote.lines import one_line
 from remote.transport import Errand, Line, Transport, Unreachable
-from training.codec import dumps, load
+from training.jsonl import dumps, load
 
 PACKAGES = ("torch", "torchvision")
 

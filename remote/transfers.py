@@ -18,7 +18,7 @@ from remote.sources import shown, size
 from remote.transport import Errand, Line, Transport, Unreachable
 from training.agent.entries import Entry, Incoming
 from training.agent.tree import Damaged
-from training.codec import dumps
+from training.jsonl import dumps
 
 TOLD = 2.0
 """Seconds between two lines on how far a transfer is."""

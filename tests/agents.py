@@ -10,14 +10,16 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
+from remote.transport import Probe
 from training import commands
-from training.agent import MARKER, Times
+from training.agent import MARKER
+from training.agent.options import Times
 from training.commands import Placement
 from training.events import Event, Exited, Hello, Record, Spawned, Text, decode
 
@@ -51,11 +53,10 @@ def python(code: str, rank: int = 0, **env: str) -> Placement:
 
 
 class Follower:
-    """One follower, the records that it passed on, and its stdin."""
+    """One follower (or a probe), the records that it passed on, and its stdin."""
 
-    def __init__(self, folder: Path, mark: str, after: int, options: tuple[str, ...], program: str) -> None:
+    def __init__(self, words: Sequence[str], mark: str, program: str = "") -> None:
         start = ["-c", program] if program else ["-m", "training.agent"]
-        words = ["follow", "--folder", str(folder), "--run", "a-run", "--host", "3", "--after", str(after), *options]
         env = {**os.environ, MARK: mark, "PYTHONPATH": str(ROOT)}
         self.process = subprocess.Popen(
             [sys.executable, *start, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
@@ -149,9 +150,15 @@ class Host:
         program = ""
         if times or preload:
             more = f", preload=(sys.executable, '-c', {preload!r})" if preload else ""
-            program = "import sys; from training.agent import Times; from training.agent.__main__ import main; "
+            program = "import sys; from training.agent.options import Times; from training.agent.__main__ import main; "
             program += f"sys.exit(main(sys.argv[1:], times={times or Times()!r}{more}))"
-        self.followers.append(Follower(self.folder, self.mark, after, options, program))
+        where = ("--folder", str(self.folder), "--run", "a-run", "--host", "3", "--after", str(after))
+        self.followers.append(Follower(("follow", *where, *options), self.mark, program))
+        return self.followers[-1]
+
+    def probe(self, after: int = 0, program: str = "") -> Follower:
+        """A probe, which is spoken to as a follower."""
+        self.followers.append(Follower(Probe(str(self.folder), 3, "127.0.0.1", after).argv(), self.mark, program))
         return self.followers[-1]
 
     def processes(self) -> list[int]:

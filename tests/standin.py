@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import indent
 
 from remote.transport import Agent, Line
 
@@ -16,7 +17,7 @@ AGENT = """
 import json, os, sys
 umask = os.umask(0o77)
 os.umask(umask)
-facts = {"pid": os.getpid(), "nice": os.nice(0), "sid": os.getsid(0), "umask": umask, "code": __file__, "argv": sys.argv[1:]}
+facts = {"pid": os.getpid(), "nice": os.nice(0), "sid": os.getsid(0), "umask": umask, "code": __file__, "argv": argv}
 os.write(1, b"rankboard-agent 1\\nhello " + json.dumps(facts).encode() + b"\\n")
 for line in sys.stdin:
     word, _, number = line.strip().partition(" ")
@@ -36,12 +37,12 @@ for line in sys.stdin:
 
 
 def package(folder: Path, agent: str = AGENT) -> Path:
-    """The folder of such a package, made below `folder`; `agent` is the source of its `training.agent.__main__`."""
+    """The folder of such a package, made below `folder`; `agent` is what its `training.agent.__main__.main(argv)` does."""
     root = folder / "standin" / "training"
     (root / "agent").mkdir(parents=True)
     (root / "__init__.py").write_text("")
     (root / "agent" / "__init__.py").write_text("")
-    (root / "agent" / "__main__.py").write_text(agent)
+    (root / "agent" / "__main__.py").write_text(f"def main(argv):\n{indent(agent, '    ')}\n")
     return root
 
 

@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 from agents import ROOT, Host, host, python, wait_for
 
-from training.agent import ALL_ENDED, OPERATOR_GONE, Times
-from training.agent.processes import LINUX, descendants
+from training.agent import ALL_ENDED, OPERATOR_GONE
+from training.agent.options import Times
+from training.agent.processes import descendants
+from training.agent.system import LINUX
 from training.commands import Close, Lease, Placement, Reserve, Start, Stop
 from training.events import (
     AGENT,

@@ -15,7 +15,7 @@ import pytest
 from training.agent import facts, ports, processes, samples
 from training.agent.journal import Journal, Reader, reserve, segments
 from training.agent.pipes import CHUNK, Lines, Pipe
-from training.commands import Reserve
+from training.agent.system import LINUX
 from training.events import Dropped, Ended, Event, Record, Text, decode
 
 
@@ -221,10 +221,10 @@ def test_cores_under_a_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fi
     group.mkdir(parents=True)
     for name, content in files.items():
         (group / name).write_text(content)
-    assert facts.usable_cores(tmp_path) == cores
+    assert facts.usable_cores(str(tmp_path)) == cores
 
 
-@pytest.mark.skipif(not processes.LINUX, reason="needs /proc")
+@pytest.mark.skipif(not LINUX, reason="needs /proc")
 def test_the_samples_see_a_busy_tree() -> None:
     code = "import os, sys\nif os.fork() == 0: os.write(1, b'.')\nwhile True: pass"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, start_new_session=True) as busy:
@@ -244,9 +244,9 @@ def test_the_samples_see_a_busy_tree() -> None:
 
 
 def test_without_proc_psutil_gives_the_same_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "LINUX", False)
-    for module in (processes, samples):  # on Linux the agent does without importing it
-        monkeypatch.setattr(module, "psutil", psutil)
+    for module in (processes, samples):
+        monkeypatch.setattr(module, "LINUX", False)
+        monkeypatch.setattr(module, "psutil", psutil)  # on Linux the agent does without importing it
     sampler = samples.sampler()
     assert isinstance(sampler, samples.PsutilSampler)
     host = sampler.host()
@@ -275,26 +275,26 @@ def test_out_of_memory_is_a_rise_within_the_window(tmp_path: Path) -> None:
 
 
 def test_a_reserved_port_is_taken_and_its_holder_is_named() -> None:
-    sock = ports.reserve(Reserve("127.0.0.1", 0))
+    sock = ports.reserve("127.0.0.1", 0)
     try:
         port = sock.getsockname()[1]
         with pytest.raises(ports.PortError, match=rf"^port {port} on 127\.0\.0\.1 is in use by .* \(pid {os.getpid()}\)$"):
-            ports.reserve(Reserve("127.0.0.1", port))
+            ports.reserve("127.0.0.1", port)
     finally:
         sock.close()
 
 
 @pytest.mark.parametrize(
-    ("command", "why"),
+    ("address", "port", "why"),
     [
-        (Reserve("192.0.2.77", 0), "192.0.2.77 is no address of this host"),
-        (Reserve("127.0.0.1", 70_000), "port 70000 on 127.0.0.1: "),
-        (Reserve("no.such.host.invalid", 0), "port 0 on no.such.host.invalid: "),
+        ("192.0.2.77", 0, "192.0.2.77 is no address of this host"),
+        ("127.0.0.1", 70_000, "port 70000 on 127.0.0.1: "),
+        ("no.such.host.invalid", 0, "port 0 on no.such.host.invalid: "),
     ],
 )
-def test_a_port_that_cannot_be_had(command: Reserve, why: str) -> None:
+def test_a_port_that_cannot_be_had(address: str, port: int, why: str) -> None:
     with pytest.raises(ports.PortError) as error:
-        ports.reserve(command)
+        ports.reserve(address, port)
     assert str(error.value).startswith(why)
 
 

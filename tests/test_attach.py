@@ -27,9 +27,9 @@ from remote.session import Session
 from remote.transport import Transport
 from training.agent import inventory as far
 from training.agent.journal import Journal
-from training.codec import dumps
 from training.events import PREFIX, Ended, Exited, Finished, Record, Text, encode, to_object
 from training.job import Job
+from training.jsonl import dumps
 from tui import attach_commands
 from tui.launcher import Launcher
 

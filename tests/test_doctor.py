@@ -244,8 +244,14 @@ def test_connections_that_fail_are_named_by_host_and_address() -> None:
 # The real thing -----------------------------------------------------------------------------------------------------
 
 
-def test_an_agent_tells_what_came_of_each_connection(host: agents.Host) -> None:
-    follower = host.follow()
+@pytest.fixture(params=[agents.Host.follow, agents.Host.probe], ids=["an agent", "a probe"])
+def asked(request: pytest.FixtureRequest, host: agents.Host) -> agents.Follower:
+    """Whom a host is asked through: an agent before a run, a probe by the doctor."""
+    found: agents.Follower = request.param(host)
+    return found
+
+
+def test_it_tells_what_came_of_each_connection(asked: agents.Follower) -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as there,
         socket.socket() as closed,
@@ -256,8 +262,8 @@ def test_an_agent_tells_what_came_of_each_connection(host: agents.Host) -> None:
         full.listen(0)
         waiting = [socket.create_connection(("127.0.0.1", full_port))]  # from now on nobody else gets through
         targets = [("127.0.0.1", port) for port in (open_port, closed_port, full_port)] + [("node1", 22), ("127.0.0.1", 70_000)]
-        follower.send(commands.Connect(tuple(targets), 0.2))
-        found = {(one.address, one.port): one for one in follower.wait_for(Connected, 5)}
+        asked.send(commands.Connect(tuple(targets), 0.2))
+        found = {(one.address, one.port): one for one in asked.wait_for(Connected, 5)}
         for sock in waiting:
             sock.close()
         with there.accept()[0] as tried:
@@ -268,24 +274,22 @@ def test_an_agent_tells_what_came_of_each_connection(host: agents.Host) -> None:
     assert found["127.0.0.1", full_port].seconds >= 0.2
     assert found["node1", 22].error.startswith("not an address")
     assert found["127.0.0.1", 70_000].error.startswith("not an address")
-    follower.close()
+    asked.close()
 
 
-def test_a_rendezvous_that_was_tried_still_lets_ranks_in(host: agents.Host) -> None:
-    follower = host.follow()
-    follower.send(commands.Reserve("127.0.0.1", 0))
-    port = follower.wait_for(Reserved)[0].port
-    follower.send(commands.Connect((("127.0.0.1", port),), 3.0))
-    assert follower.wait_for(Connected)[0].error == ""
+def test_a_rendezvous_that_was_tried_still_lets_ranks_in(asked: agents.Follower) -> None:
+    asked.send(commands.Reserve("127.0.0.1", 0))
+    port = asked.wait_for(Reserved)[0].port
+    asked.send(commands.Connect((("127.0.0.1", port),), 3.0))
+    assert asked.wait_for(Connected)[0].error == ""
     with socket.create_connection(("127.0.0.1", port), 5):
         pass
-    follower.close()
+    asked.close()
 
 
-def test_an_agent_tells_what_room_its_host_has(host: agents.Host) -> None:
-    follower = host.follow()
-    facts = follower.wait_for(Hello)[0]
-    follower.close()
+def test_it_tells_what_room_its_host_has(asked: agents.Follower) -> None:
+    facts = asked.wait_for(Hello)[0]
+    asked.close()
     assert 0 < facts.memory_free <= facts.memory
     assert facts.disk_free > 1
     assert 0 <= facts.load < 10_000

@@ -15,8 +15,8 @@ from training.agent import inventory, kept, outline
 from training.agent.inventory import Archive, RunFolder
 from training.agent.journal import Journal
 from training.agent.outline import Outline
-from training.agent.processes import LINUX
 from training.agent.removal import alone
+from training.agent.system import LINUX
 from training.commands import Keep
 from training.events import PREFIX, Ended, Event, Exited, Hello, HostSample, Launched, Record, Spawned, Text
 

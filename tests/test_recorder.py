@@ -16,7 +16,6 @@ from remote import recorder, summary
 from remote.plan import Plan, PlanError, Policy
 from remote.recorder import Recorder, RunFolderError, load_plan, read
 from remote.run import RunState
-from training.codec import dumps
 from training.events import (
     PREFIX,
     SESSION,
@@ -34,6 +33,7 @@ from training.events import (
     to_object,
 )
 from training.job import Job
+from training.jsonl import dumps
 
 HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30, "2.14.1", "0.29.1")
 

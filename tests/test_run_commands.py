@@ -24,7 +24,7 @@ from remote.plan import Plan, PlanError, Script
 from remote.recorder import Recorder, load_plan
 from remote.transport.ssh import SshTransport
 from training.agent.journal import Journal
-from training.agent.processes import LINUX
+from training.agent.system import LINUX
 from training.commands import Keep
 from training.events import Ended, Exited, Hello, Launched
 from training.job import Job

@@ -18,7 +18,6 @@ from remote.run import HostPhase, RunPhase, RunState, Verdict
 from remote.session import EVIDENCE, Session
 from remote.transport import Agent, Program, Progress, Unreachable
 from training import commands
-from training.codec import dumps
 from training.commands import Close, Command, Connect, Keep, Lease, OnDisconnect, Reserve, Stacks, Start, Stop
 from training.events import (
     PREFIX,
@@ -44,6 +43,7 @@ from training.events import (
     to_object,
 )
 from training.job import Job
+from training.jsonl import dumps
 
 HELLO = Hello("h", "u", 1, "3.11", "/usr/bin/python3", "Linux", "boot", 2.0, 1, torch="2", route_address="127.0.0.1")
 DIED = Ended("the agent died: SIGKILL", died=True)

@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any, get_args, get_origin, get_type_hints
-
-dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=asdict).encode
-
-
-def load(line: str | bytes) -> dict[str, Any] | None:
-    """The JSON object of a line, or None where it is none."""
-    try:
-        data = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return data if isinstance(data, dict) else None
-
 
 Reader = Callable[[Any], Any]
 
@@ -35,7 +22,7 @@ class Codec:
         self._readers: dict[str, Reader] = {}  # each made when it is first needed, as an agent needs few
 
     def object(self, value: Any) -> dict[str, Any]:
-        """The object of a value of the family, ready for `dumps`."""
+        """The object of a value of the family, ready for `jsonl.dumps`."""
         cls = type(value)
         return {self._key: cls.__name__.lower(), **{name: getattr(value, name) for name in cls.__slots__}}
 

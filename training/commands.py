@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import get_args
 
-from training.codec import Codec, dumps, load
+from training.codec import Codec
+from training.jsonl import dumps, load
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from training.codec import Codec, dumps, load, reader_of
+from training.codec import Codec, reader_of
+from training.jsonl import dumps, load
 
 PREFIX = "@rankboard "
 SESSION = -1

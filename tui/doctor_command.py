@@ -19,8 +19,8 @@ from remote.lab.spec import LabError
 from remote.plan import PlanError
 from remote.session import Session
 from remote.waiting import REACHING, Wait, waiting
-from training.codec import dumps
 from training.job import JobError
+from training.jsonl import dumps
 from training.registry import UnknownName
 from tui import checks, selection
 from tui.launcher import Launcher

@@ -17,8 +17,8 @@ from remote.plan import Plan, notes
 from remote.run import RunPhase, RunState
 from remote.summary import finite
 from remote.waiting import STARTING, Wait, waiting
-from training.codec import dumps
 from training.events import SESSION, Exited, Hello, Reaching, Record, Started, Text, to_object
+from training.jsonl import dumps
 from tui import outcome
 from tui.session_clock import SessionClock
 

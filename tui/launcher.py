@@ -9,39 +9,19 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from remote import inventory, resume
 from remote import plan as planning
+from remote import resume
 from remote.forwarding import forwarded
 from remote.hosts import Cluster
 from remote.inventory import Kept
 from remote.journals import ReturningSession
 from remote.plan import Plan, Policy, Upload
 from remote.recorder import EVENTS, Recorder, Unrecorded, read
-from remote.run import HostPhase, Verdict
 from remote.session import Session
 from remote.transport import Transport
 from training import registry
-from training.agent.inventory import RUNS
 from training.events import Record
 from training.job import Job
-
-TRIES = 5
-"""How often a host is asked to remove what an agent has kept: a busy one has not quite ended when it says so."""
-
-
-class CheckingSession(Session):
-    """One that only checks, and so takes away at its end what its agents have kept on the hosts."""
-
-    def batches(self) -> Iterator[list[Record]]:
-        """As any session's."""
-        yield from super().batches()
-        if self.state.verdict is Verdict.STOPPED:  # who stopped it does not wait for more
-            return
-        kept = {host.name: f"{RUNS}/{self.plan.run}/{host.index}" for host in self.state.hosts if host.phase is HostPhase.ENDED}
-        hosts = [host for host in self.plan.hosts if host.name in kept]
-        for _ in range(TRIES):
-            answers = inventory.ask(self._transport, hosts, "remove", lambda host: [kept[host.name]]) if hosts else []
-            hosts = [answer.host for answer in answers if any(one.get("kept") for one in answer.objects)]
 
 
 @dataclass(frozen=True)
@@ -93,9 +73,7 @@ class Launcher:
 
     def check(self, plan: Plan) -> Session:
         """The session that checks the hosts for the plan, as its start would, and starts and records nothing."""
-        cwd = os.getcwd() if self.local else ""
-        kind = Session if self.local else CheckingSession
-        return kind(plan, self.transport, Unrecorded(self.runs_dir, plan), cwd, only_checks=True)
+        return Session(plan, self.transport, Unrecorded(self.runs_dir, plan), only_checks=True)
 
 
 def _uploads(cluster: Cluster) -> tuple[tuple[Upload, ...], str]:

@@ -55,6 +55,24 @@ class Agent:
         return ("follow", *more, *(word for key, value in said.items() for word in (f"--{key}", str(value))))
 
 
+@dataclass(frozen=True)
+class Probe:
+    """What speaks for one host in the checks before a run: as an agent does, but it starts nothing and keeps nothing.
+
+    The fields are an `Agent`'s of the same names.
+    """
+
+    folder: str
+    host: int
+    route_to: str
+    after: int = 0
+    found: bool = True
+
+    def argv(self) -> tuple[str, ...]:
+        """The verb `probe` and its arguments."""
+        return ("probe", self.folder, str(self.host), str(self.after), self.route_to)
+
+
 class Line(Protocol):
     """The open line to what runs on one host: stdin and stdout of a follower or an errand."""
 

@@ -24,8 +24,8 @@ TAIL = 4096
 """Bytes of stderr that are kept for an explanation."""
 BLOCK = 65536
 START = (
-    "import runpy, sys; sys.path[:] = [{code!r}] + [path for path in sys.path if path]; "
-    "runpy.run_module('training.agent', run_name='__main__', alter_sys=True)"
+    "import sys; sys.path[:] = [{code!r}] + [path for path in sys.path if path]; "
+    "from training.agent.__main__ import main; sys.exit(main(sys.argv[1:]))"
 )
 
 

@@ -8,29 +8,28 @@ import os
 import selectors
 import socket
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 
-from training.commands import Connect
-from training.events import Connected, Event
+Tell = Callable[[str, int, float, str], None]
+"""Hears what came of a connection: the fields of `Connected`."""
 
 
-@dataclass(eq=False)
 class Attempt:
     """One connection under way; the times are by the monotonic clock."""
 
-    address: str
-    port: int
-    socket: socket.socket
-    since: float
-    until: float
+    def __init__(self, address: str, port: int, seconds: float) -> None:
+        self.address, self.port = address, port
+        self.since = time.monotonic()
+        self.until = self.since + seconds
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self.socket.setblocking(False)
 
 
 class Dialler:
-    """Connects, hangs up at once and says what came of it (`Connected`), once for each target."""
+    """Connects, hangs up at once and tells what came of it, once for each target."""
 
-    def __init__(self, selector: selectors.BaseSelector, say: Callable[[Event], None]) -> None:
-        self._selector, self._say = selector, say
+    def __init__(self, selector: selectors.BaseSelector, tell: Tell) -> None:
+        self._selector, self._tell = selector, tell
         self._under_way: list[Attempt] = []
 
     @property
@@ -38,13 +37,10 @@ class Dialler:
         """When `expire` has something to do."""
         return min((attempt.until for attempt in self._under_way), default=math.inf)
 
-    def dial(self, command: Connect) -> None:
-        """Begin to connect to all targets."""
-        for address, port in command.targets:
-            now = time.monotonic()
-            sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-            sock.setblocking(False)
-            attempt = Attempt(address, port, sock, now, now + command.seconds)
+    def dial(self, targets: Iterable[tuple[str, int]], seconds: float) -> None:
+        """Begin to connect to all of these addresses and ports, each for so long at most."""
+        for address, port in targets:
+            attempt = Attempt(address, port, seconds)
             self._under_way.append(attempt)
             self._begin(attempt)
 
@@ -74,4 +70,4 @@ class Dialler:
     def _end(self, attempt: Attempt, error: str) -> None:
         self._under_way.remove(attempt)
         attempt.socket.close()
-        self._say(Connected(attempt.address, attempt.port, time.monotonic() - attempt.since, error))
+        self._tell(attempt.address, attempt.port, time.monotonic() - attempt.since, error)

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from training.codec import load, reader_of
+from training.codec import reader_of
+from training.jsonl import load
 
 CHUNK = 1 << 18
 """Bytes that are read, hashed and sent at a time."""

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from training.agent import facts
-from training.codec import load
+from training.jsonl import load
 
 Told = Iterator[dict[str, Any]]
 _UNFINISHED = "unfinished"

@@ -11,12 +11,11 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
-from typing import Any
 
 from training.agent import MARKER
-from training.codec import dumps
+from training.jsonl import dumps
 
-Answer = Iterator[Any]
+Answer = Iterator[object]
 """Objects; or bytes, of a file."""
 
 
@@ -41,6 +40,7 @@ ERRANDS: dict[str, Callable[[Sequence[str]], Answer]] = {
     "send": _of("files", "send"),
     "environment": _of("environment", "look"),
     "install": _of("environment", "install"),
+    "probe": _of("probe", "probe"),
 }
 """Each verb's function: takes the arguments, gives its answer."""
 

@@ -1,4 +1,4 @@
-"""The facts of this host that `Hello` tells. Torch is asked for its version by its files, never imported."""
+"""The facts of this host that `Hello` tells. Torch is asked for its version by its files, never imported. Imports little."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ import re
 import socket
 import struct
 import sys
-from pathlib import Path
 
-from training.agent import Options
-from training.agent.processes import LINUX, psutil
-from training.agent.samples import cgroups, memory
-from training.events import Hello
+from training.agent.system import LINUX, cgroups, memory, psutil, text
+
+TYPE_CHECKING = False  # as typing itself takes long to import
+if TYPE_CHECKING:
+    from typing import Any
 
 Interface = tuple[str, str, int]
 _SIOCGIFADDR, _SIOCGIFNETMASK = 0x8915, 0x891B
 
 
-def hello(options: Options) -> Hello:
-    """What this host is and has."""
+def hello(folder: str, route_to: str) -> dict[str, Any]:
+    """What this host is and has: the fields of `Hello`. `folder` is the run's, or where it will be."""
     system = os.uname()
     addresses = interfaces()
-    source = _source_address(options.route_to)
-    return Hello(
-        hostname=socket.gethostname(),
-        user=_user(),
-        pid=os.getpid(),
-        python=".".join(map(str, sys.version_info[:3])),
-        executable=sys.executable,
-        platform=f"{system.sysname} {system.release} {system.machine}",
-        boot_id=_text(Path("/proc/sys/kernel/random/boot_id")).strip() or socket.gethostname(),
-        cores=usable_cores(),
-        memory=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-        torch=version("torch"),
-        torchvision=version("torchvision"),
-        gpus=gpus(),
-        interfaces=addresses,
-        route_address=source,
-        route_interface=_interface_of(source, addresses),
-        folder=options.folder,
-        memory_free=memory_free(),
-        disk_free=disk_free("."),
-        load=load(),
-        backends=backends(),
-    )
+    source = _source_address(route_to)
+    return {
+        "hostname": socket.gethostname(),
+        "user": _user(),
+        "pid": os.getpid(),
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "executable": sys.executable,
+        "platform": f"{system.sysname} {system.release} {system.machine}",
+        "boot_id": text("/proc/sys/kernel/random/boot_id").strip() or socket.gethostname(),
+        "cores": usable_cores(),
+        "memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        "torch": version("torch"),
+        "torchvision": version("torchvision"),
+        "gpus": gpus(),
+        "interfaces": addresses,
+        "route_address": source,
+        "route_interface": _interface_of(source, addresses),
+        "folder": folder,
+        "memory_free": memory_free(),
+        "disk_free": disk_free(folder),
+        "load": load(),
+        "backends": backends(),
+    }
 
 
 def _user() -> str:
@@ -56,12 +56,6 @@ def _user() -> str:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:  # a container may run under a number that has no name
         return str(os.getuid())
-
-
-def _text(path: Path) -> str:
-    with contextlib.suppress(OSError):
-        return path.read_text(errors="replace")
-    return ""
 
 
 def version(package: str) -> str:
@@ -83,54 +77,62 @@ def _version_file(package: str) -> str:
     except (ImportError, ValueError):
         return ""
     folders = (spec.submodule_search_locations if spec else None) or ()
-    return next(filter(None, (_text(Path(folder, "version.py")) for folder in folders)), "")
+    return next(filter(None, (text(f"{folder}/version.py") for folder in folders)), "")
 
 
-def usable_cores(root: Path = Path("/sys/fs/cgroup")) -> float:
+def usable_cores(root: str = "/sys/fs/cgroup") -> float:
     """The cores that this process may use under its affinity and the CPU quota of its control group and those above."""
     cores = float(len(os.sched_getaffinity(0)) if LINUX else os.cpu_count() or 1)
     return min(cores, *map(_quota, _groups("cpu", root)))
 
 
-def _groups(controller: str, root: Path) -> list[Path]:
+def _groups(controller: str, root: str) -> list[str]:
     """The folders of this process's control group and of those above it, as far as they are to be seen from here."""
     found = [root]
     for controllers, path in cgroups():
-        folder = root / controller if controller in controllers else root if controllers == [""] else None
+        folder = f"{root}/{controller}" if controller in controllers else root if controllers == [""] else ""
         if folder:
-            parts = Path(path).parts
-            found += [folder, *(folder.joinpath(*parts[:depth]) for depth in range(1, len(parts) + 1))]
+            found.append(folder)
+            for part in filter(None, path.split("/")):
+                found.append(f"{found[-1]}/{part}")
     return found
 
 
-def _quota(folder: Path) -> float:
+def _quota(folder: str) -> float:
     """Cores' worth of time per time that a control group has, or infinity."""
-    given = _text(folder / "cpu.max") or _text(folder / "cpu.cfs_quota_us") + _text(folder / "cpu.cfs_period_us")
+    given = text(f"{folder}/cpu.max") or text(f"{folder}/cpu.cfs_quota_us") + text(f"{folder}/cpu.cfs_period_us")
     quota, period = (*given.split(), "", "")[:2]
     return int(quota) / int(period) if quota.isdigit() and period.isdigit() else math.inf
 
 
-def memory_free(root: Path = Path("/sys/fs/cgroup")) -> int:
+def memory_free(root: str = "/sys/fs/cgroup") -> int:
     """Bytes that new processes could take under the limits of their control groups; 0 where that is not known."""
     if not LINUX:
         return int(psutil.virtual_memory().available) if psutil else 0
     return int(min(memory()[1], *map(_memory_left, _groups("memory", root))))
 
 
-def _memory_left(folder: Path) -> float:
+def _memory_left(folder: str) -> float:
     """What a control group may still take, what it only caches counted as free; or infinity."""
-    limit = _text(folder / "memory.max") or _text(folder / "memory.limit_in_bytes")
-    taken = _text(folder / "memory.current") or _text(folder / "memory.usage_in_bytes")
+    limit = text(f"{folder}/memory.max") or text(f"{folder}/memory.limit_in_bytes")
+    taken = text(f"{folder}/memory.current") or text(f"{folder}/memory.usage_in_bytes")
     if not limit.strip().isdigit() or not taken.strip().isdigit():
         return math.inf
-    cached = re.search(r"^(?:total_)?inactive_file (\d+)", _text(folder / "memory.stat"), re.MULTILINE)
+    cached = re.search(r"^(?:total_)?inactive_file (\d+)", text(f"{folder}/memory.stat"), re.MULTILINE)
     return max(1, int(limit) - int(taken) + int(cached[1] if cached else 0))
 
 
 def disk_free(folder: str) -> int:
     """Bytes that this user may still write there; at least 1, as 0 would be a host that does not say."""
-    disk = os.statvfs(folder)
+    disk = os.statvfs(existing(folder))
     return max(1, disk.f_bavail * disk.f_frsize)
+
+
+def existing(folder: str) -> str:
+    """The folder, or what there is of the way to it."""
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    return folder
 
 
 def load() -> float:
@@ -138,15 +140,17 @@ def load() -> float:
 
     So neither a run that has just ended nor a moment's work counts.
     """
-    found = re.match(r"([\d.]+) \S+ \S+ (\d+)/", _text(Path("/proc/loadavg")))
+    found = re.match(r"([\d.]+) \S+ \S+ (\d+)/", text("/proc/loadavg"))
     average, now = (float(found[1]), int(found[2]) - 1) if found else (os.getloadavg()[0], math.inf)
     return round(min(average, now) * usable_cores() / (os.cpu_count() or 1), 2)
 
 
 def gpus() -> tuple[str, ...]:
     """The names of the NVIDIA GPUs that the driver shows here."""
-    texts = map(_text, sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")))
-    return tuple(found[1].strip() for text in texts if (found := re.search(r"^Model:(.*)$", text, re.MULTILINE)))
+    folder = "/proc/driver/nvidia/gpus"
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else ()
+    told = (text(f"{folder}/{name}/information") for name in names)
+    return tuple(found[1].strip() for one in told if (found := re.search(r"^Model:(.*)$", one, re.MULTILINE)))
 
 
 def interfaces() -> tuple[Interface, ...]:

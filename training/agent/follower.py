@@ -14,9 +14,10 @@ import sys
 import threading
 import time
 
-from training.agent import BOTH_GONE, MARKER, Options, Times
+from training.agent import BOTH_GONE, MARKER
 from training.agent.guard import guard
 from training.agent.journal import Journal, Reader, reserve, segments
+from training.agent.options import Options, Times
 from training.events import Ended
 
 SOCKET = "agent.sock"

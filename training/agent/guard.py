@@ -8,10 +8,12 @@ import socket
 import traceback
 from typing import NoReturn
 
-from training.agent import Options, Times, processes
+from training.agent import processes
 from training.agent.journal import Journal, Reader
+from training.agent.options import Options, Times
 from training.agent.ranks import signal_name
 from training.agent.server import Agent
+from training.agent.system import LINUX
 from training.events import Ended, Exited, Spawned, decode
 
 LOG = "agent.log"
@@ -31,7 +33,7 @@ def guard(options: Options, listener: socket.socket, lock: int, times: Times, pr
         _act(options, listener, times, preload, own)
     listener.close()
     _, status = os.waitpid(agent, 0)
-    if not processes.LINUX:
+    if not LINUX:
         _end_groups(options.host)
     left = processes.end_descendants(times.last)
     if status:
@@ -78,7 +80,7 @@ def _bury(host: int, code: int, left: list[int]) -> None:
     why = signal_name(code) or _last_words() or f"exit code {code}"
     if left:
         why += f"; could not be killed: pid {', '.join(map(str, left))}"
-    if not processes.LINUX:
+    if not LINUX:
         why += "; processes that had left their rank's group may live on"
     journal.write(journal.last.attempt if journal.last else 0, [Ended(f"the agent died: {why}", died=True)])
     journal.close()

@@ -17,8 +17,9 @@ from training.agent.follower import LOCK
 from training.agent.kept import CODE, PLAN
 from training.agent.launch import CODE as OWN_CODE
 from training.agent.outline import STILL, Outline, told
-from training.codec import Codec, load
+from training.codec import Codec
 from training.events import Exited
+from training.jsonl import load
 
 RUNS, ARCHIVES = "runs", "code"
 """What a workdir holds: the runs' folders, RUN/HOST INDEX, and the unpacked code, by its digest."""

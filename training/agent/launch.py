@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 
-from training.agent import Options
+from training.agent.options import Options
 from training.commands import Placement
 from training.place import FOLDER
 

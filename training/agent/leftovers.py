@@ -22,12 +22,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from training.agent import BOTH_GONE, Times, process_table
+from training.agent import BOTH_GONE, process_table
 from training.agent.inventory import RUNS, absolute, folders, held, path
 from training.agent.journal import Reader, segments
+from training.agent.options import Times
 from training.agent.outline import boot, told, weighty
 from training.agent.process_table import Process, Table
-from training.agent.processes import LINUX
+from training.agent.system import LINUX
 from training.codec import Codec
 from training.events import Ended, Exited, Hello, Record, Spawned
 from training.place import FOLDER

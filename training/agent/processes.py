@@ -9,16 +9,11 @@ import contextlib
 import ctypes
 import os
 import signal
-import sys
 import threading
 import time
-from typing import Any
 
-LINUX = sys.platform == "linux"
-psutil: Any = None
-if not LINUX:
-    with contextlib.suppress(ImportError):
-        import psutil
+from training.agent.system import LINUX, psutil
+
 _PDEATHSIG, _NAME, _CHILD_SUBREAPER = 1, 15, 36
 
 

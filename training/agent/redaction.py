@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from training.codec import dumps
 from training.commands import Placement
 from training.events import Event, Stack, Text
+from training.jsonl import dumps
 
 SHORTEST = 8
 """Characters of the shortest text that is hidden: shorter ones, as `1` or `offline`, stand anywhere by chance."""

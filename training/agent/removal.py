@@ -15,7 +15,7 @@ from typing import Any
 from training.agent import inventory, leftovers
 from training.agent.follower import LOCK
 from training.agent.inventory import ARCHIVES, RUNS
-from training.agent.processes import LINUX
+from training.agent.system import LINUX
 from training.codec import Codec
 
 _NAME = re.compile(rf"{RUNS}/([^/]+)/(\d+)|{ARCHIVES}/([^/]+)")

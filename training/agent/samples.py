@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from training.agent import processes
-from training.agent.processes import psutil
+from training.agent.system import LINUX, cgroups, memory, psutil
 from training.events import HostSample, RankSample
 
 
@@ -28,7 +28,7 @@ class Sampler(Protocol):
 
 def sampler() -> Sampler | None:
     """The way to measure on this host: /proc, else psutil, else none."""
-    if processes.LINUX:
+    if LINUX:
         return ProcSampler()
     return PsutilSampler() if psutil else None
 
@@ -97,13 +97,6 @@ def _net_bytes() -> tuple[int, int]:
     return received, sent
 
 
-def memory() -> tuple[int, int]:
-    """Bytes in all, and those that could be had without swapping."""
-    with open("/proc/meminfo") as file:
-        figures = {line.partition(":")[0]: int(line.split()[1]) * 1024 for line in file}
-    return figures["MemTotal"], figures.get("MemAvailable", figures["MemFree"])
-
-
 class _Usage(NamedTuple):
     """CPU ticks and resident pages of a process, and when it was started, in ticks after the machine."""
 
@@ -131,21 +124,21 @@ class PsutilSampler:
         psutil.cpu_percent(percpu=True)
 
     def host(self) -> HostSample:
-        memory, net, before = psutil.virtual_memory(), psutil.net_io_counters(), self._net
+        present, net, before = psutil.virtual_memory(), psutil.net_io_counters(), self._net
         self._net = net
         cpu = tuple(psutil.cpu_percent(percpu=True))
         sent, received = net.bytes_sent - before.bytes_sent, net.bytes_recv - before.bytes_recv
-        return HostSample(cpu, memory.total - memory.available, memory.total, max(0, sent), max(0, received))
+        return HostSample(cpu, present.total - present.available, present.total, max(0, sent), max(0, received))
 
     def rank(self, number: int, pid: int) -> RankSample | None:
-        cpu, memory, members = 0.0, 0, 0
+        cpu, resident, members = 0.0, 0, 0
         for member in (pid, *processes.descendants(pid)):
             with contextlib.suppress(psutil.Error):
                 process = self._processes.setdefault(member, psutil.Process(member))
                 cpu += process.cpu_percent()
-                memory += process.memory_info().rss
+                resident += process.memory_info().rss
                 members += 1
-        return RankSample(number, cpu, memory, members) if members else None
+        return RankSample(number, cpu, resident, members) if members else None
 
 
 class OutOfMemory:
@@ -174,15 +167,6 @@ def _oom_files() -> Iterable[Path]:
             yield Path("/sys/fs/cgroup/memory", path, "memory.oom_control")
         elif controllers == [""]:
             yield Path("/sys/fs/cgroup", path, "memory.events")
-
-
-def cgroups() -> list[tuple[list[str], str]]:
-    """This process's control groups: the controllers (one empty name: version 2) and the path without its leading slash."""
-    with contextlib.suppress(OSError):
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
-        fields = [line.split(":", 2) for line in lines]
-        return [(controllers.split(","), path.lstrip("/")) for _, controllers, path in fields]
-    return []
 
 
 def _oom_kills(file: Path) -> int:

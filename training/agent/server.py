@@ -12,17 +12,18 @@ import time
 from dataclasses import dataclass, field
 
 from training import commands
-from training.agent import ALL_ENDED, OPERATOR_GONE, Options, Times, facts, kept, ports, processes
+from training.agent import ALL_ENDED, OPERATOR_GONE, facts, kept, ports, processes
 from training.agent.dial import Dialler
 from training.agent.journal import Journal
 from training.agent.launch import CODE
+from training.agent.options import Options, Times
 from training.agent.pipes import CHUNK
 from training.agent.ranks import Ranks
 from training.agent.redaction import Redaction
 from training.agent.samples import sampler
 from training.agent.stacks import Collector
 from training.agent.starts import Starter
-from training.events import AGENT, Ended, Event, Reserved, Text
+from training.events import AGENT, Connected, Ended, Event, Hello, Reserved, Text
 
 NICE = 10
 
@@ -42,11 +43,11 @@ class Agent:
         self._options, self._listener, self._times, self._guard = options, listener, times, guard
         self._selector = selectors.DefaultSelector()
         self._journal = Journal(".", options.host)
-        self._said: list[Event] = [facts.hello(options)]
+        self._said: list[Event] = [Hello(**facts.hello(options.folder, options.route_to))]
         self._ranks = Ranks(self._selector, self._said.append, times.gather)
         self._starter = Starter(options, self._selector, self._said.append, self._ranks, preload)
         self._redaction = Redaction()
-        self._dialler = Dialler(self._selector, self._said.append)
+        self._dialler = Dialler(self._selector, lambda *told: self._said.append(Connected(*told)))
         self._sampler = sampler()
         self._stacks = Collector(self._selector, self._said.append, options.folder)
         self._connections: list[Connection] = []
@@ -132,7 +133,7 @@ class Agent:
             case commands.Reserve() as command:
                 self._reserve(command)
             case commands.Connect() as command:
-                self._dialler.dial(command)
+                self._dialler.dial(command.targets, command.seconds)
             case commands.Start() as command:
                 self._start(command)
             case commands.Stacks():
@@ -162,7 +163,7 @@ class Agent:
             self._reserved = None
         self._asked = command
         try:
-            self._reserved = ports.reserve(command)
+            self._reserved = ports.reserve(command.address, command.port)
         except ports.PortError as error:
             self._said.append(Reserved(command.address, 0, str(error)))
         else:

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from training import commands
-from training.agent import Options, processes
+from training.agent import processes
 from training.agent.launch import Command, Spawner, common, environment, with_site
+from training.agent.options import Options
 from training.agent.pipes import CHUNK, Lines, Pipe
 from training.agent.ranks import Ranks, open_pipes
 from training.commands import Placement
