@@ -16,7 +16,8 @@ from queue import Empty, SimpleQueue
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from remote import plan_json, stall, upkeep
+from remote import plan_json, upkeep
+from remote.halts import Halts
 from remote.link import Arrived, Asked, Broken, Heard, Link, Message, Opened, Wire
 from remote.plan import OnStall, Plan, PlanError, Script, check
 from remote.recorder import PLAN, Recorder
@@ -24,7 +25,7 @@ from remote.run import RunState, Verdict
 from remote.startup import Startup
 from remote.transport import Agent, Probe, Transport
 from training.agent import ALL_ENDED
-from training.commands import Close, Connect, Keep, Lease, OnDisconnect, Reserve, Stacks, Start, Stop
+from training.commands import Close, Connect, Keep, Lease, OnDisconnect, Reserve, Start, Stop
 from training.events import (
     SESSION,
     Clock,
@@ -66,8 +67,6 @@ UNHEARD = 600.0
 """Seconds without a record of any host after which a kept run is left to its agents."""
 BATCH = 1 << 16
 """Bytes of journals after which a batch takes no more, so that `lock` is never held for long."""
-STACKS = 5.0
-"""Seconds that the ranks' stacks have to come before a stall is acted on."""
 NEVER = float("inf")
 KEPT = "if the launcher is lost, the run goes on; rankboard attach returns to it"
 STOPPED = "if the launcher is lost, the run ends; --on-disconnect keep lets it go on"
@@ -114,6 +113,7 @@ class Session:
                 agent = Agent(folder, plan.run, index, route_to, cwd or plan.cwd(index), keep=plan.policy.keep)
             self._links.append(Link(index, host, agent, self._queue))
         self._upkeep = upkeep.Upkeep(transport, self._say, self._lose)
+        self._halts = Halts(self.state, self._links, self._say, self._stop_stalled)
         self._only_checks = only_checks
         self._forwarded = forwarded
         self._startup = Startup(plan, self._links, self._say, forwarded, only_checks=only_checks)
@@ -125,8 +125,7 @@ class Session:
         self.keep = plan.policy.keep
         """Whether the agents go on with the run when this session is gone."""
         self._next_look, self._stop_at, self._give_up_at = 0.0, NEVER, NEVER
-        self._start_by = self._act_at = NEVER
-        self._silent_at = 0.0
+        self._start_by = NEVER
         self._transferring = False
         self.cut_off = False
         """Whether the run was left to its agents as none of them was heard any more."""
@@ -155,7 +154,7 @@ class Session:
 
     def ask_stacks(self) -> None:
         """Ask where each rank is, which its host then tells; returns at once."""
-        self._queue.put(Asked(self._ask_stacks))
+        self._queue.put(Asked(self._halts.ask_stacks))
 
     # ------------------------------------------------------------------------------------------------------------------
 
@@ -518,7 +517,8 @@ class Session:
             self._upkeep.look_after(link, now, keep=self.keep)
         if now >= self._give_up_at and heard_out:
             self._close_if_over()
-        self._watch_ranks(now)
+        if self._stage is Stage.RUNNING:
+            self._halts.look(now)
 
     def _spare(self, now: float) -> None:
         """Where no host of a kept run is heard, it is this machine that is cut off, or was suspended: the run goes on."""
@@ -537,42 +537,12 @@ class Session:
         began = self._give_up_at - CLOSING
         return min(self._give_up_at, max(began, link.heard) + AWAY) if self._by_person else self._give_up_at
 
-    def _watch_ranks(self, now: float) -> None:
-        """Ranks that make no steps: have their stacks told, and then do what the plan's policy says."""
-        if self._stage is not Stage.RUNNING:
-            return
-        if found := stall.stalled(self.state, time.time()):
-            self._say(found)
-            self._ask_stacks()
-            self._act_at, self._silent_at = now + STACKS, 0.0
-        if not self.state.stall or self._act_at is NEVER:
-            return
-        silent = [link.heard for link in self._links if link.silent and not link.done]
-        if silent and self.plan.policy.on_stall is not OnStall.REPORT:
-            # The ranks wait for a host that is silent, and once it is back for TCP, which takes as long again at the most.
-            self._silent_at = min(*silent, self._silent_at or now)
-            self._act_at = now + (now - self._silent_at) + STACKS
-        elif now >= self._act_at and self._silent_at:
-            self._ask_stacks()
-            self._act_at, self._silent_at = now + STACKS, 0.0
-        elif now >= self._act_at or (stall.complete(self.state) and not self._silent_at):
-            self._act_on(self.state.stall.text)
-
-    def _act_on(self, what: str) -> None:
-        """A stall is known as well as it will be: do what the policy says."""
-        self._act_at = NEVER
-        if self.plan.policy.on_stall is OnStall.REPORT:
-            self._say(Said(SESSION, what))
-            return
+    def _stop_stalled(self, what: str) -> None:
+        """Ranks have come to a halt, and the policy wants the attempt to end."""
         self._failed = True
         if self.plan.policy.on_stall is OnStall.STOP:
             self._restarts_left = 0
         self._stop(what, by_person=False)
-
-    def _ask_stacks(self) -> None:
-        for link in self._links:
-            if link.running:
-                link.send(Stacks())
 
     def _watch_start(self) -> None:
         """The time for the start is up."""
@@ -627,7 +597,8 @@ class Session:
         """What the attempt before came to counts no more."""
         self._attempt, self._restarts_left = attempt, self.plan.policy.max_restarts - attempt
         self._failed = self._unfit = False
-        self._stop_at = self._give_up_at = self._act_at = NEVER
+        self._stop_at = self._give_up_at = NEVER
+        self._halts.forget()
 
     def _resumed(self, left: Sequence[Link]) -> Job | Script:
         """The work, from its newest checkpoint where one is complete on the hosts that are left."""

@@ -687,7 +687,7 @@ def step(line: ActedLine, number: int) -> None:
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, seconds in (("stall.LEAST", 0.5), ("session.STACKS", 0.1), ("session.LOOK", 0.02), ("session.LEASE", 0.05)):
+    for name, seconds in (("stall.LEAST", 0.5), ("halts.STACKS", 0.1), ("session.LOOK", 0.02), ("session.LEASE", 0.05)):
         monkeypatch.setattr(f"remote.{name}", seconds)
 
 

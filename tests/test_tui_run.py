@@ -79,7 +79,7 @@ async def test_all_that_matters_is_on_the_screen(size: tuple[int, int]) -> None:
         text = stage.text()
         for part in ["ddp, lenet5 on digits, 4 ranks", "● training", "epoch 1/4", "step 60/400", "elapsed", "ETA"]:
             assert part in text
-        for part in ["node1", "node2", "1/60", "20%", "393M", "loss", "epoch 1 step 60 loss", "q Quit", "? Help"]:
+        for part in ["node1", "node2", "1:60", "20%", "393M", "loss", "epoch 1 step 60 loss", "q Quit", "? Help"]:
             assert part in text
         assert ("s/iteration" in text) == (size[0] >= 120)
         stage.session.finish(60, 1)

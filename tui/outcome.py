@@ -125,8 +125,9 @@ def verdict(state: RunState) -> str:
     spent = clock(state.elapsed)
     match state.verdict:
         case Verdict.FINISHED:
-            training = state.training_seconds
-            return f"finished in {spent}" + (f"; training took {training:.2f} s of it" if training else "")
+            training, again = state.training_seconds, len(state.restarts)
+            restarted = f" after {again} restart{'s' * (again > 1)}" if again else ""
+            return f"finished in {spent}{restarted}" + (f"; training took {training:.2f} s of it" if training else "")
         case Verdict.STOPPED:
             return f"stopped after {spent}: {state.stop_reason or 'the operator is gone'}"
         case Verdict.REFUSED:

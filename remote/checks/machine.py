@@ -101,9 +101,10 @@ def load(facts: Facts, index: int) -> Found:
     others = hello.load - (len(machine) - 1)
     if others <= max(1.0, BUSY * hello.cores) or index != machine[0]:  # of one machine it is said once
         return Found(OK, f"{hello.load:.1f}")
+    tasks = f"{others:.0f} task{'s' * (round(others) != 1)}"
     return Found(
         WARNING,
-        f"others run there: about {others:.0f} tasks on {hello.cores:g} core{'s' * (hello.cores != 1)}",
+        f"others run there: about {tasks} on {hello.cores:g} core{'s' * (hello.cores != 1)}",
         "they will slow all ranks down: see top there, wait for their end, or --exclude it",
     )
 

@@ -55,12 +55,11 @@ def _age(host: HostState, run: RunState, now: float) -> str:
 def _row(host: HostState, since: str) -> Row:
     phase = figures.phase(host.phase)
     load = figures.percent(fmean(host.cpu) / 100) if host.cpu else figures.DASH
+    known = (load, *map(figures.memory, (host.sent, host.received, host.memory_used)))
+    shown = known if host.phase is HostPhase.READY else (figures.DASH,) * len(known)  # of the others they are old
     return (
         Cell(plain(host.name)),
         replace(phase, text=phase.text + since),
-        Cell(load),
-        Cell(figures.memory(host.sent)),
-        Cell(figures.memory(host.received)),
-        Cell(figures.memory(host.memory_used)),
+        *map(Cell, shown),
         Cell("" if host.phase is HostPhase.ENDED else f" {plain(host.reason)}", "table--dim"),
     )

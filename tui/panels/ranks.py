@@ -17,7 +17,7 @@ COLUMNS = (
     Column("rank", 5),
     Column("host", 10, right=False, most=24),
     Column("phase", 13, right=False),
-    Column("epoch/step", 11),
+    Column("epoch:step", 11),
     Column("loss", 7),
     Column("acc", 6),
     Column("s/iter", 7),
@@ -48,7 +48,7 @@ class Ranks(Panel):
 def _far(rank: RankState, run: RunState, now: float) -> str:
     """Epoch and step; how long it is in its phase where it has yet to make its first step."""
     if rank.step:
-        return f"{rank.epoch}/{rank.step}"
+        return f"{rank.epoch}:{rank.step}"
     return figures.age(age(rank.since, run, now)) if rank.phase in STARTING[1:] else figures.DASH
 
 

@@ -77,7 +77,7 @@ def controls(setting: Field[Any], value: Any) -> Iterator[Widget]:
 def _line(setting: Field[Any], value: Any) -> Widget:
     kind = TYPES[str(setting.type)]
     if kind is bool:
-        return Box("on", value, id=setting.name, compact=True)
+        return Box("", value, id=setting.name, compact=True)
     if kind is int:
         return Input(str(value), type="integer", id=setting.name, compact=True)
     if kind is float:
