@@ -14,7 +14,18 @@ from remote.plan import Plan, PlanError, master_address
 from training.commands import Connect, Reserve
 from training.events import Checked, Connected, Hello, Reserved
 
-__all__ = ["CHECKS", "FAILED", "OK", "WARNING", "check_connections", "check_facts", "connects", "refusal", "reservations"]
+__all__ = [
+    "CHECKS",
+    "FAILED",
+    "OK",
+    "WARNING",
+    "check_connections",
+    "check_facts",
+    "connects",
+    "lost",
+    "refusal",
+    "reservations",
+]
 
 SECONDS = 3.0
 """How long a host has to connect to the others."""
@@ -129,6 +140,11 @@ def check_connections(
         if asked[index]:
             found.append(_checked(index, "connect", network.connect(known, index, reserved, connected[index])))
     return found
+
+
+def lost(on: int, reason: str) -> Checked:
+    """The check that a host failed which was lost in the second round."""
+    return Checked(on, "connect", FAILED, reason, "see whether it is still up, then check once more")
 
 
 def refusal(plan: Plan, checked: Checked) -> str:

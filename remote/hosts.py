@@ -81,9 +81,8 @@ def select(cluster: Cluster, nodes: int = 0, only: Iterable[str] = (), exclude: 
     if nodes < 0:
         mistakes.append(f"--nodes {nodes}: give a number from 1 to {len(hosts)}")
     if nodes > len(hosts) and not mistakes:
-        mistakes.append(
-            f"--nodes {nodes}: there are only {len(hosts)} hosts to choose from: {', '.join(h.name for h in hosts)}"
-        )
+        count = "is only 1 host" if len(hosts) == 1 else f"are only {len(hosts)} hosts"
+        mistakes.append(f"--nodes {nodes}: there {count} to choose from: {', '.join(host.name for host in hosts)}")
     if mistakes:
         raise HostsError("\n".join(mistakes))
     return replace(cluster, hosts=hosts[: nodes or None])

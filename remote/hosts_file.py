@@ -142,7 +142,7 @@ def _parse(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        text = "no such file: name yours with --hosts FILE (README.md has an example), or use --local N to run on this machine"
+        text = "no such file: name yours with --hosts FILE (README.md has an example)"
     except tomllib.TOMLDecodeError as error:
         found = re.fullmatch(r"(.*) \(at (.*)\)", str(error))
         text = f"{found[2]}: {found[1]}: this is not TOML" if found else str(error)

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 
+from remote.deploy import last_line
 from remote.hosts import Host
 from remote.transport import Agent, Line, Probe, Transport, Unreachable
 from training.commands import Command, encode
@@ -93,7 +94,7 @@ class Wire:
             self.link.heard = time.monotonic()
             self.room.acquire()
             put(Arrived(self, data))
-        put(Broken(self, line.close() or f"{name}: the line to its agent broke"))
+        put(Broken(self, f"{name}: {last_line(line.close()) or 'the line to its agent broke'}"))
 
     def whole_lines(self, data: bytes) -> bytes:
         """The complete lines of what has arrived; a last one without its end waits for the rest."""
@@ -146,8 +147,13 @@ class Link:
     def reach(self, transport: Transport) -> None:
         """Open a wire in a thread of its own, which then moves bytes until it ends."""
         self.opening = Wire(self)
-        agent = replace(self.agent, after=self.last)
+        agent = replace(self.agent, after=self.last) if isinstance(self.agent, Agent) else self.agent
         threading.Thread(target=self.opening.move, args=(transport, agent), name=f"host {self.index}", daemon=True).start()
+
+    @property
+    def comes_back(self) -> bool:
+        """Whether what a broken line has led to goes on, so that another line may lead to it again."""
+        return isinstance(self.agent, Agent) and (self.hello is not None or not self.agent.found)
 
     def phase(self, name: str) -> None:
         """How far the transport is (see `Progress`)."""

@@ -257,10 +257,11 @@ def dry_run(plan: Plan) -> str:
     address = master.address if not master.interface else f"<address of {master.interface} on {master.name}>"
     port = master.master_port or f"<chosen on {master.name}>"
     lines = [f"run {plan.run}: {plan.world_size} ranks on {len(plan.hosts)} hosts", *notes(plan)]
-    lines += [f"upload {one.source} to {posixpath.join(plan.cwd(0), one.target)} on every host" for one in plan.uploads]
     hidden = {name: stand_in(name) for host in plan.hosts for name in host.env_from}
-    for host, placements in zip(plan.hosts, place(plan, [None] * len(plan.hosts), address, port, hidden), strict=True):
+    placed = place(plan, [None] * len(plan.hosts), address, port, hidden)
+    for index, (host, placements) in enumerate(zip(plan.hosts, placed, strict=True)):
         lines.append(f"\n{host.name}  {host.user + '@' if host.user else ''}{host.address}  {host.python}  {host.workdir}")
+        lines += [f"  upload {one.source} to {posixpath.join(plan.cwd(index), one.target)}" for one in plan.uploads]
         for placement in placements:
             env = " ".join(f"{key}={value}" for key, value in placement.env)
             lines += [f"  rank {placement.rank}: {plan.work.command_line()}", f"    {env}"]

@@ -177,7 +177,8 @@ def _locked(path: Path) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(lock)
-        raise PlanError(f"the launcher of {path.parent.name} is still there: process {path.read_text().strip()}") from None
+        there = f"the launcher of {path.parent.name} is still there, process {path.read_text().strip()}"
+        raise PlanError(f"{there}: leave it there (q, d), or watch with rankboard logs {path.parent.name} --follow") from None
     os.ftruncate(lock, 0)
     os.write(lock, f"{os.getpid()}\n".encode())
     return lock

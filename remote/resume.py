@@ -6,14 +6,16 @@ It looks at what is recorded on this machine only. A run that is not may still h
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from remote import recorder
+from remote.hosts import Cluster
 from remote.plan import Plan, PlanError
 from remote.recorder import PLAN, RunFolderError, load_plan
+from training.agent.inventory import LAST
 from training.job import Job
 from training.registry import did_you_mean
 
@@ -23,8 +25,9 @@ FETCHED = "hosts"
 """The folder in a run's directory in which each host has one of its own with what was fetched from it."""
 
 
-def job_of(given: Mapping[str, Any], runs_dir: Path) -> Job:
+def job_of(given: Mapping[str, Any], runs_dir: Path, local: bool) -> Job:
     """The job of flags (None where one is left out): where they go on from a recorded run, what they leave out is that run's.
+    `local`: this machine is to be the host.
 
     Raises: JobError, UnknownName, PlanError.
     """
@@ -32,7 +35,9 @@ def job_of(given: Mapping[str, Any], runs_dir: Path) -> Job:
     if recorded is None:
         return Job.of(given)
     said = {name: value for name, value in given.items() if value is not None}
-    old = asdict(_job(_plan(recorded), given["resume"]))
+    plan = _plan(recorded)
+    _check_place(plan, recorded, given["resume"], local)
+    old = asdict(_job(plan, given["resume"]))
     if "steps" in said or "epochs" in said:
         old |= {"steps": 0, "epochs": 0}
     if said.get("sync", old["sync"]) != old["sync"]:
@@ -40,35 +45,56 @@ def job_of(given: Mapping[str, Any], runs_dir: Path) -> Job:
     return Job.of(old | said)
 
 
-def located(job: Job, runs_dir: Path, local: bool) -> Job:
-    """The job with `resume` as the ranks understand it: the run's name, or a folder on their hosts. `local`: this machine is
-    the host. Raises: PlanError, where there is no such run or no checkpoint of it, as far as this machine can know."""
+def located(job: Job, runs_dir: Path, local: bool, cluster: Cluster) -> Job:
+    """The job with `resume` as the ranks understand it: the run's name, or a folder on the hosts of `cluster`. `local`: these
+    are this machine. Raises: PlanError, where there is no such run or no checkpoint of it, as far as this machine can know."""
     if not job.resume:
         return job
     if recorded := find(job.resume, runs_dir):
-        return replace(job, resume=_named(job, recorded, local))
-    if not local:  # a path on the hosts, or a run that another machine launched
+        return replace(job, resume=_named(job, recorded, local, cluster))
+    if not local and job.resume != LAST:  # a path on the hosts, or a run that another machine launched
         return job
     if not _is_path(job.resume):
         raise PlanError(f"--resume {job.resume}: {_absent(job.resume, runs_dir)}")
     return replace(job, resume=os.path.abspath(os.path.expanduser(job.resume)))
 
 
-def _named(job: Job, recorded: Path, local: bool) -> str:
+def _named(job: Job, recorded: Path, local: bool, cluster: Cluster) -> str:
     """How the ranks know a recorded run."""
-    plan, own = _plan(recorded), recorded / NODE
+    plan = _plan(recorded)
+    if plan.uploads and not cluster.sync:
+        wanted = " ".join(f"--upload {os.path.relpath(upload.source)}" for upload in plan.uploads)
+        raise PlanError(f"--resume {job.resume}: {plan.run} had folders on its hosts: add {wanted}")
     _same(job, _job(plan, job.resume), plan.run)
-    if local and any((fetched := recorded / FETCHED).glob("*/checkpoints/step-*/manifest.json")):
-        return str(fetched.absolute())
-    if own.is_dir() != local:
-        where = "on this machine: add --local" if own.is_dir() else "on the hosts of its hosts file: leave out --local"
-        raise PlanError(f"--resume {job.resume}: the checkpoints of {plan.run} are {where}")
+    _check_place(plan, recorded, job.resume, local)
+    if local and any(_fetched(recorded)):
+        return str((recorded / FETCHED).absolute())
     if not local:
+        addresses = {host.address for host in cluster.hosts}
+        if not any(host.address in addresses for host in plan.hosts):
+            known = ", ".join(f"{host.name} ({host.address})" for host in plan.hosts)
+            raise PlanError(
+                f"--resume {job.resume}: its checkpoints are on {known}, none of which is to take part: give its --hosts"
+            )
         return plan.run
-    folder = own / "runs" / plan.run
+    folder = recorded / NODE / "runs" / plan.run
     if not any(folder.glob("*/checkpoints/step-*/manifest.json")):
         raise PlanError(f"--resume {job.resume}: {_unsaved(plan, folder)}")
     return str(folder.absolute())
+
+
+def _check_place(plan: Plan, recorded: Path, resume: str, local: bool) -> None:
+    """Raises: PlanError, where the checkpoints of a recorded run are not where this one is to run."""
+    own = (recorded / NODE).is_dir()
+    if own != local and not (local and any(_fetched(recorded))):
+        where = (
+            f"on this machine: add --local {plan.world_size}" if own else "on the hosts of its hosts file: leave out --local"
+        )
+        raise PlanError(f"--resume {resume}: the checkpoints of {plan.run} are {where}")
+
+
+def _fetched(recorded: Path) -> Iterator[Path]:
+    return (recorded / FETCHED).glob("*/checkpoints/step-*/manifest.json")
 
 
 def find(resume: str, runs_dir: Path) -> Path | None:

@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from remote import plan_json, upkeep
+from remote import doctor, plan_json, upkeep
 from remote.halts import Halts
 from remote.link import Arrived, Asked, Broken, Heard, Link, Message, Opened, Wire
 from remote.plan import OnStall, Plan, PlanError, Script, check
@@ -174,7 +174,8 @@ class Session:
                     self._take_in(record.event, record.attempt)
                 self._links[record.host].done |= isinstance(record.event, Ended)
         for link in self._links:
-            link.agent = replace(link.agent, found=False)
+            if isinstance(link.agent, Agent):
+                link.agent = replace(link.agent, found=False)
         if self.state.cause:  # the launcher before has not come to stop the others
             self._failed, self._stop_at = True, time.monotonic() + EVIDENCE
 
@@ -208,7 +209,7 @@ class Session:
             link.heard = link.parted_at = time.monotonic()  # of one that is come back to
             if not link.done:
                 link.reach(self._transport)
-        if self.plan.uploads and self._stage is Stage.REACHING:
+        if self.plan.uploads and self._stage is Stage.REACHING and not self._only_checks:
             self._transfer(self._files.upload, self._uploaded)
         lease = threading.Thread(target=self._renew, name="lease", daemon=True)
         lease.start()
@@ -372,6 +373,8 @@ class Session:
                 if code != 0 or self.state.cause:  # an exit code 0 before the last step is a failure too
                     self._fail()
                 self._close_if_over()
+            case Ended(reason) if self._only_checks and self._stage is not Stage.CLOSING:
+                self._lose(link, f"{link.host.name}: {reason}")
             case Ended(reason, died):
                 # An agent that is kept ends by itself once its ranks have; else somebody killed it, or its disk is full.
                 if self._stage is not Stage.CLOSING and (died or not reason.startswith(ALL_ENDED)):
@@ -418,6 +421,8 @@ class Session:
 
     def _lose(self, link: Link, reason: str) -> None:
         self._say(Lost(link.index, reason, reached=link.hello is not None))
+        if self._only_checks and self._stage is Stage.STARTING:
+            self._say(doctor.lost(link.index, reason))
         link.problem = reason
         self._unfit = True
         self._fail()
@@ -555,8 +560,12 @@ class Session:
     def _restart_or_close(self) -> None:
         """All ranks have ended and some have failed: start all again, where the plan's policy says so."""
         policy, left = self.plan.policy, [link for link in self._links if not link.done]
-        enough = left and len(left) >= (policy.min_nodes or len(self._links))
-        if not self._restarts_left or not enough or self.state.refused:
+        if not self._restarts_left or not left or self.state.refused:
+            self._close()
+            return
+        if len(left) < (enough := policy.min_nodes or len(self._links)):
+            why = f"--min-nodes {enough}" if policy.min_nodes else "all are needed without --min-nodes"
+            self._say(Said(SESSION, f"not started again: {len(left)} of {len(self._links)} hosts are left, {why}"))
             self._close()
             return
         why = self.state.cause.text() if self.state.cause else "a rank failed"

@@ -42,7 +42,7 @@ class Upkeep:
                 self._miss(link, reason)
         elif wire is link.wire:
             link.wire = None
-            if not link.hello:
+            if not link.hello or not link.comes_back:
                 self._miss(link, reason)
             elif wire.fed:
                 link.parted_at = time.monotonic()
@@ -53,8 +53,8 @@ class Upkeep:
                 link.retry_at = time.monotonic() + RETRY
 
     def _miss(self, link: Link, reason: str) -> None:
-        """A host has not said Hello. One that a run is come back to may do well, though no way leads there from here."""
-        if link.agent.found:
+        """No agent is heard there. One that a run is come back to may do well, though no way leads there from here."""
+        if not link.comes_back:
             self._lose(link, reason)
         elif not link.problem:
             link.problem = reason
@@ -63,7 +63,11 @@ class Upkeep:
     def look_after(self, link: Link, now: float, *, keep: bool) -> None:
         """Open another wire beside one that has fallen silent, or in place of one that broke."""
         quiet = now - link.heard
-        if link.done or not (link.hello or link.problem):
+        if link.done:
+            return
+        if not link.hello and not link.problem:
+            if link.wire and quiet >= LOST:
+                self._lose(link, f"{link.host.name}: its Python has started and said nothing for {quiet:.0f} s")
             return
         if link.problem:
             if not link.opening and now >= link.retry_at:
@@ -74,7 +78,7 @@ class Upkeep:
             self._lose(link, f"{link.host.name}: no sign of life for {quiet:.0f} s")
         elif link.wire is None and not keep and now - link.parted_at >= PARTED:
             self._lose(link, f"{link.host.name}: the connection broke, and no new one could be made for {PARTED:g} s")
-        elif not link.opening and now >= link.retry_at and (link.wire is None or quiet >= SILENT):
+        elif link.comes_back and not link.opening and now >= link.retry_at and (link.wire is None or quiet >= SILENT):
             link.retry_at = now + SILENT
             link.reach(self._transport)
         if quiet >= SILENT and not link.silent and not link.done:

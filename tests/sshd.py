@@ -202,7 +202,7 @@ class Sshd:
         """The daemon behind the host of this name."""
         return self.daemons[ADDRESSES[(int(name.removeprefix("node")) - 1) % len(ADDRESSES)]]
 
-    def hosts_toml(self, hosts: tuple[Host, ...], name: str = "hosts.toml", **cluster: str) -> Path:
+    def hosts_toml(self, hosts: tuple[Host, ...], name: str = "hosts.toml", **cluster: object) -> Path:
         """A hosts file that says the same as `hosts`, and these words of the cluster."""
         tables = ["[cluster]", 'name = "test"', *(f"{key} = {json.dumps(value)}" for key, value in cluster.items())]
         for host in hosts:

@@ -74,6 +74,7 @@ def started(folder: Path, backend: str, cases: list[Case]) -> subprocess.Popen[b
         return None
     argv, stdin = command(cases, folder, backend, PATIENCE)
     env = os.environ | {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    env |= {"PYTHONWARNINGS": "error::FutureWarning"}  # the calls that torch has deprecated
     with (folder / "stderr").open("w") as stderr:
         process = subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=stderr, stdout=stderr, env=env)
     assert process.stdin

@@ -56,7 +56,7 @@ def test_ranks_work_where_uploads_land() -> None:
     assert of.cwd(0) == "~/.rankboard"
     of = replace(of, uploads=(Upload("/here/src", "src"), Upload("/here", "")), project="p-1")
     assert of.cwd(0) == "~/.rankboard/files/p-1"
-    assert "upload /here/src to ~/.rankboard/files/p-1/src on every host" in dry_run(of)
+    assert "  upload /here/src to ~/.rankboard/files/p-1/src\n" in dry_run(of)
     assert plan_json.parse(plan_json.dump(of)) == of
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from agents import ROOT, Follower, Host, host
@@ -61,13 +63,8 @@ def test_a_port_that_is_taken_is_told(host: Host) -> None:
     probe.close()
 
 
-def test_one_that_is_begun_again_goes_on_counting(host: Host) -> None:
-    probe = host.probe(after=7)
-    assert [record.seq for record in probe.close()] == [8, 9]
-
-
 def test_it_gives_signs_of_life_that_count_once(host: Host) -> None:
-    probe = host.probe(program=HASTY.format("0.01, 60"))
+    probe = host.probe(HASTY.format("0.01, 60"))
     probe.wait_for(Hello, 3)
     probe.send(Close())
     assert {record.seq for record in probe.rest() if isinstance(record.event, Hello)} == {1}
@@ -75,19 +72,27 @@ def test_it_gives_signs_of_life_that_count_once(host: Host) -> None:
 
 
 def test_without_a_word_for_long_it_ends(host: Host) -> None:
-    assert host.probe(program=HASTY.format("0.01, 0.05")).wait_for(Ended) == [
-        Ended(f"{OPERATOR_GONE}, no sign of life for 0.05 s")
-    ]
+    assert host.probe(HASTY.format("0.01, 0.05")).wait_for(Ended) == [Ended(f"{OPERATOR_GONE}, no sign of life for 0.05 s")]
 
 
 def test_a_workdir_that_cannot_be_written_is_named(host: Host) -> None:
     program = "import os, sys; os.access = lambda *_: False; from training.agent import errands; errands.main(sys.argv[1:])"
-    probe: Follower = host.probe(program=program)
+    assert complaint(host.probe(program)).startswith(f"cannot use its workdir: {host.folder.parent} is not writable")
+
+
+@pytest.mark.parametrize("make", [Path.touch, lambda path: path.symlink_to("/no/such/disk")], ids=["file", "dangling"])
+def test_what_lies_where_the_folder_is_to_be_is_named(host: Host, make: Callable[[Path], None]) -> None:
+    make(host.folder)
+    assert complaint(host.probe()).startswith(f"cannot use its workdir: {host.folder} is no folder")
+
+
+def complaint(probe: Follower) -> str:
+    """What it says on stderr where it has nothing else to say."""
     assert probe.process.stderr
     said = probe.process.stderr.read().decode()
-    assert said.startswith(f"cannot use its workdir: {host.folder.parent} is not writable")
     assert probe.process.wait(10) == 1
     assert not probe.records
+    return said
 
 
 def test_it_imports_little() -> None:

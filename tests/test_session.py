@@ -13,10 +13,10 @@ from agents import wait_for
 
 from remote.hosts import Host
 from remote.plan import OnStall, Plan, Policy
-from remote.recorder import Recorder, read
+from remote.recorder import Recorder, Unrecorded, read
 from remote.run import HostPhase, RunPhase, RunState, Verdict
 from remote.session import EVIDENCE, Session
-from remote.transport import Agent, Program, Progress, Unreachable
+from remote.transport import Agent, Probe, Program, Progress, Unreachable
 from training import commands
 from training.commands import Close, Command, Connect, Keep, Lease, OnDisconnect, Reserve, Stacks, Start, Stop
 from training.events import (
@@ -124,14 +124,15 @@ class Stage:
         self.release.set()
 
     def open(self, _: Host, program: Program, progress: Progress) -> ActedLine:
-        assert isinstance(program, Agent)
+        assert isinstance(program, Agent | Probe)
         part, host = self._parts[program.host], program.host
+        after = program.after if isinstance(program, Agent) else 0
         if isinstance(part, Exception):
             raise part
         if host in self.refuses:
             raise Unreachable("connection refused")
-        self.opened.append((host, program.after))
-        line = ActedLine(host, part, self.release, self.journals.setdefault(host, []), program.after)
+        self.opened.append((host, after))
+        line = ActedLine(host, part, self.release, self.journals.setdefault(host, []), after)
         self.lines[host] = line
         if self.gone:
             line.drop()
@@ -140,6 +141,11 @@ class Stage:
     def session(self, folder: Path, policy: Policy = Policy()) -> Session:  # noqa: B008
         plan = self.plan(policy)
         return Session(plan, self, Recorder(folder, plan))
+
+    def doctor(self, folder: Path) -> Session:
+        """One that only checks."""
+        plan = self.plan()
+        return Session(plan, self, Unrecorded(folder, plan), only_checks=True)
 
     def plan(self, policy: Policy = Policy()) -> Plan:  # noqa: B008
         hosts = tuple(Host(f"node{number}", f"127.0.0.{number}") for number in range(1, len(self._parts) + 1))
@@ -448,6 +454,47 @@ def samples(line: ActedLine, command: Command | None) -> None:
     trains(line, command)
     if isinstance(command, Lease):
         line.say(HostSample((), 1, 1))
+
+
+def breaks_at_connect(line: ActedLine, command: Command | None) -> None:
+    """One whose line breaks when it has reached one of its two neighbours."""
+    if isinstance(command, Connect):
+        line.say(Connected(*command.targets[0], 0.001))
+        line.drop()
+    else:
+        trains(line, command)
+
+
+def connects_never(line: ActedLine, command: Command | None) -> None:
+    """One that falls silent when it is to connect."""
+    if not isinstance(command, Connect | Close):
+        trains(line, command)
+
+
+def says_nothing(line: ActedLine, command: Command | None) -> None:
+    """One that has started and freezes."""
+
+
+@pytest.mark.parametrize("part", [breaks_at_connect, connects_never, dies_at_reserve])
+def test_a_host_that_is_lost_in_the_middle_of_the_checks_has_failed_one(
+    part: Part, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, seconds in (("upkeep.SILENT", 0.05), ("upkeep.LOST", 1.0), ("session.LOOK", 0.02), ("session.LEASE", 0.05)):
+        monkeypatch.setattr(f"remote.{name}", seconds)
+    stage = Stage(samples, part, samples)
+    state = ended(stage.doctor(tmp_path))
+    assert state.checks[1, "connect"].outcome == "failed"
+    assert state.checks[1, "login"].outcome == "ok"
+    assert sorted(stage.opened) == [(0, 0), (1, 0), (2, 0)], "a probe ends with its line: there is nothing to come back to"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_host_that_starts_and_never_says_hello_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in (("upkeep.LOST", 1.0), ("session.LOOK", 0.02), ("session.LEASE", 0.05)):
+        monkeypatch.setattr(f"remote.{name}", seconds)
+    state = ended(Stage(says_nothing, samples).doctor(tmp_path))
+    assert (state.hosts[0].phase, state.hosts[1].phase) == (HostPhase.LOST, HostPhase.ENDED)
+    assert state.checks[0, "login"].text.startswith("its Python has started and said nothing for ")
 
 
 def test_a_run_that_is_left_goes_on_and_can_be_come_back_to(tmp_path: Path) -> None:

@@ -54,13 +54,16 @@ def results(run: Forked, rank: int = 0) -> tuple[float, float, float]:
     return found.loss, found.accuracy, found.own_accuracy
 
 
-def cut_and_resumed(forked: Forker, name: str, job: Job, world: int, at: int = CUT) -> tuple[Forked, Forked]:
+def cut_and_resumed(forked: Forker, name: str, job: Job, world: int, at: int = CUT, hosts: int = 1) -> tuple[Forked, Forked]:
     """A run without a checkpoint; and one that goes on from the last of another, cut off after step `at`."""
-    whole = forked.run(f"{name}-whole", job, [host(forked, f"{name}-whole")] * world)
-    saving = replace(job, steps=at, checkpoint_every=str(at))
-    forked.run(f"{name}-cut", saving, [host(forked, f"{name}-cut")] * world)
-    again = replace(job, resume=f"{name}-cut")
-    return whole, forked.run(f"{name}-again", again, [host(forked, f"{name}-again")] * world)
+
+    def run(which: str, job: Job) -> Forked:
+        folders = [host(forked, f"{name}-{which}", rank % hosts, f"host{rank % hosts}") for rank in range(world)]
+        return forked.run(f"{name}-{which}", job, folders)
+
+    whole = run("whole", job)
+    run("cut", replace(job, steps=at, checkpoint_every=str(at)))
+    return whole, run("again", replace(job, resume=f"{name}-cut"))
 
 
 EXACT = {
@@ -75,7 +78,8 @@ EXACT = {
 
 @pytest.mark.parametrize("sync", EXACT)
 def test_resumed_is_bit_by_bit_what_would_have_been(forked: Forker, sync: str) -> None:
-    whole, resumed = cut_and_resumed(forked, sync, replace(JOB, sync=sync), world=3 if sync in ("ring", "none") else 2)
+    world, hosts = 3 if sync in ("ring", "none", "hierarchical") else 2, 2 if sync == "hierarchical" else 1
+    whole, resumed = cut_and_resumed(forked, sync, replace(JOB, sync=sync), world, hosts=hosts)
     assert losses(resumed) == losses(whole, after=CUT), "the same batches, with the same model"
     assert results(resumed) == results(whole)
     assert len(losses(resumed)[0]) == JOB.steps - CUT
@@ -92,6 +96,32 @@ def test_an_asynchronous_server_goes_on(forked: Forker) -> None:
     job = replace(JOB, sync="parameter_server", sync_option=("mode=async",))
     _, resumed = cut_and_resumed(forked, "async", job, world=2)
     assert [len(steps) for steps in losses(resumed)] == [JOB.steps - CUT] * 2
+    own = host(forked, "async-cut", 0, "host0") / "checkpoints" / f"step-{CUT:06}" / "rank1.pt"
+    assert own.stat().st_size < 20_000, "a worker has no momentum to keep"
+
+
+def test_what_dropout_leaves_out_goes_on_as_it_would_have(forked: Forker) -> None:
+    job = replace(JOB, model="torchvision/squeezenet1_1", batch_size=6, limit=40, steps=3)
+    whole, resumed = cut_and_resumed(forked, "dropout", job, world=2, at=2)
+    assert losses(resumed) == losses(whole, after=2)
+
+
+def test_ranks_settle_on_one_model_before_they_evaluate(forked: Forker) -> None:
+    job = replace(JOB, sync="local_sgd", sync_option=("every=100",), steps=3, checkpoint_every="3")
+    run = forked.run("settled", job, [host(forked, "settled")] * 2)
+    alone = replace(job, resume="settled", sync="none", sync_option=(), checkpoint_every="")
+    saved = forked.run("settled-again", alone, [host(forked, "settled-again")])
+    assert losses(saved) == [[]]
+    assert results(saved) == pytest.approx(results(run))
+
+
+def test_the_saved_model_has_the_statistics_of_a_rank_that_trains(forked: Forker) -> None:
+    job = replace(JOB, sync="parameter_server", sync_option=("dedicated=yes",), model="vgg11", batch_norm="local")
+    forked.run("trained", replace(job, batch_size=4, steps=1, limit=16, checkpoint_every="1"), [host(forked, "trained")] * 3)
+    where = host(forked, "trained") / "checkpoints" / "step-000001"
+    model, own = (torch.load(where / name, weights_only=True)["model"] for name in ("model.pt", "rank1.pt"))
+    assert all(torch.equal(model[name], statistics) for name, statistics in own.items())
+    assert all(statistics.any() for statistics in own.values())
 
 
 def test_ddp_goes_on_to_rounding(forked: Forker) -> None:
@@ -119,7 +149,7 @@ def test_own_statistics_and_grouped_batches_go_on(forked: Forker) -> None:
     whole, resumed = cut_and_resumed(forked, "vgg", job, world=2, at=1)
     assert losses(resumed) == losses(whole, after=1)
     assert [results(resumed, rank) for rank in range(2)] == [results(whole, rank) for rank in range(2)]
-    ends = [host(forked, f"vgg-{run}") / "checkpoints" / "step-000002" / "rank1.pt" for run in ("whole", "again")]
+    ends = [host(forked, f"vgg-{run}", 0, "host0") / "checkpoints" / "step-000002" / "rank1.pt" for run in ("whole", "again")]
     statistics = [torch.load(end, weights_only=True)["model"] for end in ends]
     assert statistics[0].keys() == statistics[1].keys() != set()
     assert all(torch.equal(statistics[0][name], statistics[1][name]) for name in statistics[0])

@@ -15,7 +15,7 @@ from training_ranks import run
 
 from training.compute import Compute
 from training.datasets import Images
-from training.evaluate import BATCH_DEPENDENT_CHUNK, CHUNK, evaluate, evaluating
+from training.evaluate import BATCH_DEPENDENT_CHUNK, CHUNK, _chunks, evaluate, evaluating
 from training.job import Job
 from training.place import Place
 
@@ -110,6 +110,13 @@ def test_a_model_is_evaluated_in_the_precision_of_its_training() -> None:
     assert coarse.loss != fine.loss
     assert coarse.loss == pytest.approx(fine.loss, rel=0.02)
     assert sum(map(sum, coarse.confusion)) == SAMPLES
+
+
+@pytest.mark.parametrize(("images", "sizes"), [(251, [251]), (501, [250, 251]), (252, [250, 2]), (500, [250, 250]), (1, [1])])
+def test_no_chunk_but_the_only_one_is_a_single_image(images: int, sizes: list[int]) -> None:
+    chunks = _chunks(images, 250)
+    assert [len(chunk) for chunk in chunks] == sizes
+    assert torch.equal(torch.cat(chunks), torch.arange(images))
 
 
 def test_a_run_tells_the_confusion_and_each_ranks_own_accuracy(tmp_path: Path) -> None:

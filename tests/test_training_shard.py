@@ -6,8 +6,8 @@ from collections import Counter
 import pytest
 import torch
 
-from training.job import JobError
-from training.shard import Group, LabelShard, Shard, share, share_sizes
+from training.job import Job, JobError
+from training.shard import Group, LabelShard, Shard, shard, share, share_sizes
 
 WORLDS, BATCHES, SAMPLES, ACCUMULATE = (1, 2, 3, 5), (5, 8, 63), (5, 64, 65, 191), (1, 3)
 ALL = list(itertools.product(WORLDS, BATCHES, SAMPLES, ACCUMULATE))
@@ -145,3 +145,8 @@ def test_evaluation_shares_are_a_partition(samples: int, world: int) -> None:
 def test_too_many_ranks_are_refused() -> None:
     with pytest.raises(JobError, match="3 samples are fewer than the 4 ranks"):
         Shard(3, 8, 1, 0, 0, 4)
+
+
+@pytest.mark.parametrize(("partition", "kind"), [("iid", Shard), ("by_label", LabelShard)])
+def test_the_job_says_how_samples_are_split(partition: str, kind: type[Shard]) -> None:
+    assert type(shard(Job(partition=partition, batch_size=8), labelled(64), 0, 2)) is kind

@@ -60,7 +60,7 @@ def evaluate(
     counts = torch.zeros(images.classes**2 if images.classes <= CONFUSION_CLASSES else 1, dtype=torch.int64, device=device)
     loss = torch.zeros((), dtype=torch.float64, device=device)
     with evaluating(model):
-        for indices in torch.split(torch.arange(len(images)), size)[place.rank :: place.world_size]:
+        for indices in _chunks(len(images), size)[place.rank :: place.world_size]:
             pixels, labels = images.batch(indices, device)
             logits = logits_of(model, pixels)
             loss += cross_entropy(logits, labels, reduction="none").double().sum()
@@ -69,6 +69,15 @@ def evaluate(
         distributed.all_reduce(loss, group=group)
         distributed.all_reduce(counts, group=group)
     return _merged(loss.item(), counts.cpu(), images, time.perf_counter() - began)
+
+
+def _chunks(count: int, size: int) -> list[torch.Tensor]:
+    """The indices of so many images in chunks. A last one of a single image, of which a BatchNorm may get one value per
+    channel, goes to the chunk before."""
+    chunks = list(torch.split(torch.arange(count), size))
+    if len(chunks) > 1 and len(chunks[-1]) == 1:
+        chunks[-2:] = [torch.cat(chunks[-2:])]
+    return chunks
 
 
 @contextmanager

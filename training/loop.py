@@ -192,6 +192,8 @@ class Trainer:
 
     def settle(self) -> None:
         """One model on all ranks."""
+        if not self.method.exact:
+            self.wait_for_slowest()
         self.method.settle(self.net)
         self.batch_norm.settle(self.net)
 
@@ -210,9 +212,14 @@ class Trainer:
         if self.step < self.steps:
             emit(Entered(rank, "training" if self.trains else "serving"))
 
+    def wait_for_slowest(self) -> None:
+        """Returns when all ranks have come, each of which was free to go at its own pace."""
+        if self.place.world_size > 1:
+            distributed.all_reduce(torch.zeros(1, device=self.device), group=self.patient_group)
+
     @cached_property
     def patient_group(self) -> distributed.ProcessGroup | None:
-        """The group in which ranks wait for each other's evaluation, which has no traffic to keep a slow host in step."""
+        """The group in which ranks wait where there was no traffic to keep a slow host in step, as in evaluations."""
         return new_group(timeout=PATIENCE) if self.place.world_size > 1 else None
 
     def own_accuracy(self) -> float:
@@ -221,7 +228,7 @@ class Trainer:
             return -1.0
         alone = Place()  # also a rank that does not tell: the others take as long
         accuracy = evaluate(self.net, self.test_set, alone, self.device, self.compute.logits).accuracy
-        distributed.all_reduce(torch.zeros(1, device=self.device), group=self.patient_group)  # the slowest has come
+        self.wait_for_slowest()
         return accuracy if self.trains else -1.0
 
     def started(self, backend: str) -> Started:

@@ -115,7 +115,7 @@ def verdict(state: RunState) -> str:
 
 def code(state: RunState) -> int:
     """The exit code: 0 no check failed, 2 one did, 3 a host was not reached or lost, 130 a person ended it."""
-    if state.verdict is Verdict.STOPPED:
+    if state.stop_reason:
         return Verdict.STOPPED.value
     if any(host.hello is None or host.phase is HostPhase.LOST for host in state.hosts):
         return Verdict.LOST.value

@@ -96,9 +96,11 @@ def _launch(
         for flag, given in (("--json", json), ("--detach", detach)):
             if given and not run:
                 raise PlanError(f"{flag} goes with --run")
-        if detach and host_flags["link"]:
-            raise PlanError("--detach: a lab of --link ends with this command; rankboard lab up makes one that stays")
-        job, chosen = resume.job_of(job_flags, runs_dir), selection.selection(host_flags, upload or ())
+        for flag, given in (("--detach", detach), ("--on-disconnect keep", policy_flags["on_disconnect"] == "keep")):
+            if given and host_flags["link"]:
+                raise PlanError(f"{flag}: a lab of --link ends with this command; rankboard lab up makes one that stays")
+        job = resume.job_of(job_flags, runs_dir, bool(host_flags["local"]))
+        chosen = selection.selection(host_flags, upload or ())
         cluster, hosts, local, spec = chosen.cluster, chosen.hosts, chosen.local, chosen.spec
         with selection.transport(local, None if dry_run else spec) as transport:
             keep = detach or ((cluster.keep if cluster.keep is not None else not run) and not local)

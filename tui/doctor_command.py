@@ -35,14 +35,14 @@ def doctor(
     runs_dir: Annotated[Path, typer.Option(help="where runs are recorded; the doctor records nothing")] = Path("runs"),
     **job_flags: Any,
 ) -> None:
-    """Check whether the hosts are fit for a run, and say what to do where they are not. Starts and changes nothing.
+    """Check whether the hosts are fit for a run, and say what to do where they are not. Starts nothing; leaves but its code.
 
     Each start makes the same checks (--no-doctor skips them). With job flags, for that job.
 
     Exit codes: 0 no check failed, 2 one did (or a mistake on the command line), 3 a host could not be reached, 130 stopped.
     """
     try:
-        job, chosen = resume.job_of(job_flags, runs_dir), selection.selection(host_flags)
+        job, chosen = resume.job_of(job_flags, runs_dir, bool(host_flags["local"])), selection.selection(host_flags)
         with selection.transport(chosen.local, chosen.spec) as transport:
             launcher = Launcher(transport, chosen.local, runs_dir.absolute())
             code = _examine(launcher.check(launcher.plan(chosen.hosts, job)), json)

@@ -15,7 +15,7 @@ from remote.forwarding import forwarded
 from remote.hosts import Cluster
 from remote.inventory import Kept
 from remote.journals import ReturningSession
-from remote.plan import Plan, Policy, Upload
+from remote.plan import Plan, PlanError, Policy, Upload
 from remote.recorder import EVENTS, Recorder, Unrecorded, read
 from remote.session import Session
 from remote.transport import Transport
@@ -39,7 +39,7 @@ class Launcher:
         where = partial(_on_hosts, uploads=uploads)
         dataset = registry.with_path("datasets", job.dataset, where)
         job = replace(job, data_dir=where(job.data_dir), dataset=dataset)
-        job = resume.located(job, self.runs_dir, self.local)
+        job = resume.located(job, self.runs_dir, self.local, cluster)
         run = planning.new_run(job, datetime.now())
         hosts = cluster.hosts
         if self.local:  # what an agent keeps on its node goes where the run is recorded: one folder is the whole run
@@ -47,6 +47,8 @@ class Launcher:
         policy = replace(self.policy, fetch=self.policy.fetch and not self.local)
         plan = Plan(run, hosts, job, policy, uploads, project)
         planning.check(plan)
+        if policy.min_nodes > len(hosts):
+            raise PlanError(f"--min-nodes {policy.min_nodes}: the run has {len(hosts)} host{'s' * (len(hosts) > 1)} in all")
         return plan
 
     def begin(self, plan: Plan) -> Session:

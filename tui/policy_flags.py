@@ -47,9 +47,7 @@ def _flags(
             metavar="K", min=0, help="start again without lost hosts while K are left (0: all)", rich_help_panel=PANEL
         ),
     ] = 0,
-    fetch: Annotated[
-        bool, typer.Option(help="bring checkpoints and reports back from the hosts at the end", rich_help_panel=PANEL)
-    ] = True,
+    fetch: Annotated[bool, typer.Option(help="bring checkpoints back from the hosts at the end", rich_help_panel=PANEL)] = True,
 ) -> None:
     """Only its parameters count."""
 

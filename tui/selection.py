@@ -12,11 +12,14 @@ from typing import Annotated, Any
 
 import typer
 
-from remote.hosts import Cluster, Host, load, select
+from remote.hosts import Cluster, Host, HostsError, load, select
 from remote.lab.spec import LabError, Spec, parse
 from remote.plan import PlanError
 from remote.transport import Transport
 from tui.flag_group import with_group
+
+DEFAULT = Path("hosts.toml")
+"""The hosts file where none is named."""
 
 
 def _flags(
@@ -78,7 +81,9 @@ def _cluster(path: Path | None, local: int, slots: int, upload: Sequence[Path]) 
     if not local:
         if slots:
             raise PlanError(f"--slots {slots} goes with --local N; in a hosts file, write slots = {slots}")
-        found = load(path or Path("hosts.toml"))
+        if not path and not DEFAULT.exists():
+            raise HostsError(f"{DEFAULT}: no such file: name yours with --hosts FILE, or use --local N to run on this machine")
+        found = load(path or DEFAULT)
         return replace(found, sync=(*found.sync, *(os.path.abspath(one.expanduser()) for one in upload)))
     if upload:
         raise PlanError(f"--upload {upload[0]} is for other machines: with --local {local} the ranks work in this folder")

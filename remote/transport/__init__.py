@@ -57,20 +57,17 @@ class Agent:
 
 @dataclass(frozen=True)
 class Probe:
-    """What speaks for one host in the checks before a run: as an agent does, but it starts nothing and keeps nothing.
-
-    The fields are an `Agent`'s of the same names.
+    """What speaks for one host in the checks before a run: as an agent does, but it starts and keeps nothing, and ends with its
+    line. The fields are an `Agent`'s of the same names.
     """
 
     folder: str
     host: int
     route_to: str
-    after: int = 0
-    found: bool = True
 
     def argv(self) -> tuple[str, ...]:
         """The verb `probe` and its arguments."""
-        return ("probe", self.folder, str(self.host), str(self.after), self.route_to)
+        return ("probe", self.folder, str(self.host), self.route_to)
 
 
 class Line(Protocol):

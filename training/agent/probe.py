@@ -29,20 +29,32 @@ CHUNK = 1 << 16
 
 
 def probe(words: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Records, from `Hello` to `Ended`. Words: the run's folder on this host, the host's index, the last sequence number that
-    is known already, and the address to which `Hello` shall tell the route (perhaps empty)."""
-    folder, host, after, route_to = os.path.abspath(os.path.expanduser(words[0])), int(words[1]), int(words[2]), words[3]
-    if not os.access(there := facts.existing(folder), os.W_OK | os.X_OK):
-        sys.exit(f"cannot use its workdir: {there} is not writable; give access, or set another workdir for it in hosts.toml")
-    yield from Probe(folder, host, after, route_to).records()
+    """Records, from `Hello` to `Ended`. Words: the run's folder on this host, the host's index, and the address to which
+    `Hello` shall tell the route (perhaps empty)."""
+    folder, host, route_to = os.path.abspath(os.path.expanduser(words[0])), int(words[1]), words[2]
+    try:
+        if problem := obstacle(folder):
+            sys.exit(f"cannot use its workdir: {problem}; mend that, or set another workdir for it in hosts.toml")
+        yield from Probe(folder, host, route_to).records()
+    except OSError as error:  # to be told as a follower tells it, and not as a record
+        sys.exit(f"the facts of the host cannot be had: {error}")
+
+
+def obstacle(folder: str) -> str:
+    """Why a run could not use this folder, or make it; "" where it can."""
+    there = facts.existing(folder)
+    if not os.access(there, os.W_OK | os.X_OK):
+        return f"{there} is not writable"
+    next_one = os.path.join(there, os.path.relpath(folder, there).split(os.sep)[0])
+    return f"{next_one} is no folder" if os.path.lexists(next_one) and not os.path.isdir(next_one) else ""
 
 
 class Probe:
     """Answers the commands `Reserve`, `Connect` and `Close` that come on stdin; its end is the end too."""
 
-    def __init__(self, folder: str, host: int, after: int, route_to: str) -> None:
+    def __init__(self, folder: str, host: int, route_to: str) -> None:
         self._head = {"host": host, "attempt": 0}
-        self._seq = after
+        self._seq = 0
         self._selector = selectors.DefaultSelector()
         self._selector.register(0, selectors.EVENT_READ, self._read)
         self._dialler = Dialler(self._selector, self._connected)

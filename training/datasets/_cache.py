@@ -69,7 +69,9 @@ def tensors(
             try:
                 found = decode(sources)
             except UNREADABLE as error:
-                raise DataError(name, f"cannot read {_named(sources)}: {error}") from error
+                raise DataError(
+                    name, f"cannot read {_named(sources)} ({error}): replace what is damaged, or remove it"
+                ) from error
             _write(name, path, found)
             found = _read(path) or found
         return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 import socket
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -23,7 +23,9 @@ def torchvision(name: str) -> None:
     try:
         import torchvision.datasets  # noqa: F401
     except ImportError as error:
-        raise DataError(name, f"it needs torchvision ({error}): install it with {sys.executable} -m pip install") from error
+        raise DataError(
+            name, f"it needs torchvision ({error}): install it with {sys.executable} -m pip install torchvision"
+        ) from error
 
 
 def verify(name: str, files: Sequence[tuple[Path, str]]) -> None:
@@ -38,18 +40,24 @@ def verify(name: str, files: Sequence[tuple[Path, str]]) -> None:
 
 @contextmanager
 def incoming(name: str, folder: Path, missing: Sequence[str]) -> Iterator[Path]:
-    """A folder to download into, beside the `missing` files' own, gone at the end.
+    """A folder to download into, beside the `missing` files' own, gone at the end, with all that was made for nothing.
 
     Raises: DataError, where `folder` cannot be written.
     """
+    made = [one for one in (folder, *folder.parents) if not one.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         inbox = TemporaryDirectory(dir=folder, prefix=".incoming-")
     except OSError as error:
         where = f"{', '.join(missing)} missing in {folder}, which cannot be written ({error.strerror})"
         raise DataError(name, f"{where}: put the files there, or use --data-dir") from error
-    with inbox:
-        yield Path(inbox.name)
+    try:
+        with inbox:
+            yield Path(inbox.name)
+    finally:
+        for one in made:
+            with suppress(OSError):  # there is something in it
+                one.rmdir()
 
 
 def download(name: str, urls: Sequence[str], into: Path, md5: str, home: Path) -> Path:
@@ -64,6 +72,7 @@ def download(name: str, urls: Sequence[str], into: Path, md5: str, home: Path) -
     failures: dict[str, None] = {}
     try:
         for url in urls:
+            print(f"downloading {url} for {home}", file=sys.stderr, flush=True)  # noqa: T201
             try:
                 with redirect_stdout(sys.stderr):
                     download_url(url, into, md5=md5)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -118,8 +119,10 @@ def _decode(labels: Sequence[int], side: int, files: Sequence[Path]) -> _cache.T
 
 def _image(file: Path, side: int) -> torch.Tensor:
     """An image's centre square, (3, side, side) uint8. Raises: DataError."""
-    from PIL import Image
-
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise DataError(NAME, f"it needs Pillow ({error}): install it with {sys.executable} -m pip install pillow") from error
     try:
         with Image.open(file) as image:
             most, (width, height) = min(image.size), image.size

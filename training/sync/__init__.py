@@ -26,6 +26,8 @@ class SyncMethod:
 
     exact: bool = True
     """Whether all ranks hold the same model after every step."""
+    own_optimizer: bool = False
+    """Whether each rank's optimiser follows gradients that only this rank has."""
 
     def __init__(self, options: Any, wire: torch.dtype) -> None:
         """`options`: an instance of the module's `Options`; `wire`: the type in which gradients travel."""

@@ -13,6 +13,6 @@ def star(size: int, ranks: int, root: bool) -> int:
     return size * (ranks - 1 if root else 1) if ranks > 1 else 0
 
 
-def hierarchy(size: int, inside: int, hosts: int, leader: bool) -> int:
-    """A star among the ranks inside a host, whose root, the host's leader, takes part in a ring of the hosts."""
-    return star(size, inside, leader) + (ring(size, hosts) if leader else 0)
+def hierarchy(size: int, hosts: int, leader: bool) -> int:
+    """A ring of the hosts, in which each host's leader takes part. What ranks of one host exchange stays in it."""
+    return ring(size, hosts) if leader else 0

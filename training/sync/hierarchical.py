@@ -40,8 +40,8 @@ class Method(Bucketed):
         self.background = Background(self._exchange, threaded=buckets[0].buffer.device.type == "cpu")
 
     def payload(self, size: int) -> int:
-        """A star's inside the host, and on its leader a ring's between hosts."""
-        return _payload.hierarchy(size, len(self._host), self._host_count, leader=self._leads)
+        """On a host's leader a ring's between the hosts."""
+        return _payload.hierarchy(size, self._host_count, leader=self._leads)
 
     @property
     def _leads(self) -> bool:

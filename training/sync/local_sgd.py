@@ -14,6 +14,7 @@ from torch import distributed, nn
 
 from training.meter import Meter
 from training.place import Place
+from training.rendezvous import PATIENCE, new_group
 from training.sync import SyncMethod, _payload
 from training.sync._gradients import Bucket, Gradients
 
@@ -39,12 +40,15 @@ class Method(SyncMethod):
     """
 
     exact = False
+    own_optimizer = True
 
     def prepare(self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter) -> nn.Module:
         """The model as it is."""
         self._ranks, self._meter = place.world_size, meter
         self._steps = self._alone = 0
         self._works: list[distributed.Work | None] = []
+        # of its own: a slow host may come to an average much later than the ordinary group's patience lasts
+        self._group = new_group(timeout=PATIENCE) if self._ranks > 1 else None
         self._gradients = Gradients(model, self._launch, self._ranks, overlap=False)
         self._buckets = self._gradients.buckets
         self._bytes = _payload.ring(self._gradients.size, self._ranks)
@@ -102,7 +106,7 @@ class Method(SyncMethod):
 
     def _launch(self, bucket: Bucket) -> None:
         if self._ranks > 1:
-            self._works.append(distributed.all_reduce(bucket.buffer, async_op=True))
+            self._works.append(distributed.all_reduce(bucket.buffer, async_op=True, group=self._group))
 
     def _wait(self) -> None:
         with self._meter.waiting():

@@ -9,3 +9,4 @@ class Method(SyncMethod):
     """Every rank follows its own gradients."""
 
     exact = False
+    own_optimizer = True
