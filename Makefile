@@ -4,6 +4,8 @@ BIN := .venv/bin
 
 .PHONY: demo test check bench format lock
 
+unexport PYTHONDONTWRITEBYTECODE  # else every rank and agent of the tests compiles all code anew
+
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
 .venv/installed: pyproject.toml constraints.txt

@@ -178,7 +178,9 @@ def _locked(path: Path) -> int:
     except BlockingIOError:
         os.close(lock)
         there = f"the launcher of {path.parent.name} is still there, process {path.read_text().strip()}"
-        raise PlanError(f"{there}: leave it there (q, d), or watch with rankboard logs {path.parent.name} --follow") from None
+        raise PlanError(
+            f"{there}: leave it there (q and d in its dashboard), or watch with rankboard logs {path.parent.name} --follow"
+        ) from None
     os.ftruncate(lock, 0)
     os.write(lock, f"{os.getpid()}\n".encode())
     return lock

@@ -62,20 +62,15 @@ def located(job: Job, runs_dir: Path, local: bool, cluster: Cluster) -> Job:
 def _named(job: Job, recorded: Path, local: bool, cluster: Cluster) -> str:
     """How the ranks know a recorded run."""
     plan = _plan(recorded)
-    if plan.uploads and not cluster.sync:
+    old = _job(plan, job.resume)
+    if job.dataset != old.dataset and plan.uploads and not local and not cluster.sync:
         wanted = " ".join(f"--upload {os.path.relpath(upload.source)}" for upload in plan.uploads)
         raise PlanError(f"--resume {job.resume}: {plan.run} had folders on its hosts: add {wanted}")
-    _same(job, _job(plan, job.resume), plan.run)
+    _same(job, old, plan.run)
     _check_place(plan, recorded, job.resume, local)
     if local and any(_fetched(recorded)):
         return str((recorded / FETCHED).absolute())
     if not local:
-        addresses = {host.address for host in cluster.hosts}
-        if not any(host.address in addresses for host in plan.hosts):
-            known = ", ".join(f"{host.name} ({host.address})" for host in plan.hosts)
-            raise PlanError(
-                f"--resume {job.resume}: its checkpoints are on {known}, none of which is to take part: give its --hosts"
-            )
         return plan.run
     folder = recorded / NODE / "runs" / plan.run
     if not any(folder.glob("*/checkpoints/step-*/manifest.json")):

@@ -296,6 +296,9 @@ class Session:
                 self._recorder.raw(line)
                 self._apply(record)
                 self._decide(link, record)
+            elif link.silent:  # what a probe says again, as a sign of life
+                link.silent = False
+                self._say(Reaching(link.index, "ready"))
 
     def _say(self, event: Event) -> None:
         self._seq += 1
@@ -421,8 +424,9 @@ class Session:
 
     def _lose(self, link: Link, reason: str) -> None:
         self._say(Lost(link.index, reason, reached=link.hello is not None))
-        if self._only_checks and self._stage is Stage.STARTING:
-            self._say(doctor.lost(link.index, reason))
+        checking = self._only_checks and link.hello and self._stage is not Stage.REACHING and not self._by_person
+        if checking and (link.index, "connect") not in self.state.checks:
+            self._say(doctor.lost(link.index, reason.removeprefix(f"{link.host.name}: ")))
         link.problem = reason
         self._unfit = True
         self._fail()

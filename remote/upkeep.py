@@ -66,7 +66,7 @@ class Upkeep:
         if link.done:
             return
         if not link.hello and not link.problem:
-            if link.wire and quiet >= LOST:
+            if link.wire and now - max(link.heard, link.spared) >= LOST:
                 self._lose(link, f"{link.host.name}: its Python has started and said nothing for {quiet:.0f} s")
             return
         if link.problem:

@@ -15,8 +15,9 @@ __all__ = ["daemons", "home_of_tests", "pytest_terminal_summary", "ran", "ran_on
 
 @pytest.fixture(scope="session", autouse=True)
 def home_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """No test sees the user's ~/.ssh, caches or ssh-agent."""
+    """No test sees the user's ~/.ssh, caches or ssh-agent; what it starts keeps what it compiles."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         patch.delenv("SSH_AUTH_SOCK", raising=False)
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)  # else each process of the tests compiles all code anew
         yield

@@ -58,7 +58,7 @@ def test_uploads_are_planned(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "hosts.toml").write_text('[cluster]\nsync = ["src"]\n[[host]]\nname = "a"\n')
     done = run(tmp_path, "--dry-run", "--upload", "hosts.toml")
-    lines = [line.split() for line in done.stdout.splitlines() if line.startswith("upload ")]
+    lines = [line.split() for line in done.stdout.splitlines() if line.startswith("  upload ")]
     assert [(line[1], line[3].rpartition("/")[2]) for line in lines] == [
         (str(tmp_path / name), name) for name in ("src", "hosts.toml")
     ]

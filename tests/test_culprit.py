@@ -17,24 +17,27 @@ from remote.transport.local import LocalTransport
 RANKS = 2
 CULPRIT = 1
 PROGRAM = f"""
-import torch, torch.distributed as dist
+import sys, time, torch, torch.distributed as dist
 dist.init_process_group("gloo")
+rank = dist.get_rank()
 try:
     for step in range(1000):
-        if step == 20 and dist.get_rank() == {CULPRIT}:
+        if step == 20 and rank == {CULPRIT}:
             raise ValueError("bad batch")
         dist.all_reduce(torch.ones(1000))
 finally:
     dist.destroy_process_group()
+    time.sleep(float(sys.argv[1]) if rank == {CULPRIT} else 0)
 """
 
 
-@pytest.mark.parametrize("trial", range(4))
-def test_culprit_is_found(trial: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("late", ["0", "0.5"])
+def test_culprit_is_found(late: str, tmp_path: Path) -> None:
+    """Whether it ends a moment after its victims, or as they do."""
     host = Host("local", "127.0.0.1", python=sys.executable, workdir=str(tmp_path), slots=RANKS)
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    plan = Plan("run", (host,), Script((sys.executable, str(program))))
+    plan = Plan("run", (host,), Script((sys.executable, str(program), late)))
     session = Session(plan, LocalTransport(), Recorder(tmp_path / "runs", plan), str(tmp_path))
     for _ in session.batches():
         pass

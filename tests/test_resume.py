@@ -124,13 +124,6 @@ def test_where_its_checkpoints_are_is_known_before_the_hosts_file_is_read(runs: 
         resume.job_of({"resume": "old"}, runs, local=False)
 
 
-def test_other_hosts_than_those_that_have_its_checkpoints_are_told_so(runs: Path) -> None:
-    record(runs, "old", local=False)
-    others = Cluster("others", (Host("node9", "10.0.0.9"),))
-    with pytest.raises(PlanError, match=r"its checkpoints are on local \(127\.0\.0\.1\), none of which .*: give its --hosts"):
-        resume.located(replace(OLD, resume="old"), runs, local=False, cluster=others)
-
-
 def test_what_was_uploaded_has_to_be_again(runs: Path) -> None:
     job = replace(OLD, dataset="imagefolder:photos")
     upload = Upload(str(Path.cwd() / "photos"), "photos")

@@ -479,7 +479,7 @@ def says_nothing(line: ActedLine, command: Command | None) -> None:
 def test_a_host_that_is_lost_in_the_middle_of_the_checks_has_failed_one(
     part: Part, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, seconds in (("upkeep.SILENT", 0.05), ("upkeep.LOST", 1.0), ("session.LOOK", 0.02), ("session.LEASE", 0.05)):
+    for name, seconds in (("upkeep.SILENT", 0.05), ("upkeep.LOST", 2.0), ("session.LOOK", 0.02), ("session.LEASE", 0.05)):
         monkeypatch.setattr(f"remote.{name}", seconds)
     stage = Stage(samples, part, samples)
     state = ended(stage.doctor(tmp_path))
@@ -490,7 +490,7 @@ def test_a_host_that_is_lost_in_the_middle_of_the_checks_has_failed_one(
 
 
 def test_a_host_that_starts_and_never_says_hello_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, seconds in (("upkeep.LOST", 1.0), ("session.LOOK", 0.02), ("session.LEASE", 0.05)):
+    for name, seconds in (("upkeep.LOST", 2.0), ("session.LOOK", 0.02), ("session.LEASE", 0.05)):
         monkeypatch.setattr(f"remote.{name}", seconds)
     state = ended(Stage(says_nothing, samples).doctor(tmp_path))
     assert (state.hosts[0].phase, state.hosts[1].phase) == (HostPhase.LOST, HostPhase.ENDED)

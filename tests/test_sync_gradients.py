@@ -62,12 +62,12 @@ def unpack(made: Gradients) -> None:
         made.unpack(bucket)
 
 
-def test_buckets_hold_the_last_parameters_first_up_to_their_size() -> None:
+def test_buckets_take_the_last_parameters_first_and_are_closed_once_they_hold_their_size() -> None:
     net = nn.Sequential(*(nn.Linear(10, width, bias=False) for width in (10, 30, 5, 5, 20)))  # 400, 1200, 200, 200, 800 bytes
     made, _ = gradients(net, bucket_mb=0.001)
     held = [[parameter.shape[0] for parameter in bucket.parameters] for bucket in made.buckets]
-    assert held == [[20, 5], [5], [30], [10]]
-    assert [bucket.buffer.numel() for bucket in made.buckets] == [252, 51, 301, 101]
+    assert held == [[20, 5], [5, 30], [10]]
+    assert [bucket.buffer.numel() for bucket in made.buckets] == [252, 352, 101]
     assert [len(gradients(net, bucket_mb=size)[0].buckets) for size in (0, math.inf)] == [5, 1]
     assert made.size == 4 * (700 + 5), "with a flag for each"
 

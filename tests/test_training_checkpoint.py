@@ -367,12 +367,13 @@ def test_what_cannot_be_resumed_is_told(forked: Forker) -> None:
     runs = there.parent.parent
     assert error("unknown", replace(JOB, resume="nowhere")) == (
         f"python -m training: error: --resume nowhere: there is no folder {runs / 'nowhere'} "
-        "(runs with checkpoints on this host: there); give a run that was started with --checkpoint-every, or its path"
+        "(runs with checkpoints on this host: there); give the hosts that it ran on, a run that was started with "
+        "--checkpoint-every, or a path"
     )
     nowhere = runs.parent / "nowhere"
     assert error("no-path", replace(JOB, resume=str(nowhere))) == (
         f"python -m training: error: --resume {nowhere}: there is no folder {nowhere}; "
-        "give a run that was started with --checkpoint-every, or its path"
+        "give the hosts that it ran on, a run that was started with --checkpoint-every, or a path"
     )
     one = there / "checkpoints" / "step-000002"
     assert error("one-of-them", replace(JOB, resume=str(one))) == (

@@ -123,24 +123,22 @@ class Checkpoints:
         """Saves the model on which the ranks have settled: the bytes that this rank wrote. Raises: CheckpointError."""
         where, rank = self.folder / f"step-{step:06}", self.place.rank
         head = {"step": step, "token": self._token, "world_size": self.place.world_size}
-        sizes = {}
+        sizes, own = {}, f"rank{rank}.pt"
+        with _explained(where, ()):
+            where.mkdir(parents=True, exist_ok=True)
         with self.parts.batch_norm.agreed(self.parts.net):
             if self.keeps_model:
                 position = asdict(Position.at(step, self.job, self.steps_per_epoch))
-                sizes = self._written(where, {MODEL: head | position | {"job": asdict(self.job)} | self.parts.shared()})
-        sizes |= self._written(where, {f"rank{rank}.pt": head | self.parts.own()})
+                model = head | position | {"job": asdict(self.job)} | self.parts.shared()
+                with _explained(where, (MODEL,)):
+                    sizes[MODEL] = write(where / MODEL, partial(torch.save, model))
+        with _explained(where, (own, MODEL) if self.keeps_model else (own,)):
+            sizes[own] = write(where / own, partial(torch.save, head | self.parts.own()))
         everybodys = self.gathered(sizes)
         if self.keeps_model:
             self._complete(where, head, {name: size for of_rank in everybodys for name, size in of_rank.items()})
         self._prune(self.said_by(0, complete(self.folder)[-self.job.checkpoint_keep :]))
         return sum(sizes.values())
-
-    @staticmethod
-    def _written(where: Path, files: dict[str, dict[str, Any]]) -> dict[str, int]:
-        """Writes these files into the folder: their sizes. Raises: CheckpointError."""
-        with _explained(where, files):
-            where.mkdir(parents=True, exist_ok=True)
-            return {name: write(where / name, partial(torch.save, content)) for name, content in files.items()}
 
     def _complete(self, where: Path, head: dict[str, Any], sizes: dict[str, int]) -> None:
         manifest = head | {"rank": self.place.rank, "time": time.time(), "torch": torch.__version__}

@@ -192,9 +192,9 @@ class Trainer:
 
     def settle(self) -> None:
         """One model on all ranks."""
+        self.method.settle(self.net)
         if not self.method.exact:
             self.wait_for_slowest()
-        self.method.settle(self.net)
         self.batch_norm.settle(self.net)
 
     def evaluate(self) -> None:
@@ -215,7 +215,9 @@ class Trainer:
     def wait_for_slowest(self) -> None:
         """Returns when all ranks have come, each of which was free to go at its own pace."""
         if self.place.world_size > 1:
-            distributed.all_reduce(torch.zeros(1, device=self.device), group=self.patient_group)
+            met = torch.zeros(1, device=self.device)
+            distributed.all_reduce(met, group=self.patient_group)
+            met.item()  # which alone waits on a GPU
 
     @cached_property
     def patient_group(self) -> distributed.ProcessGroup | None:

@@ -168,7 +168,7 @@ def _nothing(resume: str, place: Place, folders: list[Path]) -> str:
     if root in steps(root.parent):
         return f"--resume {resume}: this is one checkpoint: write the folder that it lies in, {root.parent}"
     why = "has no checkpoint in" if root.is_dir() else "there is no folder"
-    advice = "give a run that was started with --checkpoint-every, or its path"
+    advice = "give the hosts that it ran on, a run that was started with --checkpoint-every, or a path"
     return f"--resume {resume}: {why} {root}{_known(root, place)}; {advice}"
 
 

@@ -34,8 +34,8 @@ def with_job_flags(command: Callable[..., None]) -> Callable[..., None]:
     parameters = [p.replace(annotation=hints[p.name], kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
     for panel, setting in ((f"Job: {name}", setting) for name, group in groups().items() for setting in group):
         names = [f"{flag(setting)}/{flag(setting).replace('--', '--no-', 1)}"] if setting.type == "bool" else [flag(setting)]
-        known = setting.type != "bool" and setting.default not in ("", ())
-        default = f" (default: {setting.default})" if known else ""
+        known = "on" if setting.default is True else setting.default
+        default = f" (default: {known})" if known or setting.type == "float" else ""
         option = typer.Option(*names, help=help_text(setting) + default, rich_help_panel=panel)
         kind: Any = list[str] if setting.type == SEVERAL else TYPES[str(setting.type)]
         annotation = Annotated[kind | None, option]

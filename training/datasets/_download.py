@@ -46,18 +46,21 @@ def incoming(name: str, folder: Path, missing: Sequence[str]) -> Iterator[Path]:
     """
     made = [one for one in (folder, *folder.parents) if not one.exists()]
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        inbox = TemporaryDirectory(dir=folder, prefix=".incoming-")
-    except OSError as error:
-        where = f"{', '.join(missing)} missing in {folder}, which cannot be written ({error.strerror})"
-        raise DataError(name, f"{where}: put the files there, or use --data-dir") from error
-    try:
-        with inbox:
-            yield Path(inbox.name)
+        with _inbox(name, folder, missing) as inbox:
+            yield Path(inbox)
     finally:
         for one in made:
             with suppress(OSError):  # there is something in it
                 one.rmdir()
+
+
+def _inbox(name: str, folder: Path, missing: Sequence[str]) -> TemporaryDirectory[str]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return TemporaryDirectory(dir=folder, prefix=".incoming-")
+    except OSError as error:
+        where = f"{', '.join(missing)} missing in {folder}, which cannot be written ({error.strerror})"
+        raise DataError(name, f"{where}: put the files there, or use --data-dir") from error
 
 
 def download(name: str, urls: Sequence[str], into: Path, md5: str, home: Path) -> Path:

@@ -137,18 +137,17 @@ def travel_type(parameter: nn.Parameter, wire: torch.dtype) -> torch.dtype:
 
 
 def _split(model: nn.Module, size: float, wire: torch.dtype) -> Iterator[list[nn.Parameter]]:
-    """Parameters in about the order in which backward reaches them, as buckets of one type and at most `size` bytes each,
-    unless one parameter alone is larger."""
+    """Parameters in about the order in which backward reaches them, as buckets of one type, each closed once it holds `size`
+    bytes. So the last one, which nothing of backward hides, is small where the first layers are, as they mostly are."""
     bucket: list[nn.Parameter] = []
     total = 0
     for parameter in reversed([p for p in model.parameters() if p.requires_grad]):
         kind = (travel_type(parameter, wire), parameter.device)
-        nbytes = parameter.numel() * kind[0].itemsize
-        if bucket and (total + nbytes > size or (travel_type(bucket[0], wire), bucket[0].device) != kind):
+        if bucket and (total >= size or (travel_type(bucket[0], wire), bucket[0].device) != kind):
             yield bucket
             bucket, total = [], 0
         bucket.append(parameter)
-        total += nbytes
+        total += parameter.numel() * kind[0].itemsize
     if bucket:
         yield bucket
 

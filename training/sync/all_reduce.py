@@ -19,7 +19,7 @@ class Options:
     """`granularity`: what travels at once; `parameter`: one after another, each waited for, after backward."""
 
     granularity: Literal["parameter", "bucket", "flat"] = "bucket"
-    bucket_mb: float = 10
+    bucket_mb: float = 2.5
 
     def __post_init__(self) -> None:
         if not self.bucket_mb > 0:

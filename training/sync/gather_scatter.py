@@ -31,7 +31,7 @@ class Options:
     `segment_kb`: kilobytes that are sent, received and added at once."""
 
     granularity: Literal["parameter", "bucket", "flat"] = "bucket"
-    bucket_mb: float = 10
+    bucket_mb: float = 2.5
     segment_kb: float = 256
 
     def __post_init__(self) -> None:

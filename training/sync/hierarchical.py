@@ -20,7 +20,7 @@ class Options:
     """`granularity`: what travels at once."""
 
     granularity: Literal["bucket", "flat"] = "bucket"
-    bucket_mb: float = 10
+    bucket_mb: float = 2.5
 
     def __post_init__(self) -> None:
         if not self.bucket_mb > 0:

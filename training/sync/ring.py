@@ -26,7 +26,7 @@ class Options:
     """`granularity`: what goes around the ring at once; `segment_kb`: kilobytes that are sent, received and added at once."""
 
     granularity: Literal["bucket", "flat"] = "bucket"
-    bucket_mb: float = 10
+    bucket_mb: float = 2.5
     segment_kb: float = 1000
 
     def __post_init__(self) -> None:
