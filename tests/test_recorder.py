@@ -82,7 +82,7 @@ def test_the_folder_is_the_users_own(tmp_path: Path) -> None:
 def test_one_launcher_at_a_time_records_a_run(tmp_path: Path) -> None:
     first = Recorder(tmp_path, plan())
     assert recorder.launcher(first.folder) == os.getpid()
-    with pytest.raises(PlanError, match=f"is still there: process {os.getpid()}"):
+    with pytest.raises(PlanError, match=f"is still there, process {os.getpid()}: leave it"):
         Recorder(tmp_path, plan(), again=True)
     first.release()
     assert recorder.launcher(first.folder) == 0

@@ -14,7 +14,7 @@ from launches import LONG
 from faults import broken
 from faults.proof import Expected, Stage
 from faults.table import slow
-from remote.session import STACKS
+from remote.halts import STACKS
 from remote.stall import LEAST
 
 GROUPS = Path("/sys/fs/cgroup/memory")
