@@ -11,6 +11,7 @@ import base64
 import hashlib
 import io
 import shlex
+import threading
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -90,9 +91,12 @@ def start(workdir, digest, size, argv):
              %% (workdir, error))
     sys.path[:] = [code] + [path for path in sys.path if path]
     from training.agent.__main__ import main
-    sys.exit(main(argv))
+    code = main(argv)
+    sys.stderr.flush()
+    os._exit(code)  # to take all down in order costs as much again as to start Python
 """
 DIGITS = 32
+_MAKING = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -103,9 +107,14 @@ class Archive:
     data: bytes
 
 
-@cache
 def archive(package: Path = PACKAGE) -> Archive:
     """The archive of a package folder: equal files give equal bytes, whenever and wherever they were written."""
+    with _MAKING:  # as dozens of hosts ask for it at once
+        return _archive(package)
+
+
+@cache
+def _archive(package: Path) -> Archive:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as bundle:
         for path in sorted(path for path in package.rglob("*") if path.is_file() and _travels(path.relative_to(package))):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import subprocess
@@ -70,7 +71,11 @@ def fork(folder: Path, module: str, names: Sequence[str], rank: int, world: int)
 
 def main(folder: Path, module: str, worlds: Sequence[str]) -> int:
     """All worlds: 0 where every rank did well."""
+    import torch._dynamo  # noqa: F401 - before any fork: the optimisers import it
+
     importlib.import_module(module)
+    gc.collect()
+    gc.freeze()  # so that ranks need not look through all of torch for garbage
     pids = []
     for text in worlds:
         world, names = text.split(":")

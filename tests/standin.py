@@ -42,7 +42,7 @@ def package(folder: Path, agent: str = AGENT) -> Path:
     (root / "agent").mkdir(parents=True)
     (root / "__init__.py").write_text("")
     (root / "agent" / "__init__.py").write_text("")
-    (root / "agent" / "__main__.py").write_text(f"def main(argv):\n{indent(agent, '    ')}\n")
+    (root / "agent" / "__main__.py").write_text(f"def main(argv):\n{indent(agent, '    ')}\n    return 0\n")
     return root
 
 

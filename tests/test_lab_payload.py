@@ -44,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What came out of all cases, with a rank on each host."""
     folder = tmp_path_factory.mktemp("payload")
     env = os.environ | {"GLOO_SOCKET_IFNAME": INTERFACE, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    with Lab.start(parse(HOSTS, "1gbit")) as lab, (folder / "stderr").open("w") as stderr:
+    with Lab.start(parse(HOSTS, "10gbit")) as lab, (folder / "stderr").open("w") as stderr:
         ranks = []
         for rank, host in enumerate(lab.hosts):
             argv, stdin = command_on_host(CASES, folder, PATIENCE, rank, lab.hosts[0].address)

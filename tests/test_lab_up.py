@@ -158,7 +158,7 @@ def test_faults(lab: Command) -> None:
 
 @needs_lab
 def test_kill_of_the_daemon_leaves_nothing(lab: Command) -> None:
-    lab("lab", "up", "--hosts", "2", "--cpus", "0.5")
+    lab("lab", "up", "--hosts", "2", "--cpus", "1")
     traces, folder = Traces.of(state()), Folder("lab").path
     running = launch(lab.folder, "--hosts", str(folder / "hosts.toml"), *LONG)
     running.events("step", 2)
@@ -247,7 +247,7 @@ def _environment(folder: Path) -> str:
 
 @needs_lab
 def test_run_by_an_ordinary_user(ordinary: Command) -> None:
-    ordinary("lab", "up", "--hosts", "2", "--link", "100mbit", "--cpus", "0.5")
+    ordinary("lab", "up", "--hosts", "2", "--link", "100mbit", "--cpus", "1")
     traces, folder = Traces.of(state()), Folder("lab").path
     assert folder.stat().st_uid == NOBODY
     assert [row[:5] for row in ordinary.rows()] == [[f"node{i}", f"10.10.1.{i}", "100mbit", "up", "up"] for i in (1, 2)]
