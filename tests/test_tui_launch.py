@@ -189,8 +189,10 @@ async def test_a_box_that_is_not_ticked_is_empty() -> None:
         await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
         boxes = [form.field("compile"), form.field("verify_data"), form.field("host-0")]
         assert ["X" in str(box.render()) for box in boxes] == [False, True, True]
+        assert [str(box.label).split()[0] for box in boxes] == ["off", "on", "node1"]
         boxes[0].toggle()
         await until(pilot, lambda: "X" in str(boxes[0].render()))
+        assert str(boxes[0].label) == "on"
 
 
 async def test_the_plan_follows_the_form() -> None:

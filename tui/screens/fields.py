@@ -26,6 +26,15 @@ class Box(Checkbox):
         return "X" if self.value else " "
 
 
+class Flag(Box):
+    """One that says beside it what it is: on or off."""
+
+    def watch_value(self) -> None:
+        """As ever, and the word follows."""
+        self.label = "on" if self.value else "off"
+        super().watch_value()
+
+
 def heading(text: str) -> Static:
     """The line above a group of rows."""
     return Static(f"── {text} ──", classes="group", markup=False)
@@ -77,7 +86,7 @@ def controls(setting: Field[Any], value: Any) -> Iterator[Widget]:
 def _line(setting: Field[Any], value: Any) -> Widget:
     kind = TYPES[str(setting.type)]
     if kind is bool:
-        return Box("", value, id=setting.name, compact=True)
+        return Flag("on" if value else "off", value, id=setting.name, compact=True)
     if kind is int:
         return Input(str(value), type="integer", id=setting.name, compact=True)
     if kind is float:
