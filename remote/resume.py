@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from remote import recorder
-from remote.hosts import Cluster
 from remote.plan import Plan, PlanError
 from remote.recorder import PLAN, RunFolderError, load_plan
 from training.agent.inventory import LAST
@@ -45,13 +44,16 @@ def job_of(given: Mapping[str, Any], runs_dir: Path, local: bool) -> Job:
     return Job.of(old | said)
 
 
-def located(job: Job, runs_dir: Path, local: bool, cluster: Cluster) -> Job:
-    """The job with `resume` as the ranks understand it: the run's name, or a folder on the hosts of `cluster`. `local`: these
-    are this machine. Raises: PlanError, where there is no such run or no checkpoint of it, as far as this machine can know."""
+def located(job: Job, runs_dir: Path, local: bool, *, uploads: bool) -> Job:
+    """The job with `resume` as the ranks understand it: the run's name, or a folder on their hosts.
+
+    `local`: this machine is the host; `uploads`: folders go to the hosts. Raises: PlanError, where there is no such run or no
+    checkpoint of it, as far as this machine can know.
+    """
     if not job.resume:
         return job
     if recorded := find(job.resume, runs_dir):
-        return replace(job, resume=_named(job, recorded, local, cluster))
+        return replace(job, resume=_named(job, recorded, local, uploads))
     if not local and job.resume != LAST:  # a path on the hosts, or a run that another machine launched
         return job
     if not _is_path(job.resume):
@@ -59,11 +61,11 @@ def located(job: Job, runs_dir: Path, local: bool, cluster: Cluster) -> Job:
     return replace(job, resume=os.path.abspath(os.path.expanduser(job.resume)))
 
 
-def _named(job: Job, recorded: Path, local: bool, cluster: Cluster) -> str:
+def _named(job: Job, recorded: Path, local: bool, uploads: bool) -> str:
     """How the ranks know a recorded run."""
     plan = _plan(recorded)
     old = _job(plan, job.resume)
-    if job.dataset != old.dataset and plan.uploads and not local and not cluster.sync:
+    if job.dataset != old.dataset and plan.uploads and not local and not uploads:
         wanted = " ".join(f"--upload {os.path.relpath(upload.source)}" for upload in plan.uploads)
         raise PlanError(f"--resume {job.resume}: {plan.run} had folders on its hosts: add {wanted}")
     _same(job, old, plan.run)

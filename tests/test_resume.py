@@ -13,7 +13,7 @@ from launches import QUICK, launch, run
 from sshd import Sshd
 
 from remote import resume, summary
-from remote.hosts import Cluster, Host
+from remote.hosts import Host
 from remote.plan import Plan, PlanError, Script, Upload
 from remote.recorder import Recorder, read
 from training.events import Launched, Saved, Spawned, Started, Step
@@ -22,7 +22,6 @@ from training.job import Job, JobError
 OLD = Job(
     sync="ring", sync_option=("segment_kb=64",), model="vgg11", dataset="cifar10", epochs=3, lr=0.05, checkpoint_every="10"
 )
-HERE = Cluster("here", (Host("local", "127.0.0.1"),))
 
 
 @pytest.fixture
@@ -58,18 +57,18 @@ def test_ranks_of_this_machine_are_told_where_it_is(runs: Path) -> None:
     folder = record(runs, "old")
     job = replace(OLD, resume="old")
     there = str(runs / "old" / resume.NODE / "runs" / "old")
-    assert resume.located(job, runs, local=True, cluster=HERE).resume == there
-    assert resume.located(replace(job, resume=str(folder)), runs, local=True, cluster=HERE).resume == there
-    assert resume.located(replace(job, resume=there), runs, local=True, cluster=HERE).resume == there
-    assert resume.located(OLD, runs, local=True, cluster=HERE) == OLD
+    assert resume.located(job, runs, local=True, uploads=False).resume == there
+    assert resume.located(replace(job, resume=str(folder)), runs, local=True, uploads=False).resume == there
+    assert resume.located(replace(job, resume=there), runs, local=True, uploads=False).resume == there
+    assert resume.located(OLD, runs, local=True, uploads=False) == OLD
 
 
 def test_ranks_of_other_machines_are_told_its_name(runs: Path) -> None:
     folder = record(runs, "old", local=False)
     for given in ("old", str(folder)):
-        assert resume.located(replace(OLD, resume=given), runs, local=False, cluster=HERE).resume == "old"
+        assert resume.located(replace(OLD, resume=given), runs, local=False, uploads=False).resume == "old"
     for unknown in ("of-another-laptop", "~/checkpoints", "/scratch/run/checkpoints"):
-        assert resume.located(replace(OLD, resume=unknown), runs, local=False, cluster=HERE).resume == unknown
+        assert resume.located(replace(OLD, resume=unknown), runs, local=False, uploads=False).resume == unknown
 
 
 ERRORS = [
@@ -99,7 +98,7 @@ def test_what_cannot_be_is_told(runs: Path, name: str, more: dict[str, str], tol
     record(runs, "unsaved", replace(OLD, checkpoint_every=""), complete=False)
     record(runs, "torn", complete=False)
     with pytest.raises(PlanError) as error:
-        resume.located(replace(OLD, resume=name, **more), runs, local=True, cluster=HERE)
+        resume.located(replace(OLD, resume=name, **more), runs, local=True, uploads=False)
     assert str(error.value) == told.format(runs=runs)
 
 
@@ -108,14 +107,14 @@ def test_fetched_checkpoints_are_for_ranks_of_this_machine(runs: Path) -> None:
     where = folder / resume.FETCHED / "node1" / "checkpoints" / "step-000010"
     where.mkdir(parents=True)
     (where / "manifest.json").touch()
-    assert resume.located(replace(OLD, resume="old"), runs, local=True, cluster=HERE).resume == str(folder / resume.FETCHED)
-    assert resume.located(replace(OLD, resume="old"), runs, local=False, cluster=HERE).resume == "old"
+    assert resume.located(replace(OLD, resume="old"), runs, local=True, uploads=False).resume == str(folder / resume.FETCHED)
+    assert resume.located(replace(OLD, resume="old"), runs, local=False, uploads=False).resume == "old"
 
 
 def test_checkpoints_of_this_machine_are_not_on_hosts(runs: Path) -> None:
     record(runs, "old")
     with pytest.raises(PlanError, match="--resume old: the checkpoints of old are on this machine: add --local"):
-        resume.located(replace(OLD, resume="old"), runs, local=False, cluster=HERE)
+        resume.located(replace(OLD, resume="old"), runs, local=False, uploads=False)
 
 
 def test_where_its_checkpoints_are_is_known_before_the_hosts_file_is_read(runs: Path) -> None:
@@ -127,16 +126,16 @@ def test_where_its_checkpoints_are_is_known_before_the_hosts_file_is_read(runs: 
 def test_what_was_uploaded_has_to_be_again(runs: Path) -> None:
     job = replace(OLD, dataset="imagefolder:photos")
     upload = Upload(str(Path.cwd() / "photos"), "photos")
-    Recorder(runs, Plan("old", HERE.hosts, job, uploads=(upload,), project="p"))
+    Recorder(runs, Plan("old", (Host("local", "127.0.0.1"),), job, uploads=(upload,), project="p"))
     again = replace(job, resume="old")
     with pytest.raises(PlanError, match=r"--resume old: old had folders on its hosts: add --upload photos$"):
-        resume.located(replace(again, dataset="imagefolder:/here/photos"), runs, local=False, cluster=HERE)
-    assert resume.located(again, runs, local=False, cluster=replace(HERE, sync=(upload.source,))).resume == "old"
+        resume.located(replace(again, dataset="imagefolder:/here/photos"), runs, local=False, uploads=False)
+    assert resume.located(again, runs, local=False, uploads=True).resume == "old"
 
 
 def test_the_last_run_is_none_where_none_is_recorded(runs: Path) -> None:
     with pytest.raises(PlanError, match=r"--resume last: no run of this name in .* .there is none at all"):
-        resume.located(replace(OLD, resume="last"), runs, local=False, cluster=HERE)
+        resume.located(replace(OLD, resume="last"), runs, local=False, uploads=False)
 
 
 def test_a_plan_that_cannot_be_read_is_told(runs: Path) -> None:

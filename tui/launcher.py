@@ -39,7 +39,7 @@ class Launcher:
         where = partial(_on_hosts, uploads=uploads)
         dataset = registry.with_path("datasets", job.dataset, where)
         job = replace(job, data_dir=where(job.data_dir), dataset=dataset)
-        job = resume.located(job, self.runs_dir, self.local, cluster)
+        job = resume.located(job, self.runs_dir, self.local, uploads=bool(uploads))
         run = planning.new_run(job, datetime.now())
         hosts = cluster.hosts
         if self.local:  # what an agent keeps on its node goes where the run is recorded: one folder is the whole run
