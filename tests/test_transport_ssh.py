@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -309,6 +310,12 @@ def test_unknown_host_key_behind_a_proxy(refusal: Callable[..., str], sshd: Sshd
 def test_proxy_command_that_fails(refusal: Callable[..., str]) -> None:
     text = refusal(proxy_command="echo no way to %h >&2; false", timeout=1.0)
     assert text.endswith("hung up before the login; its proxy_command says: no way to 127.0.0.1")
+
+
+def test_proxy_command_that_fails_and_then_hangs(refusal: Callable[..., str], tmp_path: Path) -> None:
+    script = f"[ -e '{tmp_path}/tried' ] && exec sleep 60; touch '{tmp_path}/tried'; echo no way >&2"
+    text = refusal(proxy_command=f"sh -c {shlex.quote(script)}", timeout=1.0)
+    assert text.endswith("hung up before the login; its proxy_command says: no way")
 
 
 # Host keys

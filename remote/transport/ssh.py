@@ -91,10 +91,16 @@ class SshTransport:
 
 def _patiently(deadline: Deadline, attempt: Callable[[], Reached]) -> Reached:
     """What the attempt gives; where the far end hangs up before the login, again after a while (each host another one)."""
+    dropped, then = None, ""
     for number in itertools.count(1):
         try:
             return attempt()
-        except Dropped:
+        except TimeoutError:
+            if dropped and deadline.doing == then:  # says more than that the time ran out while it was tried once more
+                raise dropped from None
+            raise
+        except Dropped as error:
+            dropped, then = error, deadline.doing
             pause = random.uniform(0.1, 0.3) * min(number, 5)
             if deadline.over or deadline.left() < pause:
                 raise

@@ -266,6 +266,8 @@ def _handshake(sock: Socket, host: Host, deadline: Deadline, proxy: Proxy | None
         # `start_client` is to be the first to give up: it does so in silence, which tells it from an error
         transport.banner_timeout = transport.handshake_timeout = deadline.left() + 5
         transport.start_client(timeout=deadline.left())
+    except TimeoutError:
+        raise
     except IncompatiblePeer as error:
         raise Problem(f"its ssh server has no algorithms in common with us: {error}") from None
     except (SSHException, EOFError, OSError) as error:
