@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Protocol
 
 from remote.hosts import Host
+
+sys.modules.setdefault("invoke", None)  # type: ignore[arg-type]
+# paramiko does without invoke, which takes a third of its import: it is for `Match exec`, and that is never followed here
 
 
 class Unreachable(Exception):

@@ -1,15 +1,16 @@
-"""The facts of this host that `Hello` tells. Torch is asked for its version by its files, never imported. Imports little."""
+"""The facts of this host that `Hello` tells. Torch is asked for its version by its files, never imported.
+
+A probe has little more to do than this, so what takes a while to import or compile (contextlib, importlib.util, regular
+expressions) stays out of its way.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
 import math
 import os
 import pwd
 import re
 import socket
-import struct
 import sys
 
 from training.agent.system import LINUX, cgroups, memory, psutil, text
@@ -18,6 +19,8 @@ TYPE_CHECKING = False  # as typing itself takes long to import
 if TYPE_CHECKING:
     from typing import Any
 
+BACKENDS = ("cuda", "hip", "xpu")
+"""What torch may be built for beside CPUs, as its version.py names it."""
 Interface = tuple[str, str, int]
 _SIOCGIFADDR, _SIOCGIFNETMASK = 0x8915, 0x891B
 
@@ -27,6 +30,7 @@ def hello(folder: str, route_to: str) -> dict[str, Any]:
     system = os.uname()
     addresses = interfaces()
     source = _source_address(route_to)
+    torch = _constants("torch")
     return {
         "hostname": socket.gethostname(),
         "user": _user(),
@@ -37,7 +41,7 @@ def hello(folder: str, route_to: str) -> dict[str, Any]:
         "boot_id": text("/proc/sys/kernel/random/boot_id").strip() or socket.gethostname(),
         "cores": usable_cores(),
         "memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-        "torch": version("torch"),
+        "torch": torch.get("__version__", ""),
         "torchvision": version("torchvision"),
         "gpus": gpus(),
         "interfaces": addresses,
@@ -47,7 +51,7 @@ def hello(folder: str, route_to: str) -> dict[str, Any]:
         "memory_free": memory_free(),
         "disk_free": disk_free(folder),
         "load": load(),
-        "backends": backends(),
+        "backends": tuple(f"{name} {torch[name]}" for name in BACKENDS if name in torch),
     }
 
 
@@ -60,24 +64,21 @@ def _user() -> str:
 
 def version(package: str) -> str:
     """The version that an installed package gives in its version.py, or "" where there is none."""
-    found = re.search(r"""^__version__\s*=\s*['"]([^'"]+)""", _version_file(package), re.MULTILINE)
-    return found[1] if found else ""
+    return _constants(package).get("__version__", "")
 
 
-def backends() -> tuple[str, ...]:
-    """What torch was built for beside CPUs, by its version.py, as ("cuda 13.0",)."""
-    pattern = r"""^(cuda|hip|xpu)\b[^=\n]*=\s*['"]([^'"]+)"""
-    return tuple(f"{name} {number}" for name, number in re.findall(pattern, _version_file("torch"), re.MULTILINE))
-
-
-def _version_file(package: str) -> str:
-    """The text of the version.py of an installed package, which is not imported; "" where there is none."""
-    try:
-        spec = importlib.util.find_spec(package)
-    except (ImportError, ValueError):
-        return ""
+def _constants(package: str) -> dict[str, str]:
+    """The texts that the version.py of an installed package assigns to names; none where there is no such file."""
+    specs = (finder.find_spec(package, None) for finder in sys.meta_path)
+    spec = next(filter(None, specs), None)
     folders = (spec.submodule_search_locations if spec else None) or ()
-    return next(filter(None, (text(f"{folder}/version.py") for folder in folders)), "")
+    found = {}
+    for line in next(filter(None, (text(f"{folder}/version.py") for folder in folders)), "").splitlines():
+        name, _, value = line.partition("=")
+        quote = value.strip()[:1]
+        if quote in ("'", '"'):
+            found[name.partition(":")[0].strip()] = value.split(quote)[1]
+    return found
 
 
 def usable_cores(root: str = "/sys/fs/cgroup") -> float:
@@ -140,8 +141,9 @@ def load() -> float:
 
     So neither a run that has just ended nor a moment's work counts.
     """
-    found = re.match(r"([\d.]+) \S+ \S+ (\d+)/", text("/proc/loadavg"))
-    average, now = (float(found[1]), int(found[2]) - 1) if found else (os.getloadavg()[0], math.inf)
+    average, now = os.getloadavg()[0], math.inf
+    if told := text("/proc/loadavg"):  # as "0.52 0.58 0.59 2/613 4242": 2 of 613 tasks are busy, one of them this one
+        now = int(told.split()[3].partition("/")[0]) - 1
     return round(min(average, now) * usable_cores() / (os.cpu_count() or 1), 2)
 
 
@@ -160,16 +162,18 @@ def interfaces() -> tuple[Interface, ...]:
     found = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         for _, name in socket.if_nameindex():
-            with contextlib.suppress(OSError):  # it has no IPv4 address
+            try:
                 address, mask = (_ask(sock, question, name) for question in (_SIOCGIFADDR, _SIOCGIFNETMASK))
-                found.append((name, socket.inet_ntoa(address), _prefix(mask)))
+            except OSError:  # it has no IPv4 address
+                continue
+            found.append((name, socket.inet_ntoa(address), _prefix(mask)))
     return tuple(found)
 
 
 def _ask(sock: socket.socket, question: int, name: str) -> bytes:
     import fcntl
 
-    return fcntl.ioctl(sock.fileno(), question, struct.pack("256s", name.encode()[:15]))[20:24]
+    return fcntl.ioctl(sock.fileno(), question, name.encode()[:15].ljust(256, b"\0"))[20:24]
 
 
 def _prefix(mask: bytes) -> int:
@@ -191,10 +195,12 @@ def _source_address(route_to: str) -> str:
     """The address of this host from which a packet to `route_to` would leave, or "". Nothing is sent."""
     if not route_to:
         return ""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock, contextlib.suppress(OSError):
-        sock.connect((route_to, 9))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        try:
+            sock.connect((route_to, 9))
+        except OSError:
+            return ""
         return str(sock.getsockname()[0])
-    return ""
 
 
 def _interface_of(address: str, known: tuple[Interface, ...]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import socket
@@ -46,9 +45,11 @@ def _holder(port: int) -> str:
     """Who listens there, as far as this user may see it: " by python (pid 123)", or ""."""
     sockets = {f"socket:[{inode}]" for inode in _listening_inodes(port)}
     for pid in filter(str.isdigit, os.listdir("/proc")) if sockets else ():
-        with contextlib.suppress(OSError):  # not ours to read, or just gone
+        try:
             if any(os.readlink(f"/proc/{pid}/fd/{number}") in sockets for number in os.listdir(f"/proc/{pid}/fd")):
                 return f" by {text(f'/proc/{pid}/comm').strip()} (pid {pid})"
+        except OSError:  # not ours to read, or just gone
+            continue
     return ""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 
 TYPE_CHECKING = False  # as typing itself takes long to import
@@ -12,15 +11,19 @@ if TYPE_CHECKING:
 LINUX = sys.platform == "linux"
 psutil: Any = None
 if not LINUX:
-    with contextlib.suppress(ImportError):
-        import psutil  # noqa: F401 - for those who import it from here
+    try:
+        import psutil  # for those who import it from here
+    except ImportError:
+        psutil = None
 
 
 def text(path: str) -> str:
     """What a file holds, or "" where it cannot be read."""
-    with contextlib.suppress(OSError), open(path, errors="replace") as file:
-        return file.read()
-    return ""
+    try:
+        with open(path, errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
 
 
 def memory() -> tuple[int, int]:
