@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -14,6 +15,7 @@ import pytest
 from agents import ROOT, Host, host, python, wait_for
 
 from training.agent import ALL_ENDED, OPERATOR_GONE
+from training.agent.__main__ import main
 from training.agent.options import Times
 from training.agent.processes import descendants
 from training.agent.system import LINUX
@@ -636,6 +638,13 @@ def test_the_agent_imports_neither_torch_nor_what_is_not_of_python_itself() -> N
     code = "import sys, training.agent.__main__; print(*{name.split('.')[0] for name in sys.modules} - sys.stdlib_module_names)"
     said = subprocess.run([sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert set(said.stdout.split()) <= {"training", "__main__", "sitecustomize"}
+
+
+def test_an_agent_collects_garbage_though_what_starts_it_does_not() -> None:
+    gc.disable()
+    with pytest.raises(SystemExit):
+        main(["follow"])
+    assert gc.isenabled()
 
 
 def test_close_is_obeyed_at_once_without_ranks(host: Host) -> None:

@@ -212,6 +212,11 @@ def test_selection_of_more_or_fewer_than_there_are(nodes: int) -> None:
         select(CLUSTER, nodes)
 
 
+def test_ssh_imports_no_invoke() -> None:
+    code = "import sys, remote.transport.ssh; print(sys.modules['invoke'], 'paramiko' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "None True\n"
+
+
 def test_hosts_alone_import_no_parser() -> None:
     code = "import sys, remote.hosts; print([name for name in ('pydantic', 'paramiko', 'torch') if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

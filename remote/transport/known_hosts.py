@@ -90,6 +90,8 @@ def _is_hash(field: str, name: str) -> bool:
 
 
 def _fits(pattern: str, name: str) -> bool:
+    if not {"*", "?"} & set(pattern):  # as most are; and thousands of regular expressions take a second
+        return pattern == name
     return re.fullmatch(re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."), name) is not None
 
 

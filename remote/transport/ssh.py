@@ -250,9 +250,10 @@ class SshLine:
             if not self._closed:
                 self._closed = True
                 broke = self._broken()
-                polite = threading.Thread(target=self._leave, name="leaving", daemon=True)
-                polite.start()
-                polite.join(CLOSING)
+                if not self._channel.exit_status_ready():
+                    polite = threading.Thread(target=self._leave, name="leaving", daemon=True)
+                    polite.start()
+                    polite.join(CLOSING)
                 self._connection.close()
                 self._listener.join(CLOSING)
                 self._why = self._said() or broke

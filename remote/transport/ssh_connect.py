@@ -249,14 +249,15 @@ def _tcp(host: Host, deadline: Deadline) -> socket.socket:
 
 
 def _resolve(host: Host, deadline: Deadline) -> list[Address]:
-    """The host's addresses. The resolver knows no timeout, so it is asked by a thread that may be left behind."""
+    """The host's addresses. The resolver knows no timeout, so a name is looked up by a thread that may be left behind."""
+    with suppress(OSError):
+        return _addresses(host, socket.AI_NUMERICHOST)
     found: list[Address] = []
     errors: list[OSError] = []
 
     def ask() -> None:
         try:
-            answers = socket.getaddrinfo(host.address, host.port, type=socket.SOCK_STREAM)
-            found.extend((answer[0], answer[4]) for answer in answers)
+            found.extend(_addresses(host))
         except (OSError, UnicodeError) as error:
             errors.append(error if isinstance(error, OSError) else OSError(str(error)))
 
@@ -268,6 +269,11 @@ def _resolve(host: Host, deadline: Deadline) -> list[Address]:
         text = errors[0].strerror or errors[0]
         raise Problem(f"the name {host.address!r} does not resolve ({text}); set its address in hosts.toml to one that does")
     return found
+
+
+def _addresses(host: Host, flags: int = 0) -> list[Address]:
+    answers = socket.getaddrinfo(host.address, host.port, type=socket.SOCK_STREAM, flags=flags)
+    return [(answer[0], answer[4]) for answer in answers]
 
 
 def _handshake(sock: Socket, host: Host, deadline: Deadline, proxy: Proxy | None) -> paramiko.Transport:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -24,6 +25,7 @@ def main(argv: list[str] | None = None, times: Times | None = None, preload: tup
     from training.agent.launch import PRELOAD
     from training.agent.options import Times, parse
 
+    gc.enable()  # the launcher's program disables it, which makes all that is short a tenth faster
     options = parse(words[1:], os.umask(0o077))  # what an agent keeps is for its user's eyes only
     try:
         if options.found:
