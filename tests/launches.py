@@ -59,7 +59,9 @@ def launch(folder: Path, *words: str) -> Launched:
     """Start it; the caller ends it."""
     with (folder / "stderr").open("w") as stderr:
         command = [RANKBOARD, "--run", "--json", *words]
-        process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=stderr, text=True)
+        told = {"stdout": subprocess.PIPE, "stderr": stderr, "text": True, "errors": "replace"}
+        # what `end` reads may begin amid a character: `events` has read some bytes ahead
+        process = subprocess.Popen(command, cwd=folder, **told)
     return Launched(process, folder)
 
 
