@@ -211,7 +211,7 @@ def test_over_ssh_a_run_goes_on_without_the_host_of_its_first_rank(sshd: Sshd, t
     agents = {event["host"]: event["pid"] for event in begun.events("hello", 4)}
     ranks = {event["rank"]: event["pid"] for event in begun.events("spawned", 4)}
     begun.events("saved", 2 * 4)  # of step 40
-    for pid in (ranks[0], agents["node1"]):
+    for pid in (agents["node1"], ranks[0]):  # in this order: nobody is left to tell of the rank's end
         os.kill(pid, signal.SIGKILL)
     assert begun.end(120) == 0, begun.stderr()
     summary = begun.summary()
