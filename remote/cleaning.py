@@ -159,8 +159,8 @@ def _doubt(run: Run | None, record: Record | None, known: Inventory) -> str:
     """Why a run that is not known to be live may be live all the same, or ""."""
     if run and run.live:
         return ""
-    if record and (pid := launcher(record.folder)):
-        return f"its launcher, process {pid}, is still at work on it"
+    if record and (holder := launcher(record.folder)):
+        return f"its launcher, {holder}, is still at work on it"
     if run and run.hosts > len(run.parts) and known.problems:
         return "not all of its hosts have answered"
     if not record or (record.verdict and record.verdict != "lost"):
@@ -210,8 +210,8 @@ def _remove_record(runs_dir: Path, name: str) -> None:
     folder = runs_dir / name
     if folder.is_symlink() or not (folder / PLAN).is_file():
         raise Refused("no run's directory, or a link")
-    if pid := launcher(folder):
-        raise Refused(f"its launcher, process {pid}, is still at work on it")
+    if holder := launcher(folder):
+        raise Refused(f"its launcher, {holder}, is still at work on it")
     node = str((folder / NODE).absolute())
     if LINUX and leftovers.find([node]):
         raise Refused("processes of it are left: rankboard ps --orphans")

@@ -7,9 +7,11 @@ and connects to the master and to its next neighbour (`connects`), and `check_co
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Sequence
 
 from remote.checks import FAILED, OK, WARNING, Facts, Found, machine, network, software
+from remote.hosts import Host
 from remote.plan import Plan, PlanError, master_address
 from training.commands import Connect, Reserve
 from training.events import Checked, Connected, Hello, Reserved
@@ -93,8 +95,15 @@ def _told(plan: Plan, index: int, text: str) -> Found:
     """The way's own words: what it found, then what to do about it, in a new line or behind the last semicolon."""
     what, _, advice = text.partition("\n") if "\n" in text else text.rpartition("; ")
     host = plan.hosts[index]
-    by_hand = f"try it by hand: ssh -p {host.port} {host.user + '@' if host.user else ''}{host.address} true"
-    return Found(FAILED, what or text, " ".join(advice.split()) if what else by_hand)
+    return Found(FAILED, what or text, " ".join(advice.split()) if what else f"try it by hand: {_by_hand(host)}")
+
+
+def _by_hand(host: Host) -> str:
+    """The ssh command that goes the same way."""
+    way = ["-J", host.jump] if host.jump else ["-o", f"ProxyCommand={host.proxy_command}"] if host.proxy_command else []
+    key = ["-i", host.identity_file] if host.identity_file else []
+    address = f"{host.user}@{host.address}" if host.user else host.address
+    return shlex.join(["ssh", *way, *key, "-p", str(host.port), address, "true"])
 
 
 def reservations(plan: Plan, facts: Sequence[Hello | None]) -> list[Reserve | None]:

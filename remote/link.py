@@ -116,10 +116,10 @@ class Link:
     """One host. `wire` is the connection in use, `opening` one that is being made.
 
     `last` is the number of its last record, `heard` the monotonic time of its last sign of life, `spared` when its silence was
-    not held against it last, `parted_at` when its wire broke, `offset` how many seconds its clock is ahead, `problem` why it is
-    lost, or where one has come back, not reached yet. `running` are its ranks that have not ended,
-    `launched`: they have been started. `awaited` is the last command that its agent has not answered yet: it is sent again over
-    a new wire. Commands may be sent from any thread.
+    not held against it last, `tried_at` when the first try to reach it was over, `parted_at` when its wire broke, `offset` how
+    many seconds its clock is ahead, `problem` why it is lost, or where one has come back, not reached yet. `running` are its
+    ranks that have not ended, `launched`: they have been started. `awaited` is the last command that its agent has not answered
+    yet: it is sent again over a new wire. Commands may be sent from any thread.
     """
 
     index: int
@@ -134,6 +134,7 @@ class Link:
     heard: float = 0.0
     spared: float = 0.0
     retry_at: float = 0.0
+    tried_at: float = 0.0
     parted_at: float = 0.0
     silent: bool = False
     done: bool = False
@@ -155,6 +156,11 @@ class Link:
         """Whether what a broken line has led to goes on, so that another line may lead to it again."""
         return isinstance(self.agent, Agent) and (self.hello is not None or not self.agent.found)
 
+    @property
+    def is_first(self) -> bool:
+        """Whether it is being reached for the first time."""
+        return self.opening is not None and not self.tried_at
+
     def phase(self, name: str) -> None:
         """How far the transport is (see `Progress`)."""
         self.queue.put(Heard(Reaching(self.index, name)))
@@ -173,8 +179,9 @@ class Link:
             self._let_go(wire)
             return
         self.wire, self.problem = wire, ""
-        if not self.hello:
+        if not (self.hello and self.tried_at):
             self.heard = time.monotonic()
+        self.tried_at = self.tried_at or time.monotonic()
         if self.awaited:
             self.send(self.awaited)
 

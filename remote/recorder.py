@@ -14,9 +14,11 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ from training.events import Record, Text, decode, encode, expand
 
 PLAN, EVENTS, SUMMARY, REPORT, LOGS = "plan.json", "events.jsonl", "summary.json", "report.txt", "logs"
 LOCK = "launcher.pid"
-"""Held, by the launcher whose number is in it, as long as it records the run."""
+"""Held, by the launcher whose number and machine are in it, as long as it records the run."""
 
 
 LOOK = 0.2
@@ -158,16 +160,37 @@ def follow(folder: Path) -> Iterator[Record]:
             time.sleep(LOOK)
 
 
-def launcher(folder: Path) -> int:
-    """The number of the process on this machine that records the run now; 0 where there is none."""
+@dataclass(frozen=True)
+class Holder:
+    """The process that records a run: its number, and the name of its machine."""
+
+    pid: int
+    machine: str
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it runs on this machine; a folder may be seen from several."""
+        return self.machine == socket.gethostname()
+
+    def __str__(self) -> str:
+        return f"process {self.pid}" + ("" if self.is_here else f" on {self.machine}")
+
+
+def launcher(folder: Path) -> Holder | None:
+    """Who records the run now; None where nobody does."""
     try:
         with (folder / LOCK).open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return int((folder / LOCK).read_text() or 0)
+        return _holder(folder / LOCK)
     except OSError:
-        return 0
-    return 0
+        return None
+    return None
+
+
+def _holder(lock: Path) -> Holder:
+    pid, _, machine = lock.read_text().strip().partition(" ")
+    return Holder(int(pid or 0), machine or socket.gethostname())
 
 
 def _locked(path: Path) -> int:
@@ -177,12 +200,12 @@ def _locked(path: Path) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(lock)
-        there = f"the launcher of {path.parent.name} is still there, process {path.read_text().strip()}"
+        there = f"the launcher of {path.parent.name} is still there, {_holder(path)}"
         raise PlanError(
             f"{there}: leave it there (q and d in its dashboard), or watch with rankboard logs {path.parent.name} --follow"
         ) from None
     os.ftruncate(lock, 0)
-    os.write(lock, f"{os.getpid()}\n".encode())
+    os.write(lock, f"{os.getpid()} {socket.gethostname()}\n".encode())
     return lock
 
 

@@ -24,7 +24,7 @@ from remote.recorder import PLAN, Recorder
 from remote.run import RunState, Verdict
 from remote.startup import Startup
 from remote.transport import Agent, Probe, Transport
-from training.agent import ALL_ENDED
+from training.agent import ALL_ENDED, CLOSED
 from training.commands import Close, Connect, Keep, Lease, OnDisconnect, Reserve, Start, Stop
 from training.events import (
     SESSION,
@@ -68,6 +68,7 @@ UNHEARD = 600.0
 BATCH = 1 << 16
 """Bytes of journals after which a batch takes no more, so that `lock` is never held for long."""
 NEVER = float("inf")
+ELSEWHERE = "stopped from elsewhere"
 KEPT = "if the launcher is lost, the run goes on; rankboard attach returns to it"
 STOPPED = "if the launcher is lost, the run ends; --on-disconnect keep lets it go on"
 ANSWERS = {Reserve: Reserved, Connect: Connected, Start: Launched, Close: Ended}
@@ -124,7 +125,7 @@ class Session:
         self._unfit = self._failed = self._by_person = self._detached = self._leaving = False
         self.keep = plan.policy.keep
         """Whether the agents go on with the run when this session is gone."""
-        self._next_look, self._stop_at, self._give_up_at = 0.0, NEVER, NEVER
+        self._next_look, self._stop_at, self._ending_since = 0.0, NEVER, NEVER
         self._start_by = NEVER
         self._transferring = False
         self.cut_off = False
@@ -235,7 +236,8 @@ class Session:
     @property
     def _is_left_behind(self) -> bool:
         """Whether a host was lost whose agent may live on."""
-        return self.state.verdict is Verdict.LOST and any(link.hello and not link.done for link in self._links)
+        left = any(link.hello and not link.done for link in self._links)
+        return left and self.state.verdict in (Verdict.LOST, Verdict.STOPPED)
 
     def _limit_start(self) -> None:
         if self.plan.policy.start_timeout:
@@ -250,7 +252,7 @@ class Session:
     def _turn(self) -> list[Record]:
         """One batch: what has arrived, or nothing where the next deadline comes first."""
         messages: list[Message] = []
-        deadline = min(self._next_look, self._stop_at, self._give_up_at, self._start_by)
+        deadline = min(self._next_look, self._stop_at, self._start_by)
         with suppress(Empty):
             messages.append(self._queue.get(timeout=max(0.0, deadline - time.monotonic())))
             while sum(len(one.data) for one in messages if isinstance(one, Arrived)) < BATCH:
@@ -372,15 +374,19 @@ class Session:
                 self._advance(lambda: self._startup.connected(link, connected))
             case Launched() as launched:
                 self._take_in(launched, record.attempt)
-            case Exited(_, code) if record.attempt == self._attempt:
-                if code != 0 or self.state.cause:  # an exit code 0 before the last step is a failure too
+            case Exited(_, code, stopped=stopped) if record.attempt == self._attempt:
+                if stopped and self._stage is Stage.RUNNING and not self._failed:  # what follows tells by whom
+                    self._stop_at = min(self._stop_at, time.monotonic() + EVIDENCE)
+                elif code != 0 or self.state.cause:  # an exit code 0 before the last step is a failure too
                     self._fail()
                 self._close_if_over()
             case Ended(reason) if self._only_checks and self._stage is not Stage.CLOSING:
                 self._lose(link, f"{link.host.name}: {reason}")
             case Ended(reason, died):
                 # An agent that is kept ends by itself once its ranks have; else somebody killed it, or its disk is full.
-                if self._stage is not Stage.CLOSING and (died or not reason.startswith(ALL_ENDED)):
+                if reason == CLOSED and self._stage.value < Stage.STOPPING.value and not self._failed:
+                    self._stop(ELSEWHERE, by_person=True)
+                elif self._stage is not Stage.CLOSING and (died or not reason.startswith(ALL_ENDED)):
                     self._unfit = True
                     self._fail()
                 self._finish(link)
@@ -440,16 +446,23 @@ class Session:
         self._close_if_over()
 
     def _close_if_over(self) -> None:
-        left = [link for link in self._links if not (link.done or (link.launched and not link.running))]
+        left = [link for link in self._links if not (link.done or self._is_idle(link))]
         if left and all(link.problem for link in left):  # who comes back waits for those that cannot be reached no longer
             for link in left:
                 self._lose(link, link.problem)
+            return
+        if not left and not self._failed and self._stop_at < NEVER:  # who has stopped all is not known yet
             return
         if not left and self._stage in (Stage.RUNNING, Stage.STOPPING):
             if self._failed and not self._by_person:
                 self._restart_or_close()
             else:
                 self._close()
+
+    def _is_idle(self, link: Link) -> bool:
+        """Whether no rank runs on the host: all have ended, or where all is being stopped, none has been started."""
+        never = self._stage is Stage.STOPPING and not link.is_first and time.monotonic() >= self._ending_since + CLOSING
+        return not link.running and (link.launched or never)
 
     def _stop(self, reason: str, *, by_person: bool, now: bool = False) -> None:
         if self._detached:
@@ -465,7 +478,7 @@ class Session:
             self._close()
             return
         self._stage = Stage.STOPPING
-        self._stop_at, self._give_up_at = NEVER, time.monotonic() + CLOSING
+        self._stop_at, self._ending_since = NEVER, time.monotonic()
         stop = Stop(again=self._restarts_left > 0 and not by_person)
         for link in self._links:
             link.ask(replace(stop, grace=0.0) if now else stop)
@@ -476,7 +489,7 @@ class Session:
             self._by_person, self._restarts_left = True, 0
             self._say(Stopping(reason, by_person))
         elif by_person and not now:  # asked twice: whoever has not ended is left to its agent
-            self._give_up_at = time.monotonic()
+            self._ending_since = -NEVER
         if now:
             for link in self._links:
                 link.send(Stop(0.0))
@@ -486,9 +499,9 @@ class Session:
         if self._stage is Stage.CLOSING:
             return
         self._stage = Stage.CLOSING
-        self._stop_at, self._start_by, self._give_up_at = NEVER, NEVER, time.monotonic() + CLOSING
+        self._stop_at, self._start_by, self._ending_since = NEVER, NEVER, time.monotonic()
         for link in self._links:
-            if link.wire or link.hello:
+            if link.wire or link.comes_back:
                 link.ask(Close())
             else:
                 link.finish()
@@ -514,17 +527,19 @@ class Session:
         """What only the clock tells: evidence gathered, a start that takes too long, hosts silent or lost."""
         self._next_look = now + LOOK
         if now >= self._stop_at:
-            self._stop("a rank or host failed", by_person=False)
+            self._stop("a rank or host failed" if self._failed else ELSEWHERE, by_person=not self._failed)
+            self._close_if_over()
         if now >= self._start_by:
             self._watch_start()
         if self.keep and self._stage is Stage.RUNNING:
             self._spare(now)
         heard_out = self._queue.empty()  # what has come may be the end that we wait for
         for link in self._links:
-            if now >= self._patience(link) and heard_out and not link.done and (link.running or self._stage is Stage.CLOSING):
-                self._lose(link, f"{link.host.name}: did not end within {CLOSING if now >= self._give_up_at else AWAY:g} s")
+            awaited = link.running or self._stage is Stage.CLOSING
+            if awaited and not link.done and heard_out and now >= (until := self._patience(link)):
+                self._lose(link, self._unended(link, until))
             self._upkeep.look_after(link, now, keep=self.keep)
-        if now >= self._give_up_at and heard_out:
+        if now >= self._ending_since + CLOSING and heard_out:
             self._close_if_over()
         if self._stage is Stage.RUNNING:
             self._halts.look(now)
@@ -542,9 +557,19 @@ class Session:
             self._detached = self.cut_off = True
 
     def _patience(self, link: Link) -> float:
-        """Until when a host has time to end, where all is being ended."""
-        began = self._give_up_at - CLOSING
-        return min(self._give_up_at, max(began, link.heard) + AWAY) if self._by_person else self._give_up_at
+        """Until when a host has time to end, where all is being ended. One that is come back to is first to be reached."""
+        if self._ending_since == -NEVER:
+            return -NEVER
+        if link.is_first:
+            return NEVER
+        began = max(self._ending_since, link.tried_at)
+        return min(began + CLOSING, max(began, link.heard) + AWAY) if self._by_person else began + CLOSING
+
+    def _unended(self, link: Link, until: float) -> str:
+        asked = max(self._ending_since, link.tried_at)
+        what = f"{link.host.name}: did not end within {CLOSING if until >= asked + CLOSING else AWAY:g} s"
+        goes_on = f"; what may go on there ends with rankboard stop {self.plan.run}, once it is back"
+        return what + (goes_on if self.keep and self._stage is Stage.STOPPING else "")
 
     def _stop_stalled(self, what: str) -> None:
         """Ranks have come to a halt, and the policy wants the attempt to end."""
@@ -572,6 +597,11 @@ class Session:
             self._say(Said(SESSION, f"not started again: {len(left)} of {len(self._links)} hosts are left, {why}"))
             self._close()
             return
+        if missing := [name for link in left for name in link.host.env_from if name not in self._forwarded]:
+            self._say(Said(SESSION, f"not started again: the ranks need {missing[0]}; export it here, and attach again"))
+            self._say(Detached())
+            self._detached = True
+            return
         why = self.state.cause.text() if self.state.cause else "a rank failed"
         plan = replace(self.plan, hosts=tuple(link.host for link in left), work=self._resumed(left))
         try:
@@ -590,7 +620,9 @@ class Session:
 
     def _go_on(self) -> None:
         """Of a run that is come back to: do what the launcher before has not come to."""
-        if self._attempt and not any(link.launched for link in self._links):  # it was to be started again
+        if self.state.verdict is Verdict.STOPPED:  # by a person, whom not every host has heard
+            self._stop("stopped by the operator", by_person=True)
+        elif self._attempt and not any(link.launched for link in self._links):  # it was to be started again
             self._begin_again(self._attempt - 1)
             self._restart_or_close()
         else:
@@ -610,7 +642,7 @@ class Session:
         """What the attempt before came to counts no more."""
         self._attempt, self._restarts_left = attempt, self.plan.policy.max_restarts - attempt
         self._failed = self._unfit = False
-        self._stop_at = self._give_up_at = NEVER
+        self._stop_at = self._ending_since = NEVER
         self._halts.forget()
 
     def _resumed(self, left: Sequence[Link]) -> Job | Script:

@@ -38,6 +38,7 @@ class Upkeep:
             return
         if wire is link.opening:
             link.opening, link.retry_at = None, time.monotonic() + RETRY
+            link.tried_at = link.tried_at or time.monotonic()
             if not link.hello:
                 self._miss(link, reason)
         elif wire is link.wire:

@@ -640,7 +640,8 @@ def test_the_agent_imports_neither_torch_nor_what_is_not_of_python_itself() -> N
     assert set(said.stdout.split()) <= {"training", "__main__", "sitecustomize"}
 
 
-def test_an_agent_collects_garbage_though_what_starts_it_does_not() -> None:
+def test_an_agent_collects_garbage_though_what_starts_it_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "umask", lambda _: 0)
     gc.disable()
     with pytest.raises(SystemExit):
         main(["follow"])

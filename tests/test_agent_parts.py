@@ -7,7 +7,9 @@ import os
 import socket
 import subprocess
 import sys
+from importlib.machinery import PathFinder
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -201,6 +203,17 @@ def test_versions_are_read_without_importing() -> None:
 
     assert said.stdout.strip() == torch.__version__
     assert facts.version("no_such_package") == ""
+
+
+def test_backends_are_read_past_finders_that_are_of_no_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "torch").mkdir()
+    lines = ('__version__ = "9.9"', "cuda: Optional[str] = '13.0'", "hip: Optional[str] = None", "def xpu(): return '1'")
+    (tmp_path / "torch" / "version.py").write_text("\n".join(lines))
+    path = PathFinder.find_spec("torch", [str(tmp_path)])
+    finder = SimpleNamespace(find_spec=lambda name, folders: path if name == "torch" else None)
+    monkeypatch.setattr(sys, "meta_path", [object(), finder])
+    hello = facts.hello(str(tmp_path), "")
+    assert (hello["torch"], hello["backends"], hello["torchvision"]) == ("9.9", ("cuda 13.0",), "")
 
 
 @pytest.mark.parametrize(

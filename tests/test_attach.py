@@ -164,7 +164,7 @@ class Watched:
     launchers: list[Launcher] = field(default_factory=list)
     sessions: list[Session] = field(default_factory=list)
 
-    def __call__(self, launcher: Launcher, session: Session, headless: bool, json: bool) -> int:
+    def __call__(self, launcher: Launcher, session: Session, headless: bool, json: bool, leaves: bool) -> int:
         self.launchers.append(launcher)
         self.sessions.append(session)
         return 42
@@ -336,7 +336,7 @@ def test_a_launcher_that_does_not_obey_is_named(
         done = run(attach_commands.stop_command(Watched()), run="a-run", now=True)
     assert done.returncode == 3
     assert done.stderr.endswith(
-        f"rankboard: it does not answer: kill -9 {pid} ends it, and then rankboard stop a-run what it has left behind\n"
+        f"rankboard: it does not answer: kill -9 {pid} ends it, then rankboard stop a-run what it has left behind\n"
     )
 
 

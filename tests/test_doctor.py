@@ -304,6 +304,16 @@ class Hearer:
         pass
 
 
+def test_a_host_that_is_not_reached_is_to_be_tried_the_same_way() -> None:
+    host = Host("node1", "10.0.0.1", user="ada", port=2222, identity_file="~/key", jump="gate")
+    for one, way in (
+        (host, "ssh -J gate -i '~/key' -p 2222 ada@10.0.0.1 true"),
+        (Host("node1", "n1", proxy_command="nc -x p %h %p"), "ssh -o 'ProxyCommand=nc -x p %h %p' -p 22 n1 true"),
+    ):
+        (*_, failed) = doctor.check_facts(Plan("a-run", (one,), Job()), [None], [0.0], ["node1: no luck"])
+        assert failed.advice == f"try it by hand: {way}"
+
+
 WAYS = {
     "refused": ("login", "refused the connection"),
     "name": ("address", "does not resolve"),

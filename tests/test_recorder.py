@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -81,11 +82,11 @@ def test_the_folder_is_the_users_own(tmp_path: Path) -> None:
 
 def test_one_launcher_at_a_time_records_a_run(tmp_path: Path) -> None:
     first = Recorder(tmp_path, plan())
-    assert recorder.launcher(first.folder) == os.getpid()
+    assert recorder.launcher(first.folder) == recorder.Holder(os.getpid(), socket.gethostname())
     with pytest.raises(PlanError, match=f"is still there, process {os.getpid()}: leave it"):
         Recorder(tmp_path, plan(), again=True)
     first.release()
-    assert recorder.launcher(first.folder) == 0
+    assert recorder.launcher(first.folder) is None
     second = Recorder(tmp_path, plan(), again=True)
     second.release()
 

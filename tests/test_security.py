@@ -133,6 +133,15 @@ def test_what_is_hidden() -> None:
     ]
 
 
+@pytest.mark.parametrize("write", [str, repr, ascii, json.dumps, lambda text: repr(f"'{text}"), lambda text: repr([text])])
+@pytest.mark.parametrize("secret", ['{"key": "-----BEGIN\nKEY-----"}', "both' and\"\\", "it's a secret", "schlüssel\t1"])
+def test_secrets_are_hidden_as_python_writes_them(secret: str, write: Callable[[str], str]) -> None:
+    redaction = Redaction()
+    redaction.learn([replace(python("", A=secret), secret=("A",))])
+    shown = redaction.hide(write(secret))
+    assert shown.replace("[A]", "").strip("'\"[]\\") == ""
+
+
 def test_a_command_that_is_not_understood_is_not_repeated(host: AgentHost) -> None:
     line = host.follow()
     assert line.process.stdin

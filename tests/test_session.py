@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -118,6 +119,9 @@ class Stage:
         self.journals: dict[int, list[bytes]] = {}
         self.gone = False
         """Whether new lines end at once."""
+        self.ways = threading.Event()
+        """Whether hosts can be reached, or take for ever."""
+        self.ways.set()
         self.refuses: set[int] = set()
         """Hosts to which no new line comes to be."""
         self.release = threading.Event()
@@ -127,6 +131,7 @@ class Stage:
         assert isinstance(program, Agent | Probe)
         part, host = self._parts[program.host], program.host
         after = program.after if isinstance(program, Agent) else 0
+        self.ways.wait()
         if isinstance(part, Exception):
             raise part
         if host in self.refuses:
@@ -695,6 +700,118 @@ def test_what_lives_on_on_a_host_that_was_lost_is_reached_by_a_stop(tmp_path: Pa
         continue
     assert any(isinstance(command, Close) for command in stage.lines[1].commands)
     assert {host for host, _ in stage.opened[2:]} == {1}
+
+
+def test_a_stop_waits_for_hosts_that_take_long_to_be_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWAY", "CLOSING", "LOOK"):
+        monkeypatch.setattr(f"remote.session.{name}", 0.1)
+    stage = Stage(trains, trains)
+    left(stage, tmp_path, Policy(keep=True))
+    stage.ways.clear()
+    session = come_back(stage, tmp_path, Policy(keep=True))
+    session.stop()
+    batches, began = session.batches(), time.monotonic()
+    until(session, batches, lambda: time.monotonic() > began + 0.5)
+    stage.ways.set()
+    to_the_end(batches)
+    assert session.state.verdict is Verdict.STOPPED
+    assert not any(host.gone for host in session.state.hosts)
+    assert all(Stop() in line.commands for line in stage.lines.values())
+
+
+def test_who_asks_twice_waits_for_no_host(tmp_path: Path) -> None:
+    stage = Stage(trains)
+    left(stage, tmp_path, Policy(keep=True))
+    stage.ways.clear()
+    session = come_back(stage, tmp_path, Policy(keep=True))
+    session.stop()
+    session.stop()
+    to_the_end(session.batches())
+    stage.ways.set()
+    assert (session.state.verdict, session.state.hosts[0].gone) == (Verdict.STOPPED, True)
+
+
+def test_a_host_that_has_not_heard_of_a_stop_is_stopped_by_who_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("remote.session.AWAY", 0.1)
+    stage = Stage(trains, trains)
+    session, batches = running(stage, tmp_path, Policy(keep=True))
+    stage.refuses.add(1)
+    stage.lines[1].drop()
+    until(session, batches, lambda: session.state.hosts[1].parted)
+    session.stop()
+    to_the_end(batches)
+    assert session.state.verdict is Verdict.STOPPED
+    assert session.state.hosts[1].reason.endswith("; what may go on there ends with rankboard stop a-run, once it is back")
+    stage.refuses.clear()
+    again = come_back(stage, tmp_path, Policy(keep=True))
+    to_the_end(again.batches())
+    assert again.state.verdict is Verdict.STOPPED
+    assert any(isinstance(command, Close) for command in stage.lines[1].commands)
+
+
+def waits_for_its_start(line: ActedLine, command: Command | None) -> None:
+    """An agent that another launcher has begun, and has not told to start yet."""
+    if command is None:
+        line.say(HELLO)
+    elif isinstance(command, Close):
+        line.say(Ended("closed"))
+
+
+def test_a_run_that_its_launcher_has_not_started_yet_is_stopped_from_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("CLOSING", "LOOK"):
+        monkeypatch.setattr(f"remote.session.{name}", 0.1)
+    stage = Stage(waits_for_its_start, waits_for_its_start)
+    session = from_elsewhere(stage, tmp_path, Policy(keep=True))
+    session.stop()
+    to_the_end(session.batches())
+    assert session.state.verdict is Verdict.STOPPED
+    assert all(Close() in line.commands for line in stage.lines.values())
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_run_that_another_operator_stops_is_not_started_again(
+    closed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("remote.session.EVIDENCE", 0.1)
+    stage = Stage(trains, trains)
+    session, batches = running(stage, tmp_path, Policy(max_restarts=1, min_nodes=1))
+    for line in stage.lines.values():
+        line.say(Exited(line.host, -15, "SIGTERM", stopped=True))
+        if closed:
+            line.say(Ended("closed"))
+    to_the_end(batches)
+    assert (session.state.verdict, session.state.attempt) == (Verdict.STOPPED, 0)
+    assert session.state.stop_reason == "stopped from elsewhere"
+
+
+def test_ranks_that_their_agents_death_stopped_were_stopped_by_nobody(tmp_path: Path) -> None:
+    stage = Stage(trains)
+    session, batches = running(stage, tmp_path, Policy())
+    stage.lines[0].say(Exited(0, -9, "SIGKILL", stopped=True))
+    stage.lines[0].say(DIED)
+    to_the_end(batches)
+    assert session.state.verdict is Verdict.LOST
+
+
+def test_a_restart_waits_for_who_has_the_variables_that_the_ranks_need(tmp_path: Path) -> None:
+    stage, policy = Stage(waits_once), Policy(keep=True, max_restarts=1)
+    plan = stage.plan(policy)
+    plan = replace(plan, hosts=tuple(replace(host, env_from=("TOKEN",)) for host in plan.hosts))
+    first = Session(plan, stage, Recorder(tmp_path, plan), forwarded={"TOKEN": "x"})
+    batches = first.batches()
+    until(first, batches, lambda: all_run(first))
+    first.detach()
+    to_the_end(batches)
+    all_fail(stage)
+    for forwarded, verdict in (({}, None), ({"TOKEN": "x"}, Verdict.FINISHED)):
+        session = Session(plan, stage, Recorder(tmp_path, plan, again=True), forwarded=forwarded)
+        session.catch_up(recorded(tmp_path))
+        to_the_end(session.batches())
+        assert (session.detached, session.state.verdict) == (verdict is None, verdict)
 
 
 def test_who_asks_to_leave_while_hosts_are_reached_leaves_once_the_ranks_run(tmp_path: Path) -> None:

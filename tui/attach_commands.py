@@ -36,8 +36,9 @@ HostsFile = Annotated[
     Path | None, typer.Option(help="the hosts file, for a run that was launched elsewhere (default: hosts.toml)")
 ]
 RunsDir = Annotated[Path, typer.Option(help="where runs are recorded")]
-Watch = Callable[[Launcher, Session, bool, bool], int]
-"""Shows a session, headless or not, as JSON or not, up to its end or until somebody leaves it; returns the exit code."""
+Watch = Callable[[Launcher, Session, bool, bool, bool], int]
+"""Shows a session, headless or not, as JSON or not, up to its end or, by Ctrl-C or not, until somebody leaves it; returns the
+exit code."""
 
 
 @contextmanager
@@ -94,7 +95,7 @@ def attach_command(watch: Watch) -> Callable[..., None]:
         Leaving again (ctrl+c with --run) lets the run go on; `rankboard stop` ends it.
         """
         with _reached(run, hosts, runs_dir) as (launcher, kept):
-            code = watch(launcher, launcher.attach(kept), headless, as_json)
+            code = watch(launcher, launcher.attach(kept), headless, as_json, True)
         raise typer.Exit(code)
 
     return attach
@@ -115,7 +116,7 @@ def stop_command(watch: Watch) -> Callable[..., None]:
             if code is None:
                 session = launcher.attach(kept)
                 session.stop(now=now)
-                code = watch(launcher, session, True, False)
+                code = watch(launcher, session, True, False, False)
         raise typer.Exit(code)
 
     return stop
@@ -125,18 +126,20 @@ def _stopped_by_its_launcher(launcher: Launcher, plan: Plan, now: bool) -> int |
     """Have the process of this machine that records the run stop it: the exit code, or None where there is none, or it has gone
     without bringing the run to its end. Raises: PlanError."""
     folder = launcher.runs_dir / plan.run
-    pid = recorder.launcher(folder)
-    if not pid:
+    holder = recorder.launcher(folder)
+    if not holder:
         return None
+    if not holder.is_here:
+        raise PlanError(f"{plan.run}: its launcher is {holder.machine}'s process {holder.pid}: stop it there")
     try:
-        os.kill(pid, signal.SIGQUIT if now else signal.SIGTERM)
+        os.kill(holder.pid, signal.SIGQUIT if now else signal.SIGTERM)
     except PermissionError:
-        raise PlanError(f"{plan.run}: its launcher, process {pid}, is another user's, who can stop it") from None
+        raise PlanError(f"{plan.run}: its launcher, {holder}, is another user's, who can stop it") from None
     except ProcessLookupError:
         return None
-    _narrate(f"its launcher, process {pid}, has been told to stop {plan.run}")
+    _narrate(f"its launcher, {holder}, has been told to stop {plan.run}")
     if not _lets_go(folder):
-        _narrate(f"it does not answer: kill -9 {pid} ends it, and then rankboard stop {plan.run} what it has left behind")
+        _narrate(f"it does not answer: kill -9 {holder.pid} ends it, then rankboard stop {plan.run} what it has left behind")
         return UNREACHABLE
     state = RunState(plan)
     for record in launcher.recorded(plan):

@@ -156,10 +156,10 @@ def _headless(launcher: Launcher, session: Session, json: bool, *, detach: bool 
     return verdict.value if verdict else 0
 
 
-def _watch(launcher: Launcher, session: Session, headless: bool, json: bool) -> int:
-    """Show a run that one has come back to; returns the exit code."""
+def _watch(launcher: Launcher, session: Session, headless: bool, json: bool, leaves: bool) -> int:
+    """Show a run that one has come back to; returns the exit code. `leaves`: see `_headless`."""
     if headless or json:
-        return _headless(launcher, session, json, leaves=True)
+        return _headless(launcher, session, json, leaves=leaves)
     hosts = Cluster(session.plan.run, session.plan.hosts)
     return _dashboard(
         launcher, hosts, hosts, session.plan.work if isinstance(session.plan.work, Job) else Job(), attached=session

@@ -24,11 +24,11 @@ class Deadline:
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.doing = "connecting"
-        self._end = time.monotonic() + seconds
+        self.restart()
 
     def left(self) -> float:
         """Seconds left. Raises: TimeoutError, where none are."""
-        left = self._end - time.monotonic()
+        left = self.end - time.monotonic()
         if left <= 0:
             raise TimeoutError
         return left
@@ -36,8 +36,8 @@ class Deadline:
     @property
     def over(self) -> bool:
         """Whether the time is up."""
-        return time.monotonic() >= self._end
+        return time.monotonic() >= self.end
 
     def restart(self) -> None:
-        """Something has moved, or a person was asked: the full time again."""
-        self._end = time.monotonic() + self.seconds
+        """Something has moved: the full time again."""
+        self.end = time.monotonic() + self.seconds

@@ -22,7 +22,7 @@ from remote.transport import Program, Progress, Unreachable
 from remote.transport.problem import Deadline, Dropped, Problem
 from remote.transport.ssh_config import SshConfig
 from remote.transport.ssh_connect import Connection, Way
-from remote.transport.ssh_keys import Ask, Keys
+from remote.transport.ssh_keys import Keys
 from remote.transport.ssh_trust import Shown, Unverified
 
 Reached = TypeVar("Reached")
@@ -40,13 +40,13 @@ logging.getLogger("paramiko").propagate = False
 
 
 class SshTransport:
-    """Reaches agents over SSH. `ask` (if any) is called for the passphrase of a key file, at most once per file."""
+    """Reaches agents over SSH."""
 
-    def __init__(self, package: Path = PACKAGE, ssh_config: Path = SSH_CONFIG, ask: Ask | None = None) -> None:
+    def __init__(self, package: Path = PACKAGE, ssh_config: Path = SSH_CONFIG) -> None:
         """`package`: the folder of the package `training` that the hosts get. `ssh_config`: says how to reach jump hosts."""
         self._package = package
         self._ssh_config = ssh_config
-        self._keys = Keys(ask)
+        self._keys = Keys()
 
     def open(self, host: Host, program: Program, progress: Progress) -> SshLine:
         """Log in, put the code there if need be, and return the line once the agent's marker has come. Raises: Unreachable."""
@@ -96,13 +96,13 @@ def _patiently(deadline: Deadline, attempt: Callable[[], Reached]) -> Reached:
         try:
             return attempt()
         except TimeoutError:
-            if dropped and deadline.doing == then:  # says more than that the time ran out while it was tried once more
-                raise dropped from None
+            if dropped and deadline.doing == then:
+                raise Problem(f"{dropped}; then no answer came") from None
             raise
         except Dropped as error:
             dropped, then = error, deadline.doing
             pause = random.uniform(0.1, 0.3) * min(number, 5)
-            if deadline.over or deadline.left() < pause:
+            if time.monotonic() + pause >= deadline.end:
                 raise
             time.sleep(pause)
     raise AssertionError("unreachable")
@@ -139,7 +139,7 @@ def _start(
                     progress.phase("deploying")
                     _upload(channel, code, deadline)
                 case Placed():
-                    placed = True
+                    placed, deadline.doing = True, "starting its agent"
                     if needed:
                         progress.phase("starting")
                 case Failed(reason):
@@ -210,8 +210,13 @@ class SshLine:
 
     def _hear(self) -> None:
         with suppress(OSError):
-            while data := self._channel.recv_stderr(BLOCK):
+            while data := self._heard():
                 self._tail = (self._tail + data)[-TAIL:]
+
+    def _heard(self) -> bytes:
+        while True:
+            with suppress(TimeoutError):  # paramiko has one timeout for both streams
+                return self._channel.recv_stderr(BLOCK)
 
     def receive(self, deadline: Deadline) -> bytes:
         """The next bytes before the deadline. Raises: TimeoutError."""
@@ -220,7 +225,7 @@ class SshLine:
 
     def begin(self, rest: bytes) -> None:
         """The journal has begun, with these bytes; from now on the line has no timeout."""
-        self._rest = rest
+        self._rest, self._tail = rest, b""  # what a login shell has said before explains no later end
         self._channel.settimeout(None)
 
     def ended(self) -> tuple[int, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import shlex
 import socket
 import subprocess
@@ -10,8 +11,10 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import paramiko
 from paramiko.ssh_exception import BadAuthenticationType, ChannelException, IncompatiblePeer, SSHException
@@ -22,6 +25,7 @@ from remote.transport.problem import Deadline, Dropped, Problem
 from remote.transport.ssh_keys import Keys, exposed
 from remote.transport.ssh_trust import Shown, Standing, Unverified
 
+Answer = TypeVar("Answer")
 KEEPALIVE = 15
 Address = tuple[socket.AddressFamily, tuple[object, ...]]
 Socket = socket.socket | paramiko.Channel
@@ -171,13 +175,13 @@ class Way:
     def _login(self, transport: paramiko.Transport, host: Host) -> None:
         user = host.user or getpass.getuser()
         transport.auth_timeout = self.deadline.left()
-        agent = paramiko.Agent()
         tried: list[str] = []
         hints: list[str] = []
+        agent = self._agent(hints)
         if remark := exposed(host):
             self.remark(remark)
         try:
-            for candidate in self.keys.candidates(host, agent, self.deadline, hints):
+            for candidate in self.keys.candidates(host, agent.get_keys() if agent else (), hints):
                 tried.append(candidate.label)
                 if _accepts(transport, user, candidate.key):
                     return
@@ -185,8 +189,24 @@ class Way:
                 if not transport.is_active():
                     break
         finally:
-            agent.close()
+            if agent:
+                agent.close()
         self._refused(transport, host, user, tried, hints)
+
+    def _agent(self, hints: list[str]) -> paramiko.Agent | None:
+        """The user's ssh-agent, where there is one that answers."""
+        if "SSH_AUTH_SOCK" not in os.environ:
+            return None
+        before, self.deadline.doing = self.deadline.doing, "asking ssh-agent for its keys"
+        try:
+            agent = _in_time(paramiko.Agent, self.deadline)
+        except TimeoutError:
+            raise
+        except (SSHException, OSError) as error:
+            hints.append(f"ssh-agent is of no use: {error}")
+            agent = None
+        self.deadline.doing = before
+        return agent
 
     def _refused(self, transport: paramiko.Transport, host: Host, user: str, tried: list[str], hints: list[str]) -> None:
         try:
@@ -250,30 +270,37 @@ def _tcp(host: Host, deadline: Deadline) -> socket.socket:
 
 def _resolve(host: Host, deadline: Deadline) -> list[Address]:
     """The host's addresses. The resolver knows no timeout, so a name is looked up by a thread that may be left behind."""
-    with suppress(OSError):
+    with suppress(OSError, UnicodeError):
         return _addresses(host, socket.AI_NUMERICHOST)
-    found: list[Address] = []
-    errors: list[OSError] = []
-
-    def ask() -> None:
-        try:
-            found.extend(_addresses(host))
-        except (OSError, UnicodeError) as error:
-            errors.append(error if isinstance(error, OSError) else OSError(str(error)))
-
-    thread = threading.Thread(target=ask, name="resolver", daemon=True)
-    thread.start()
-    thread.join(deadline.left())
-    deadline.left()
-    if errors:
-        text = errors[0].strerror or errors[0]
-        raise Problem(f"the name {host.address!r} does not resolve ({text}); set its address in hosts.toml to one that does")
-    return found
+    try:
+        return _in_time(lambda: _addresses(host), deadline)
+    except TimeoutError:
+        raise
+    except (OSError, UnicodeError) as error:
+        text = getattr(error, "strerror", None) or error
+        raise Problem(
+            f"the name {host.address!r} does not resolve ({text}); set its address in hosts.toml to one that does"
+        ) from None
 
 
 def _addresses(host: Host, flags: int = 0) -> list[Address]:
     answers = socket.getaddrinfo(host.address, host.port, type=socket.SOCK_STREAM, flags=flags)
     return [(answer[0], answer[4]) for answer in answers]
+
+
+def _in_time(ask: Callable[[], Answer], deadline: Deadline) -> Answer:
+    """What is asked, of somebody who knows no timeout: by a thread that may be left behind. Raises: TimeoutError, and what
+    the question raises."""
+    answer: Future[Answer] = Future()
+
+    def work() -> None:
+        try:
+            answer.set_result(ask())
+        except Exception as error:  # noqa: BLE001 - it is raised below
+            answer.set_exception(error)
+
+    threading.Thread(target=work, name="question", daemon=True).start()
+    return answer.result(deadline.left())
 
 
 def _handshake(sock: Socket, host: Host, deadline: Deadline, proxy: Proxy | None) -> paramiko.Transport:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,11 +11,9 @@ import paramiko
 from cryptography.exceptions import UnsupportedAlgorithm
 
 from remote.hosts import Host
-from remote.transport.problem import Deadline, Problem
+from remote.transport.problem import Problem
 
 DEFAULTS = ("id_ed25519", "id_ecdsa", "id_rsa")
-Ask = Callable[[str], str | None]
-"""Asks a person a question whose answer is secret. None: no answer."""
 
 
 class Locked(Problem):
@@ -31,28 +29,26 @@ class Candidate:
 
 
 class Keys:
-    """All keys of one run. Key files are read, and passphrases asked for, once for all hosts; both stay in memory."""
+    """All keys of one run. Key files are read once for all hosts, and stay in memory."""
 
-    def __init__(self, ask: Ask | None = None) -> None:
-        self._ask = ask
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loaded: dict[Path, paramiko.PKey] = {}
 
-    def candidates(self, host: Host, agent: paramiko.Agent, deadline: Deadline, hints: list[str]) -> Iterator[Candidate]:
+    def candidates(self, host: Host, agents: Sequence[paramiko.PKey], hints: list[str]) -> Iterator[Candidate]:
         """The keys in the order to try them: of a host's own key file and ssh-agent, or of the default files and ssh-agent.
 
-        `hints` takes what would explain a failed login. Raises: Problem, where the host's own key file is no use.
+        `agents` are the keys that ssh-agent holds; `hints` takes what would explain a failed login. Raises: Problem, where the
+        host's own key file is no use.
         """
         files = [Path(host.identity_file).expanduser()] if host.identity_file else _default_files()
-        held = [Candidate("a key of ssh-agent", key) for key in agent.get_keys()]
+        held = [Candidate("a key of ssh-agent", key) for key in agents]
         public = {_public(file.with_name(file.name + ".pub")) for file in files}
         yield from (candidate for candidate in held if candidate.key.get_base64() in public)
         in_agent = {candidate.key.get_base64() for candidate in held}
         for file in files:
             if _public(file.with_name(file.name + ".pub")) not in in_agent and (key := self._load(file, hints, host)):
                 yield Candidate(str(file), key)
-            if self._ask:
-                deadline.restart()  # somebody may have been asked for a passphrase
         yield from (candidate for candidate in held if candidate.key.get_base64() not in public)
 
     def _load(self, file: Path, hints: list[str], host: Host) -> paramiko.PKey | None:
@@ -68,20 +64,16 @@ class Keys:
                 return None
         return self._loaded[file]
 
-    def _read(self, file: Path, passphrase: bytes | None = None) -> paramiko.PKey:
+    def _read(self, file: Path) -> paramiko.PKey:
         try:
-            return paramiko.PKey.from_path(file, passphrase)  # type: ignore[arg-type]  # bytes or None, whatever it says
+            return paramiko.PKey.from_path(file)
         except FileNotFoundError:
             raise Problem(f"there is no key file {file}; set identity_file in hosts.toml to your private key") from None
         except OSError as error:
             raise Problem(f"the key file {file} cannot be read: {error.strerror}") from None
         except TypeError:  # cryptography: "Key is password-protected"
-            if passphrase is None and (answer := self._ask and self._ask(f"Passphrase of {file}: ")):
-                return self._read(file, answer.encode())
             raise Locked(f"the key {file} has a passphrase: load it into ssh-agent first, with: ssh-add {file}") from None
         except (ValueError, UnsupportedAlgorithm, paramiko.SSHException, paramiko.pkey.UnknownKeyType):
-            if passphrase is not None:
-                raise Locked(f"this is not the passphrase of {file}") from None
             other = " but a public one" if _public(file) else ""
             raise Problem(f"{file} is no private key{other}; set identity_file in hosts.toml to your private key") from None
 

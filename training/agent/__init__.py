@@ -12,6 +12,8 @@ MARKER = b"rankboard-agent 1\n"
 
 ALL_ENDED = "all ranks have ended"
 """The reason of `Ended` of a run that was kept without an operator to its end."""
+CLOSED = "closed"
+"""The reason of `Ended` where a launcher has sent `Close`."""
 BOTH_GONE = "agent and guard are gone"
 """How the reason of `Ended` starts that a follower wrote, since neither of them could: it does not know what they have left."""
 OPERATOR_GONE = "stopped: operator gone"

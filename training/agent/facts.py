@@ -69,8 +69,11 @@ def version(package: str) -> str:
 
 def _constants(package: str) -> dict[str, str]:
     """The texts that the version.py of an installed package assigns to names; none where there is no such file."""
-    specs = (finder.find_spec(package, None) for finder in sys.meta_path)
-    spec = next(filter(None, specs), None)
+    finders = [finder for finder in sys.meta_path if hasattr(finder, "find_spec")]
+    try:
+        spec = next(filter(None, (finder.find_spec(package, None) for finder in finders)), None)
+    except (ImportError, ValueError):
+        return {}
     folders = (spec.submodule_search_locations if spec else None) or ()
     found = {}
     for line in next(filter(None, (text(f"{folder}/version.py") for folder in folders)), "").splitlines():

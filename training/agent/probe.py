@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
-from training.agent import OPERATOR_GONE, facts, ports
+from training.agent import CLOSED, OPERATOR_GONE, facts, ports
 from training.agent.dial import Dialler
 from training.jsonl import load
 
@@ -106,7 +106,7 @@ class Probe:
             case "connect":
                 self._dialler.dial(command["targets"], command["seconds"])
             case "close":
-                self._end("closed")
+                self._end(CLOSED)
 
     def _reserve(self, address: str, port: int) -> None:
         if self._reserved:

@@ -5,6 +5,7 @@ Only what a rank prints as it is can be found: a value that it encodes or cuts i
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -50,6 +51,9 @@ class Redaction:
 
 
 def _spellings(value: str) -> set[str]:
-    """The value and each of its lines, as they are and as JSON writes them."""
+    """The value and each of its lines, as they are and as JSON and Python write them."""
     texts = {text for text in (value, *value.splitlines()) if len(text) >= SHORTEST}
-    return texts | {dumps(text)[1:-1] for text in texts}
+    in_json = {write(text)[1:-1] for text in texts for write in (dumps, json.dumps)}
+    # repr escapes a ' only beside a ", so the texts are made to have both
+    in_python = {write("'\"" + text)[4:-1] for text in texts for write in (repr, ascii)}
+    return texts | in_json | in_python | {text.replace("\\'", "'") for text in in_python}

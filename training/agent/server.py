@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, field
 
 from training import commands
-from training.agent import ALL_ENDED, OPERATOR_GONE, facts, kept, ports, processes
+from training.agent import ALL_ENDED, CLOSED, OPERATOR_GONE, facts, kept, ports, processes
 from training.agent.dial import Dialler
 from training.agent.journal import Journal
 from training.agent.launch import CODE
@@ -145,7 +145,7 @@ class Agent:
                 self._again &= again
                 self._stop(grace)
             case commands.Close():
-                self._end("closed")
+                self._end(CLOSED)
             case commands.OnDisconnect() as command:
                 self._keep = command.keep
             case None:
