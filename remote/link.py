@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from remote.deploy import last_line
 from remote.hosts import Host
 from remote.transport import Agent, Line, Probe, Transport, Unreachable
-from training.commands import Command, encode
+from training.commands import Close, Command, encode
 from training.events import Ended, Event, Exited, Hello, Launched, Reaching, Record, Said
 
 ROOM = 256
@@ -86,7 +86,12 @@ class Wire:
             put(Broken(self, f"{name}: rankboard itself failed: {error!r}"))
             return
         self.line = line
-        if self.link.done:  # the run ended while the host was being reached
+        if self.link.done:  # the run ended while the host was being reached, or went on without it
+            if self.link.left_out:
+                put(Heard(Said(self.link.index, "is back, but the run has gone on without it: what is left there ends")))
+                with suppress(OSError):
+                    line.write(encode(Close()))
+            self.link.left_out = False
             line.close()
             return
         put(Opened(self))
@@ -115,11 +120,12 @@ class Wire:
 class Link:
     """One host. `wire` is the connection in use, `opening` one that is being made.
 
-    `last` is the number of its last record, `heard` the monotonic time of its last sign of life, `spared` when its silence was
-    not held against it last, `tried_at` when the first try to reach it was over, `parted_at` when its wire broke, `offset` how
-    many seconds its clock is ahead, `problem` why it is lost, or where one has come back, not reached yet. `running` are its
-    ranks that have not ended, `launched`: they have been started. `awaited` is the last command that its agent has not answered
-    yet: it is sent again over a new wire. Commands may be sent from any thread.
+    `last` is the number of its last record, `heard` the monotonic time of its last sign of life, `spared` when its silence
+    was not held against it last, `tried_at` when the first try to reach it was over, `parted_at` when its wire broke,
+    `offset` how many seconds its clock is ahead, `problem` why it is lost, or where one has come back, not reached yet.
+    `running` are its ranks that have not ended, `launched`: they have been started. `left_out`: the run has gone on without
+    it, and its agent may not know. `awaited` is the last command that its agent has not answered yet: it is sent again over
+    a new wire. Commands may be sent from any thread.
     """
 
     index: int
@@ -141,6 +147,7 @@ class Link:
     problem: str = ""
     running: set[int] = field(default_factory=set)
     launched: bool = False
+    left_out: bool = False
     awaited: Command | None = None
     _sending: threading.Lock = field(default_factory=threading.Lock)
     _closing: list[Wire] = field(default_factory=list)
@@ -210,6 +217,11 @@ class Link:
         if wire and wire.line and not self.done:
             with self._sending, suppress(OSError):  # the reader of this line finds it broken and says why
                 wire.line.write(encode(command))
+
+    def leave_out(self) -> None:
+        """Go on without a host that was lost: should it come back, its agent is to end."""
+        if isinstance(self.agent, Agent) and self.hello and self.problem:
+            self.agent, self.opening, self.left_out = replace(self.agent, found=False), None, True
 
     def finish(self) -> None:
         """Nothing more comes from this host."""

@@ -613,8 +613,10 @@ class Session:
         self._begin_again(self._attempt + 1)
         self._say(Restarted(tuple(link.index for link in left), why))
         self._limit_start()
-        for link in left:
+        for link in self._links:
             link.launched = False
+            if link not in left:
+                link.leave_out()
         self._stage, self._startup = Stage.STARTING, Startup(plan, left, self._say, self._forwarded, self._attempt)
         self._advance(self._startup.begin)
 

@@ -35,6 +35,8 @@ class Upkeep:
         """A wire has ended. Where an agent is there, or may be, another one is opened; else the host is lost."""
         link = wire.link
         if link.done:
+            if wire is link.opening:
+                link.opening = None
             return
         if wire is link.opening:
             link.opening, link.retry_at = None, time.monotonic() + RETRY
@@ -65,6 +67,9 @@ class Upkeep:
         """Open another wire beside one that has fallen silent, or in place of one that broke."""
         quiet = now - link.heard
         if link.done:
+            if link.left_out and not link.opening and now >= link.retry_at:
+                link.retry_at = now + SILENT
+                link.reach(self._transport)
             return
         if not link.hello and not link.problem:
             if link.wire and now - max(link.heard, link.spared) >= LOST:

@@ -1013,6 +1013,23 @@ def test_it_is_started_again_without_a_lost_host_where_enough_are_left(tmp_path:
     assert [rank.rank for rank in state.ranks] == [0]
 
 
+def test_what_is_left_on_a_host_that_comes_back_too_late_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in (("upkeep.LOST", 0.3), ("upkeep.SILENT", 0.1), ("session.LOOK", 0.02), ("session.LEASE", 0.02)):
+        monkeypatch.setattr(f"remote.{name}", seconds)
+    stage = Stage(samples, samples)
+    session, batches = running(stage, tmp_path, Policy(keep=True, max_restarts=1, min_nodes=1))
+    stage.refuses.add(1)
+    stage.lines[1].drop()
+    stage.lines[0].say(Exited(0, 1))
+    until(session, batches, lambda: session.state.attempt == 1)
+    stage.refuses.clear()
+    until(session, batches, lambda: any(isinstance(command, Close) for command in stage.lines[1].commands))
+    assert not any(isinstance(command, Close) for command in stage.lines[0].commands)
+    session.stop()
+    to_the_end(batches)
+    assert session.state.verdict is Verdict.STOPPED
+
+
 @pytest.mark.parametrize("both", [True, False])
 def test_it_goes_on_from_a_checkpoint_that_the_hosts_left_have(both: bool, tmp_path: Path) -> None:
     """The lost host's rank may have said that one is complete, and the others' not yet."""
