@@ -170,7 +170,8 @@ class Link:
 
     def phase(self, name: str) -> None:
         """How far the transport is (see `Progress`)."""
-        self.queue.put(Heard(Reaching(self.index, name)))
+        if not self.left_out:  # such a host stays a lost one
+            self.queue.put(Heard(Reaching(self.index, name)))
 
     def said(self, text: str) -> None:
         """What a login shell printed (see `Progress`)."""

@@ -131,6 +131,7 @@ class Stage:
         assert isinstance(program, Agent | Probe)
         part, host = self._parts[program.host], program.host
         after = program.after if isinstance(program, Agent) else 0
+        progress.phase("connecting")
         self.ways.wait()
         if isinstance(part, Exception):
             raise part
@@ -1025,6 +1026,8 @@ def test_what_is_left_on_a_host_that_comes_back_too_late_ends(tmp_path: Path, mo
     stage.refuses.clear()
     until(session, batches, lambda: any(isinstance(command, Close) for command in stage.lines[1].commands))
     assert not any(isinstance(command, Close) for command in stage.lines[0].commands)
+    until(session, batches, lambda: session.state.notes[-1].text.startswith("is back"))
+    assert session.state.hosts[1].phase is HostPhase.LOST
     session.stop()
     to_the_end(batches)
     assert session.state.verdict is Verdict.STOPPED
