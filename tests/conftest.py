@@ -1,5 +1,5 @@
 """What all tests share: a home of their own, so that none of them reads or writes the real one, and the fixtures of
-`sshd` and `sync_runs`."""
+`forked_ranks`, `sshd` and `sync_runs`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 from faults.table import pytest_terminal_summary
+from forked_ranks import forked
 from sshd import daemons, sshd
 from sync_runs import ran, ran_on_gpus
 
-__all__ = ["daemons", "home_of_tests", "pytest_terminal_summary", "ran", "ran_on_gpus", "sshd"]
+__all__ = ["daemons", "forked", "home_of_tests", "pytest_terminal_summary", "ran", "ran_on_gpus", "sshd"]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,10 +12,10 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from training_ranks import ROOT, Ranks, alive, kill, until
 
 from training.commands import Placement
@@ -83,10 +83,10 @@ class Forked(Ranks):
         return dict(enumerate(self.known))
 
 
-@contextmanager
-def forker(folder: Path) -> Iterator[Forker]:
+@pytest.fixture(scope="session")
+def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forker]:
     """The process; whatever is left of it and its ranks at the end is killed."""
-    made = Forker(folder)
+    made = Forker(tmp_path_factory.mktemp("ranks"))
     try:
         yield made
     finally:

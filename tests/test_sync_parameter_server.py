@@ -15,6 +15,7 @@ import pytest
 import rank_calls
 import torch
 import training_ranks
+from forked_ranks import Forker
 from histories import History, plan, stepped
 from sync_ranks import Case
 from sync_runs import Ran
@@ -293,9 +294,9 @@ def test_a_rank_that_dies_ends_the_others_at_once(tmp_path: Path, words: tuple[s
         assert " by peer" in started.err(told)
 
 
-def test_at_their_own_pace_ranks_learn_and_meet(tmp_path: Path) -> None:
+def test_at_their_own_pace_ranks_learn_and_meet(forked: Forker, tmp_path: Path) -> None:
     job = Job(sync="parameter_server", sync_option=("mode=async", "dedicated=yes"), epochs=2, batch_size=32, momentum=0.5)
-    ranks = training_ranks.run(tmp_path, job, WORLD)
+    ranks = forked.run(tmp_path.name, job, [None] * WORLD)
     assert not ranks.steps(0)
     assert Entered(0, "serving") in ranks.events(0)
     assert [type(event) for event in ranks.events(0) if isinstance(event, (Evaluated, Finished))] == [

@@ -3,13 +3,12 @@
 import json
 import os
 import signal
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from forked_ranks import Forked, Forker, forker
+from forked_ranks import Forked, Forker
 from training_ranks import alive, kill, until
 
 from training import registry
@@ -21,12 +20,6 @@ from training.resume import Key, choose, look
 JOB = Job(sync="all_reduce", steps=10, batch_size=30, momentum=0.9, weight_decay=1e-4, log_every=4)
 CUT = 6
 """The step after which a run is cut off. Its rank's shares are 10 samples, of an epoch of 48 steps."""
-
-
-@pytest.fixture(scope="module")
-def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forker]:
-    with forker(tmp_path_factory.mktemp("ranks")) as made:
-        yield made
 
 
 def host(forked: Forker, run: str, index: int = 0, host: str = "host") -> Path:

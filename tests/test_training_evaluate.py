@@ -8,10 +8,10 @@ from unittest.mock import patch
 
 import pytest
 import torch
+from forked_ranks import Forker
 from rank_calls import call
 from torch import distributed, nn
 from torch.nn.functional import cross_entropy
-from training_ranks import run
 
 from training.compute import Compute
 from training.datasets import Images
@@ -119,9 +119,9 @@ def test_no_chunk_but_the_only_one_is_a_single_image(images: int, sizes: list[in
     assert torch.equal(torch.cat(chunks), torch.arange(images))
 
 
-def test_a_run_tells_the_confusion_and_each_ranks_own_accuracy(tmp_path: Path) -> None:
+def test_a_run_tells_the_confusion_and_each_ranks_own_accuracy(forked: Forker, tmp_path: Path) -> None:
     job = Job(sync="all_reduce", model="vgg11", dataset="synthetic", batch_size=7, steps=2, limit=20, batch_norm="local")
-    ranks = run(tmp_path, job, 2)
+    ranks = forked.run(tmp_path.name, job, [None] * 2)
     first, second = (ranks.evaluated(rank)[-1] for rank in range(2))
     assert (first.loss, first.accuracy) == (second.loss, second.accuracy)
     assert sum(map(sum, first.confusion)) == first.samples == 20

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from forked_ranks import Forker
 from torch import nn
-from training_ranks import ROOT, Ranks, run
+from training_ranks import ROOT, Ranks
 
 from training.compute import Compute
 from training.job import Job, JobError
@@ -22,11 +23,11 @@ def net() -> nn.Module:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ranks]:
+def runs(forked: Forker) -> dict[str, Ranks]:
     """The same job on two ranks in both precisions."""
     job = {"sync": "all_reduce", "steps": 12, "batch_size": 32, "lr": 0.05, "momentum": 0.9}
     return {
-        precision: run(tmp_path_factory.mktemp(precision), Job(**job, precision=precision), 2)  # type: ignore[arg-type]
+        precision: forked.run(precision, Job(**job, precision=precision), [None] * 2)  # type: ignore[arg-type]
         for precision in ("fp32", "bf16")
     }
 

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from training_ranks import ROOT, run
+from forked_ranks import Forker
+from training_ranks import ROOT
 
 from training.events import AGENT, Entered, Evaluated, Event, Finished, Record, Started, Step, Text, expand
 from training.job import Job
@@ -27,8 +28,8 @@ def lines(events: list[Event]) -> list[str]:
     return [line for event in events if isinstance(event, Text) for line in event.text.split("\n")]
 
 
-def test_the_events_of_a_run_that_stops_inside_an_epoch(tmp_path: Path) -> None:
-    ranks = run(tmp_path, Job(steps=EPOCH + 2, batch_size=120, log_every=5), world=2)
+def test_the_events_of_a_run_that_stops_inside_an_epoch(forked: Forker, tmp_path: Path) -> None:
+    ranks = forked.run(tmp_path.name, Job(steps=EPOCH + 2, batch_size=120, log_every=5), [None] * 2)
     for rank in range(2):
         events = ranks.events(rank)
         first = ["loading", "rendezvous", "joining", "started", *["step"] * EPOCH, "epoch", "evaluating", "evaluated"]
@@ -65,8 +66,8 @@ def test_the_events_of_a_run_that_stops_inside_an_epoch(tmp_path: Path) -> None:
     assert sum(line.startswith("Test Loss: ") for line in lines(ranks.events(0))) == 2
 
 
-def test_an_uneven_split_and_dropped_samples_are_said_by_rank_0(tmp_path: Path) -> None:
-    ranks = run(tmp_path, Job(steps=1, batch_size=359), world=2)
+def test_an_uneven_split_and_dropped_samples_are_said_by_rank_0(forked: Forker, tmp_path: Path) -> None:
+    ranks = forked.run(tmp_path.name, Job(steps=1, batch_size=359), [None] * 2)
     said = lines(ranks.events(0))
     assert "A global batch of 359 is split unevenly over 2 ranks: [180, 179]" in said
     assert "Each epoch leaves out 1 of 1437 samples: fewer than the 2 ranks" in said
@@ -96,8 +97,8 @@ def test_under_torchrun_the_ranks_meet_through_its_store(env: dict[str, str]) ->
     assert sum(isinstance(event, Step) for event in events) == 6
 
 
-def test_a_model_learns(tmp_path: Path) -> None:
-    digits = run(tmp_path / "digits", Job(epochs=6, sync="all_reduce", batch_size=32), world=1)
+def test_a_model_learns(forked: Forker) -> None:
+    digits = forked.run("digits", Job(epochs=6, sync="all_reduce", batch_size=32), [None])
     assert digits.evaluated(0)[-1].accuracy > 0.85
-    synthetic = run(tmp_path / "synthetic", Job(steps=60, dataset="synthetic"), world=1)
+    synthetic = forked.run("synthetic", Job(steps=60, dataset="synthetic"), [None])
     assert synthetic.evaluated(0)[-1].accuracy > 0.9

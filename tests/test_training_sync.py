@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from training_ranks import Ranks, run
+from forked_ranks import Forker
+from training_ranks import Ranks
 
 from training.job import Job
 
@@ -17,14 +18,14 @@ Runs = Callable[[str, int], Ranks]
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+def runs(forked: Forker) -> Runs:
     """Runs a small job with a method on a number of ranks, once each."""
     made: dict[tuple[str, int], Ranks] = {}
 
     def result(sync: str, world: int) -> Ranks:
         if (sync, world) not in made:
             job = Job(sync=sync, steps=STEPS, batch_size=BATCH, momentum=0.9, weight_decay=1e-4, log_every=5)
-            made[sync, world] = run(tmp_path_factory.mktemp(f"{sync}{world}"), job, world)
+            made[sync, world] = forked.run(f"{sync}{world}", job, [None] * world)
         return made[sync, world]
 
     return result

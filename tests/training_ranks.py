@@ -123,12 +123,5 @@ def ranks(
         until(lambda: not any(map(alive, started.pids().values())), "the ranks' end")
 
 
-def run(folder: Path, job: Job, world: int) -> Ranks:
-    """All ranks of a job, run to their successful end."""
-    with ranks(folder, job, world) as started:
-        assert started.wait() == dict.fromkeys(range(world), 0), "\n".join(map(started.err, range(world)))
-        return started
-
-
 def kill(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
     os.kill(pid, number)
