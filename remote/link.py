@@ -123,9 +123,9 @@ class Link:
     `last` is the number of its last record, `heard` the monotonic time of its last sign of life, `spared` when its silence
     was not held against it last, `tried_at` when the first try to reach it was over, `parted_at` when its wire broke,
     `offset` how many seconds its clock is ahead, `problem` why it is lost, or where one has come back, not reached yet.
-    `running` are its ranks that have not ended, `launched`: they have been started. `left_out`: the run has gone on without
-    it, and its agent may not know. `awaited` is the last command that its agent has not answered yet: it is sent again over
-    a new wire. Commands may be sent from any thread.
+    `running` are its ranks that have not ended, `launched`: they have been started. `met`: a wire has led to it.
+    `left_out`: the run has gone on without it, and its agent may not know. `awaited` is the last command that its agent has
+    not answered yet: it is sent again over a new wire. Commands may be sent from any thread.
     """
 
     index: int
@@ -148,6 +148,7 @@ class Link:
     running: set[int] = field(default_factory=set)
     launched: bool = False
     left_out: bool = False
+    met: bool = False
     awaited: Command | None = None
     _sending: threading.Lock = field(default_factory=threading.Lock)
     _closing: list[Wire] = field(default_factory=list)
@@ -170,7 +171,7 @@ class Link:
 
     def phase(self, name: str) -> None:
         """How far the transport is (see `Progress`)."""
-        if not self.left_out:  # such a host stays a lost one
+        if not self.done:  # else it stays a lost one
             self.queue.put(Heard(Reaching(self.index, name)))
 
     def said(self, text: str) -> None:
@@ -186,7 +187,7 @@ class Link:
         if self.done:
             self._let_go(wire)
             return
-        self.wire, self.problem = wire, ""
+        self.wire, self.problem, self.met = wire, "", True
         if not (self.hello and self.tried_at):
             self.heard = time.monotonic()
         self.tried_at = self.tried_at or time.monotonic()
@@ -221,7 +222,7 @@ class Link:
 
     def leave_out(self) -> None:
         """Go on without a host that was lost: should it come back, its agent is to end."""
-        if isinstance(self.agent, Agent) and self.hello and self.problem:
+        if isinstance(self.agent, Agent) and self.hello:
             self.agent, self.opening, self.left_out = replace(self.agent, found=False), None, True
 
     def finish(self) -> None:

@@ -206,6 +206,7 @@ def _locked(path: Path) -> int:
         ) from None
     os.ftruncate(lock, 0)
     os.write(lock, f"{os.getpid()} {socket.gethostname()}\n".encode())
+    os.fsync(lock)  # for who looks from another machine
     return lock
 
 

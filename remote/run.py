@@ -367,7 +367,9 @@ class RunState:
                 if host:
                     host.reason = reason
                 self._note(name, reason, when)
-                self._refusal = self._refusal or Death(name, -1, when, Evidence.KILLED, reason, refused=not self.has_begun)
+                self._refusal = self._refusal or Death(
+                    name, -1, when, Evidence.KILLED, reason, refused=not (self.has_begun or self.attempt)
+                )
                 self._settle()
             case events.Stopping(reason, by_person):
                 self._note("", reason, when)

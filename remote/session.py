@@ -44,6 +44,7 @@ from training.events import (
     Reserved,
     Restarted,
     Said,
+    StopHeard,
     Stopping,
     decode,
     expand,
@@ -68,10 +69,9 @@ UNHEARD = 600.0
 BATCH = 1 << 16
 """Bytes of journals after which a batch takes no more, so that `lock` is never held for long."""
 NEVER = float("inf")
-ELSEWHERE = "stopped from elsewhere"
 KEPT = "if the launcher is lost, the run goes on; rankboard attach returns to it"
 STOPPED = "if the launcher is lost, the run ends; --on-disconnect keep lets it go on"
-ANSWERS = {Reserve: Reserved, Connect: Connected, Start: Launched, Close: Ended}
+ANSWERS = {Reserve: Reserved, Connect: Connected, Start: Launched, Stop: StopHeard, Close: Ended}
 """The record that says of a command that it has arrived."""
 
 
@@ -121,13 +121,13 @@ class Session:
         self._seq = self._attempt = 0
         self._restarts_left = plan.policy.max_restarts
         self._batch: list[Record] = []
-        self._stage = Stage.REACHING
+        self._stage, self._order = Stage.REACHING, Stop()
         self._unfit = self._failed = self._by_person = self._detached = self._leaving = False
         self.keep = plan.policy.keep
         """Whether the agents go on with the run when this session is gone."""
         self._next_look, self._stop_at, self._ending_since = 0.0, NEVER, NEVER
         self._start_by = NEVER
-        self._transferring = False
+        self._transferring = self._is_asked_again = self._restart_due = False
         self.cut_off = False
         """Whether the run was left to its agents as none of them was heard any more."""
         self._over = threading.Event()
@@ -191,8 +191,11 @@ class Session:
             case Restarted(hosts):
                 self._begin_again(record.attempt)
                 for link in self._links:
-                    link.done, link.launched = link.done or link.index not in hosts, False
+                    link.launched = False
                     link.running.clear()
+                    if link.index not in hosts and not link.done:
+                        link.done = True
+                        link.leave_out()
 
     def batches(self) -> Iterator[list[Record]]:
         """The run's records, expanded, in order of arrival, already recorded and applied to `state`; ends with the run.
@@ -236,7 +239,8 @@ class Session:
     @property
     def _is_left_behind(self) -> bool:
         """Whether a host was lost whose agent may live on."""
-        left = any(link.hello and not link.done for link in self._links)
+        begun = any(link.launched for link in self._links)
+        left = any((link.hello or begun) and not link.done for link in self._links)
         return left and self.state.verdict in (Verdict.LOST, Verdict.STOPPED)
 
     def _limit_start(self) -> None:
@@ -274,11 +278,13 @@ class Session:
         match message:
             case Opened(wire):
                 self._upkeep.opened(wire)
+                self._restart_if_due()
             case Arrived(wire, data):
                 self._read(wire, data)
             case Broken(wire, reason):
                 self._upkeep.broken(wire, reason)
                 self._close_if_over()
+                self._restart_if_due()
             case Heard(event):
                 self._say(event)
             case Asked(act):
@@ -374,19 +380,20 @@ class Session:
                 self._advance(lambda: self._startup.connected(link, connected))
             case Launched() as launched:
                 self._take_in(launched, record.attempt)
-            case Exited(_, code, stopped=stopped) if record.attempt == self._attempt:
-                if stopped and self._stage is Stage.RUNNING and not self._failed:  # what follows tells by whom
-                    self._stop_at = min(self._stop_at, time.monotonic() + EVIDENCE)
-                elif code != 0 or self.state.cause:  # an exit code 0 before the last step is a failure too
+                if self._stage is Stage.STOPPING:  # of a launcher that has started them after our word had come
+                    link.ask(self._order)
+            case StopHeard(by_person=True) if not self._by_person and record.attempt == self._attempt:
+                self._stop("stopped from elsewhere", by_person=True)
+            case Exited(_, code) if record.attempt == self._attempt:
+                if code != 0 or self.state.cause:  # an exit code 0 before the last step is a failure too
                     self._fail()
                 self._close_if_over()
             case Ended(reason) if self._only_checks and self._stage is not Stage.CLOSING:
                 self._lose(link, f"{link.host.name}: {reason}")
             case Ended(reason, died):
-                # An agent that is kept ends by itself once its ranks have; else somebody killed it, or its disk is full.
-                if reason == CLOSED and self._stage.value < Stage.STOPPING.value and not self._failed:
-                    self._stop(ELSEWHERE, by_person=True)
-                elif self._stage is not Stage.CLOSING and (died or not reason.startswith(ALL_ENDED)):
+                # An agent that is kept ends by itself once its ranks have, or where another launcher closes it, which is no
+                # failure by itself; else somebody killed it, or its disk is full.
+                if self._stage is not Stage.CLOSING and (died or not reason.startswith((ALL_ENDED, CLOSED))):
                     self._unfit = True
                     self._fail()
                 self._finish(link)
@@ -449,9 +456,8 @@ class Session:
         left = [link for link in self._links if not (link.done or self._is_idle(link))]
         if left and all(link.problem for link in left):  # who comes back waits for those that cannot be reached no longer
             for link in left:
-                self._lose(link, link.problem)
-            return
-        if not left and not self._failed and self._stop_at < NEVER:  # who has stopped all is not known yet
+                if not link.done:
+                    self._lose(link, self._may_go_on(link.problem))
             return
         if not left and self._stage in (Stage.RUNNING, Stage.STOPPING):
             if self._failed and not self._by_person:
@@ -461,7 +467,8 @@ class Session:
 
     def _is_idle(self, link: Link) -> bool:
         """Whether no rank runs on the host: all have ended, or where all is being stopped, none has been started."""
-        never = self._stage is Stage.STOPPING and not link.is_first and time.monotonic() >= self._ending_since + CLOSING
+        known = not link.is_first or self._ending_since == -NEVER
+        never = self._stage is Stage.STOPPING and known and time.monotonic() >= self._ending_since + CLOSING
         return not link.running and (link.launched or never)
 
     def _stop(self, reason: str, *, by_person: bool, now: bool = False) -> None:
@@ -479,23 +486,26 @@ class Session:
             return
         self._stage = Stage.STOPPING
         self._stop_at, self._ending_since = NEVER, time.monotonic()
-        stop = Stop(again=self._restarts_left > 0 and not by_person)
+        order = Stop(again=self._restarts_left > 0 and not by_person, by_person=by_person)
+        self._order = replace(order, grace=0.0) if now else order
         for link in self._links:
-            link.ask(replace(stop, grace=0.0) if now else stop)
+            link.ask(self._order)
 
     def _stop_anyway(self, reason: str, by_person: bool, now: bool) -> None:
         """A person asks while all is being stopped already."""
         if by_person and not self._by_person:
             self._by_person, self._restarts_left = True, 0
             self._say(Stopping(reason, by_person))
-        elif by_person and not now:  # asked twice: whoever has not ended is left to its agent
+        elif by_person and not now and not self._is_asked_again:  # twice: whoever has not ended is left to its agent
             self._ending_since = -NEVER
+        self._is_asked_again = False
         if now:
             for link in self._links:
-                link.send(Stop(0.0))
+                link.ask(Stop(0.0, by_person=by_person))
 
     def _close(self) -> None:
-        """Nothing is left to run: every agent ends. A host that no line has reached yet is not waited for."""
+        """Nothing is left to run: every agent ends. A host that no line has reached yet is not waited for, but where there may
+        be an agent of the run."""
         if self._stage is Stage.CLOSING:
             return
         self._stage = Stage.CLOSING
@@ -527,8 +537,7 @@ class Session:
         """What only the clock tells: evidence gathered, a start that takes too long, hosts silent or lost."""
         self._next_look = now + LOOK
         if now >= self._stop_at:
-            self._stop("a rank or host failed" if self._failed else ELSEWHERE, by_person=not self._failed)
-            self._close_if_over()
+            self._stop("a rank or host failed", by_person=False)
         if now >= self._start_by:
             self._watch_start()
         if self.keep and self._stage is Stage.RUNNING:
@@ -566,10 +575,14 @@ class Session:
         return min(began + CLOSING, max(began, link.heard) + AWAY) if self._by_person else began + CLOSING
 
     def _unended(self, link: Link, until: float) -> str:
-        asked = max(self._ending_since, link.tried_at)
-        what = f"{link.host.name}: did not end within {CLOSING if until >= asked + CLOSING else AWAY:g} s"
-        goes_on = f"; what may go on there ends with rankboard stop {self.plan.run}, once it is back"
-        return what + (goes_on if self.keep and self._stage is Stage.STOPPING else "")
+        if until == -NEVER:
+            return self._may_go_on(f"{link.host.name}: was not waited for")
+        given = CLOSING if until >= max(self._ending_since, link.tried_at) + CLOSING else AWAY
+        return self._may_go_on(f"{link.host.name}: did not end within {given:g} s")
+
+    def _may_go_on(self, reason: str) -> str:
+        advice = f"; what may go on there ends with rankboard stop {self.plan.run}, once it is back"
+        return reason + (advice if self.keep and self._stage is Stage.STOPPING else "")
 
     def _stop_stalled(self, what: str) -> None:
         """Ranks have come to a halt, and the policy wants the attempt to end."""
@@ -597,10 +610,18 @@ class Session:
             self._say(Said(SESSION, f"not started again: {len(left)} of {len(self._links)} hosts are left, {why}"))
             self._close()
             return
+        if any(link.is_first for link in left):  # by who comes back: which hosts there are is not known yet
+            self._restart_due = True
+            return
         if missing := [name for link in left for name in link.host.env_from if name not in self._forwarded]:
             self._say(Said(SESSION, f"not started again: the ranks need {missing[0]}; export it here, and attach again"))
             self._say(Detached())
-            self._detached = True
+            self._detached = self.cut_off = True
+            return
+        if unreached := [link for link in left if not link.met]:  # by who comes back; with them nothing could be started
+            for link in unreached:
+                if not link.done:
+                    self._lose(link, link.problem or f"{link.host.name}: cannot be reached, and the run is to start again")
             return
         why = self.state.cause.text() if self.state.cause else "a rank failed"
         plan = replace(self.plan, hosts=tuple(link.host for link in left), work=self._resumed(left))
@@ -611,6 +632,7 @@ class Session:
             self._close()
             return
         self._begin_again(self._attempt + 1)
+        self._ending_since = NEVER
         self._say(Restarted(tuple(link.index for link in left), why))
         self._limit_start()
         for link in self._links:
@@ -620,9 +642,15 @@ class Session:
         self._stage, self._startup = Stage.STARTING, Startup(plan, left, self._say, self._forwarded, self._attempt)
         self._advance(self._startup.begin)
 
+    def _restart_if_due(self) -> None:
+        if self._restart_due and self._stage is Stage.RUNNING:
+            self._restart_due = False
+            self._restart_or_close()
+
     def _go_on(self) -> None:
         """Of a run that is come back to: do what the launcher before has not come to."""
         if self.state.verdict is Verdict.STOPPED:  # by a person, whom not every host has heard
+            self._is_asked_again = True
             self._stop("stopped by the operator", by_person=True)
         elif self._attempt and not any(link.launched for link in self._links):  # it was to be started again
             self._begin_again(self._attempt - 1)
@@ -644,7 +672,7 @@ class Session:
         """What the attempt before came to counts no more."""
         self._attempt, self._restarts_left = attempt, self.plan.policy.max_restarts - attempt
         self._failed = self._unfit = False
-        self._stop_at = self._ending_since = NEVER
+        self._stop_at = NEVER
         self._halts.forget()
 
     def _resumed(self, left: Sequence[Link]) -> Job | Script:

@@ -31,6 +31,7 @@ from training.events import (
     Hello,
     HostSample,
     Launched,
+    Lost,
     Record,
     Reserved,
     Saved,
@@ -38,6 +39,7 @@ from training.events import (
     Stack,
     Started,
     Step,
+    StopHeard,
     Text,
     decode,
     encode,
@@ -717,7 +719,7 @@ def test_a_stop_waits_for_hosts_that_take_long_to_be_reached(tmp_path: Path, mon
     to_the_end(batches)
     assert session.state.verdict is Verdict.STOPPED
     assert not any(host.gone for host in session.state.hosts)
-    assert all(Stop() in line.commands for line in stage.lines.values())
+    assert all(Stop(by_person=True) in line.commands for line in stage.lines.values())
 
 
 def test_who_asks_twice_waits_for_no_host(tmp_path: Path) -> None:
@@ -732,8 +734,9 @@ def test_who_asks_twice_waits_for_no_host(tmp_path: Path) -> None:
     assert (session.state.verdict, session.state.hosts[0].gone) == (Verdict.STOPPED, True)
 
 
+@pytest.mark.parametrize("stops", [True, False])
 def test_a_host_that_has_not_heard_of_a_stop_is_stopped_by_who_comes_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stops: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("remote.session.AWAY", 0.1)
     stage = Stage(trains, trains)
@@ -747,8 +750,11 @@ def test_a_host_that_has_not_heard_of_a_stop_is_stopped_by_who_comes_back(
     assert session.state.hosts[1].reason.endswith("; what may go on there ends with rankboard stop a-run, once it is back")
     stage.refuses.clear()
     again = come_back(stage, tmp_path, Policy(keep=True))
+    if stops:
+        again.stop()
     to_the_end(again.batches())
     assert again.state.verdict is Verdict.STOPPED
+    assert sum(isinstance(record.event, Lost) for record in recorded(tmp_path)) == 1
     assert any(isinstance(command, Close) for command in stage.lines[1].commands)
 
 
@@ -773,29 +779,59 @@ def test_a_run_that_its_launcher_has_not_started_yet_is_stopped_from_elsewhere(
     assert all(Close() in line.commands for line in stage.lines.values())
 
 
-@pytest.mark.parametrize("closed", [True, False])
-def test_a_run_that_another_operator_stops_is_not_started_again(
-    closed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("remote.session.EVIDENCE", 0.1)
+def test_a_run_that_another_operator_stops_is_not_started_again(tmp_path: Path) -> None:
     stage = Stage(trains, trains)
     session, batches = running(stage, tmp_path, Policy(max_restarts=1, min_nodes=1))
-    for line in stage.lines.values():
-        line.say(Exited(line.host, -15, "SIGTERM", stopped=True))
-        if closed:
-            line.say(Ended("closed"))
+    stage.lines[0].say(StopHeard(by_person=True), Exited(0, -15, "SIGTERM", stopped=True))
+    until(session, batches, lambda: session.state.ranks[0].exited)
+    stage.lines[1].say(Exited(1, 1))  # of its peer's end, before it was told itself
     to_the_end(batches)
     assert (session.state.verdict, session.state.attempt) == (Verdict.STOPPED, 0)
     assert session.state.stop_reason == "stopped from elsewhere"
 
 
-def test_ranks_that_their_agents_death_stopped_were_stopped_by_nobody(tmp_path: Path) -> None:
-    stage = Stage(trains)
+def test_hosts_that_another_launcher_has_closed_after_the_end_are_no_failure(tmp_path: Path) -> None:
+    stage = Stage(trains, trains)
     session, batches = running(stage, tmp_path, Policy())
-    stage.lines[0].say(Exited(0, -9, "SIGKILL", stopped=True))
-    stage.lines[0].say(DIED)
+    for line in stage.lines.values():
+        done = PREFIX + dumps(to_object(Finished(line.host, 1, 1, 1.0)))
+        line.say(Text(line.host, "stdout", done), Exited(line.host, 0), Ended("closed"))
+        until(session, batches, lambda line=line: session.state.ranks[line.host].exited)  # type: ignore[misc]
     to_the_end(batches)
-    assert session.state.verdict is Verdict.LOST
+    assert (session.state.verdict, session.state.stop_reason) == (Verdict.FINISHED, "")
+
+
+def starts_late(line: ActedLine, command: Command | None) -> None:
+    """An agent whose launcher starts the ranks just after another one's stop has come."""
+    match command:
+        case None:
+            line.say(HELLO)
+        case Stop() if not line.runs:
+            line.say(StopHeard(True), Launched((line.host,)), Spawned(line.host, 1))
+        case Stop() | Close():
+            trains(line, command)
+
+
+def test_ranks_that_are_started_after_a_stop_from_elsewhere_are_stopped_too(tmp_path: Path) -> None:
+    stage = Stage(starts_late, starts_late)
+    session = from_elsewhere(stage, tmp_path, Policy(keep=True))
+    session.stop()
+    to_the_end(session.batches())
+    assert session.state.verdict is Verdict.STOPPED
+    assert not any(host.gone for host in session.state.hosts)
+
+
+def test_a_restart_by_who_comes_back_goes_without_a_host_that_is_off(tmp_path: Path) -> None:
+    stage, policy = Stage(waits_once, waits_once), Policy(keep=True, max_restarts=1, min_nodes=1)
+    left(stage, tmp_path, policy)
+    all_fail(stage)
+    stage.refuses.add(1)
+    session = come_back(stage, tmp_path, policy)
+    for rank in session.state.ranks:  # as a launcher that was killed just then had recorded
+        session._links[rank.rank].note(Record(rank.rank, 0, 1, 0.0, Exited(rank.rank, 1)))
+    session._failed = True
+    state = ended(session)
+    assert (state.verdict, state.attempt, [rank.rank for rank in state.ranks]) == (Verdict.FINISHED, 1, [0])
 
 
 def test_a_restart_waits_for_who_has_the_variables_that_the_ranks_need(tmp_path: Path) -> None:
@@ -985,7 +1021,7 @@ def test_agents_are_told_whether_a_run_that_is_stopped_may_be_started_again(tmp_
     session, batches = running(stage, tmp_path / "stopped", Policy(max_restarts=1))
     session.stop()
     to_the_end(batches)
-    assert Stop(again=False) in stage.lines[0].commands
+    assert Stop(by_person=True) in stage.lines[0].commands
 
 
 def test_a_job_that_its_ranks_refuse_is_not_started_again(tmp_path: Path) -> None:
@@ -1110,7 +1146,7 @@ def test_who_has_no_patience_with_a_stop_has_the_ranks_killed(tmp_path: Path) ->
     session, batches = running(stage, tmp_path)
     session.stop()
     session.stop(now=True)
-    until(session, batches, lambda: any(command == Stop(0.0) for command in stage.lines[1].commands))
+    until(session, batches, lambda: any(command == Stop(0.0, by_person=True) for command in stage.lines[1].commands))
     stage.lines[1].say(Exited(1, -9, "SIGKILL", stopped=True))
     to_the_end(batches)
     assert session.state.verdict is Verdict.STOPPED

@@ -73,10 +73,12 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """TERM to every rank, `grace` seconds, then KILL. The agent lives on. `again`: what `Start` said of it still holds."""
+    """TERM to every rank, `grace` seconds, then KILL. The agent lives on. `again`: what `Start` said of it still holds;
+    `by_person`: a person asks for it, and not a launcher that has seen a failure."""
 
     grace: float = 2.0
     again: bool = False
+    by_person: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -292,6 +292,13 @@ class Exited(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class StopHeard(Event):
+    """A `Stop` has come, which every launcher of the run learns so: it may be another one's. `by_person` as there."""
+
+    by_person: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Ended(Event):
     """The last record of a host's agent: all its ranks are gone.
 
@@ -420,7 +427,7 @@ class Closed(Event):
 RANK_EVENTS = (Entered, Started, Step, Epoch, Drifted, Saved, Evaluated, Finished)
 EVENTS: tuple[type[Event], ...] = (
     *RANK_EVENTS,
-    *(Hello, Reserved, Connected, Launched, Spawned, Text, HostSample, RankSample, Stack, Exited, Ended, Dropped),
+    *(Hello, Reserved, Connected, Launched, Spawned, Text, HostSample, RankSample, Stack, Exited, StopHeard, Ended, Dropped),
     *(Reaching, Clock, Said, Checked, Silent, Parted, Lost, Refused, Stalled, Stopping, Restarted, Detached, Closed),
 )
 

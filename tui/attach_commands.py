@@ -127,7 +127,7 @@ def _stopped_by_its_launcher(launcher: Launcher, plan: Plan, now: bool) -> int |
     without bringing the run to its end. Raises: PlanError."""
     folder = launcher.runs_dir / plan.run
     holder = recorder.launcher(folder)
-    if not holder:
+    if not holder or not holder.pid:
         return None
     if not holder.is_here:
         raise PlanError(f"{plan.run}: its launcher is {holder.machine}'s process {holder.pid}: stop it there")

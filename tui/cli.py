@@ -174,8 +174,10 @@ def _shown(show: Printer, records: list[Record], session: Session, leaves: bool)
         show.batch(records, session.state)
     except OSError:
         show.gone = True
-    if show.gone:
-        session.detach() if leaves else session.stop("stdout cannot be written any more")
+    if show.gone and leaves:
+        session.detach()
+    elif show.gone and not session.state.stop_reason:  # asked twice, hosts would not be waited for
+        session.stop("stdout cannot be written any more")
 
 
 def _dashboard(launcher: Launcher, cluster: Cluster, selected: Cluster, job: Job, **how: Any) -> int:

@@ -23,7 +23,7 @@ from training.agent.redaction import Redaction
 from training.agent.samples import sampler
 from training.agent.stacks import Collector
 from training.agent.starts import Starter
-from training.events import AGENT, Connected, Ended, Event, Hello, Reserved, Text
+from training.events import AGENT, Connected, Ended, Event, Hello, Reserved, StopHeard, Text
 
 NICE = 10
 
@@ -141,9 +141,10 @@ class Agent:
             case commands.Keep(name=name, text=text):
                 if why := kept.write(name, text):
                     self._complain(why)
-            case commands.Stop(grace=grace, again=again):
-                self._again &= again
-                self._stop(grace)
+            case commands.Stop() as command:
+                self._said.append(StopHeard(command.by_person))
+                self._again &= command.again
+                self._stop(command.grace)
             case commands.Close():
                 self._end(CLOSED)
             case commands.OnDisconnect() as command:
