@@ -129,7 +129,7 @@ class Session:
         self._start_by = NEVER
         self._transferring = self._is_asked_again = self._restart_due = False
         self.cut_off = False
-        """Whether the run was left to its agents as none of them was heard any more."""
+        """Whether the run was left to its agents as none of them was heard any more, or it could not be started again here."""
         self._over = threading.Event()
 
     # What others may ask, from any thread or signal handler ----------------------------------------------------------
@@ -367,7 +367,7 @@ class Session:
             link.awaited = None
         match record.event:
             case Hello():
-                if self._stage is not Stage.RUNNING:  # else it said so long ago
+                if self._stage in (Stage.REACHING, Stage.STARTING):  # else it said so long ago
                     link.offset = record.time - time.time()
                 self._say(Clock(link.index, link.offset))
                 self._say(Reaching(link.index, "ready"))
@@ -382,7 +382,9 @@ class Session:
                 self._take_in(launched, record.attempt)
                 if self._stage is Stage.STOPPING:  # of a launcher that has started them after our word had come
                     link.ask(self._order)
-            case StopHeard(by_person=True) if not self._by_person and record.attempt == self._attempt:
+            case StopHeard(by_person=True) if not self._by_person and (
+                record.attempt == self._attempt or self._stage is Stage.STARTING  # between two attempts
+            ):
                 self._stop("stopped from elsewhere", by_person=True)
             case Exited(_, code) if record.attempt == self._attempt:
                 if code != 0 or self.state.cause:  # an exit code 0 before the last step is a failure too
@@ -500,8 +502,9 @@ class Session:
             self._ending_since = -NEVER
         self._is_asked_again = False
         if now:
+            self._order = Stop(0.0, by_person=by_person)
             for link in self._links:
-                link.ask(Stop(0.0, by_person=by_person))
+                (link.ask if self._stage is Stage.STOPPING else link.send)(self._order)
 
     def _close(self) -> None:
         """Nothing is left to run: every agent ends. A host that no line has reached yet is not waited for, but where there may
@@ -509,9 +512,10 @@ class Session:
         if self._stage is Stage.CLOSING:
             return
         self._stage = Stage.CLOSING
+        asked_twice = self._ending_since == -NEVER
         self._stop_at, self._start_by, self._ending_since = NEVER, NEVER, time.monotonic()
         for link in self._links:
-            if link.wire or link.comes_back:
+            if link.wire or (link.comes_back and not (asked_twice and link.is_first)):
                 link.ask(Close())
             else:
                 link.finish()
@@ -637,7 +641,7 @@ class Session:
         self._limit_start()
         for link in self._links:
             link.launched = False
-            if link not in left:
+            if link not in left and link.problem:
                 link.leave_out()
         self._stage, self._startup = Stage.STARTING, Startup(plan, left, self._say, self._forwarded, self._attempt)
         self._advance(self._startup.begin)
@@ -671,7 +675,7 @@ class Session:
     def _begin_again(self, attempt: int) -> None:
         """What the attempt before came to counts no more."""
         self._attempt, self._restarts_left = attempt, self.plan.policy.max_restarts - attempt
-        self._failed = self._unfit = False
+        self._failed = self._unfit = self._restart_due = False
         self._stop_at = NEVER
         self._halts.forget()
 

@@ -992,9 +992,10 @@ def test_a_restart_that_its_launcher_has_not_come_to_is_made_by_who_comes_back(t
     assert (state.verdict, state.attempt) == (Verdict.FINISHED, 1)
 
 
-def test_a_restart_that_another_launcher_has_made_is_not_made_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_a_restart_that_another_launcher_has_made_is_not_made_again(hosts: int, tmp_path: Path) -> None:
     """The one that comes back has heard of the failure, but not of the restart."""
-    stage, policy = Stage(fails_once_and_trains_on), Policy(keep=True, max_restarts=2)
+    stage, policy = Stage(*[fails_once_and_trains_on] * hosts), Policy(keep=True, max_restarts=2)
     session = stage.session(tmp_path, policy)
     batches = session.batches()
     until(session, batches, lambda: session.state.attempt == 1 and all_run(session))
@@ -1004,13 +1005,13 @@ def test_a_restart_that_another_launcher_has_made_is_not_made_again(tmp_path: Pa
     another = Session(plan, stage, Recorder(tmp_path / "another", plan))
     another.catch_up(record for record in recorded(tmp_path) if record.attempt == 0)
     batches = another.batches()
-    until(another, batches, lambda: all_run(another))
-    stage.lines[0].say(Exited(0, 1))
+    until(another, batches, lambda: all_run(another) and another.state.attempt == 1)
+    all_fail(stage)
     until(another, batches, lambda: another.state.attempt == 2 and all_run(another))
     another.stop()
     to_the_end(batches)
-    starts = [command.attempt for command in stage.lines[0].commands if isinstance(command, Start)]
-    assert starts == [2]
+    for line in stage.lines.values():
+        assert [command.attempt for command in line.commands if isinstance(command, Start)] == [2]
 
 
 def test_agents_are_told_whether_a_run_that_is_stopped_may_be_started_again(tmp_path: Path) -> None:
@@ -1139,6 +1140,17 @@ def fails_once_and_trains_on(line: ActedLine, command: Command | None) -> None:
     trains(line, command)
     if isinstance(command, Start) and command.attempt == 0:
         line.say(Exited(line.host, 1))
+
+
+def test_who_has_no_patience_with_a_run_that_has_ended_has_it_closed(tmp_path: Path) -> None:
+    stage = Stage(trains)
+    left(stage, tmp_path, Policy(keep=True))
+    session = come_back(stage, tmp_path, Policy(keep=True))
+    stage.lines[0].say(Exited(0, 0))
+    session._links[0].note(Record(0, 0, 1, 0.0, Exited(0, 0)))
+    session.stop(now=True)
+    to_the_end(session.batches())
+    assert not session.state.hosts[0].gone
 
 
 def test_who_has_no_patience_with_a_stop_has_the_ranks_killed(tmp_path: Path) -> None:
