@@ -957,7 +957,7 @@ def test_who_comes_back_to_a_run_that_has_failed_starts_it_again_first(here: boo
     left(stage, tmp_path, policy)
     all_fail(stage)
     first = dict(stage.lines)
-    session = come_back(stage, tmp_path, policy) if here else come_from_elsewhere(stage, tmp_path / "elsewhere", policy)
+    session = come_back(stage, tmp_path, policy) if here else from_elsewhere(stage, tmp_path, policy)
     state = ended(session)
     assert (state.verdict, state.attempt, len(state.restarts)) == (Verdict.FINISHED, 1, 1)
     for host, line in stage.lines.items():
@@ -965,13 +965,6 @@ def test_who_comes_back_to_a_run_that_has_failed_starts_it_again_first(here: boo
         assert [type(command) for command in asked] == [Reserve, Connect, Start, Close]
         starts = [command for one in (first[host], line) for command in one.commands if isinstance(command, Start)]
         assert [(start.attempt, start.again) for start in starts] == [(0, True), (1, False)]
-
-
-def come_from_elsewhere(stage: Stage, folder: Path, policy: Policy) -> Session:
-    plan = stage.plan(policy)
-    session = Session(plan, stage, Recorder(folder, plan))
-    session.catch_up(())
-    return session
 
 
 def test_a_restart_that_its_launcher_has_not_come_to_is_made_by_who_comes_back(tmp_path: Path) -> None:
