@@ -70,21 +70,25 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([RANKBOARD, *words], cwd=folder, capture_output=True, text=True, timeout=90, check=False)
 
 
-def left_behind(folder: Path) -> list[psutil.Process]:
-    """Living processes that work in the folder or name it on their command line, this one and its ancestors aside."""
+def left_behind(folder: Path, home: Path | None = None) -> list[psutil.Process]:
+    """Living processes that work in the folder or name it on their command line, this one and its ancestors aside; and those
+    whose HOME this is, as of what an sshd has started and which does not say yet for whom."""
     ours = {os.getpid(), *(process.pid for process in psutil.Process().parents())}
     found = []
     for process in psutil.process_iter():
         try:
-            if process.pid not in ours and process.status() != psutil.STATUS_ZOMBIE and _belongs(process, str(folder)):
+            if process.pid not in ours and _belongs(process, str(folder), str(home)):
                 found.append(process)
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
     return found
 
 
-def _belongs(process: psutil.Process, folder: str) -> bool:
-    return f"{process.cwd()}/".startswith(f"{folder}/") or any(folder in word for word in process.cmdline())
+def _belongs(process: psutil.Process, folder: str, home: str) -> bool:
+    if process.status() == psutil.STATUS_ZOMBIE:
+        return False
+    there = f"{process.cwd()}/".startswith(f"{folder}/") or any(folder in word for word in process.cmdline())
+    return there or process.environ().get("HOME") == home
 
 
 def until(true: Callable[[], bool], seconds: float) -> bool:

@@ -92,7 +92,7 @@ class Stage:
         for run in self.launched:
             with run.process:
                 run.process.kill()
-        for process in left_behind(self.folder):
+        for process in left_behind(self.folder, self.sshd.far_home):
             process.kill()
 
     def hosts_file(self) -> Path:
@@ -128,7 +128,7 @@ class Stage:
     def living(self) -> list[str]:
         """The processes on the hosts now, and the connections to them."""
         mine = []
-        for process in left_behind(self.folder):
+        for process in left_behind(self.folder, self.sshd.far_home):
             with suppress(psutil.NoSuchProcess):  # it is just ending
                 mine.append(f"{process.pid} {process.name()}")
         served = [process for daemon in self.sshd.daemons.values() for process in daemon.connections()]
