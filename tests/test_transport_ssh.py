@@ -23,7 +23,8 @@ from sshd import Daemon, Sshd, free_port, keygen
 from standin import AN_AGENT, Heard, Reader, package
 
 from remote.hosts import Host
-from remote.transport import Agent, Unreachable
+from remote.transport import Agent, Unreachable, ssh_connect
+from remote.transport.problem import Deadline
 from remote.transport.ssh import CLOSING, SshLine, SshTransport
 from training.commands import Close, encode
 from training.events import Ended, Hello, decode
@@ -488,6 +489,18 @@ def test_host_that_never_speaks(refusal: Callable[..., str]) -> None:
 @pytest.mark.parametrize("name", ["no such.invalid", "a..b", "x" * 64])
 def test_name_that_does_not_resolve(name: str, refusal: Callable[..., str]) -> None:
     assert f"the name {name!r} does not resolve (" in refusal(address=name)
+
+
+def test_name_whose_first_address_is_a_black_hole(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an IPv6 address where there is no way for IPv6."""
+    host = sshd.make_hosts(1)[0]
+    with socket.create_server(("127.0.0.1", 0)) as full:
+        full.listen(0)
+        addresses = [(socket.AF_INET, full.getsockname()), (socket.AF_INET, (host.address, host.port))]
+        with socket.create_connection(full.getsockname()):  # from now on nobody else gets through
+            monkeypatch.setattr(ssh_connect, "_addresses", lambda *_: addresses)
+            with ssh_connect._tcp(host, Deadline(1.0)) as connection:
+                assert connection.getpeername() == (host.address, host.port)
 
 
 def test_port_of_another_service(refusal: Callable[..., str]) -> None:

@@ -249,13 +249,14 @@ class _Prompt(socket.socket):
 
 
 def _tcp(host: Host, deadline: Deadline) -> socket.socket:
-    """A connection to the first of the host's addresses that answers."""
+    """A connection to the first of the host's addresses that answers: one that does not leaves time for those behind it."""
     where = f"{host.address}:{host.port}"
     errors: list[OSError] = []
-    for family, address in _resolve(host, deadline):
+    addresses = _resolve(host, deadline)
+    for tried, (family, address) in enumerate(addresses):
         sock = _Prompt(family, socket.SOCK_STREAM)
         try:
-            sock.settimeout(deadline.left())
+            sock.settimeout(deadline.left() / (len(addresses) - tried))
             sock.connect(address)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return sock
@@ -265,7 +266,7 @@ def _tcp(host: Host, deadline: Deadline) -> socket.socket:
     deadline.left()
     if any(isinstance(error, ConnectionRefusedError) for error in errors):
         raise Problem(f"{where} refused the connection; start sshd there, or set its address and port in hosts.toml")
-    raise Problem(f"cannot connect to {where}: {errors[0].strerror}; set its address and port in hosts.toml")
+    raise Problem(f"cannot connect to {where}: {errors[-1].strerror}; set its address and port in hosts.toml")
 
 
 def _resolve(host: Host, deadline: Deadline) -> list[Address]:
