@@ -14,6 +14,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import signal
 import socket
 import time
 from collections.abc import Iterator, Sequence
@@ -31,8 +32,8 @@ from training.events import Record, Text, decode, encode, expand
 PLAN, EVENTS, SUMMARY, REPORT, LOGS = "plan.json", "events.jsonl", "summary.json", "report.txt", "logs"
 LOCK = "launcher.pid"
 """Held, by the launcher whose number and machine are in it, as long as it records the run."""
-
-
+STOP = signal.SIGUSR1
+"""Tells that launcher to stop the run. SIGTERM also comes when the machine shuts down, over which a kept run goes on."""
 LOOK = 0.2
 """Seconds between two looks at what another launcher has recorded."""
 
@@ -52,7 +53,10 @@ class Recorder:
         self._torn: set[Path] = set()
         self._problem = ""
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=again)
+            with suppress(FileExistsError):
+                runs_dir.mkdir(parents=True)
+                (runs_dir / ".gitignore").write_text("*\n")  # for git, and for uploads of the folder that it lies in
+            self.folder.mkdir(mode=0o700, exist_ok=again)
             (self.folder / LOGS).mkdir(mode=0o700, exist_ok=again)
             self._lock = _locked(self.folder / LOCK)
             _write(self.folder / PLAN, plan_json.dump(plan))

@@ -62,8 +62,9 @@ EVIDENCE = 1.0
 """Seconds after the first failure until the others are stopped: their last words tell who was the cause."""
 CLOSING = 8.0
 """Seconds that an agent has to end its ranks and itself: its own grace, and the way there and back."""
-AWAY = 3.0
-"""Seconds without a record after which a person who stops the run waits no longer for a host, as its cable may be cut."""
+AWAY, MOMENT = 3.0, 0.5
+"""Seconds without a record after which a person who stops the run waits no longer for a host, as its cable may be cut; and how
+long each has at least."""
 UNHEARD = 600.0
 """Seconds without a record of any host after which a kept run is left to its agents."""
 BATCH = 1 << 16
@@ -117,7 +118,9 @@ class Session:
         self._halts = Halts(self.state, self._links, self._say, self._stop_stalled)
         self._only_checks = only_checks
         self._forwarded = forwarded
-        self._startup = Startup(plan, self._links, self._say, forwarded, only_checks=only_checks)
+        self._startup = Startup(
+            plan, self._links, self._say, forwarded, waits=lambda: self._transferring, only_checks=only_checks
+        )
         self._seq = self._attempt = 0
         self._restarts_left = plan.policy.max_restarts
         self._batch: list[Record] = []
@@ -340,14 +343,19 @@ class Session:
 
     def _uploaded(self, problems: dict[int, str]) -> None:
         self._transferring = False
+        if self._stage is Stage.CLOSING:  # it was stopped
+            return
         for on, problem in problems.items():
             self._say(Refused(on, problem))
             self._unfit = True
-        self._settle()
+        if self._stage is Stage.STARTING and self._unfit:
+            self._close()
+        self._advance(self._startup.start_if_ready)
 
     def _fetch(self) -> Iterator[list[Record]]:
-        """Bring results from the hosts; a person who stopped the run need not wait for them."""
-        if not self.plan.policy.fetch or self._by_person or not self.state.has_begun:
+        """Bring results from the hosts; a person who stopped the run before its end need not wait for them."""
+        stopped = self._by_person and not all(rank.finished for rank in self.state.ranks)
+        if not self.plan.policy.fetch or stopped or not self.state.has_begun:
             return
         there = [link.index for link in self._links if not link.problem]
         self._transfer(lambda: self._files.fetch(self._recorder.folder, there), self._fetched)
@@ -410,8 +418,7 @@ class Session:
 
         Not earlier, so that all hosts that cannot take part are named at once.
         """
-        reached = all(link.hello or link.done for link in self._links)
-        if self._stage is not Stage.REACHING or self._transferring or not reached:
+        if self._stage is not Stage.REACHING or not all(link.hello or link.done for link in self._links):
             return
         if self._unfit and not self._only_checks:
             self._close()
@@ -512,6 +519,8 @@ class Session:
         if self._stage is Stage.CLOSING:
             return
         self._stage = Stage.CLOSING
+        if self._transferring:
+            self._files.stop()
         asked_twice = self._ending_since == -NEVER
         self._stop_at, self._start_by, self._ending_since = NEVER, NEVER, time.monotonic()
         for link in self._links:
@@ -539,7 +548,7 @@ class Session:
 
     def _watch(self, now: float) -> None:
         """What only the clock tells: evidence gathered, a start that takes too long, hosts silent or lost."""
-        self._next_look = now + LOOK
+        self._next_look = now + (MOMENT / 2 if self._by_person else LOOK)
         if now >= self._stop_at:
             self._stop("a rank or host failed", by_person=False)
         if now >= self._start_by:
@@ -576,13 +585,14 @@ class Session:
         if link.is_first:
             return NEVER
         began = max(self._ending_since, link.tried_at)
-        return min(began + CLOSING, max(began, link.heard) + AWAY) if self._by_person else began + CLOSING
+        return min(began + CLOSING, max(began + MOMENT, link.heard + AWAY)) if self._by_person else began + CLOSING
 
     def _unended(self, link: Link, until: float) -> str:
         if until == -NEVER:
             return self._may_go_on(f"{link.host.name}: was not waited for")
-        given = CLOSING if until >= max(self._ending_since, link.tried_at) + CLOSING else AWAY
-        return self._may_go_on(f"{link.host.name}: did not end within {given:g} s")
+        if until >= max(self._ending_since, link.tried_at) + CLOSING:
+            return self._may_go_on(f"{link.host.name}: did not end within {CLOSING:g} s")
+        return self._may_go_on(f"{link.host.name}: has not been heard for {time.monotonic() - link.heard:.0f} s")
 
     def _may_go_on(self, reason: str) -> str:
         advice = f"; what may go on there ends with rankboard stop {self.plan.run}, once it is back"

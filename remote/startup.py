@@ -31,15 +31,17 @@ class Startup:
         forwarded: Mapping[str, str],
         attempt: int = 0,
         *,
+        waits: Callable[[], bool] = lambda: False,
         only_checks: bool = False,
     ) -> None:
-        """`forwarded`: variables for the ranks, see `remote.forwarding`."""
+        """`forwarded`: variables for the ranks, see `remote.forwarding`. `waits`: whether what they need is still being
+        uploaded."""
         self._plan, self._links, self._say, self._forwarded = plan, links, say, forwarded
         self._attempt, self._only_checks = attempt, only_checks
         self._wanted: list[bool] = []
         self._reserved: list[Reserved | None] = [None] * len(links)
         self._connected: list[list[Connected]] = [[] for _ in links]
-        self._refused = False
+        self._waits, self._refused, self._checked = waits, False, False
         self.over = self.started = False
 
     @property
@@ -97,9 +99,15 @@ class Startup:
 
     def _finish(self) -> None:
         """All that was asked has been answered."""
-        self._report(doctor.check_connections(self._plan, self._facts, self._reserved, self._connected))
-        self.over = True
-        if not self._refused and not self._only_checks:
+        found = doctor.check_connections(self._plan, self._facts, self._reserved, self._connected)
+        self._report([check for check in found if self._plan.policy.doctor or check.outcome == doctor.FAILED])
+        self._checked = True
+        self.start_if_ready()
+
+    def start_if_ready(self) -> None:
+        """Start the ranks, once all has been checked and is there, unless a check refuses that."""
+        self.over = self._checked and (self._refused or not self._waits())
+        if self.over and not self._refused and not self._only_checks:
             self._start()
 
     def _start(self) -> None:

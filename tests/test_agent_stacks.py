@@ -15,7 +15,7 @@ from agents import Follower, Host, host, python, wait_for
 
 from remote.stacks import frames, threads, whereabouts
 from remote.stall import culprits
-from training.agent import spy
+from training.agent import spy, stacks
 from training.agent.launch import SITE
 from training.agent.stacks import SIGNAL
 from training.commands import Placement, Stacks, Start
@@ -172,6 +172,13 @@ def test_the_agent_goes_on_while_a_rank_is_slow_to_answer(host: Host, tmp_path: 
     assert stack.source == "kernel"
     assert "within 1 s" in stack.text
     follower.close()
+
+
+def test_a_rank_that_ends_while_it_is_asked_is_said_to_have(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(stacks, "_descriptor", lambda *_: "1000000")
+    monkeypatch.setattr(stacks, "_mask", lambda *_: 1)
+    (stack,) = stacks.collect([(0, os.getpid())], str(tmp_path))
+    assert "it has just ended" in stack.text
 
 
 def test_a_rank_that_is_not_there_yet_is_told_by_what_starts_it(host: Host) -> None:

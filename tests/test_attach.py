@@ -290,9 +290,9 @@ from training.events import SESSION, Closed, Record, Stopping
 from training.job import Job
 plan = Plan("a-run", (Host("node1", "127.0.0.1"),), Job())
 recorder = Recorder(Path("runs"), plan)
-signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGQUIT})
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1, signal.SIGQUIT})
 print("up", flush=True)
-number = signal.sigwait({signal.SIGTERM, signal.SIGQUIT})
+number = signal.sigwait({signal.SIGUSR1, signal.SIGQUIT})
 """
 OBEYING = """
 for seq, event in enumerate((Stopping(f"{signal.Signals(number).name} came", True), Closed()), 1):
@@ -315,7 +315,7 @@ def recording(folder: Path, then: str) -> Iterator[int]:
             process.kill()
 
 
-@pytest.mark.parametrize(("now", "name"), [(False, "SIGTERM"), (True, "SIGQUIT")])
+@pytest.mark.parametrize(("now", "name"), [(False, "SIGUSR1"), (True, "SIGQUIT")])
 def test_a_launcher_that_is_told_to_stop_is_waited_for(now: bool, name: str, run: Callable[..., Done], tmp_path: Path) -> None:
     watched = Watched()
     with recording(tmp_path, OBEYING) as pid:

@@ -22,7 +22,7 @@ from tests.histories import History, plan
 from tests.sshd import Sshd
 from tests.sshd import daemons as daemons
 from tests.sshd import sshd as sshd
-from training.events import SESSION, Checked, Closed, Hello, Lost, Stopping
+from training.events import SESSION, Checked, Closed, Hello, Lost, Spawned, Stopping
 from training.job import Job
 from tui import checks
 from tui.app import Launch, RankboardApp
@@ -226,7 +226,8 @@ async def test_the_doctor_of_the_form_shows_its_table(size: tuple[int, int]) -> 
         stage.doctors[1].close()
 
 
-async def test_a_run_shows_what_its_checks_have_found() -> None:
+@pytest.mark.parametrize("checked", [True, False])
+async def test_a_run_shows_what_its_checks_have_found(checked: bool) -> None:
     acted: list[ActedSession] = []
 
     def begin(of: Plan) -> ActedSession:
@@ -235,10 +236,16 @@ async def test_a_run_shows_what_its_checks_have_found() -> None:
 
     app = RankboardApp(Launch(cluster(), cluster(), Job(), make_plan, begin, at_once=True))
     async with app.run_test(size=(80, 24)) as pilot:
-        found_all(acted[0])
-        await until(pilot, lambda: bool(acted[0].state.checks))
+        if checked:
+            found_all(acted[0])
+        acted[0].say(0, Spawned(0, 1))
+        await until(pilot, lambda: bool(acted[0].state.ranks[0].pid))
         await pilot.press("D")
         await until(pilot, lambda: isinstance(app.screen, DoctorScreen))
+        strips = app.screen._compositor.render_strips()
+        drawn = "\n".join("".join(segment.text for segment in strip) for strip in strips)
+        assert ("nothing was checked here" in drawn) != checked
+        assert ("checks on 2 hosts" in drawn) == checked
         await pilot.press("escape")
         assert acted[0].stops == [], "leaving it leaves the run alone"
         acted[0].say(SESSION, Closed())

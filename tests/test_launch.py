@@ -48,7 +48,7 @@ def test_ssh_run_ends_with_the_table(sshd: Sshd, tmp_path: Path) -> None:
     done = run(tmp_path, "--run", *over_ssh(sshd), "--sync", "ddp", *QUICK, "--steps", "45")
     assert done.returncode == 0, done.stderr
     assert "average batch duration" in done.stdout
-    (folder,) = (tmp_path / "runs").iterdir()
+    (folder,) = (tmp_path / "runs").glob("[!.]*")
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["verdict"] == "finished"
     assert [rank["host"] for rank in summary["ranks"]] == ["node1", "node2", "node3", "node4"]
@@ -255,25 +255,47 @@ def test_ranks_are_sampled_and_keep_the_launchers_own_niceness(tmp_path: Path) -
     assert running.end(5) == 130
 
 
-@pytest.mark.parametrize("front_end", [(), ("--run",)], ids=["dashboard", "headless"])
+FRONT_ENDS = pytest.mark.parametrize("front_end", [(), ("--run",)], ids=["dashboard", "headless"])
+
+
+@FRONT_ENDS
 def test_closed_terminal_stops_the_run(front_end: tuple[str, ...], tmp_path: Path) -> None:
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.chdir(tmp_path)
-        os.environ["TERM"] = "xterm-256color"
-        os.execv(RANKBOARD, [RANKBOARD, "--local", "2", *LONG, *front_end])
-    os.set_blocking(terminal, False)
-
-    def drawn_until_it_trains() -> bool:
-        with contextlib.suppress(OSError):
-            os.read(terminal, 65536)
-        return any(log.stat().st_size for log in tmp_path.glob("runs/*/logs/rank-1.log"))
-
-    assert until(drawn_until_it_trains, 30)
+    pid, terminal = in_a_terminal(tmp_path, "--local", "2", *LONG, *front_end)
+    assert until(lambda: trains_meanwhile(terminal, tmp_path), 30)
     os.close(terminal)
     assert until(lambda: os.waitpid(pid, os.WNOHANG)[0] == pid, 15)
     (summary,) = tmp_path.glob("runs/*/summary.json")
     assert json.loads(summary.read_text())["verdict"] == "stopped"
+
+
+@FRONT_ENDS
+def test_a_kept_run_goes_on_when_its_launcher_is_terminated(front_end: tuple[str, ...], tmp_path: Path) -> None:
+    """As at a shutdown of the laptop, before its network goes."""
+    pid, terminal = in_a_terminal(tmp_path, "--local", "2", "--on-disconnect", "keep", *LONG, *front_end)
+    assert until(lambda: trains_meanwhile(terminal, tmp_path), 30)
+    os.kill(pid, signal.SIGTERM)
+    assert until(lambda: trains_meanwhile(terminal, tmp_path) and os.waitpid(pid, os.WNOHANG) == (pid, 0), 15)
+    os.close(terminal)
+    assert len(left_behind(tmp_path)) > 3
+    assert run(tmp_path, "stop", "last").returncode == 130
+
+
+def in_a_terminal(folder: Path, *words: str) -> tuple[int, int]:
+    """`rankboard` there, in a terminal of its own: its pid, and the terminal's other end, which does not block."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(folder)
+        os.environ["TERM"] = "xterm-256color"
+        os.execv(RANKBOARD, [RANKBOARD, *words])
+    os.set_blocking(terminal, False)
+    return pid, terminal
+
+
+def trains_meanwhile(terminal: int, folder: Path) -> bool:
+    """Whether ranks have said something, while the terminal takes what is drawn."""
+    with contextlib.suppress(OSError):
+        os.read(terminal, 65536)
+    return any(log.stat().st_size for log in folder.glob("runs/*/logs/rank-1.log"))
 
 
 def test_hosts_and_local_exclude_each_other(tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def test_over_ssh_a_killed_run_goes_on_from_its_hosts_checkpoints(sshd: Sshd, tm
     killed.events("step", 40)
     os.kill(pid, signal.SIGKILL)
     assert killed.end() == 1
-    (old,) = (tmp_path / "runs").iterdir()
+    (old,) = (tmp_path / "runs").glob("[!.]*")
 
     last = killed.summary()["ranks"][0]["step"]
     resumed = run(tmp_path, "--run", "--json", *where, "--resume", old.name, "--steps", str(last + 3))
@@ -220,5 +220,5 @@ def test_over_ssh_a_run_goes_on_without_the_host_of_its_first_rank(sshd: Sshd, t
     assert again["step"] >= 40
     assert again["step"] % 20 == 0
     assert len(summary["evaluations"]) == len({found["epoch"] for found in summary["evaluations"]})
-    (folder,) = (tmp_path / "runs").iterdir()
+    (folder,) = (tmp_path / "runs").glob("[!.]*")
     assert {path.parent.name for path in folder.glob("hosts/node2/checkpoints/*/model.pt")} >= {"step-000200"}

@@ -213,7 +213,7 @@ def test_a_live_local_run_stays_and_its_orphans_are_found(run: Callable[..., Don
         assert [json.loads(text)["pid"] for text in done.stdout.splitlines()] == [rank]
         wait_for(lambda: not agent.processes(), "it is gone")
         assert "removed" in run(prune, older_than="0", yes=True).stderr
-        assert not any((tmp_path / "runs").iterdir())
+        assert not any((tmp_path / "runs").glob("[!.]*"))
 
 
 def test_names_from_hosts_are_shown_without_their_control_characters(run: Callable[..., Done], tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ import pytest
 from agents import wait_for
 
 from remote.hosts import Host
-from remote.plan import OnStall, Plan, Policy
+from remote.plan import OnStall, Plan, Policy, Upload
 from remote.recorder import Recorder, Unrecorded, read
 from remote.run import HostPhase, RunPhase, RunState, Verdict
-from remote.session import EVIDENCE, Session
+from remote.session import AWAY, EVIDENCE, Session
 from remote.transport import Agent, Probe, Program, Progress, Unreachable
 from training import commands
 from training.commands import Close, Command, Connect, Keep, Lease, OnDisconnect, Reserve, Stacks, Start, Stop
@@ -256,6 +256,52 @@ def test_an_agent_that_dies_before_the_start_ends_the_run(parts: tuple[Part, ...
     assert not any(isinstance(command, Start) for line in stage.lines.values() for command in line.commands)
 
 
+class Uploading:
+    """An upload that lasts until `over`; `stop` ends it."""
+
+    def __init__(self) -> None:
+        self.over = threading.Event()
+
+    def upload(self) -> dict[int, str]:
+        assert self.over.wait(20)
+        return {}
+
+    def stop(self) -> None:
+        self.over.set()
+
+
+def uploads(stage: Stage, folder: Path) -> tuple[Session, Uploading]:
+    """A session whose plan has something to upload."""
+    plan = replace(stage.plan(), uploads=(Upload("/photos", "photos"),))
+    session, files = Session(plan, stage, Recorder(folder, plan)), Uploading()
+    session.__dict__["_files"] = files
+    return session, files
+
+
+def test_what_the_checks_refuse_is_refused_before_all_is_uploaded(tmp_path: Path) -> None:
+    def lacks_torch(line: ActedLine, command: Command | None) -> None:
+        if command is None:
+            line.say(replace(HELLO, torch=""))
+        else:
+            trains(line, command)
+
+    session, files = uploads(Stage(trains, lacks_torch), tmp_path)
+    state = ended(session)
+    assert state.verdict is Verdict.REFUSED
+    assert files.over.is_set()
+
+
+def test_ranks_are_started_once_all_is_uploaded(tmp_path: Path) -> None:
+    stage = Stage(finishes, finishes)
+    session, files = uploads(stage, tmp_path)
+    batches = session.batches()
+    until(session, batches, lambda: any(name == "connect" for _, name in session.state.checks))
+    assert not any(isinstance(command, Start) for line in stage.lines.values() for command in line.commands)
+    files.over.set()
+    to_the_end(batches)
+    assert session.state.verdict is Verdict.FINISHED
+
+
 def test_a_mistake_of_a_transport_is_told(tmp_path: Path) -> None:
     state = Stage(trains, ValueError("no such luck")).act(tmp_path)
     assert state.verdict is Verdict.LOST
@@ -346,14 +392,17 @@ def test_only_the_host_that_does_not_end_is_lost(tmp_path: Path, monkeypatch: py
 def test_a_host_of_which_nothing_is_heard_is_not_waited_for_by_a_person_who_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("remote.session.AWAY", 0.3)
+    monkeypatch.setattr("remote.session.MOMENT", 0.3)
     session = Stage(trains, never_ends).session(tmp_path)
     batches = session.batches()
     until(session, batches, lambda: all_run(session))
+    session._links[1].heard -= 20
     session.stop()
+    stopped = time.monotonic()
     to_the_end(batches)
+    assert time.monotonic() - stopped < AWAY
     assert [host.gone for host in session.state.hosts] == [False, True]
-    assert session.state.hosts[1].reason == "node2: did not end within 0.3 s"
+    assert session.state.hosts[1].reason == "node2: has not been heard for 20 s"
 
 
 def leases(stage: Stage) -> int:

@@ -19,6 +19,7 @@ from textual.events import Resize
 
 from remote.hosts import Cluster
 from remote.plan import Plan, PlanError
+from remote.recorder import STOP
 from remote.run import RunState, Verdict
 from training.job import Job
 from tui.messages import CheckHosts, StartRun
@@ -114,10 +115,14 @@ class RankboardApp(App[None]):
     def on_mount(self) -> None:
         gc.set_threshold(GARBAGE, *gc.get_threshold()[1:])
         if not self.is_headless:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                asyncio.get_running_loop().add_signal_handler(number, self.action_interrupt)
-            asyncio.get_running_loop().add_signal_handler(signal.SIGQUIT, self._stop_now)
-            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._hang_up)
+            for number, act in (
+                (signal.SIGINT, self.action_interrupt),
+                (STOP, self.action_interrupt),
+                (signal.SIGQUIT, self._stop_now),
+                (signal.SIGTERM, self._terminate),
+                (signal.SIGHUP, self._hang_up),
+            ):
+                asyncio.get_running_loop().add_signal_handler(number, act)
         if self._launch.attached:
             self._watch(self._launch.attached)
         elif self._launch.at_once:
@@ -245,6 +250,13 @@ class RankboardApp(App[None]):
             self._stop(now=True)
         else:
             self._abandon()
+
+    def _terminate(self) -> None:
+        """The process is to end, as at a shutdown of this machine: a run that is kept goes on."""
+        if self._listener and self._listener.session.keep and not self._leaving:
+            self.exit()  # see `finish`
+        else:
+            self.action_interrupt()
 
     def _hang_up(self) -> None:
         """The terminal is gone: end the run, then the process, at once. Textual's own way out waits for ever to restore it."""

@@ -23,7 +23,7 @@ from remote.run import RunState
 from remote.session import Session
 from remote.transport import Transport
 from training.agent.inventory import LAST
-from training.events import SESSION, Record, Said, Text, expand
+from training.events import SESSION, Ended, Record, Said, Text, expand
 from tui import outcome, selection
 from tui.headless import prefixed
 from tui.launcher import Launcher
@@ -132,7 +132,7 @@ def _stopped_by_its_launcher(launcher: Launcher, plan: Plan, now: bool) -> int |
     if not holder.is_here:
         raise PlanError(f"{plan.run}: its launcher is {holder.machine}'s process {holder.pid}: stop it there")
     try:
-        os.kill(holder.pid, signal.SIGQUIT if now else signal.SIGTERM)
+        os.kill(holder.pid, signal.SIGQUIT if now else recorder.STOP)
     except PermissionError:
         raise PlanError(f"{plan.run}: its launcher, {holder}, is another user's, who can stop it") from None
     except ProcessLookupError:
@@ -173,11 +173,15 @@ def logs(
             raise PlanError(f"--rank {rank}: {plan.run} has ranks 0 to {plan.world_size - 1}")
         state = RunState(plan)
         known: dict[int, int] = {}
+        ended = set[int]()
         for record in _records(launcher, plan, follow):
             state.apply(record)
+            if isinstance(record.event, Ended):
+                ended.add(record.host)
             known[record.host] = max(known.get(record.host, 0), record.seq)
             _print(record, state, rank)
-        problems = _more(launcher, kept, state, known, rank, follow)
+        all_is_here = state.verdict and ended.issuperset(known.keys() - {SESSION})
+        problems = [] if all_is_here else _more(launcher, kept, state, known, rank, follow)
     for problem in problems:
         _narrate(problem)
     raise typer.Exit(UNREACHABLE if problems else 0)
@@ -191,9 +195,9 @@ def _records(launcher: Launcher, plan: Plan, follow: bool) -> Iterator[Record]:
 
 def _more(launcher: Launcher, kept: Kept, state: RunState, known: dict[int, int], rank: int, follow: bool) -> list[str]:
     """Print what the hosts of a run that nobody records have beyond what is recorded here; returns why some is missing."""
-    if state.verdict or recorder.launcher(launcher.runs_dir / kept.plan.run):
+    if recorder.launcher(launcher.runs_dir / kept.plan.run):
         return []
-    if follow:
+    if follow and not state.verdict:
         session = launcher.attach(kept)
         for record in (one for batch in session.batches() for one in batch):
             _print(record, session.state, rank)

@@ -20,7 +20,7 @@ from remote import resume, summary
 from remote.hosts import Cluster, HostsError
 from remote.lab.spec import LabError
 from remote.plan import PlanError
-from remote.recorder import REPORT
+from remote.recorder import REPORT, STOP
 from remote.run import RunState, Verdict
 from remote.session import Session
 from training.events import Record
@@ -131,19 +131,21 @@ def _without_flags(context: typer.Context) -> None:
 
 
 def _headless(launcher: Launcher, session: Session, json: bool, *, detach: bool = False, leaves: bool = False) -> int:
-    """Show a session without a dashboard; returns the exit code. A person's Ctrl-C, or a signal to end, stops the run, SIGQUIT
-    at once. Where it `leaves`, Ctrl-C leaves it, as the end of its terminal leaves one that is kept. `detach`: once all have
-    begun."""
+    """Show a session without a dashboard; returns the exit code. A person's Ctrl-C stops the run, SIGQUIT at once. Where it
+    `leaves`, Ctrl-C leaves it; one that is kept is left where terminal or process are to end, as at a shutdown. `detach`: once
+    all have begun."""
 
     def end(number: int, _: object) -> None:
-        if (number == signal.SIGINT and leaves) or (number == signal.SIGHUP and (leaves or session.keep)):
+        ends_us = number in (signal.SIGHUP, signal.SIGTERM)
+        if (leaves and number == signal.SIGINT) or (ends_us and (leaves or session.keep)):
             session.detach()
         else:
-            session.stop(f"{signal.Signals(number).name} to rankboard", now=number == signal.SIGQUIT)
+            why = "rankboard stop" if number == STOP else f"{signal.Signals(number).name} to rankboard"
+            session.stop(why, now=number == signal.SIGQUIT)
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, STOP):
         signal.signal(number, end)
-    # A terminal that is gone fails in every write; the run is stopped then, and heard out.
+    # A terminal that is gone fails in every write; the run is left or stopped then, and heard out.
     with suppress(OSError), printer(session.plan, json) as show:
         for records in session.batches():
             _shown(show, records, session, leaves)
@@ -174,7 +176,7 @@ def _shown(show: Printer, records: list[Record], session: Session, leaves: bool)
         show.batch(records, session.state)
     except OSError:
         show.gone = True
-    if show.gone and leaves:
+    if show.gone and (leaves or session.keep):
         session.detach()
     elif show.gone and not session.state.stop_reason:  # asked twice, hosts would not be waited for
         session.stop("stdout cannot be written any more")

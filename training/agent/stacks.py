@@ -129,7 +129,10 @@ def _ask(rank: int, pid: int, folder: str) -> Question:
         return Question(rank, pid, why="it is no Python program that was started with rankboard's sitecustomize")
     if spy.letter(process) in "Tt":
         return Question(rank, process, why="as it is stopped, it cannot tell its stack")
-    size = os.stat(f"/proc/{process}/fd/{descriptor}").st_size
+    try:
+        size = os.stat(f"/proc/{process}/fd/{descriptor}").st_size
+    except OSError:
+        return Question(rank, process, why="it has just ended")
     question = Question(rank, process, descriptor, size, _blocking(process))
     if not _mask(process, "ShdPnd"):  # else one from before has not been taken yet
         processes.send(process, SIGNAL)
