@@ -134,7 +134,7 @@ def new_run(work: Job | Script, now: datetime) -> str:
 def check(plan: Plan) -> None:
     """Raises: PlanError, where the work does not fit the ranks."""
     if not plan.hosts:
-        raise PlanError("no host is left to run on: see --nodes, --only and --exclude")
+        raise PlanError("no host is left to run on: choose one, or see --nodes, --only and --exclude")
     if isinstance(plan.work, Job):
         try:
             plan.work.check_world(plan.world_size)

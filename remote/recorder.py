@@ -55,7 +55,8 @@ class Recorder:
         try:
             with suppress(FileExistsError):
                 runs_dir.mkdir(parents=True)
-                (runs_dir / ".gitignore").write_text("*\n")  # for git, and for uploads of the folder that it lies in
+                with open(runs_dir / ".gitignore", "w", opener=_private) as file:
+                    file.write("*\n")  # for git, and for uploads of the folder that it lies in
             self.folder.mkdir(mode=0o700, exist_ok=again)
             (self.folder / LOGS).mkdir(mode=0o700, exist_ok=again)
             self._lock = _locked(self.folder / LOCK)

@@ -400,7 +400,7 @@ class RunState:
         self.attempt, self.phase = attempt, RunPhase.STARTING
         self.restarts.append(Restart(when - self.started))
         slots = replace(self.plan, hosts=tuple(self.plan.hosts[index] for index in hosts)).slots
-        self.ranks = [self.ranks[slot.rank].again(slot.local_rank, hosts[slot.host]) for slot in slots]
+        self.ranks = [self.ranks[slot.rank].again(slot.local_rank, hosts[slot.host], when) for slot in slots]
         for host in self.hosts:
             host.death = None
         if self.stall:

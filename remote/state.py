@@ -163,9 +163,9 @@ class RankState:
     saved_bytes: int = 0
     saving_seconds: float = 0.0
 
-    def again(self, local_rank: int, host: int) -> RankState:
+    def again(self, local_rank: int, host: int, when: float) -> RankState:
         """The rank in the next attempt, perhaps elsewhere: what is drawn and timed of it goes on."""
-        return RankState(self.rank, local_rank, host, **{name: getattr(self, name) for name in LASTING})
+        return RankState(self.rank, local_rank, host, since=when, **{name: getattr(self, name) for name in LASTING})
 
     @property
     def doing(self) -> str:

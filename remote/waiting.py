@@ -102,7 +102,7 @@ def _together(behind: Sequence[RankState], run: RunState, now: float) -> list[Wa
 
 
 def _age(rank: RankState, run: RunState, now: float) -> float:
-    """A rank that is not started yet waits since its host was ready."""
+    """A rank that is not started yet waits since its host was ready, or since the attempt before was over."""
     return age(rank.since or run.hosts[rank.host].since, run, now)
 
 
@@ -115,7 +115,7 @@ def _stage(phase: RankPhase, hosts: Iterable[HostState], run: RunState) -> str:
     where = run.rendezvous or "the port where ranks meet"
     match phase:
         case RankPhase.WAITING:
-            return f"{ssh}ready, but its ranks are not started yet"
+            return f"{ssh}ready, but no rank is started yet"
         case RankPhase.IMPORTING:
             return "importing torch" if isinstance(run.plan.work, Job) else "starting the program"
         case RankPhase.LOADING:

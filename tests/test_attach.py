@@ -18,7 +18,7 @@ from test_journals import Hosts, KeptLine, Library
 from test_run_commands import Done, run
 from test_session import all_run, trains, until
 
-from remote import inventory, plan_json, recorder
+from remote import inventory, plan_json
 from remote.errands import Answer
 from remote.hosts import Cluster, Host
 from remote.plan import Plan, PlanError, Policy, Upload
@@ -199,17 +199,6 @@ def test_a_run_that_is_begun_after_coming_back_is_kept_over_ssh(
     assert [launcher.policy.keep for launcher in watched.launchers] == [True, False]
 
 
-def test_the_last_run_to_come_back_to_is_the_newest_that_has_not_ended(tmp_path: Path) -> None:
-    for name, verdict in (("1-left", None), ("2-ended", "finished"), ("3-ended", "failed")):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "plan.json").write_text("{}")
-        (tmp_path / name / "summary.json").write_text(json.dumps({"verdict": verdict}))
-    assert attach_commands._recorded("last", tmp_path) == tmp_path / "1-left"
-    assert attach_commands._recorded("3", tmp_path) == recorder.find("last", tmp_path) == tmp_path / "3-ended"
-    (tmp_path / "1-left" / "summary.json").write_text(json.dumps({"verdict": "stopped"}))
-    assert attach_commands._recorded("last", tmp_path) == tmp_path / "3-ended"
-
-
 def test_who_names_no_run_of_this_machine_or_its_hosts_is_told(run: Callable[..., Done]) -> None:
     done = run(attach_commands.attach_command(Watched()), run="last")
     assert done.returncode == 2
@@ -322,6 +311,7 @@ def test_a_launcher_that_is_told_to_stop_is_waited_for(now: bool, name: str, run
         done = run(attach_commands.stop_command(watched), run="last", now=now)
     assert done.returncode == 130
     assert done.stderr.splitlines() == [
+        "rankboard: last is a-run",
         f"rankboard: its launcher, process {pid}, has been told to stop a-run",
         f"rankboard: stopped after 0:01: {name} came",
     ]

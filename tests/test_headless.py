@@ -72,6 +72,22 @@ def failed() -> History:
     return history
 
 
+@pytest.mark.parametrize("quiet", [False, True])
+def test_who_comes_to_stop_a_run_hears_neither_what_was_told_before_nor_what_ranks_print(
+    quiet: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = good()
+    before = history.session(Said(SESSION, "told long ago")).state()
+    with printer(before, False, quiet=quiet) as to:
+        to.batch([record for one in history.records for record in expand(one)], before)
+        to.end(before)
+    out, err = capsys.readouterr()
+    assert ("Batch Idx" in out) != quiet
+    assert "average" in out
+    assert "training: 2 ranks" in err
+    assert "told long ago" not in err
+
+
 def test_plain_lines_and_the_table_go_to_stdout() -> None:
     out, err = printed(good(), PlainPrinter)
     lines = out.splitlines()
@@ -205,7 +221,7 @@ sys.path[:0] = [{tests!r}]
 from test_headless import good, show
 from tui.headless import printer
 history = good()
-with printer(history.plan, {json}) as to:
+with printer(history.state(), {json}) as to:
     while not to.gone:
         show(history, to)
 """
@@ -234,7 +250,7 @@ def test_neither_textual_nor_rich_is_needed_for_a_pipe() -> None:
 
 
 def test_the_printer_follows_where_stdout_leads(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    uneven = plan(3)  # the default batch of 64 does not divide by 3
+    uneven = RunState(plan(3))  # the default batch of 64 does not divide by 3
     with printer(uneven, False) as to:
         assert isinstance(to, PlainPrinter)
     with printer(uneven, True) as to:

@@ -23,6 +23,7 @@ from training.events import (
     Parted,
     Reaching,
     Reserved,
+    Restarted,
     Silent,
     Spawned,
     Started,
@@ -104,7 +105,7 @@ CASES: list[tuple[str, Callable[[], History], list[str]]] = [
     (
         "all are ready, nothing starts",
         lambda: reached(2),
-        ["waiting for all 2 hosts: ssh ok, ready, but its ranks are not started yet (12 s)"],
+        ["waiting for all 2 hosts: ssh ok, ready, but no rank is started yet (12 s)"],
     ),
     (
         "one cannot reach the port",
@@ -148,7 +149,7 @@ CASES: list[tuple[str, Callable[[], History], list[str]]] = [
     (
         "one was never reached: the others wait for its end",
         lambda: reached(2).session(Lost(1, "no answer", False)),
-        ["waiting for node1: ssh ok, ready, but its ranks are not started yet (12 s)"],
+        ["waiting for node1: ssh ok, ready, but no rank is started yet (12 s)"],
     ),
 ]
 
@@ -202,6 +203,14 @@ def test_the_clock_goes_on_without_records_and_stands_still_after_the_end() -> N
 
 
 # Told ------------------------------------------------------------------------------------------------------------------
+
+
+def test_after_a_restart_it_is_the_restart_since_which_ranks_wait() -> None:
+    history = going({}, 2).session(Restarted((0, 1), "rank 1 died"), after=60.0)
+    state = history.state()
+    assert waiting(state, state.now + 1) == ()
+    (wait,) = waiting(state, state.now + 5)
+    assert wait.text() == "waiting for all 2 hosts: ssh ok, ready, but no rank is started yet (5 s)"
 
 
 def test_without_a_dashboard_it_is_said_when_it_changes_and_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:

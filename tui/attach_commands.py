@@ -45,10 +45,12 @@ exit code."""
 def _reached(run: str, hosts: Path | None, runs_dir: Path) -> Iterator[tuple[Launcher, Kept]]:
     """The way to the run's hosts, and its plan."""
     try:
-        folder = _recorded(run, runs_dir)
+        folder = recorder.find(run, runs_dir)
         local = folder is not None and (folder / NODE).is_dir()
         with selection.transport(local, None) as transport:
             kept = Kept(recorder.load_plan(folder), {}) if folder else _on_hosts(transport, run, hosts, runs_dir)
+            if run == LAST:
+                _narrate(f"{LAST} is {kept.plan.run}")
             yield Launcher(transport, local, runs_dir.absolute(), Policy(keep=not local)), kept
     except (HostsError, PlanError, RunFolderError) as error:
         _narrate(str(error))
@@ -71,13 +73,6 @@ def _on_hosts(transport: Transport, run: str, hosts: Path | None, runs_dir: Path
 def _narrate(text: str) -> None:
     """Print what may be a host's words."""
     typer.echo(f"rankboard: {chr(10).join(shown(text))}", err=True)
-
-
-def _recorded(run: str, runs_dir: Path) -> Path | None:
-    """The folder of a run that is recorded here, None where there is none; of `last` rather one that has not ended. Raises:
-    PlanError, where several begin so."""
-    live = [folder for folder in recorder.recorded(runs_dir) if not recorder.verdict(folder)] if run == LAST else []
-    return live[-1] if live else recorder.find(run, runs_dir)
 
 
 def attach_command(watch: Watch) -> Callable[..., None]:

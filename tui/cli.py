@@ -130,10 +130,12 @@ def _without_flags(context: typer.Context) -> None:
         raise typer.Exit(USAGE)
 
 
-def _headless(launcher: Launcher, session: Session, json: bool, *, detach: bool = False, leaves: bool = False) -> int:
+def _headless(
+    launcher: Launcher, session: Session, json: bool, *, detach: bool = False, leaves: bool = False, quiet: bool = False
+) -> int:
     """Show a session without a dashboard; returns the exit code. A person's Ctrl-C stops the run, SIGQUIT at once. Where it
     `leaves`, Ctrl-C leaves it; one that is kept is left where terminal or process are to end, as at a shutdown. `detach`: once
-    all have begun."""
+    all have begun. `quiet`: without what ranks print."""
 
     def end(number: int, _: object) -> None:
         ends_us = number in (signal.SIGHUP, signal.SIGTERM)
@@ -146,7 +148,7 @@ def _headless(launcher: Launcher, session: Session, json: bool, *, detach: bool 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, STOP):
         signal.signal(number, end)
     # A terminal that is gone fails in every write; the run is left or stopped then, and heard out.
-    with suppress(OSError), printer(session.plan, json) as show:
+    with suppress(OSError), printer(session.state, json, quiet=quiet) as show:
         for records in session.batches():
             _shown(show, records, session, leaves)
             if detach and session.begun:
@@ -159,9 +161,10 @@ def _headless(launcher: Launcher, session: Session, json: bool, *, detach: bool 
 
 
 def _watch(launcher: Launcher, session: Session, headless: bool, json: bool, leaves: bool) -> int:
-    """Show a run that one has come back to; returns the exit code. `leaves`: see `_headless`."""
+    """Show a run that one has come back to, to follow it, or, where one does not leave it again, to stop it: then what its
+    ranks have printed is of no interest. Returns the exit code. `leaves`: see `_headless`."""
     if headless or json:
-        return _headless(launcher, session, json, leaves=leaves)
+        return _headless(launcher, session, json, leaves=leaves, quiet=not leaves)
     hosts = Cluster(session.plan.run, session.plan.hosts)
     return _dashboard(
         launcher, hosts, hosts, session.plan.work if isinstance(session.plan.work, Job) else Job(), attached=session

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol, TextIO
 
 from remote.lines import UNSEEN, one_line, shown
-from remote.plan import Plan, notes
+from remote.plan import notes
 from remote.run import RunPhase, RunState
 from remote.summary import finite
 from remote.waiting import STARTING, Wait, waiting
@@ -41,22 +41,23 @@ class Printer(Protocol):
 
 
 @contextmanager
-def printer(plan: Plan, json: bool) -> Iterator[Printer]:
-    """The printer for where stdout leads."""
+def printer(state: RunState, json: bool, *, quiet: bool = False) -> Iterator[Printer]:
+    """The printer for where stdout leads, which tells what comes after this state. `quiet`: not what ranks have printed."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # text of a rank may hold what the terminal's encoding does not
             stream.reconfigure(errors="backslashreplace")
-    for note in notes(plan):
+    for note in notes(state.plan):
         _narrate(sys.stderr, note)
+    told = state.log_count
     if json:
-        yield JsonPrinter(sys.stdout, sys.stderr)
+        yield JsonPrinter(sys.stdout, sys.stderr, told)
     elif sys.stdout.isatty():
         from tui.live import live_printer
 
-        with live_printer() as live:
+        with live_printer(told=told, quiet=quiet) as live:
             yield live
     else:
-        yield PlainPrinter(sys.stdout, sys.stderr)
+        yield PlainPrinter(sys.stdout, sys.stderr, told, quiet=quiet)
 
 
 def _narrate(err: TextIO, text: str) -> None:
@@ -66,8 +67,9 @@ def _narrate(err: TextIO, text: str) -> None:
 class Narration:
     """Says in words what happens to a run, each thing once; and who is waited for, again and again."""
 
-    def __init__(self) -> None:
-        self._next = 0
+    def __init__(self, told: int = 0) -> None:
+        """`told`: how many lines of the run's log were told before."""
+        self._next = told
         self._started = False
         self._waiting = _Waiting()
         self._stage = 0
@@ -130,15 +132,16 @@ class _Waiting:
 class PlainPrinter:
     """For a pipe or a file: the ranks' lines, each with its rank, as they come; at the end the table."""
 
-    def __init__(self, out: TextIO, err: TextIO) -> None:
+    def __init__(self, out: TextIO, err: TextIO, told: int = 0, *, quiet: bool = False) -> None:
+        """`told`: see `Narration`; `quiet`: see `printer`."""
         self.gone = False
-        self._out, self._err = out, err
-        self._narration = Narration()
+        self._out, self._err, self._quiet = out, err, quiet
+        self._narration = Narration(told)
 
     def batch(self, records: list[Record], state: RunState) -> None:
         """Print the text among these records, and what they mean."""
         for record in records:
-            if isinstance(record.event, Text):
+            if isinstance(record.event, Text) and not self._quiet:
                 self._write(prefixed(record.event, state.host_name(record.host)))
         self._tell(records, state)
         self._flush()

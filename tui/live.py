@@ -38,20 +38,21 @@ STYLES = {
 
 
 @contextmanager
-def live_printer(console: Console | None = None) -> Iterator[LivePrinter]:
-    """A printer whose bar and table stay at the bottom of the terminal until it ends."""
+def live_printer(console: Console | None = None, *, told: int = 0, quiet: bool = False) -> Iterator[LivePrinter]:
+    """A printer whose bar and table stay at the bottom of the terminal until it ends. For `told` and `quiet` see
+    `tui.headless`."""
     console = console or Console(highlight=False, emoji=False, markup=False)
     with Live(console=console, auto_refresh=False, transient=True) as live:
-        yield LivePrinter(live)
+        yield LivePrinter(live, told, quiet=quiet)
 
 
 class LivePrinter:
     """For a terminal: lines above, the run's progress and a table of ranks below."""
 
-    def __init__(self, live: Live) -> None:
+    def __init__(self, live: Live, told: int, *, quiet: bool) -> None:
         self.gone = False
-        self._live = live
-        self._narration = Narration()
+        self._live, self._quiet = live, quiet
+        self._narration = Narration(told)
         self._clock = SessionClock()
         self._drawn = 0.0
 
@@ -59,7 +60,7 @@ class LivePrinter:
         """Show the text among these records and what they mean, and the state now and then."""
         texts = [(record.event, state.host_name(record.host)) for record in records if isinstance(record.event, Text)]
         lines = [line for text, host in texts for line in prefixed(text, host).rstrip("\n").split("\n")]
-        if lines:
+        if lines and not self._quiet:
             self._print(lines)
         for line in self._narration.lines(records, state):
             self._live.console.print(Line(f"rankboard: {line}", style="dim"))

@@ -147,7 +147,7 @@ def _agreed(question: str, yes: bool) -> bool:
         return True
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         _narrate(["nothing is done without a terminal to ask on: give --yes"])
-        return False
+        raise typer.Exit(USAGE)
     return typer.confirm(question, err=True)
 
 

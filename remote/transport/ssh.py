@@ -182,7 +182,7 @@ def _ended(host: Host, line: SshLine, placed: bool, noise: str) -> str:
     if status in (126, 127) or re.search(r"not found|unknown command|no such file", said, re.IGNORECASE):
         return f'no {host.python} there ({last}); set python = "/path/to/python3" for it in hosts.toml'
     reason = last or noise or "it gave no reason"
-    return f"its login shell ended (exit status {status}) before anything was started: {reason}"
+    return f"its login shell, or {host.python} there, ended (exit status {status}) before anything was started: {reason}"
 
 
 def _explain(error: Exception, deadline: Deadline) -> str:

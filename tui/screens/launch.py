@@ -126,6 +126,7 @@ class LaunchScreen(Screen[None]):
             plan = self._make_plan(self._chosen(), self._said())
         except (JobError, UnknownName, PlanError) as error:
             self._say(str(error))
+            self.query_one("#preview", Static).update("")
             return
         if (plan.work, self._chosen().hosts) != (self._job, self._selected):
             self._error = ""
