@@ -1,21 +1,31 @@
-"""Setting hosts up: what their Pythons have of the packages that ranks need, and an environment for those that lack some."""
+"""Setting hosts up: what their Pythons have of the packages that ranks need, and an environment for those that lack some, or
+have them in other versions."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
 from importlib import metadata
+from pathlib import PurePosixPath
 from typing import Any
 
-from remote.errands import perform
+from remote.errands import Answer, read
 from remote.hosts import Host
+from remote.inventory import ask
 from remote.lines import one_line
 from remote.transport import Errand, Line, Transport, Unreachable
+from training.agent.environment import lacking
 from training.jsonl import dumps, load
 
 PACKAGES = ("torch", "torchvision")
+SILENT = 60.0
+"""Seconds without a word after which an installation is given up; its host has one every few seconds."""
+
+Hear = Callable[[Host, str, str], None]
+"""Takes what a host does, and figures on how far it is."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +48,7 @@ class Wanted:
 
 
 class Condition(Enum):
-    """Whether a host's python has all; or has not, but its environment has; or lacks some; or cannot be helped."""
+    """Whether a host's python has all as wanted; or has not, but its environment has; or neither; or it cannot be helped."""
 
     READY = "ready"
     BUILT = "built"
@@ -48,36 +58,45 @@ class Condition(Enum):
 
 @dataclass(frozen=True)
 class Outlook:
-    """What was found on a host, in words; `venv` is its environment's python, where there is one or could be."""
+    """What was found on a host, in words; `venv` is its environment's python, where there is one or could be; `named`: whether
+    hosts.toml names that already."""
 
     host: Host
     condition: Condition
     text: str
     venv: str = ""
+    named: bool = False
 
 
 def look(transport: Transport, hosts: Sequence[Host], wanted: Wanted) -> list[Outlook]:
     """What all hosts have, in their order."""
-    answers = perform(transport, hosts, lambda host: Errand(("environment", host.workdir, *wanted.packages)))
-    return [
-        Outlook(answer.host, Condition.HOPELESS, answer.error or f"{answer.host.name}: it gave no answer")
-        if answer.error or not answer.objects
-        else _outlook(answer.host, answer.objects[0])
-        for answer in answers
-    ]
+    return [_outlook(answer, wanted) for answer in ask(transport, hosts, "environment", lambda _: wanted.packages)]
 
 
-def _outlook(host: Host, found: dict[str, Any]) -> Outlook:
+def _outlook(answer: Answer, wanted: Wanted) -> Outlook:
+    host = answer.host
+    if answer.error or not answer.objects:
+        return Outlook(host, Condition.HOPELESS, answer.error or f"{host.name}: it gave no answer")
+    found = answer.objects[0]
     venv = str(found["venv"])
-    python = f"{host.python} (Python {found['python']})"
-    if all(found["versions"].values()):
-        return Outlook(host, Condition.READY, f"{host.name}: {python} has {_listed(found['versions'])}", venv)
-    if found["installed"] and all(found["installed"].values()):
-        return Outlook(host, Condition.BUILT, f"{host.name}: {venv} has {_listed(found['installed'])}", venv)
-    lacks = " and no ".join(package for package, version in found["versions"].items() if not version)
-    if found["obstacle"]:
-        return Outlook(host, Condition.HOPELESS, f"{host.name}: {python} has no {lacks}, and {found['obstacle']}")
-    return Outlook(host, Condition.LACKING, f"{host.name}: {python} has no {lacks}", venv)
+    named = PurePosixPath(found["executable"]).parent == PurePosixPath(venv).parent
+    python = f"{host.name}: {host.python} (Python {found['python']}) has"
+    if not (lacks := _lacks(found["versions"], wanted)):
+        return Outlook(host, Condition.READY, f"{python} {_listed(found['versions'])}", venv, named)
+    if found["installed"] and not _lacks(found["installed"], wanted):
+        return Outlook(host, Condition.BUILT, f"{host.name}: {venv} has {_listed(found['installed'])}", venv, named)
+    if found["obstacle"] and not found["installed"]:
+        return Outlook(host, Condition.HOPELESS, f"{python} {lacks}, and {found['obstacle']}")
+    too = f"; {venv} has {_lacks(found['installed'], wanted)}" if found["installed"] and not named else ""
+    return Outlook(host, Condition.LACKING, f"{python} {lacks}{too}", venv, named)
+
+
+def _lacks(versions: dict[str, str], wanted: Wanted) -> str:
+    """What is not as wanted, in words: "no torch and no torchvision", "torch 2.13.0 instead of 2.14.1"."""
+    return " and ".join(
+        f"{package} {versions[package]} instead of {version}" if versions[package] else f"no {package}"
+        for package, version in lacking(versions, wanted.requirements).items()
+    )
 
 
 def _listed(versions: dict[str, str]) -> str:
@@ -96,7 +115,7 @@ class Installed:
 class Installation:
     """Makes the environments of several hosts at once. `hear` is told how far each is, from threads of their own."""
 
-    def __init__(self, transport: Transport, wanted: Wanted, hear: Callable[[Host, str], None]) -> None:
+    def __init__(self, transport: Transport, wanted: Wanted, hear: Hear) -> None:
         self._transport, self._wanted, self._hear = transport, wanted, hear
         self._lines: list[Line] = []
 
@@ -112,44 +131,62 @@ class Installation:
                 raise
 
     def _install(self, host: Host) -> Installed:
+        course = _Course(host, self._hear)
         try:
-            line = self._transport.open(host, Errand(("install", host.workdir)), _Heard(host, self._hear))
+            line = self._transport.open(host, Errand(("install", host.workdir)), course)
         except Unreachable as error:
             return Installed(host, str(error))
         self._lines.append(line)
         try:
             order = {name: getattr(self._wanted, name) for name in ("requirements", "packages", "index")}
             line.write(dumps(order).encode() + b"\n")
-            return self._follow(host, line)
+            return _follow(course, line)
+        except TimeoutError:
+            silent = f"{host.name}: no sign of life for {SILENT:g} s while {course.doing}"
+            return Installed(host, f"{silent}; see that it is up and its disks answer, then call it again to go on")
         except OSError as error:
             return Installed(host, f"{host.name}: the line broke: {error}")
         finally:
             line.close()
 
-    def _follow(self, host: Host, line: Line) -> Installed:
-        rest, phase = b"", ""
-        while data := line.read():
-            *whole, rest = (rest + data).split(b"\n")
-            for told in filter(None, map(load, whole)):
-                if "error" in told:
-                    return Installed(host, f"{host.name}: {one_line(str(told['error']))}")
-                if "installed" in told:
-                    return Installed(host, f"{host.name}: {_listed(told['installed'])}", str(told["venv"]))
-                phase = one_line(str(told.get("phase", phase)))
-                self._hear(host, f"{phase} {told['bytes'] / told['of']:.0%}" if told.get("of") else phase)
-        said = line.close()
-        return Installed(host, f"{host.name}: it broke off: {one_line(said) or 'no reason given'}; call it again to go on")
 
-
-@dataclass(frozen=True)
-class _Heard:
-    """Tells how far the way to a host is."""
+@dataclass
+class _Course:
+    """Tells how far a host is, and for how long it has been there."""
 
     host: Host
-    hear: Callable[[Host, str], None]
+    hear: Hear
+    doing: str = ""
+    share: str = ""
+    since: float = 0.0
 
     def phase(self, name: str) -> None:
-        self.hear(self.host, name)
+        self.doing, self.share, self.since = name, "", time.monotonic()
+        self.hear(self.host, name, "")
 
     def said(self, text: str) -> None:
         pass
+
+    def take(self, told: dict[str, Any]) -> None:
+        """What the host itself tells, if only that it is busy."""
+        if "phase" in told:
+            self.phase(one_line(str(told["phase"])))
+            return
+        if told.get("of"):
+            self.share = f"{told['bytes'] / told['of']:.0%} "
+        self.hear(self.host, self.doing, f"{self.share}({time.monotonic() - self.since:.0f} s)")
+
+
+def _follow(course: _Course, line: Line) -> Installed:
+    """Hear a host out. Raises: TimeoutError, where it falls silent."""
+    host, rest = course.host, b""
+    for data in read(line, SILENT):
+        *whole, rest = (rest + data).split(b"\n")
+        for told in filter(None, map(load, whole)):
+            if "error" in told:
+                return Installed(host, f"{host.name}: {one_line(str(told['error']))}")
+            if "installed" in told:
+                return Installed(host, f"{host.name}: {_listed(told['installed'])}", str(told["venv"]))
+            course.take(told)
+    said = line.close()
+    return Installed(host, f"{host.name}: it broke off: {one_line(said) or 'no reason given'}; call it again to go on")

@@ -9,7 +9,6 @@ import os
 import re
 import stat
 import sys
-import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +29,6 @@ from remote import plan_json
 from remote.forwarding import forwarded
 from remote.hosts import Host, HostsError, load
 from remote.plan import Plan, PlanError, dry_run, place
-from remote.setup import Wanted
 from remote.transport.known_hosts import find
 from remote.transport.ssh import SshTransport
 from training import events
@@ -40,7 +38,6 @@ from training.job import Job
 from tui import live
 from tui.app import Launch, RankboardApp
 from tui.headless import JsonPrinter, PlainPrinter, Printer
-from tui.setup_command import set_up
 from tui.trust_command import Trusting
 
 __all__ = ["host"]
@@ -426,73 +423,3 @@ def test_a_line_for_many_hosts_and_a_revoked_key_are_left_alone(
         assert trust(node, replaces=True) == [2]
         assert why in capsys.readouterr().err
         assert sshd.known_hosts.read_text() == line
-
-
-# Setting hosts up ---------------------------------------------------------------------------------------------------------
-
-
-def index(folder: Path) -> str:
-    """A package index with one package, `tinytorch` 1.2."""
-    simple = folder / "simple" / "tinytorch"
-    simple.mkdir(parents=True)
-    wheel = simple / "tinytorch-1.2-py3-none-any.whl"
-    info = "tinytorch-1.2.dist-info"
-    files = {
-        "tinytorch/__init__.py": "",
-        f"{info}/METADATA": "Metadata-Version: 2.1\nName: tinytorch\nVersion: 1.2\n",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    with zipfile.ZipFile(wheel, "w") as bundle:
-        for name, text in files.items():
-            bundle.writestr(name, text)
-        bundle.writestr(f"{info}/RECORD", "".join(f"{name},,\n" for name in (*files, f"{info}/RECORD")))
-    (simple / "index.html").write_text(f'<a href="{wheel.name}">{wheel.name}</a>')
-    return f"file://{folder}/simple"
-
-
-def test_a_host_without_torch_gets_an_environment_once(
-    sshd: Sshd, answers: Answer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (node,) = sshd.make_hosts(1)
-    node = replace(node, python=os.path.realpath(sys.executable))
-    venv = Path(node.workdir) / "venv"
-    wanted = Wanted(("tinytorch",), ("tinytorch==1.2",), index(tmp_path))
-    answers("no\n")
-    assert set_up(SshTransport(), (node,), wanted, agreed=False) == 2
-    said = capsys.readouterr().err
-    assert "has no tinytorch" in said
-    assert f"on node1 into {venv}" in said
-    assert not venv.exists()
-    assert set_up(SshTransport(), (node,), wanted, agreed=True) == 0
-    told = capsys.readouterr()
-    assert told.out == f'python = "{venv}/bin/python"\n'
-    assert "installing 1 packages" in told.err
-    assert "tinytorch 1.2" in told.err
-    before = venv.stat().st_mtime_ns
-    assert set_up(SshTransport(), (node,), wanted, agreed=False) == 0
-    assert venv.stat().st_mtime_ns == before
-    lacking = replace(wanted, packages=("absent",), requirements=("absent==1",))
-    assert set_up(SshTransport(), (node,), lacking, agreed=True) == 3
-    assert "node1: pip says: Could not find a version" in capsys.readouterr().err
-    (venv / "unfinished").touch()
-    assert "has no tinytorch" in looked(node, wanted)
-
-
-def looked(node: Host, wanted: Wanted) -> str:
-    from remote.setup import look
-
-    (outlook,) = look(SshTransport(), (node,), wanted)
-    return outlook.text
-
-
-def test_a_host_that_can_make_no_environments_says_what_to_do(sshd: Sshd, tmp_path: Path) -> None:
-    bare = tmp_path / "python"
-    hide = "import sys; sys.modules['ensurepip'] = None"
-    (tmp_path / "sitecustomize.py").write_text(hide)
-    bare.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path} exec {os.path.realpath(sys.executable)} "$@"\n')
-    bare.chmod(0o755)
-    (node,) = sshd.make_hosts(1)
-    said = looked(replace(node, python=str(bare)), Wanted(("tinytorch",), ("tinytorch",)))
-    assert re.search(
-        r"has no tinytorch, and its .* \(no ensurepip\): on Debian and Ubuntu, apt install python3\.\d+-venv", said
-    )

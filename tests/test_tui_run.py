@@ -204,6 +204,21 @@ async def test_zoom_and_log_axis_and_log_keys() -> None:
         await stage.ended(pilot)
 
 
+@pytest.mark.parametrize("size", [(80, 24), (160, 48)])
+async def test_each_panel_zoomed_takes_the_whole_screen(size: tuple[int, int]) -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=size) as pilot:
+        await stage.train(pilot)
+        for panel in stage.screen.query(Panel):
+            before = panel.size.height
+            await pilot.press(str(panel.number), "z")
+            await until(pilot, lambda panel=panel: panel.size.height >= size[1] - 3)
+            await pilot.press("z")
+            await until(pilot, lambda panel=panel, before=before: not before or panel.size.height == before)
+        stage.session.close()
+        await stage.ended(pilot)
+
+
 async def test_a_key_that_leads_to_a_panel_has_done_so_when_the_next_one_comes() -> None:
     stage = Stage()
     async with stage.app.run_test(size=(120, 40)) as pilot:

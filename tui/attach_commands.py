@@ -31,7 +31,7 @@ from tui.launcher import Launcher
 USAGE, UNREACHABLE = 2, 3
 OBEYING, LOOK = 15.0, 0.1
 """Seconds that a launcher has to stop its run, and between two looks at whether it has."""
-Run = Annotated[str, typer.Argument(metavar="RUN", help="the run's name, the beginning of it, or last")]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="the run's name, the beginning of it, or last: the newest")]
 HostsFile = Annotated[
     Path | None, typer.Option(help="the hosts file, for a run that was launched elsewhere (default: hosts.toml)")
 ]

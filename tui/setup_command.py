@@ -1,9 +1,10 @@
-"""`rankboard setup`: torch for the hosts that lack it, in an environment of their own; says first what it is about to do."""
+"""`rankboard setup`: torch for the hosts that lack it, or have another version, in an environment of their own; says first what
+it is about to do."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +13,7 @@ import typer
 
 from remote.hosts import Host, HostsError, load, select
 from remote.lines import one_line
-from remote.setup import Condition, Installation, Installed, Outlook, Wanted, look
+from remote.setup import Condition, Hear, Installation, Installed, Outlook, Wanted, look
 from remote.transport import Transport
 from tui.selection import names
 
@@ -30,9 +31,9 @@ def setup(
     ] = "",
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
 ) -> None:
-    """Install torch and torchvision on the hosts whose python lacks them, in an environment in their workdir.
+    """Install torch and torchvision, in an environment in their workdir, on the hosts whose python lacks them or has others.
 
-    Exit codes: 0 all hosts have torch, 2 usage or not agreed to, 3 a host could not be set up.
+    Exit codes: 0 all hosts have this version of torch, 2 usage or not agreed to, 3 a host could not be set up.
     """
     from remote.transport.ssh import SshTransport
 
@@ -60,7 +61,8 @@ def set_up(transport: Transport, hosts: Sequence[Host], wanted: Wanted, *, agree
         for one in done:
             _say(one.text)
         built += done
-    _advise([one for one in built if one.venv])
+    named = {one.host.name for one in outlooks if one.named}
+    _advise([one for one in built if one.venv and one.host.name not in named])
     hopeless = any(one.condition is Condition.HOPELESS for one in outlooks) or not all(one.venv for one in built)
     return UNABLE if hopeless else 0
 
@@ -92,7 +94,7 @@ def _advise(built: Sequence[Installed]) -> None:
 
 
 @contextmanager
-def _shown(hosts: Iterator[Host]) -> Iterator[Callable[[Host, str], None]]:
+def _shown(hosts: Iterator[Host]) -> Iterator[Hear]:
     """Who shows how far each host is: a line per host that changes on a terminal, else a line per change."""
     if not sys.stderr.isatty():
         yield Lines().hear
@@ -105,8 +107,8 @@ def _shown(hosts: Iterator[Host]) -> Iterator[Callable[[Host, str], None]]:
     width = max(map(len, states))
     with Live(console=Console(stderr=True, markup=False, highlight=False), auto_refresh=False, transient=True) as live:
 
-        def hear(host: Host, text: str) -> None:
-            states[host.name] = text
+        def hear(host: Host, doing: str, figures: str) -> None:
+            states[host.name] = f"{doing} {figures}"
             lines = (f"{name:<{width}}  {state}" for name, state in states.items())
             live.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), refresh=True)
 
@@ -114,16 +116,15 @@ def _shown(hosts: Iterator[Host]) -> Iterator[Callable[[Host, str], None]]:
 
 
 class Lines:
-    """Says each phase of each host once, without its figures."""
+    """Says each thing that each host does once, without its figures."""
 
     def __init__(self) -> None:
         self._said: dict[str, str] = {}
 
-    def hear(self, host: Host, text: str) -> None:
-        phase = text.rpartition(" ")[0] if text.endswith("%") else text
-        if self._said.get(host.name) != phase:
-            self._said[host.name] = phase
-            _say(f"{host.name}: {phase}")
+    def hear(self, host: Host, doing: str, _: str) -> None:
+        if self._said.get(host.name) != doing:
+            self._said[host.name] = doing
+            _say(f"{host.name}: {doing}")
 
 
 def _say(text: str) -> None:

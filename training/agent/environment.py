@@ -2,10 +2,11 @@
 
     environment WORKDIR PACKAGE …   tells what there is
     install WORKDIR                 reads an order, a line of JSON with `requirements`, `packages` and `index`, makes
-                                    WORKDIR/venv with the requirements in it, and tells how far it is
+                                    WORKDIR/venv with the requirements in it, and tells how far it is, or that it is `busy`
 
 `index` is the address of the package index, "" for the one that pip is configured for. An environment counts as complete once
-nothing of it is missing: one that was left half made is made anew.
+nothing of it is missing: one that was left half made is made anew. One that has other versions than the requirements ask for
+gets those.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -29,9 +32,14 @@ from training.jsonl import load
 
 Told = Iterator[dict[str, Any]]
 _UNFINISHED = "unfinished"
+_INSTALLING = "Installing collected packages"
+_USER = re.compile(r"(?<=//)\S*@")
+"""User and password in an address, also where a / in them is not written as %2F."""
 _UNREACHABLE = re.compile(r"Retrying \(|NewConnectionError|NameResolutionError|ConnectTimeout|SSLError|ProxyError")
 _RAW_PROGRESS = (24, 1)
 """From this version on pip tells its progress in lines."""
+BEAT = 5.0
+"""Seconds after which an installation says that it goes on, whatever else it has to say."""
 
 
 class CannotInstall(Exception):
@@ -59,6 +67,19 @@ class Venv:
         return found
 
 
+def lacking(versions: Mapping[str, str], requirements: Sequence[str]) -> dict[str, str]:
+    """The packages that are not there as pip's requirements want them: the version that is wanted of each, "" for any."""
+    wanted = dict(requirement.partition("==")[::2] for requirement in requirements)
+    asked = {package: wanted.get(package, "") for package in versions}
+    return {package: version for package, version in asked.items() if not _meets(versions[package], version)}
+
+
+def _meets(found: str, wanted: str) -> bool:
+    """As pip sees it: 2.14.0+cpu is what 2.14.0, 2.14 and 2.14.* ask for."""
+    patterns = (wanted, f"{wanted}.0") if wanted else ("?*",)
+    return any(fnmatchcase(one, pattern) for one in (found, found.partition("+")[0]) for pattern in patterns)
+
+
 def look(words: Sequence[str]) -> Told:
     """What this Python has of the packages, what the workdir's environment has, and whether one could be made."""
     workdir, *packages = words
@@ -81,18 +102,27 @@ def _obstacle() -> str:
 
 
 def install(words: Sequence[str]) -> Told:
-    """Make the environment, or complete it."""
+    """Make the environment, complete it, or give it other versions."""
     venv = Venv(words[0])
     order = load(_line()) or {}
     child = Child()
     threading.Thread(target=child.end_with_launcher, daemon=True).start()
+    threading.Thread(target=_beat, args=(str(venv.folder.parent),), daemon=True).start()
     try:
         with _alone(venv):
-            if not (venv.complete() and all(venv.versions(order["packages"]).values())):
+            if not venv.complete() or lacking(venv.versions(order["packages"]), order["requirements"]):
                 yield from _make(venv, order, child)
         yield {"venv": venv.python, "installed": venv.versions(order["packages"])}
     except CannotInstall as error:
         yield {"error": str(error)}
+
+
+def _beat(folder: str) -> None:
+    """Say all the while that this host goes on, as pip may be quiet for minutes; where its disk hangs, that is not said."""
+    while True:
+        time.sleep(BEAT)
+        facts.disk_free(folder)  # which no cache answers
+        os.write(1, b'{"busy":""}\n')
 
 
 @contextlib.contextmanager
@@ -110,19 +140,22 @@ def _make(venv: Venv, order: dict[str, Any], child: Child) -> Told:
         if _obstacle():
             raise CannotInstall(_obstacle())
         _check(list(child.lines([sys.executable, "-m", "venv", "--clear", str(venv.folder)])), child, order)
-    venv.mark.touch()
     pip = [venv.python, "-m", "pip", "--disable-pip-version-check", "--no-input"]
     version = re.search(r"pip (\d+)\.(\d+)", "".join(child.lines([*pip, "--version"])))
+    if not version:  # it was left before it had pip
+        venv.mark.touch()
     raw = version is not None and (int(version[1]), int(version[2])) >= _RAW_PROGRESS
     said = []
     index = {"PIP_INDEX_URL": order["index"]} if order["index"] else {}  # not an argument: it may hold a password
     words = ["install", "--retries", "2", "--progress-bar", "raw" if raw else "off", *order["requirements"]]
     for line in child.lines([*pip, *words], **index):
         said.append(line)
+        if line.startswith(_INSTALLING):
+            venv.mark.touch()  # not earlier: where pip gets nothing, the environment stays as it was
         if told := _progress(line):
             yield told
     _check(said, child, order)
-    venv.mark.unlink()
+    venv.mark.unlink(missing_ok=True)
 
 
 def _progress(line: str) -> dict[str, Any] | None:
@@ -131,7 +164,7 @@ def _progress(line: str) -> dict[str, Any] | None:
         return {"bytes": int(found[1]), "of": int(found[2])}
     if found := re.match(r"\s*(?:Downloading|Using cached|Processing) (\S+)", line):
         return {"phase": f"getting {found[1].rpartition('/')[2]}"}
-    if line.startswith("Installing collected packages"):
+    if line.startswith(_INSTALLING):
         return {"phase": f"installing {line.count(',') + 1} packages"}
     return None
 
@@ -143,7 +176,7 @@ def _check(said: list[str], child: Child, order: dict[str, Any]) -> None:
     errors = [line.removeprefix("ERROR: ") for line in said if line.startswith("ERROR: ")] or [line for line in said if line]
     why = errors[0].strip()[:500] if errors else f"exit code {child.status}"
     if any(map(_UNREACHABLE.search, said)):
-        where = order["index"] or "its package index"
+        where = _USER.sub("", order["index"]) or "its package index"
         raise CannotInstall(f"pip cannot reach {where} from there; give the host network, or an --index-url that it can reach")
     raise CannotInstall(f"pip says: {why}" if "pip" in child.words else f"python -m venv says: {why}")
 
@@ -157,7 +190,7 @@ class Child:
         self._pid = 0
 
     def lines(self, words: Sequence[str], **env: str) -> Iterator[str]:
-        """Run a program to its end; its lines as they come."""
+        """Run a program to its end; its lines as they come, without the passwords of addresses."""
         self.words = words
         process = subprocess.Popen(
             words,
@@ -172,7 +205,7 @@ class Child:
         self._pid = process.pid
         assert process.stdout
         with process.stdout as out:
-            yield from (line.rstrip("\n") for line in out)
+            yield from (_USER.sub("", line.rstrip("\n")) for line in out)
         self.status = process.wait()
         self._pid = 0
 

@@ -125,14 +125,17 @@ class RunScreen(Screen[None]):
         self.set_class(self.app.size.width < WIDE, "-narrow")  # Textual does so only after the first drawing
         self._choose(self.query_one(Hosts))
         self.query_one(Log).query("*").first().focus()
+        self.watch(self, "maximized", lambda: self._fit(*self.size), init=False)
 
     def on_resize(self, event: Resize) -> None:
+        self._fit(*event.size)
+
+    def _fit(self, width: int, height: int) -> None:
         """The table of ranks takes what it needs, and at the most two fifths of the screen where others are there too."""
-        width, height = event.size
         rows = min(len(self.session.plan.slots) + 2, max(4, height * 2 // 5))
         wide = width >= WIDE and height >= FLAT
         self.query_one("#body").styles.grid_rows = f"{rows} 3fr 2fr"
-        self.query_one(Ranks).styles.height = "1fr" if wide or height < LOW else rows
+        self.query_one(Ranks).styles.height = "1fr" if wide or height < LOW or self.maximized else rows
         self.call_after_refresh(self.tick)
 
     def tick(self) -> None:
