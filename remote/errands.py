@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
 
+from remote.deploy import last_line
 from remote.hosts import Host
 from remote.transport import Errand, Line, Transport, Unreachable
+from training.agent import WHOLE
 from training.jsonl import load
 
 
@@ -84,10 +86,12 @@ def _perform(transport: Transport, host: Host, errand: Errand, give: Give | None
         return Answer(host, error=f"{host.name}: the line broke: {error}")
     finally:
         said = line.close()
-    objects = tuple(found for found in map(load, lines) if found is not None)
+    objects = [found for found in map(load, lines) if found is not None]
     errors = [str(found["error"]) for found in objects if "error" in found]
-    answered = tuple(found for found in objects if "error" not in found)
-    return Answer(host, answered, "; ".join(errors) or ("" if objects else said), moment)
+    if not errors and WHOLE not in objects:
+        errors = [f"{host.name}: {last_line(said) or 'its answer broke off'}"]
+    answered = tuple(found for found in objects if found != WHOLE and "error" not in found)
+    return Answer(host, answered, "; ".join(errors), moment)
 
 
 def read(line: Line, patience: float) -> Iterator[bytes]:

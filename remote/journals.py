@@ -15,7 +15,7 @@ from remote.plan import Plan
 from remote.recorder import Recorder
 from remote.session import BATCH, Session
 from remote.transport import Errand, Line, Transport, Unreachable
-from training.agent.journal import WHOLE
+from training.agent import WHOLE
 from training.events import SESSION, Clock, Dropped, Hello, Reaching, Record, Said, decode, expand
 from training.jsonl import load
 

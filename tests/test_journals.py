@@ -16,7 +16,7 @@ from remote.plan import Plan, Policy
 from remote.recorder import LOGS, Recorder
 from remote.run import HostPhase, Verdict
 from remote.transport import Agent, Errand, Line, Program, Progress, Unreachable
-from training.agent.journal import WHOLE
+from training.agent import WHOLE
 from training.events import PREFIX, SESSION, Clock, Dropped, Event, Record, Said, Step, Text, encode, to_object
 from training.job import Job
 from training.jsonl import dumps

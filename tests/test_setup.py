@@ -29,6 +29,7 @@ from remote.setup import Condition, Installation, Wanted, look
 from remote.transport import Line, Program, Progress, Transport
 from remote.transport.local import LocalTransport
 from remote.transport.ssh import SshTransport
+from training.agent import WHOLE
 from training.agent.environment import lacking
 from tui.setup_command import Lines, set_up
 
@@ -196,8 +197,10 @@ def test_what_a_host_with_some_version_is_told(
     versions: dict[str, str], installed: dict[str, str], obstacle: str, condition: Condition, text: str
 ) -> None:
     found = {"executable": "/usr/bin/python3", "python": "3.12.3", "versions": versions}
-    stage = Stage([found | {"venv": "/w/venv/bin/python", "installed": installed, "obstacle": obstacle}])
-    (outlook,) = look(stage, (NODE,), PINNED)
+    answer = found | {"venv": "/w/venv/bin/python", "installed": installed, "obstacle": obstacle}
+    (cut,) = look(Stage([answer]), (NODE,), PINNED)
+    assert (cut.condition, cut.text) == (Condition.HOPELESS, "node1: its answer broke off")
+    (outlook,) = look(Stage([answer, WHOLE]), (NODE,), PINNED)
     assert (outlook.condition, outlook.text) == (condition, f"node1: {text}")
 
 
@@ -284,7 +287,7 @@ def test_what_is_shown_while_pip_is_quiet(monkeypatch: pytest.MonkeyPatch, capsy
 
 
 def test_an_installation_says_all_the_while_that_it_goes_on(tmp_path: Path) -> None:
-    code = "from training.agent import environment, errands; environment.BEAT = 0.01; errands.main(['install', '.'])"
+    code = "from training.agent import WHOLE, environment, errands; environment.BEAT = 0.01; errands.main(['install', '.'])"
     order = json.dumps({"requirements": ["tinytorch"], "packages": ["tinytorch"], "index": ""})
     with open(tmp_path / "venv.lock", "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another one is under way

@@ -10,6 +10,9 @@ from __future__ import annotations
 MARKER = b"rankboard-agent 1\n"
 """The first line of a follower's stdout. What stands before it is a login shell's, what comes after it are records."""
 
+WHOLE = {"whole": True}
+"""The last line of an errand's answer, as JSON: nothing before it is missing."""
+
 ALL_ENDED = "all ranks have ended"
 """The reason of `Ended` of a run that was kept without an operator to its end."""
 CLOSED = "closed"

@@ -1,8 +1,8 @@
 """Errands: what a launcher has done on a host beside following a run, each by one short-lived process.
 
 An errand is `python -m training.agent VERB [ARGUMENT …]`. It writes the agent's marker, then its answer, one JSON object per
-line, and ends; its exit status is 0 also where there is nothing to tell. An `{"error": TEXT}` says why it could not be done.
-The bytes of files stand between the lines as they are.
+line, of which `WHOLE` is the last, and ends; its exit status is 0 also where there is nothing to tell. An `{"error": TEXT}`
+says why it could not be done. The bytes of files stand between the lines as they are.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 
-from training.agent import MARKER
+from training.agent import MARKER, WHOLE
 from training.jsonl import dumps
 
 Answer = Iterator[object]
@@ -29,6 +29,8 @@ def _of(module: str, name: str) -> Callable[[Sequence[str]], Answer]:
     return errand
 
 
+PROBE = "probe"
+"""The one that gives records, as an agent does, of which `Ended` is the last."""
 ERRANDS: dict[str, Callable[[Sequence[str]], Answer]] = {
     "runs": _of("inventory", "runs"),
     "plan": _of("inventory", "plan"),
@@ -40,7 +42,7 @@ ERRANDS: dict[str, Callable[[Sequence[str]], Answer]] = {
     "send": _of("files", "send"),
     "environment": _of("environment", "look"),
     "install": _of("environment", "install"),
-    "probe": _of("probe", "probe"),
+    PROBE: _of("probe", "probe"),
 }
 """Each verb's function: takes the arguments, gives its answer."""
 
@@ -54,11 +56,16 @@ def main(words: Sequence[str]) -> int:
     _write(MARKER)
     try:
         for answer in ERRANDS[verb](arguments):
-            _write(answer if isinstance(answer, bytes) else dumps(answer).encode(errors="surrogatepass") + b"\n")
+            _say(answer)
+        if verb != PROBE:
+            _say(WHOLE)
     except OSError as error:
-        told = dumps({"error": f"{error.filename or verb}: {error.strerror or error}"})
-        _write(told.encode(errors="surrogatepass") + b"\n")
+        _say({"error": f"{error.filename or verb}: {error.strerror or error}"})
     return 0
+
+
+def _say(answer: object) -> None:
+    _write(answer if isinstance(answer, bytes) else dumps(answer).encode(errors="surrogatepass") + b"\n")
 
 
 def _write(data: bytes) -> None:

@@ -12,7 +12,6 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 from training.events import Dropped, Event, Record, decode, encode
 
@@ -21,9 +20,6 @@ LIMIT = 1 << 30
 RESERVE = 1 << 20
 BLOCK = 1 << 20
 """Bytes of one read; no record is longer (a `Text` of 128 KiB with every byte escaped is not)."""
-
-WHOLE = {"whole": True}
-"""Says at the end of an errand's answer that no record before it is missing."""
 
 _SUFFIX = ".journal"
 _RESERVE_NAME = "reserve"
@@ -156,12 +152,10 @@ class Reader:
             self._fd = -1
 
 
-def kept(arguments: Sequence[str]) -> Iterator[bytes | dict[str, Any]]:
-    """The errand `journal FOLDER HOST AFTER`: the records of the host's agent after number AFTER, as far as they are there, and
-    `WHOLE`."""
+def kept(arguments: Sequence[str]) -> Iterator[bytes]:
+    """The errand `journal FOLDER HOST AFTER`: the records of the host's agent after number AFTER, as far as they are there."""
     folder, host, after = arguments
     yield from Reader(os.path.abspath(os.path.expanduser(folder)), int(host), int(after)).blocks()
-    yield WHOLE
 
 
 def _without_first(block: bytes, lines: int) -> bytes:
