@@ -71,6 +71,7 @@ class Narration:
         """`told`: how many lines of the run's log were told before."""
         self._next = told
         self._started = False
+        self._reaching: dict[int, str] = {}
         self._waiting = _Waiting()
         self._stage = 0
 
@@ -96,7 +97,8 @@ class Narration:
 
     def _line(self, record: Record, state: RunState) -> str:
         match record.event:
-            case Reaching(on, phase):
+            case Reaching(on, phase) if self._reaching.get(on) != phase:  # not at each of many tries
+                self._reaching[on] = phase
                 return f"{state.host_name(on)}: {phase}"
             case Hello(hostname=hostname, python=python, torch=torch, cores=cores):
                 versions = f"Python {python}, {f'torch {torch}' if torch else 'no torch'}, {cores:g} cores"
