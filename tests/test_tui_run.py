@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -248,9 +249,12 @@ async def test_the_charts_mark_where_the_run_was_started_again_and_say_what_the_
         await stage.train(pilot)
         charts = 3 if size[0] >= 120 else 1
         await until(pilot, lambda: stage.text().count("●0 ●1 ●2 ●3 ") == charts)
+        begun = stage.session.state.begun
+        assert begun
         stage.session.say(SESSION, events.Restarted((0, 1), "rank 1 was killed"))
-        stage.session.steps(61, 80)
-        await until(pilot, lambda: "┊" in "".join(stage.text().splitlines()[10:]))
+        stage.session.say(0, replace(begun, resumed=50))
+        stage.session.steps(51, 80)
+        await until(pilot, lambda: any("┊" in line for line in stage.text().splitlines() if "restart" not in line))
         stage.session.steps(81, 100)
         await stage.heard(pilot, 100)
         assert len(re.findall("┊ restart  ●0 (●1 ●2 ●3 |[●12 ]*… )", stage.text())) == charts

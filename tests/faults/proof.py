@@ -226,7 +226,7 @@ def summary(run: Launched) -> dict[str, Any]:
 
 def recorded(run: Launched) -> Path | None:
     """The run directory, if there is one."""
-    return next((run.folder / "runs").glob("*"), None)
+    return next((run.folder / "runs").glob("[!.]*"), None)
 
 
 def launched_on(lines: Iterable[bytes]) -> set[int]:
