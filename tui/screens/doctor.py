@@ -75,10 +75,10 @@ class DoctorScreen(Screen[None]):
     def _verdict(self, state: RunState) -> str:
         if state.checks and (self.over or self._again is None):
             return checks.verdict(state)
+        if any(rank.pid for rank in state.ranks):
+            return "nothing was checked here: come back to, or begun with --no-doctor"
         if self.over:
             return f"{checks.verdict(state)}: {state.stop_reason or 'see the log'}"
-        if any(rank.pid for rank in state.ranks):
-            return "nothing was checked here: this is a run that was come back to, or began with --no-doctor"
         if not any(host.phase in REACHING for host in state.hosts):
             return "checking: the hosts try to reach each other"
         waits = waiting(state, self._clock.now(state))
