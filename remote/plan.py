@@ -144,12 +144,14 @@ def check(plan: Plan) -> None:
 
 def notes(plan: Plan) -> tuple[str, ...]:
     """What a user should know of the plan before it starts, one line each."""
-    if not isinstance(plan.work, Job) or plan.work.batch_size % plan.world_size == 0:
+    trainers = plan.work.trainers(plan.world_size) if isinstance(plan.work, Job) else []
+    if not isinstance(plan.work, Job) or not trainers or plan.work.batch_size % len(trainers) == 0:
         return ()
-    share, more = divmod(plan.work.batch_size, plan.world_size)
-    first = "rank 0 takes" if more == 1 else f"ranks 0 to {more - 1} take"
+    share, more = divmod(plan.work.batch_size, len(trainers))
+    first = f"rank {trainers[0]} takes" if more == 1 else f"ranks {trainers[0]} to {trainers[more - 1]} take"
+    ranks = f"{len(trainers)} ranks{' that train' if len(trainers) < plan.world_size else ''}"
     return (
-        f"batch size {plan.work.batch_size} does not divide by {plan.world_size} ranks: "
+        f"batch size {plan.work.batch_size} does not divide by {ranks}: "
         f"{first} {share + 1} samples{'' if more == 1 else ' each'}, the others {share}",
     )
 

@@ -16,7 +16,7 @@ from remote.plan import Plan, PlanError
 from remote.recorder import PLAN, RunFolderError, load_plan
 from training.agent.inventory import LAST
 from training.job import Job
-from training.registry import did_you_mean
+from training.registry import did_you_mean, form_of
 
 NODE = "node"
 """The folder in a run's directory that takes the place of a host's workdir where this machine is the host."""
@@ -125,7 +125,8 @@ def _job(plan: Plan, resume: str) -> Job:
 def _same(job: Job, old: Job, run: str) -> None:
     for name in ("model", "dataset"):
         new, was = getattr(job, name), getattr(old, name)
-        if new != was:
+        moved = name == "dataset" and form_of("datasets", new) == form_of("datasets", was)  # the same images, elsewhere
+        if new != was and not moved:
             raise PlanError(f"--{name} {new}: {run}, which --resume goes on from, has {was}: leave --{name} out, or --resume")
 
 

@@ -94,7 +94,8 @@ def _evaluation(rank: RankState, plan: Plan) -> float:
     """Seconds of training on as many samples as the test set has: evaluating takes no backward, so it is done before."""
     if not rank.begun or not rank.begun.train_samples:
         return 0.0
-    alone = rank.begun.world_size if getattr(plan.work, "batch_norm", "") == "local" else 0  # each sees the whole test set too
+    keeps = getattr(plan.work, "batch_norm", "") == "local" or getattr(plan.work, "sync", "") == "none"
+    alone = rank.begun.world_size if keeps else 0  # each rank tests what it keeps for itself, too
     steps = rank.begun.test_samples / rank.begun.train_samples * rank.begun.steps_per_epoch
     return rank.pace * steps * (1 + alone)
 

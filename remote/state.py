@@ -109,7 +109,7 @@ class RankState:
     """One rank as last heard of. Times in seconds, memory in bytes, `cpu` in percent of one core, accuracies as fractions.
 
     `since` is when its phase began. `accuracy` is over the epoch's samples so far; `sync_share` over the last steps;
-    `own_accuracy` by its own BatchNorm statistics where each rank keeps them; `epochs` what it said at the end of each;
+    `own_accuracy` by its own model or statistics where each rank keeps them; `epochs` what it said at the end of each;
     `epoch_times` the sums of the steps' seconds of each finished epoch, `epoch_so_far` of the one under way. `begun` is what
     it said at its first step; `exit` its end in words, "" while it lives, `exited_from` the phase it ended in; `tail` its last
     lines on stderr. `serves`: it makes no steps, but holds the parameters for those that do. `saved_step` is its newest

@@ -106,6 +106,31 @@ def test_a_job_names_the_method_too() -> None:
         Job(sync="ddp", sync_option=("bucket_mb=0",))
 
 
+@pytest.mark.parametrize(
+    ("method", "words", "told"),
+    [
+        ("all_reduce", "granularity=flat bucket_mb=1", "bucket_mb=1 is of granularity=bucket: leave it out"),
+        ("hierarchical", "granularity=flat bucket_mb=1", "bucket_mb=1 is of granularity=bucket: leave it out"),
+        ("ring", "granularity=flat bucket_mb=1", "bucket_mb=1 is of granularity=bucket: leave it out"),
+        ("gather_scatter", "granularity=parameter bucket_mb=1", "bucket_mb=1 is of granularity=bucket: leave it out"),
+        ("gather_scatter", "granularity=parameter segment_kb=1", "granularity=parameter sends each parameter whole"),
+        ("ddp", "compression=powersgd bucket_mb=1", "compression=powersgd takes all gradients at once: leave it out"),
+        ("ddp", "rank=4", "rank=4 and start=2 are powersgd's"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(method: str, words: str, told: str) -> None:
+    with pytest.raises(JobError, match=told):
+        Job(sync=method, sync_option=tuple(words.split()))
+
+
+def test_a_dedicated_server_takes_no_samples() -> None:
+    job = Job(sync="parameter_server", sync_option=("server=1", "dedicated=yes"), batch_size=3)
+    assert job.trainers(4) == [0, 2, 3]
+    job.check_world(4)
+    with pytest.raises(JobError, match="--batch-size 3 is smaller than the 4 ranks that share it"):
+        job.check_world(5)
+
+
 def test_a_job_checks_options_against_the_world() -> None:
     job = Job(sync="parameter_server", sync_option=("server=3",))
     job.check_world(4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -22,8 +23,8 @@ def hello(machine: str, cores: float = 8.0, address: str = "10.0.0.1", interface
     return replace(facts, route_address=address, route_interface=interface)
 
 
-def plan(*hosts: Host, **job: int) -> Plan:
-    return Plan("a-run", hosts, Job(**job))  # type: ignore[arg-type]
+def plan(*hosts: Host, **job: Any) -> Plan:
+    return Plan("a-run", hosts, Job(**job))
 
 
 def host(number: int, slots: int = 1, threads: int = 0, interface: str = "") -> Host:
@@ -119,6 +120,14 @@ def test_a_plan_without_hosts_or_with_too_small_a_batch_is_none() -> None:
 )
 def test_an_uneven_split_is_said(batch: int, said: tuple[str, ...]) -> None:
     assert notes(plan(host(1, slots=3), batch_size=batch)) == said
+
+
+def test_a_server_that_does_not_train_takes_no_part_of_a_split() -> None:
+    job = {"sync": "parameter_server", "sync_option": ("server=1", "dedicated=yes")}
+    assert notes(plan(host(1, slots=4), batch_size=63, **job)) == ()
+    assert notes(plan(host(1, slots=4), batch_size=64, **job)) == (
+        "batch size 64 does not divide by 3 ranks that train: rank 0 takes 22 samples, the others 21",
+    )
 
 
 def test_a_dry_run_shows_what_only_the_hosts_know_as_such() -> None:

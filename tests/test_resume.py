@@ -102,6 +102,14 @@ def test_what_cannot_be_is_told(runs: Path, name: str, more: dict[str, str], tol
     assert str(error.value) == told.format(runs=runs)
 
 
+def test_images_of_ones_own_may_have_moved(runs: Path) -> None:
+    record(runs, "flowers", replace(OLD, dataset="imagefolder:/data/flowers"))
+    moved = replace(OLD, dataset="imagefolder:/scratch/flowers", resume="flowers")
+    assert resume.located(moved, runs, local=True, uploads=False).dataset == moved.dataset
+    with pytest.raises(PlanError, match=r"^--dataset cifar10: flowers, which .* has imagefolder:/data/flowers"):
+        resume.located(replace(OLD, resume="flowers"), runs, local=True, uploads=False)
+
+
 def test_fetched_checkpoints_are_for_ranks_of_this_machine(runs: Path) -> None:
     folder = record(runs, "old", local=False)
     where = folder / resume.FETCHED / "node1" / "checkpoints" / "step-000010"

@@ -2,8 +2,9 @@
 
 import json
 import os
+import shutil
 import signal
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,8 @@ from training_ranks import alive, kill, until
 from training import registry
 from training.checkpoint import Position
 from training.events import Entered, Evaluated, Finished, Saved, Started, Text
-from training.job import Job
-from training.resume import Key, choose, look
+from training.job import Job, JobError
+from training.resume import Key, _check, choose, look
 
 JOB = Job(sync="all_reduce", steps=10, batch_size=30, momentum=0.9, weight_decay=1e-4, log_every=4)
 CUT = 6
@@ -106,6 +107,26 @@ def test_ranks_settle_on_one_model_before_they_evaluate(forked: Forker) -> None:
     saved = forked.run("settled-again", alone, [host(forked, "settled-again")])
     assert losses(saved) == [[]]
     assert results(saved) == pytest.approx(results(run))
+
+
+def test_of_ranks_that_never_settle_rank_0s_model_is_tested(forked: Forker) -> None:
+    job = replace(JOB, sync="none", model="vgg11", batch_size=8, steps=3, limit=60, checkpoint_every="3")
+    run = forked.run("apart", job, [host(forked, "apart")] * 2)
+    where = host(forked, "apart") / "checkpoints" / "step-000003"
+    model, own, first = (torch.load(where / name, weights_only=True) for name in ("model.pt", "rank1.pt", "rank0.pt"))
+    trained = [name for name, value in model["model"].items() if value.is_floating_point()]
+    assert not any(torch.equal(model["model"][name], own["model"][name]) for name in trained), "statistics, too, are its own"
+    assert not torch.equal(own["random"], first["random"]), "what ranks draw differs, such as dropout"
+
+    (_, accuracy, first_own), (_, again, second_own) = results(run), results(run, 1)
+    assert accuracy == again == first_own
+    alone = replace(job, resume="apart", checkpoint_every="")
+    assert results(forked.run("apart-0", alone, [host(forked, "apart-0")]))[:2] == pytest.approx(results(run)[:2])
+    torch.save(model | {"model": own["model"]}, where / "model.pt")
+    manifest = json.loads((where / "manifest.json").read_text())
+    manifest["files"]["model.pt"] = (where / "model.pt").stat().st_size
+    (where / "manifest.json").write_text(json.dumps(manifest))
+    assert results(forked.run("apart-1", alone, [host(forked, "apart-1")]))[1] == second_own
 
 
 def test_the_saved_model_has_the_statistics_of_a_rank_that_trains(forked: Forker) -> None:
@@ -340,6 +361,36 @@ def test_without_an_agent_they_lie_where_the_ranks_work(forked: Forker) -> None:
     started = next(event for event in resumed.events(0) if isinstance(event, Started))
     assert (started.resumed, started.steps) == (4, 6)
 
+    elsewhere = forked.folder / "elsewhere"
+    there.rename(elsewhere)
+    forked.run("plain-other", job, [None])
+    refused = forked.run("plain-from", replace(job, steps=8, resume=str(elsewhere)), [None], codes=[2])
+    assert "holds another run's checkpoint of step 4" in refused.err(0), "it would remove that"
+    assert sorted(path.name for path in there.iterdir()) == ["step-000002", "step-000004"]
+    shutil.rmtree(there)
+
+
+def test_a_checkpoint_that_is_not_as_it_was_saved_is_left_out(forked: Forker) -> None:
+    folder = host(forked, "cut-off")
+    forked.run("cut-off", replace(JOB, steps=4, checkpoint_every="2"), [folder])
+    older, newer = (folder / "checkpoints" / f"step-00000{step}" / "model.pt" for step in (2, 4))
+    newer.write_bytes(newer.read_bytes()[:-100])
+    run = forked.run("cut-off-again", replace(JOB, steps=5, resume="cut-off"), [host(forked, "cut-off-again")])
+    assert [step for step, _ in losses(run)[0]] == [3, 4, 5]
+    assert f"Left out, as it is missing or not what was saved: {newer}" in lines(run)
+    older.write_bytes(b"")
+    refused = forked.run("cut-off-more", replace(JOB, resume="cut-off"), [host(forked, "cut-off-more")], codes=[2])
+    assert "none of its checkpoints" in refused.err(0)
+
+
+def test_the_same_images_may_lie_elsewhere_and_statistics_come_from_where_there_are_any() -> None:
+    job = replace(JOB, dataset="imagefolder:/data/flowers")
+    _check(job, asdict(replace(job, dataset="imagefolder:/scratch/flowers", batch_norm="local")), "it")
+    with pytest.raises(JobError, match=r"^--dataset imagefolder:/data/flowers: it is of --dataset cifar10"):
+        _check(job, asdict(replace(job, dataset="cifar10")), "it")
+    with pytest.raises(JobError, match=r"^--batch-norm broadcast: it is of --batch-norm untracked; give that"):
+        _check(job, asdict(replace(job, batch_norm="untracked")), "it")
+
 
 def test_other_batches_go_on_at_the_nearest_sample_before(forked: Forker) -> None:
     forked.run("batches", replace(JOB, steps=2, checkpoint_every="2"), [host(forked, "batches")])
@@ -392,6 +443,8 @@ def test_the_newest_checkpoint_that_counts() -> None:
     assert choose([{old}, set(), set()], everywhere) == old, "no manifest"
     assert choose([{old, new, two}, set(), set()], everywhere) == two, "of another world size: no own files are needed"
     assert choose([{new}, set(), set()], [set()] * 3) == new, "better than nothing"
+    after = {Key(10, "c", 3), two, old}
+    assert choose([after] * 3, [{old}, set(), {old}]) == Key(10, "c", 3), "no own files are to be had from an older world, too"
     assert choose([set()] * 3, everywhere) is None
 
 

@@ -34,7 +34,7 @@ def test_the_events_of_a_run_that_stops_inside_an_epoch(forked: Forker, tmp_path
         events = ranks.events(rank)
         first = ["loading", "rendezvous", "joining", "started", *["step"] * EPOCH, "epoch", "evaluating", "evaluated"]
         assert names(events) == [*first, "training", "step", "step", "epoch", "evaluating", "evaluated", "finished"]
-        assert {event.rank for event in events} == {rank} if not lines(events) else True
+        assert {event.rank for event in events if not isinstance(event, Text)} == {rank}
 
         started = next(event for event in events if isinstance(event, Started))
         assert (started.world_size, started.device, started.backend, started.threads) == (2, "cpu", "gloo", 1)

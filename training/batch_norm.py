@@ -23,10 +23,11 @@ STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
 
 class BatchNorm:
-    """One of the modes, for one model. `trainers` are the ranks that train: the others' statistics never move."""
+    """One of the modes, for one model. `trainers` are the ranks that train: the others' statistics never move. `settles`:
+    whether the ranks ever settle on one model at all."""
 
-    def __init__(self, mode: str, place: Place, meter: Meter, trainers: Sequence[int]) -> None:
-        self.mode, self._place, self._meter, self._trainers = mode, place, meter, list(trainers)
+    def __init__(self, mode: str, place: Place, meter: Meter, trainers: Sequence[int], settles: bool = True) -> None:
+        self.mode, self._place, self._meter, self._trainers, self._settles = mode, place, meter, list(trainers), settles
 
     def convert(self, net: nn.Module) -> nn.Module:
         """The model with the mode's layers. Called before anything holds its parameters, on all ranks."""
@@ -39,8 +40,13 @@ class BatchNorm:
         return net
 
     def own(self, net: nn.Module) -> dict[str, torch.Tensor]:
-        """The model's buffers, by name, that each rank keeps for itself: none but in the mode `local`."""
-        if self.mode != "local" or len(self._trainers) < 2:
+        """What of the model each rank keeps for itself, by name: its statistics in the mode `local`, and all of it where the
+        ranks never settle on one."""
+        if len(self._trainers) < 2:
+            return {}
+        if not self._settles:
+            return dict(net.state_dict())
+        if self.mode != "local":
             return {}
         layers = [(path, layer) for path, layer in net.named_modules() if isinstance(layer, Layer)]
         return {
@@ -51,36 +57,36 @@ class BatchNorm:
         }
 
     def settle(self, net: nn.Module) -> None:
-        """Makes the model's buffers equal on all ranks, but for those that each rank keeps. Called by all ranks at once."""
+        """Makes the model's buffers equal on all ranks, but for what each rank keeps. Called by all ranks at once."""
         own = self.own(net)
         self._broadcast(buffer for name, buffer in net.named_buffers() if name not in own)
 
     @contextmanager
     def agreed(self, net: nn.Module) -> Iterator[None]:
-        """Within it the settled model is one on all ranks, also where each keeps statistics of its own: then with the first
+        """Within it the settled model is one on all ranks, also where each keeps something of its own: then with the first
         training rank's. Called by all ranks at once."""
         own = self.own(net)
-        kept = {name: buffer.clone() for name, buffer in own.items()}
+        kept = {name: tensor.clone() for name, tensor in own.items()}
         self._broadcast(own.values())
         try:
             yield
         finally:
-            for name, buffer in own.items():
-                buffer.copy_(kept[name])
+            for name, tensor in own.items():
+                tensor.copy_(kept[name])
 
-    def _broadcast(self, buffers: Iterable[torch.Tensor]) -> None:
-        """Gives the first training rank's buffers to all, those of one type in one message."""
+    def _broadcast(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Gives the first training rank's tensors to all, those of one type in one message."""
         if self._place.world_size == 1:
             return
         alike: dict[torch.dtype, list[torch.Tensor]] = {}
-        for buffer in buffers:
-            alike.setdefault(buffer.dtype, []).append(buffer)
+        for tensor in tensors:
+            alike.setdefault(tensor.dtype, []).append(tensor)
         for of_type in alike.values():
-            flat = torch.cat([buffer.flatten() for buffer in of_type])
+            flat = torch.cat([tensor.flatten() for tensor in of_type])
             with self._meter.waiting():
                 distributed.broadcast(flat, src=self._trainers[0])
-            for buffer, new in zip(of_type, torch.split(flat, [buffer.numel() for buffer in of_type]), strict=True):
-                buffer.copy_(new.view_as(buffer))
+            for tensor, new in zip(of_type, torch.split(flat, [tensor.numel() for tensor in of_type]), strict=True):
+                tensor.copy_(new.view_as(tensor))
 
     def _synchronised(self, net: nn.Module, layers: dict[str, Layer]) -> nn.Module:
         """The model with synchronised layers, in a group of their own: the order in which they and the gradients' buckets

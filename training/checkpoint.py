@@ -78,16 +78,14 @@ class Parts:
         return {"model": self.net.state_dict(), "optimizer": self.optimizer.state_dict()["state"]}
 
     def own(self) -> dict[str, Any]:
-        """What each rank keeps: the model where ranks never settle on one, the optimiser where it follows own gradients."""
+        """What each rank keeps: what of the model is its own, and the optimiser where it follows own gradients."""
         state = {"method": self.method.state(), "random": torch.get_rng_state()}
         if self.device.type == "cuda":
             state["random_gpu"] = torch.cuda.get_rng_state(self.device)
         if self.method.own_optimizer:
             state["optimizer"] = self.optimizer.state_dict()["state"]
-            if type(self.method).settle is SyncMethod.settle:
-                state["model"] = self.net.state_dict()
-        if "model" not in state and (buffers := self.batch_norm.own(self.net)):
-            state["model"] = buffers
+        if model := self.batch_norm.own(self.net):
+            state["model"] = model
         return state
 
 
@@ -106,11 +104,15 @@ class Checkpoints:
         assert isinstance(group, distributed.ProcessGroup)
         self.group = group
         self._token = self.said_by(0, secrets.token_hex(8))
-        if not place.folder and job.checkpoint_every and not job.resume and (there := complete(self.folder)):
+        if not place.folder and job.checkpoint_every and (there := complete(self.folder)) and not self._goes_on_here():
             raise JobError(
                 f"--checkpoint-every {job.checkpoint_every}: {self.folder} holds another run's checkpoint of step {there[-1]}: "
                 f"go on from it with --resume {FOLDER}, or move the folder away"
             )
+
+    def _goes_on_here(self) -> bool:
+        """Whether the checkpoints to go on from lie where this run's will."""
+        return bool(self.job.resume) and any(self.folder.samefile(one) for one in search(self.job.resume, self.place))
 
     def due(self, step: int, steps: int) -> bool:
         """Whether to save after this step of so many."""
@@ -126,6 +128,8 @@ class Checkpoints:
         sizes, own = {}, f"rank{rank}.pt"
         with _explained(where, ()):
             where.mkdir(parents=True, exist_ok=True)
+            for above in (self.folder, self.folder.parent):
+                sync(above)
         with self.parts.batch_norm.agreed(self.parts.net):
             if self.keeps_model:
                 position = asdict(Position.at(step, self.job, self.steps_per_epoch))
@@ -148,7 +152,6 @@ class Checkpoints:
             for older in steps(self.folder):
                 if number(older) > head["step"]:  # of ranks that crashed, or that went on from later than these
                     (older / MANIFEST).unlink(missing_ok=True)
-            sync(self.folder)
 
     def _prune(self, kept: list[int]) -> None:
         """Removes all other checkpoints from this host, the first of its ranks doing it."""
@@ -169,6 +172,21 @@ class Checkpoints:
         words = [said]
         distributed.broadcast_object_list(words, src=rank, group=self.group)
         return words[0]
+
+
+def search(resume: str, place: Place) -> Iterator[Path]:
+    """The folders of checkpoints on this host that `--resume` may mean, of all hosts that the run had here."""
+    root = root_of(resume, place)
+    for folder in (*sorted(root.glob(f"*/{FOLDER}")), root / FOLDER, root):
+        if os.path.isdir(folder):  # False also where it may not be asked
+            yield folder
+
+
+def root_of(resume: str, place: Place) -> Path:
+    """A path as it is; a name is a run's beside this one."""
+    if place.folder and "/" not in resume:
+        return Path(place.folder).parent.parent / resume
+    return Path(os.path.abspath(os.path.expanduser(resume)))
 
 
 def steps(folder: Path) -> list[Path]:

@@ -142,7 +142,7 @@ class Evaluated(Event):
     """The settled model on the whole test set: the merged figures, equal on all ranks. `accuracy` is a fraction.
 
     `confusion` (rank 0 only, up to 100 classes): row is the true class, column the predicted. `own_accuracy` is that of this
-    rank's own BatchNorm statistics on the whole test set where each rank keeps them, else -1.
+    rank's own model or BatchNorm statistics on the whole test set where each rank keeps them, else -1.
     """
 
     rank: int

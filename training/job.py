@@ -91,10 +91,10 @@ class Job:
 
     def check_world(self, world_size: int) -> None:
         """Raises: JobError, where the job does not fit that many ranks."""
-        if self.batch_size < world_size:
+        if self.batch_size < (sharing := len(self.trainers(world_size))):
             raise JobError(
-                f"--batch-size {self.batch_size} is smaller than the {world_size} ranks that share it: "
-                f"give at least {world_size}, or use fewer ranks"
+                f"--batch-size {self.batch_size} is smaller than the {sharing} ranks that share it: "
+                f"give at least {sharing}, or use fewer ranks"
             )
         sync_options = self.sync_options()
         if hasattr(sync_options, "check"):
@@ -102,6 +102,11 @@ class Job:
                 sync_options.check(world_size)
             except ValueError as error:
                 raise JobError(f"--sync {self.sync} --sync-option {error}") from None
+
+    def trainers(self, world_size: int) -> list[int]:
+        """The ranks that take samples; one that does not serves those that do."""
+        trains = getattr(self.sync_options(), "trains", lambda rank: True)
+        return [rank for rank in range(world_size) if trains(rank)]
 
     def argv(self) -> tuple[str, ...]:
         """The arguments of `python -m training` that say this job: every field, defaults too."""

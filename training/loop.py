@@ -19,7 +19,7 @@ from training.compute import Compute
 from training.datasets import Images
 from training.evaluate import evaluate
 from training.events import Drifted, Entered, Evaluated, Finished, Saved, Started, emit
-from training.job import Job
+from training.job import Job, JobError
 from training.meter import Meter
 from training.place import Place
 from training.progress import Iteration, Progress, say
@@ -32,7 +32,8 @@ from training.sync import SyncMethod, broadcast
 class Trainer:
     """One rank of a job: made once it has met the others, it says by events what it does. `step` counts the steps made.
 
-    Raises: JobError, where there are more ranks than samples in a batch, or what to compile or resume cannot be used.
+    Raises: JobError, where there are more ranks than samples in a batch, all of the model is frozen, or what to compile or
+    resume cannot be used.
     """
 
     def __init__(self, job: Job, place: Place, device: torch.device, train_set: Images, test_set: Images) -> None:
@@ -43,7 +44,7 @@ class Trainer:
 
         wire = {"fp32": torch.float32, "bf16": torch.bfloat16}[job.precision]
         self.method: SyncMethod = registry.load("sync", job.sync).Method(job.sync_options(), wire)
-        trainers = [rank for rank in range(place.world_size) if self.method.trains(rank)]
+        trainers = job.trainers(place.world_size)
         self.trains = place.rank in trainers
         index = trainers.index(place.rank) if self.trains else 0
         self.shard = shard(job, train_set.labels, index, len(trainers))
@@ -51,11 +52,14 @@ class Trainer:
         self.steps = job.steps or (job.epochs or 1) * self.shard.steps
 
         torch.manual_seed(job.seed)
-        self.batch_norm = BatchNorm(job.batch_norm, place, self.meter, trainers)
+        self.batch_norm = BatchNorm(job.batch_norm, place, self.meter, trainers, self.method.settles)
         net = self.batch_norm.convert(models.build(job.model, train_set.shape, train_set.classes))
         self.net = self.compute.lay_out(net)
         if place.world_size > 1:
             broadcast([*self.net.parameters(), *self.net.buffers()], self.meter)
+            torch.manual_seed(job.seed + place.rank)  # or all ranks would drop the same units of their samples
+        if not any(parameter.requires_grad for parameter in self.net.parameters()):
+            raise JobError(f"--model {job.model}: no parameter needs a gradient (all are frozen): there is nothing to train")
         self.optimizer = self.compute.optimizer(self.net)
         parts = Parts(self.net, self.optimizer, self.method, self.batch_norm, device)
         self.checkpoints = Checkpoints(job, place, parts, self.shard.steps) if job.checkpoint_every or job.resume else None
@@ -199,12 +203,12 @@ class Trainer:
 
     def evaluate(self) -> None:
         """Tests the model that the ranks settle on."""
-        rank, group = self.place.rank, self.patient_group
+        rank = self.place.rank
         emit(Entered(rank, "evaluating"))
         self.settle()
         own = self.own_accuracy()
         with self.batch_norm.agreed(self.net):
-            found = evaluate(self.net, self.test_set, self.place, self.device, self.compute.logits, group)
+            found = evaluate(self.net, self.test_set, self.place, self.device, self.compute.logits, self.patient_group)
         figures = (found.loss, found.accuracy, found.samples, found.seconds, found.confusion if rank == 0 else ())
         emit(Evaluated(rank, self.epoch, self.step, *figures, own_accuracy=own))
         if rank == 0:
@@ -225,7 +229,7 @@ class Trainer:
         return new_group(timeout=PATIENCE) if self.place.world_size > 1 else None
 
     def own_accuracy(self) -> float:
-        """The accuracy on the whole test set by this rank's own BatchNorm statistics; -1 where it keeps none."""
+        """The accuracy on the whole test set by what this rank keeps for itself; -1 where that is nothing."""
         if not self.batch_norm.own(self.net):
             return -1.0
         alone = Place()  # also a rank that does not tell: the others take as long
@@ -256,4 +260,8 @@ class Trainer:
         yield from self.resumed.remarks if self.resumed else ()
         yield from dict.fromkeys((*self.train_set.remarks, *self.test_set.remarks, *self.shard.remarks()))
         if self.place.world_size > 1 and not self.method.exact:
-            yield f"--sync {self.job.sync}: the ranks' models differ between two times when they settle on one"
+            settling = "between two times when they settle on one"
+            apart = "for good: rank 0's is tested and saved, and each rank's own accuracy is told beside it"
+            yield f"--sync {self.job.sync}: the ranks' models differ {settling if self.method.settles else apart}"
+            if self.job.batch_norm == "sync":
+                yield "--batch-norm sync: the ranks wait for each other in every BatchNorm, whatever --sync leaves them"

@@ -3,7 +3,8 @@
 `class Options` stands at the top level of the module, a frozen dataclass whose every field has a default. Its annotations and
 body may use built-ins, `Literal` and `dataclass` only, as it is taken out of the source and made on its own; so the launcher
 knows and checks options without torch. `__post_init__` raises ValueError for a value out of range; a method
-`check(self, world_size)`, where there is one, raises it for options that do not fit that many ranks.
+`check(self, world_size)`, where there is one, raises it for options that do not fit that many ranks; of a sync method
+`trains(self, rank)`, where there is one, says whether that rank takes samples.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ out, and that is said.
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,9 +19,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import distributed
 
-from training.checkpoint import FOLDER, MANIFEST, MODEL, Checkpoints, Parts, Position, steps
+from training.checkpoint import FOLDER, MANIFEST, MODEL, Checkpoints, Parts, Position, root_of, search, steps
 from training.job import Job, JobError
 from training.place import Place
+from training.registry import form_of
 from training.sync import SyncMethod
 
 PIECE = 1 << 24
@@ -46,10 +48,12 @@ class Copy(NamedTuple):
 
 @dataclass(frozen=True)
 class Inventory:
-    """What a rank finds on its host: the models of complete checkpoints, of each the least rank's, and its own files of any."""
+    """What a rank finds on its host: the models of complete checkpoints, of each the least rank's, its own files of any, and
+    the models that are not what was saved."""
 
     models: dict[Key, Copy]
     own: dict[Key, Path]
+    damaged: list[Path]
 
 
 @dataclass(frozen=True)
@@ -77,17 +81,17 @@ def resume(checkpoints: Checkpoints) -> Resumed:
     job, place, parts = checkpoints.job, checkpoints.place, checkpoints.parts
     places = list(search(job.resume, place))
     found = look(places, place.rank)
-    all_found = checkpoints.gathered(({key: copy.rank for key, copy in found.models.items()}, list(found.own)))
-    key = choose([set(models) for models, _ in all_found], [set(own) for _, own in all_found])
+    all_found = checkpoints.gathered(({key: copy.rank for key, copy in found.models.items()}, list(found.own), found.damaged))
+    key = choose([set(models) for models, *_ in all_found], [set(own) for _, own, _ in all_found])
     if key is None:
         raise JobError(_nothing(job.resume, place, places))
-    writers = {rank: models[key] for rank, (models, _) in enumerate(all_found) if key in models}
+    writers = {rank: models[key] for rank, (models, *_) in enumerate(all_found) if key in models}
     holder = min(writers, key=writers.__getitem__)
     saved = _read(received(checkpoints, holder, found.models[key].path if holder == place.rank else None), parts)
     where = f"the checkpoint of step {key.step} of {Path(job.resume).name or job.resume}"
     _check(job, saved["job"], where)
     _load(parts, saved, where)
-    missing = _why_not_own(job, place, key, saved["job"], [key in own for _, own in all_found])
+    missing = _why_not_own(job, place, key, saved["job"], [key in own for _, own, _ in all_found])
     own = None if missing else _read(found.own[key].read_bytes(), parts)
     if own:
         _load(parts, own, where)
@@ -95,54 +99,44 @@ def resume(checkpoints: Checkpoints) -> Resumed:
     step = position.steps(job, checkpoints.steps_per_epoch)
     if missing and _lost_momentum(saved):
         missing += "; momentum begins anew, as the rank that had it is left out too"
-    return Resumed(step, tuple(_remarks(checkpoints, saved["job"], position, step, where, missing)), own)
+    damaged = {path: None for *_, of_rank in all_found for path in of_rank}
+    return Resumed(step, tuple(_remarks(checkpoints, saved["job"], position, step, where, missing, damaged)), own)
 
 
 # Finding -------------------------------------------------------------------------------------------------------------
 
 
-def search(resume: str, place: Place) -> Iterator[Path]:
-    """The folders of checkpoints on this host that `--resume` may mean, of all hosts that the run had here."""
-    root = root_of(resume, place)
-    for folder in (*sorted(root.glob(f"*/{FOLDER}")), root / FOLDER, root):
-        if folder.is_dir():
-            yield folder
-
-
-def root_of(resume: str, place: Place) -> Path:
-    """A path as it is; a name is a run's beside this one."""
-    if place.folder and "/" not in resume:
-        return Path(place.folder).parent.parent / resume
-    return Path(resume).expanduser().absolute()
-
-
 def look(folders: Iterable[Path], rank: int) -> Inventory:
     """What there is in these folders for a rank."""
     models: dict[Key, Copy] = {}
-    own = {}
+    own, damaged = {}, []
     for where in (where for folder in folders for where in steps(folder)):
-        if (where / MODEL).is_file() and (complete := _manifest(where / MANIFEST)):
-            of, writer = complete
+        if complete := _manifest(where / MANIFEST):
+            of, writer, size = complete
             copy = Copy(writer, where / MODEL)
-            models[of] = min(copy, models.get(of, copy))
+            if copy.path.is_file() and copy.path.stat().st_size == size and _file_key(copy.path) == of:
+                models[of] = min(copy, models.get(of, copy))
+            else:
+                damaged.append(copy.path)
         if key := _file_key(where / f"rank{rank}.pt"):
             own[key] = where / f"rank{rank}.pt"
-    return Inventory(models, own)
+    return Inventory(models, own, damaged)
 
 
 def choose(models: Sequence[set[Key]], own: Sequence[set[Key]]) -> Key | None:
-    """The newest checkpoint of which some rank finds the model: one of as many ranks only if all of these find their own
-    files, unless there is no other. `models` and `own` are each rank's. None where there is none."""
+    """The newest checkpoint of which some rank finds the model; but of those of as many ranks as these, rather the newest of
+    which all find their own files. `models` and `own` are each rank's. None where there is none."""
     candidates = sorted(set().union(*models), reverse=True)
-    whole = (key for key in candidates if key.world_size != len(own) or all(key in of_rank for of_rank in own))
+    alike = itertools.takewhile(lambda key: key.world_size == len(own), candidates)
+    whole = (key for key in alike if all(key in of_rank for of_rank in own))
     return next(whole, next(iter(candidates), None))
 
 
-def _manifest(path: Path) -> tuple[Key, int] | None:
-    """The checkpoint that it makes complete, and the rank that wrote it."""
+def _manifest(path: Path) -> tuple[Key, int, int] | None:
+    """The checkpoint that it makes complete, the rank that wrote it, and the bytes of its model."""
     try:
         head = json.loads(path.read_bytes())
-        return _key(head), int(head.get("rank", 0))
+        return _key(head), int(head.get("rank", 0)), int(head["files"][MODEL])
     except (OSError, ValueError, LookupError, TypeError):
         return None
 
@@ -167,7 +161,10 @@ def _nothing(resume: str, place: Place, folders: list[Path]) -> str:
         return f"--resume {resume}: {why}: start without --resume"
     if root in steps(root.parent):
         return f"--resume {resume}: this is one checkpoint: write the folder that it lies in, {root.parent}"
-    why = "has no checkpoint in" if root.is_dir() else "there is no folder"
+    try:
+        why = "has no checkpoint in" if root.is_dir() else "there is no folder"
+    except OSError as error:  # it lies where this user may not look
+        why = f"{error.strerror}:"
     advice = "give the hosts that it ran on, a run that was started with --checkpoint-every, or a path"
     return f"--resume {resume}: {why} {root}{_known(root, place)}; {advice}"
 
@@ -212,8 +209,14 @@ def _load(parts: Parts, saved: dict[str, Any], where: str) -> None:
 
 def _check(job: Job, saved: dict[str, Any], where: str) -> None:
     """Raises: JobError, where the checkpoint is of something else."""
-    for name in ("model", "dataset"):
-        if getattr(job, name) != saved[name]:
+    fits = {
+        "model": job.model == saved["model"],
+        # the same images may lie elsewhere
+        "dataset": form_of("datasets", job.dataset) == form_of("datasets", saved["dataset"]),
+        "batch_norm": (job.batch_norm == "untracked") == (saved["batch_norm"] == "untracked"),
+    }
+    for name, fit in fits.items():
+        if not fit:
             raise JobError(
                 f"{_setting(name, getattr(job, name))}: {where} is of {_setting(name, saved[name])}; "
                 "give that, or start anew without --resume"
@@ -238,10 +241,18 @@ def _lost_momentum(saved: dict[str, Any]) -> bool:
 
 
 def _remarks(
-    checkpoints: Checkpoints, saved: dict[str, Any], position: Position, step: int, where: str, missing: str
+    checkpoints: Checkpoints,
+    saved: dict[str, Any],
+    position: Position,
+    step: int,
+    where: str,
+    missing: str,
+    damaged: Iterable[Path],
 ) -> Iterator[str]:
     job = checkpoints.job
     yield f"Going on from {where}"
+    for path in damaged:
+        yield f"Left out, as it is missing or not what was saved: {path}"
     if missing:
         yield f"Its ranks' own states (random numbers, sync method, local statistics) are left out: {missing}"
     changed = [

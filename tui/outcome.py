@@ -53,7 +53,7 @@ def table(state: RunState) -> list[tuple[str, ...]]:
 
 
 def _own_accuracies(state: RunState) -> list[float]:
-    """Of each rank, by its own BatchNorm statistics; none at all where the ranks have none of their own."""
+    """Of each rank, by its own model or BatchNorm statistics; none at all where the ranks have nothing of their own."""
     own = [rank.own_accuracy for rank in state.ranks]
     return own if any(map(math.isfinite, own)) else []
 

@@ -28,14 +28,12 @@ class SyncMethod:
     """Whether all ranks hold the same model after every step."""
     own_optimizer: bool = False
     """Whether each rank's optimiser follows gradients that only this rank has."""
+    settles: bool = True
+    """Whether `settle` leaves one model on all ranks. Otherwise each keeps its own, and the first training rank's is tested."""
 
     def __init__(self, options: Any, wire: torch.dtype) -> None:
         """`options`: an instance of the module's `Options`; `wire`: the type in which gradients travel."""
         self.options, self.wire = options, wire
-
-    def trains(self, rank: int) -> bool:
-        """Whether this rank takes samples; one that does not calls `serve` instead of taking steps."""
-        return True
 
     def prepare(self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter) -> nn.Module:
         """Returns the model to call from now on. Called once, by all ranks."""
@@ -71,7 +69,7 @@ class SyncMethod:
         """Goes on from a `state`. Called after `prepare`."""
 
     def serve(self, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:
-        """Called on a rank that does not train: returns when each of the others has made that many more steps."""
+        """Called on a rank that does not train, instead of taking steps: returns when each of the others has made so many."""
 
 
 def broadcast(tensors: Iterable[torch.Tensor], meter: Meter) -> None:

@@ -46,6 +46,8 @@ class Options:
             raise ValueError(f"rank={self.rank}: give at least 1")
         if self.start < 2:
             raise ValueError(f"start={self.start}: give at least 2, as PowerSGD keeps what it left out from step to step")
+        if self.compression == "powersgd" and self.bucket_mb != 25:
+            raise ValueError(f"bucket_mb={self.bucket_mb:g}: compression=powersgd takes all gradients at once: leave it out")
         if self.compression != "powersgd" and (self.rank, self.start) != (2, 2):
             raise ValueError(f"rank={self.rank} and start={self.start} are powersgd's: add --sync-option compression=powersgd")
 
@@ -56,11 +58,9 @@ class Method(SyncMethod):
     """
 
     def prepare(self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter) -> nn.Module:
-        """A module that calls the model as it is in the first step, then through DDP. Raises: JobError, where all is frozen."""
+        """A module that calls the model as it is in the first step, then through DDP."""
         self._place, self._meter = place, meter
         self._named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
-        if not self._named:
-            raise JobError("--sync ddp: no parameter of the model needs a gradient (all are frozen): there is nothing to train")
         self._finds_unused: bool | None = None
         self._compression = self.options.compression
         if self._compression == "none" and self.wire == torch.bfloat16:

@@ -38,6 +38,10 @@ class Options:
         for name in ("bucket_mb", "segment_kb"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}={getattr(self, name):g}: give a number above 0")
+        if self.granularity == "parameter" and self.segment_kb != 256:
+            raise ValueError(f"segment_kb={self.segment_kb:g}: granularity=parameter sends each parameter whole: leave it out")
+        if self.granularity != "bucket" and self.bucket_mb != 2.5:
+            raise ValueError(f"bucket_mb={self.bucket_mb:g} is of granularity=bucket: leave it out")
 
 
 class Star:

@@ -10,3 +10,4 @@ class Method(SyncMethod):
 
     exact = False
     own_optimizer = True
+    settles = False

@@ -52,6 +52,10 @@ class Options:
         """Whether gradients may be of older parameters than those that they change."""
         return self.mode == "async"
 
+    def trains(self, rank: int) -> bool:
+        """All ranks but a dedicated server."""
+        return not (self.dedicated and rank == self.server)
+
     def check(self, world_size: int) -> None:
         """Raises: ValueError."""
         if self.server >= world_size:
@@ -67,14 +71,10 @@ class Method(SyncMethod):
         super().__init__(options, wire)
         self.exact = not options.stale
 
-    def trains(self, rank: int) -> bool:
-        """All ranks but a dedicated server."""
-        return not (self.options.dedicated and rank == self.options.server)
-
     def prepare(self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter) -> nn.Module:
         """The model as it is; its parameters are views of flat buffers from now on."""
         own = lines(place, self.options.server, TIMEOUT if self.exact else PATIENCE)
-        ranks = sum(map(self.trains, range(place.world_size)))
+        ranks = sum(map(self.options.trains, range(place.world_size)))
         self._side: SyncMethod
         if place.rank != self.options.server:
             self._side = Worker(self.options, self.wire, own[0], model, ranks if self.exact else 1, meter)

@@ -91,7 +91,7 @@ def _tested(run: RunState) -> list[str]:
         means = f"precision {mean.precision:.1%}, recall {mean.recall:.1%}, F1 {mean.f1:.1%}"
         lines.append(f"mean of classes: {means}; each in {REPORT}")
     own = [f"rank {rank.rank} {rank.own_accuracy:.2%}" for rank in run.ranks if not math.isnan(rank.own_accuracy)]
-    return [*lines, f"by a rank's own BatchNorm statistics: {', '.join(own)}"] if own else lines
+    return [*lines, f"by each rank's own model: {', '.join(own)}"] if own else lines
 
 
 def _timing(rank: RankState, host: str) -> str:

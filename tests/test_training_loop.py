@@ -1,0 +1,36 @@
+"""The loop of a rank that is alone, in this process."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from training import loop, models
+from training.datasets import Images
+from training.job import Job, JobError
+from training.loop import Trainer
+from training.place import Place
+
+CPU = torch.device("cpu")
+IMAGES = Images(torch.zeros(4, 1, 32, 32, dtype=torch.uint8), torch.zeros(4, dtype=torch.int64), 2, (0.0,), (1.0,))
+
+
+def trainer() -> Trainer:
+    return Trainer(Job(batch_size=2), Place(), CPU, IMAGES, IMAGES)
+
+
+def test_a_frozen_model_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "build", lambda *_: nn.Linear(2, 2).requires_grad_(False))
+    with pytest.raises(JobError, match=r"^--model lenet5: no parameter needs a gradient \(all are frozen\)"):
+        trainer()
+
+
+def test_who_comes_to_an_evaluation_waits_for_the_others_as_its_method_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group that is made before waits for its members as long as its own patience lasts, and no longer."""
+    order: list[str] = []
+    monkeypatch.setattr(Trainer, "settle", lambda _: order.append("settle"))
+    monkeypatch.setattr(Trainer, "patient_group", property(lambda _: order.append("group")))
+    monkeypatch.setattr(loop, "emit", lambda _: None)
+    trainer().evaluate()
+    assert order == ["settle", "group"]
