@@ -49,6 +49,10 @@ def table() -> Iterator[Case]:
         for mode in ("broadcast", "local", "sync", "untracked"):
             yield Case("all_reduce", (), world, net="norm", batch_norm=mode)
         yield Case("ddp", (), world, net="norm", batch_norm="sync")
+    for world in WORLDS[1:]:  # whose exchange goes on in a thread, or with fewer ranks, while the layers talk
+        for sync, *options in METHODS:
+            if sync in ("ring", "gather_scatter", "hierarchical", "parameter_server"):
+                yield Case(sync, tuple(options), world, net="norm", batch_norm="sync")
 
 
 def of_method(sync: str, options: tuple[str, ...]) -> Iterator[Case]:
@@ -122,9 +126,9 @@ def compare(case: Case, found: list[Outcome], rtol: float, atol: float) -> None:
 
 
 def sends(case: Case, rank: int) -> bool:
-    """Whether anything of the rank's leaves its host."""
+    """Whether anything of the rank's counts as leaving its host; a synchronised BatchNorm does not know hosts."""
     leaders = {sum(case.hosts[:number]) for number in range(len(case.hosts))}
-    return case.sync != "hierarchical" or (len(case.hosts) > 1 and rank in leaders)
+    return case.sync != "hierarchical" or case.batch_norm == "sync" or (len(case.hosts) > 1 and rank in leaders)
 
 
 def same(what: str, found: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor], rtol: float, atol: float) -> None:
