@@ -1,5 +1,6 @@
 """Data sets, the cache of decoded images, and what is said where files are missing or wrong."""
 
+import errno
 import gzip
 import os
 import pickle
@@ -16,7 +17,7 @@ from PIL import Image
 from training_ranks import ROOT
 
 from training import datasets, registry
-from training.datasets import DataError, Images, _download
+from training.datasets import DataError, Images, _download, imagefolder
 from training.job import Job
 
 DATA = Path(os.environ.get("RANKBOARD_DATA", ROOT.parent / "shared" / "data"))
@@ -259,6 +260,17 @@ def cut(folder: Path) -> None:
     file.write_bytes(file.read_bytes()[:60])
 
 
+def several_broken(folder: Path) -> None:
+    pictures(folder / "test")
+    for number in range(10):
+        (pictures(folder / "train") / "rose" / f"b{number}.png").write_bytes(b"no picture")
+
+
+def floating(folder: Path) -> None:
+    pictures(folder / "test")
+    Image.new("F", (9, 9)).save(pictures(folder / "train") / "rose" / "deep.tif")
+
+
 def empty_class(folder: Path) -> None:
     (pictures(folder) / "tulip").mkdir()
 
@@ -276,6 +288,8 @@ def no_test(folder: Path) -> None:
     ("make", "message"),
     [
         (lambda folder: None, r"flowers: No such file or directory: write imagefolder:PATH"),
+        (several_broken, r"cannot read .*/rose/b0\.png \(.*, .*/rose/b7\.png \(.*\) and 2 more: replace them, or remove them"),
+        (floating, r"cannot read .*/rose/deep\.tif \(its pixels are floating-point numbers: save it with 8 or 16 bits\)"),
         (Path.mkdir, r"flowers has no folders: put the images of each class into one"),
         (broken, r"cannot read .*/rose/1\.png \(.*\): replace it, or remove it"),
         (cut, r"cannot read .*/rose/0\.png \(.*\): replace it, or remove it"),
@@ -289,6 +303,48 @@ def test_mistakes_in_an_image_folder_are_named(make: Any, message: str, tmp_path
     make(tmp_path / "flowers")
     with pytest.raises(DataError, match=message):
         load(f"imagefolder:{tmp_path / 'flowers'}", "train", Path())
+
+
+def test_an_unknown_home_or_a_name_that_cannot_be_asked_for_is_told() -> None:
+    with pytest.raises(DataError, match="~nobody-at-all/flowers: No such file or directory: write imagefolder:PATH"):
+        load("imagefolder:~nobody-at-all/flowers", "train", Path())
+    with pytest.raises(DataError, match="x/train: File name too long: write imagefolder:PATH"):
+        load(f"imagefolder:/{'x' * 300}", "train", Path())
+    with pytest.raises(DataError, match="File name too long: let this user read it, or use --data-dir"):
+        load("mnist", "train", Path("/", "x" * 300))
+
+
+def test_a_full_disk_is_told_as_such(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"imagefolder:{pictures(tmp_path / 'flowers', 3)}"
+    before = {*cache.glob("*.pt")}
+    load(name, "train", Path())
+    (made,) = {*cache.glob("*.pt")} - before
+    made.unlink()
+    made.with_suffix(".new").symlink_to("/dev/full")
+    with pytest.raises(DataError, match=r"cannot be written \(No space left on device\): make room there, or set RANKBOARD_C"):
+        load(name, "train", Path())
+    assert not made.with_suffix(".new").is_symlink()
+    assert len(load(name, "train", Path())) == 5
+
+    def full(*_: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(imagefolder, "_decode", full)
+    with pytest.raises(DataError, match=r"no room to unpack it in .*: make room there, or set TMPDIR to another folder"):
+        load(name, "train", Path(), size=8)
+
+
+def test_greys_of_sixteen_bits_are_scaled(tmp_path: Path) -> None:
+    ramp = torch.arange(256, dtype=torch.int32).view(16, 16) * 257
+    for name in ("one", "other"):
+        for suffix, mode in (("png", "I;16"), ("tif", "I;16B")):
+            data = ramp.numpy().astype(">u2" if mode == "I;16B" else "<u2").tobytes()
+            file = tmp_path / "rays" / name / f"{suffix}.{suffix}"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            Image.frombytes(mode, (16, 16), data).save(file)
+    images = [load(f"imagefolder:{tmp_path / 'rays'}", split, Path(), size=16) for split in ("train", "test")]
+    for image in torch.cat([of.pixels for of in images]):
+        assert torch.equal(image, (ramp // 257).to(torch.uint8).expand(3, 16, 16))
 
 
 def test_pictures_of_every_kind_become_three_channels(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ before these.
 
 from __future__ import annotations
 
+import os
 import platform
 from dataclasses import dataclass, replace
 from functools import cache
@@ -82,8 +83,8 @@ def _figures(mean: tuple[float, ...], std: tuple[float, ...], device: torch.devi
 
 def load(job: Job, split: str) -> Images:
     """A split of the job's data set, as the job wants it. Raises: DataError."""
-    read = registry.function("datasets", job.dataset, "load")
-    images: Images = replace(read(split, Path(job.data_dir).expanduser(), job.verify_data, job.image_size), size=job.image_size)
+    read, folder = registry.function("datasets", job.dataset, "load"), Path(os.path.expanduser(job.data_dir))
+    images: Images = replace(read(split, folder, job.verify_data, job.image_size), size=job.image_size)
     if len(images) < job.limit:
         remark = f"--limit {job.limit}: there are only {len(images)} {split} images, and all are used"
         return replace(images, remarks=(*images.remarks, remark))

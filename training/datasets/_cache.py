@@ -7,24 +7,28 @@ flock; a file appears whole, by rename. Needs nothing but torch to read: decodin
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
 import pickle
+import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import torch
 
 from training.datasets import DataError
 
-FORMAT = 1
+FORMAT = 2
 """Version of what a file holds: {"pixels": (N, C, H, W) uint8, "labels": (N,) int64}."""
 
 MANY = 8
 """Files that an error names."""
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""What a disk without room says."""
 Tensors = tuple[torch.Tensor, torch.Tensor]
 UNREADABLE = (
     OSError,
@@ -58,10 +62,14 @@ def tensors(
     `find` names the source files, whether they are there or not; `fetch` brings those that are missing; `decode` reads them;
     `key` says all that decides on the result besides the files' own names, sizes and times. Raises: DataError.
     """
-    if (found := _read(_path(name, split, find(), key))) is not None:
+    with _asked(name):
+        sources = find()
+    if (found := _read(_path(name, split, sources, key))) is not None:
         return found
     with _alone(name):
-        if not all(source.exists() for source in find()):
+        with _asked(name):
+            missing = not all(source.exists() for source in find())
+        if missing:
             fetch()
         sources = find()
         path = _path(name, split, sources, key)
@@ -69,15 +77,19 @@ def tensors(
             try:
                 found = decode(sources)
             except UNREADABLE as error:
+                if isinstance(error, OSError) and error.errno in FULL:
+                    where = f"no room to unpack it in {tempfile.gettempdir()}"
+                    raise DataError(name, f"{where}: make room there, or set TMPDIR to another folder") from error
                 raise DataError(
-                    name, f"cannot read {_named(sources)} ({error}): replace what is damaged, or remove it"
+                    name, f"cannot read {named(sources)} ({error}): replace what is damaged, or remove it"
                 ) from error
             _write(name, path, found)
             found = _read(path) or found
         return found
 
 
-def _named(sources: Sequence[Path]) -> str:
+def named(sources: Sequence[object]) -> str:
+    """Some of them, and how many more there are."""
     more = f" and {len(sources) - MANY} more" if len(sources) > MANY else ""
     return ", ".join(map(str, sources[:MANY])) + more
 
@@ -105,11 +117,16 @@ def _write(name: str, path: Path | None, found: Tensors) -> None:
     if path is None:
         raise DataError(name, "its files went away while they were read")
     new = path.with_suffix(".new")
-    with _writable(name), open(new, "wb") as file:
-        torch.save({"pixels": found[0].contiguous(), "labels": found[1].contiguous()}, file)
-        file.flush()
-        os.fsync(file.fileno())
-        new.replace(path)
+    try:
+        with _writable(name), open(new, "wb") as file:
+            torch.save({"pixels": found[0].contiguous(), "labels": found[1].contiguous()}, file)
+            file.flush()
+            os.fsync(file.fileno())
+            new.replace(path)
+    except DataError:
+        with suppress(OSError):
+            new.unlink()
+        raise
 
 
 @contextmanager
@@ -127,6 +144,17 @@ def _alone(name: str) -> Iterator[None]:
 def _writable(name: str) -> Iterator[None]:
     try:
         yield
-    except OSError as error:
-        where = f"the cache {folder()} cannot be written ({error.strerror})"
+    except (OSError, RuntimeError) as error:  # torch.save hides what the disk said behind an error of its own
+        cause = error if isinstance(error, OSError) else error.__context__
+        why = cause.strerror if isinstance(cause, OSError) else str(error)
+        where = f"the cache {folder()} cannot be written ({why})"
         raise DataError(name, f"{where}: make room there, or set RANKBOARD_CACHE to another folder") from error
+
+
+@contextmanager
+def _asked(name: str) -> Iterator[None]:
+    """Around asking whether files are there, which this user may not be allowed to."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(name, f"{error.filename}: {error.strerror}: let this user read it, or use --data-dir") from error

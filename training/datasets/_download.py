@@ -48,6 +48,9 @@ def incoming(name: str, folder: Path, missing: Sequence[str]) -> Iterator[Path]:
     try:
         with _inbox(name, folder, missing) as inbox:
             yield Path(inbox)
+    except OSError as error:
+        where = f"{folder} cannot be written ({error.strerror})"
+        raise DataError(name, f"{where}: make room there, or use --data-dir") from error
     finally:
         for one in made:
             with suppress(OSError):  # there is something in it

@@ -15,8 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 from training.datasets import DataError, Images, _cache
 
@@ -27,6 +31,8 @@ SIDE = 64
 SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Those of ImageNet's photographs."""
+DEEP = ("I", "I;16", "I;16L", "I;16B", "I;16N")
+"""Pillow's modes of greys up to 65,535, which it would cut off at 255."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +47,12 @@ class Listing:
 
 def load(path: str, split: str, data_dir: Path, verify: bool, size: int = 0) -> Images:
     """The images of a split, (N, 3, `size`, `size`). Raises: DataError."""
-    root, side = Path(path).expanduser(), size or SIDE
-    listing = _split(root, split)
+    root, side = Path(os.path.expanduser(path)), size or SIDE
+    try:
+        listing = _split(root, split)
+    except OSError as error:
+        where = f"{error.filename}: {error.strerror}"
+        raise DataError(NAME, f"{where}: write imagefolder:PATH, a folder on this host that can be read") from error
     pixels, labels = _cache.tensors(
         NAME,
         split,
@@ -83,11 +93,8 @@ def _tenth(root: Path, whole: Listing, split: str) -> Listing:
 
 
 def _listing(folder: Path) -> Listing:
-    """The images below each class's folder. Raises: DataError."""
-    try:
-        names = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
-    except OSError as error:
-        raise DataError(NAME, f"{folder}: {error.strerror}: write imagefolder:PATH, a folder on this host") from error
+    """The images below each class's folder. Raises: DataError, OSError."""
+    names = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
     if not names:
         raise DataError(NAME, f"{folder} has no folders: put the images of each class into one of its own there")
     found: list[Path] = []
@@ -101,34 +108,53 @@ def _listing(folder: Path) -> Listing:
 
 
 def _images(folder: Path) -> list[Path]:
-    walk = os.walk(folder, followlinks=True)
+    """Raises: OSError, where a folder in it cannot be read."""
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    walk = os.walk(folder, followlinks=True, onerror=refuse)
     return sorted(Path(at) / file for at, _, files in walk for file in files if file.lower().endswith(SUFFIXES))
 
 
 def _decode(labels: Sequence[int], side: int, files: Sequence[Path]) -> _cache.Tensors:
-    pixels = torch.empty(len(files), 3, side, side, dtype=torch.uint8)
-
-    def read(number: int) -> None:
-        pixels[number] = _image(files[number], side)
-
-    with ThreadPoolExecutor(os.cpu_count()) as threads:  # decoding leaves Python's lock to the others
-        for _ in threads.map(read, range(len(files))):
-            pass
-    return pixels, torch.tensor(labels)
-
-
-def _image(file: Path, side: int) -> torch.Tensor:
-    """An image's centre square, (3, side, side) uint8. Raises: DataError."""
+    """All images in a square of `side` pixels. Raises: DataError, which names those that cannot be read."""
     try:
-        from PIL import Image
+        from PIL import Image as pillow
     except ImportError as error:
         raise DataError(NAME, f"it needs Pillow ({error}): install it with {sys.executable} -m pip install pillow") from error
     try:
-        with Image.open(file) as image:
-            most, (width, height) = min(image.size), image.size
-            left, top = (width - most) // 2, (height - most) // 2
-            square = image.convert("RGB").crop((left, top, left + most, top + most))
-            square = square.resize((side, side), Image.Resampling.BILINEAR)
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise DataError(NAME, f"cannot read {file} ({error}): replace it, or remove it") from error
+        pixels = torch.empty(len(files), 3, side, side, dtype=torch.uint8)
+    except RuntimeError as error:
+        needed = f"{len(files)} images of {side}x{side} need {len(files) * 3 * side**2 / 1e9:.1f} GB of memory"
+        raise DataError(NAME, f"{needed}, which there is not: give a smaller --image-size, or take fewer images") from error
+
+    def read(number: int) -> str:
+        """Why it cannot be read, "" where it was."""
+        try:
+            with pillow.open(files[number]) as image:
+                pixels[number] = _square(image, side)
+        except (OSError, SyntaxError, ValueError, pillow.DecompressionBombError) as error:
+            return f"{files[number]} ({error})"
+        return ""
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:  # decoding leaves Python's lock to the others
+        broken = [why for why in threads.map(read, range(len(files))) if why]
+    if broken:
+        what = "it" if len(broken) == 1 else "them"
+        raise DataError(NAME, f"cannot read {_cache.named(broken)}: replace {what}, or remove {what}")
+    return pixels, torch.tensor(labels)
+
+
+def _square(image: Image, side: int) -> torch.Tensor:
+    """An image's centre square, (3, side, side) uint8. Raises: what Pillow raises, ValueError."""
+    from PIL.Image import Resampling
+
+    if image.mode == "F":
+        raise ValueError("its pixels are floating-point numbers: save it with 8 or 16 bits")
+    if image.mode in DEEP:
+        image = image.convert("I").point(lambda grey: grey * (1 / 257)).convert("L")
+    most, (width, height) = min(image.size), image.size
+    left, top = (width - most) // 2, (height - most) // 2
+    square = image.convert("RGB").crop((left, top, left + most, top + most)).resize((side, side), Resampling.BILINEAR)
     return torch.frombuffer(bytearray(square.tobytes()), dtype=torch.uint8).view(side, side, 3).permute(2, 0, 1)
