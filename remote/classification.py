@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from remote.lines import one_line
+
 Confusion = Sequence[Sequence[int]]
 """Counts: row is the true class, column the predicted."""
 HEAD = ("precision", "recall", "f1-score", "support")
@@ -59,10 +61,11 @@ class Report:
     weighted: Figures
 
     @classmethod
-    def of(cls, confusion: Confusion) -> Report:
-        """The report of a confusion matrix with at least one sample; classes are called by their numbers."""
+    def of(cls, confusion: Confusion, names: Sequence[str] = ()) -> Report:
+        """The report of a confusion matrix with at least one sample; classes without names are called by their numbers."""
         seen = [index for index, row in enumerate(confusion) if any(row) or any(other[index] for other in confusion)]
-        classes = {str(index): Figures.of_class(confusion, index) for index in seen}
+        called = names if len(names) == len(confusion) else range(len(confusion))
+        classes = {str(called[index]): Figures.of_class(confusion, index) for index in seen}
         support = [one.support for one in classes.values()]
         correct = sum(confusion[index][index] for index in seen)
         return cls(
@@ -79,8 +82,9 @@ class Report:
 
     def text(self) -> str:
         """The table to read."""
-        width = max(map(len, (*self.classes, "weighted avg")))
-        rows = [_row(name, width, figures) for name, figures in self.classes.items()]
+        classes = [(one_line(name), figures) for name, figures in self.classes.items()]
+        width = max(map(len, (*dict(classes), "weighted avg")))
+        rows = [_row(name, width, figures) for name, figures in classes]
         accuracy = f"{'accuracy':>{width}} {'':>20} {self.accuracy:>9.2f} {self.macro.support:>9}"
         return "\n".join(
             (
@@ -95,12 +99,16 @@ class Report:
         )
 
 
-def matrix(confusion: Confusion) -> str:
-    """A confusion matrix to read, with the numbers of the classes."""
+def matrix(confusion: Confusion, names: Sequence[str] = ()) -> str:
+    """A confusion matrix to read, with the numbers of the classes, and what they are called."""
     width = max(len(str(cell)) for row in (range(len(confusion)), *confusion) for cell in row) + 1
     left = len(str(len(confusion)))
     head = " " * left + "".join(f"{index:>{width}}" for index in range(len(confusion)))
-    rows = (f"{index:>{left}}" + "".join(f"{cell:>{width}}" for cell in row) for index, row in enumerate(confusion))
+    called = [f"  {one_line(name)}" for name in names] if len(names) == len(confusion) else [""] * len(confusion)
+    rows = (
+        f"{index:>{left}}{''.join(f'{cell:>{width}}' for cell in row)}{name}"
+        for index, (row, name) in enumerate(zip(confusion, called, strict=True))
+    )
     return "\n".join((head, *rows, ""))
 
 

@@ -65,9 +65,9 @@ def report(state: RunState) -> str:
     return "\n".join(
         (
             f"{state.plan.run} after epoch {last.epoch}, step {last.step}: {figures}\n",
-            Report.of(last.confusion).text(),
+            Report.of(last.confusion, last.classes).text(),
             "confusion matrix: row is the true class, column the predicted\n",
-            matrix(last.confusion),
+            matrix(last.confusion, last.classes),
         )
     )
 
@@ -147,8 +147,10 @@ def _test(state: RunState) -> dict[str, Any] | None:
     if not state.evaluations:
         return None
     last = state.evaluations[-1]
-    figures = {"confusion": last.confusion, "report": Report.of(last.confusion).object()} if last.confusion else {}
-    return {"confusion": None, "report": None} | _evaluation(last) | figures
+    if not last.confusion:
+        return {"confusion": None, "classes": None, "report": None} | _evaluation(last)
+    report = Report.of(last.confusion, last.classes)
+    return {"confusion": last.confusion, "classes": last.classes or None, "report": report.object()} | _evaluation(last)
 
 
 def _host(host: HostState) -> dict[str, Any]:

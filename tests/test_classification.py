@@ -62,6 +62,18 @@ def test_the_formulas() -> None:
     assert figures.f1 == pytest.approx(2 * (3 / 4) * (3 / 5) / (3 / 4 + 3 / 5))
 
 
+def test_classes_are_called_by_their_names() -> None:
+    confusion = [[2, 0, 1], [0, 0, 0], [0, 0, 1]]
+    names = ("cat", "dog", "two\nlines")
+    report = Report.of(confusion, names)
+    assert list(report.classes) == ["cat", "two\nlines"], "of a dog there is nothing"
+    labels, guesses = [0, 0, 0, 2], [0, 0, 2, 2]
+    called = ("cat", "two lines")
+    assert report.text() == classification_report(labels, guesses, target_names=called)
+    assert matrix(confusion, names) == "  0 1 2\n0 2 0 1  cat\n1 0 0 0  dog\n2 0 0 1  two lines\n"
+    assert list(Report.of(confusion, names[:2]).classes) == ["0", "2"], "names of something else"
+
+
 def test_the_matrix_is_aligned() -> None:
     assert matrix([[10, 2], [0, 7]]) == "   0  1\n0 10  2\n1  0  7\n"
     lines = matrix([[1] * 11] * 11).splitlines()

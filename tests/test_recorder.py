@@ -280,7 +280,7 @@ def two_epochs(made: Plan, *matrices: tuple[tuple[int, ...], ...]) -> RunState:
             own = 0.25 if made.world_size > 1 and rank else -1.0
             history.rank(rank, Epoch(rank, epoch, 10 * epoch, 0.5 / epoch, 0.25 * epoch, 32, 1.5))
             table = confusion if rank == 0 else ()
-            history.rank(rank, Evaluated(rank, epoch, 10 * epoch, 1.0 / epoch, 0.7, 10, 0.1, table, own))
+            history.rank(rank, Evaluated(rank, epoch, 10 * epoch, 1.0 / epoch, 0.7, 10, 0.1, table, own, ("cat", "dog") if table else ()))
     return history.done(0, 1).closed()
 
 
@@ -297,11 +297,12 @@ def test_the_summary_has_the_epochs_and_the_test(tmp_path: Path) -> None:
     assert [rank["own_accuracy"] for rank in found["ranks"]] == [None, 0.25]
     test = found["test"]
     assert (test["epoch"], test["loss"], test["confusion"]) == (2, 0.5, [[3, 2], [1, 4]])
-    assert test["report"]["0"] == {"precision": 0.75, "recall": 0.6, "f1-score": pytest.approx(2 / 3), "support": 5}
+    assert test["report"]["cat"] == {"precision": 0.75, "recall": 0.6, "f1-score": pytest.approx(2 / 3), "support": 5}
     text = (into.folder / "report.txt").read_text()
     assert "after epoch 2, step 20: test loss 0.5000, test accuracy 70.00%, 10 samples\n" in text
-    assert "           0       0.75      0.60      0.67         5\n" in text
-    assert text.endswith("  0 1\n0 3 2\n1 1 4\n")
+    assert "         cat       0.75      0.60      0.67         5\n" in text
+    assert text.endswith("  0 1\n0 3 2  cat\n1 1 4  dog\n")
+    assert test["classes"] == ["cat", "dog"]
 
 
 @pytest.mark.parametrize("matrix", [(), ((1, 2), (3,)), ((0, 0), (0, 0)), ((1, 2),)], ids=str)

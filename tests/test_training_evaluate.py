@@ -125,7 +125,7 @@ def test_a_run_tells_the_confusion_and_each_ranks_own_accuracy(forked: Forker, t
     first, second = (ranks.evaluated(rank)[-1] for rank in range(2))
     assert (first.loss, first.accuracy) == (second.loss, second.accuracy)
     assert sum(map(sum, first.confusion)) == first.samples == 20
-    assert second.confusion == ()
+    assert (second.confusion, second.classes) == ((), ())
     assert first.accuracy == sum(row[index] for index, row in enumerate(first.confusion)) / first.samples
     assert first.own_accuracy == first.accuracy, "the merged figures are by the first rank's statistics"
     assert 0 <= second.own_accuracy <= 1

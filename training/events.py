@@ -141,8 +141,9 @@ class Saved(Event):
 class Evaluated(Event):
     """The settled model on the whole test set: the merged figures, equal on all ranks. `accuracy` is a fraction.
 
-    `confusion` (rank 0 only, up to 100 classes): row is the true class, column the predicted. `own_accuracy` is that of this
-    rank's own model or BatchNorm statistics on the whole test set where each rank keeps them, else -1.
+    `confusion` (rank 0 only, up to 100 classes): row is the true class, column the predicted; `classes` are their names, where
+    they have any. `own_accuracy` is that of this rank's own model or BatchNorm statistics on the whole test set where each rank
+    keeps them, else -1.
     """
 
     rank: int
@@ -154,6 +155,7 @@ class Evaluated(Event):
     seconds: float
     confusion: tuple[tuple[int, ...], ...] = ()
     own_accuracy: float = -1.0
+    classes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

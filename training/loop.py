@@ -17,7 +17,7 @@ from training.batch_norm import BatchNorm
 from training.checkpoint import Checkpoints, Parts
 from training.compute import Compute
 from training.datasets import Images
-from training.evaluate import evaluate
+from training.evaluate import CONFUSION_CLASSES, evaluate
 from training.events import Drifted, Entered, Evaluated, Finished, Saved, Started, emit
 from training.job import Job, JobError
 from training.meter import Meter
@@ -209,8 +209,9 @@ class Trainer:
         own = self.own_accuracy()
         with self.batch_norm.agreed(self.net):
             found = evaluate(self.net, self.test_set, self.place, self.device, self.compute.logits, self.patient_group)
-        figures = (found.loss, found.accuracy, found.samples, found.seconds, found.confusion if rank == 0 else ())
-        emit(Evaluated(rank, self.epoch, self.step, *figures, own_accuracy=own))
+        figures = (found.loss, found.accuracy, found.samples, found.seconds)
+        confusion, classes = (found.confusion, self.test_set.names) if rank == 0 and found.confusion else ((), ())
+        emit(Evaluated(rank, self.epoch, self.step, *figures, confusion, own, classes))
         if rank == 0:
             say(f"Test Loss: {found.loss:.3f}, Test Accuracy: {found.accuracy:.3f}")
         if self.step < self.steps:
@@ -259,6 +260,9 @@ class Trainer:
         """What a reader of the figures should know about how the work is split."""
         yield from self.resumed.remarks if self.resumed else ()
         yield from dict.fromkeys((*self.train_set.remarks, *self.test_set.remarks, *self.shard.remarks()))
+        if self.test_set.classes > CONFUSION_CLASSES:
+            many = f"{self.test_set.classes} classes"
+            yield f"{many}: no report of each, nor a confusion matrix, which are made for up to {CONFUSION_CLASSES}"
         if self.place.world_size > 1 and not self.method.exact:
             settling = "between two times when they settle on one"
             apart = "for good: rank 0's is tested and saved, and each rank's own accuracy is told beside it"
