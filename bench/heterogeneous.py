@@ -32,7 +32,9 @@ METHODS = {
     "server trains too": ("--sync", "parameter_server", "--sync-option", "mode=async"),
     "dedicated server": ("--sync", "parameter_server", "--sync-option", "mode=async", "--sync-option", "dedicated=yes"),
 }
-SETTINGS = ("--model", "vgg11", "--batch-size", "256", "--lr", "0.02", "--momentum", "0", "--weight-decay", "1e-4")
+BATCH, SYNTHETIC = 256, 4096
+"""The global batch, and how many made-up images there are: all steps are of one epoch, at whose end everybody waits."""
+SETTINGS = ("--model", "vgg11", "--batch-size", str(BATCH), "--lr", "0.02", "--momentum", "0", "--weight-decay", "1e-4")
 """Without momentum, as gradients that come late act like momentum by themselves: on top of 0.9 they train badly."""
 
 
@@ -82,18 +84,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--steps", type=int, default=24)
-    parser.add_argument("--test-images", type=int, default=1024)
     parser.add_argument("--link", default="1gbit")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--data-dir", type=Path, default=Path(os.environ.get("RANKBOARD_DATA", "../shared/data")))
     arguments, more = parser.parse_known_args()
     job = [*SETTINGS, "--steps", str(arguments.steps), *more]
     if (arguments.data_dir / "cifar-10-batches-py").is_dir():
-        limit = max(arguments.test_images, arguments.steps * 256)  # all steps in one epoch
-        files = ["--data-dir", str(arguments.data_dir.absolute()), "--no-verify-data", "--limit", str(limit)]
-        job += ["--dataset", "cifar10", *files]
-    else:
+        files = ["--data-dir", str(arguments.data_dir.absolute()), "--no-verify-data"]
+        job += ["--dataset", "cifar10", *files, "--limit", str(arguments.steps * BATCH)]
+    elif arguments.steps * BATCH <= SYNTHETIC:
         job += ["--dataset", "synthetic"]
+    else:
+        parser.error(f"--steps {arguments.steps}: made-up images are enough for {SYNTHETIC // BATCH} steps of one epoch")
     names, found = list(dict.fromkeys(["ddp", *arguments.methods])), dict[tuple[str, str], list[Measured]]()
     for number in range(arguments.rounds):
         for kind, cpus in CPUS.items():

@@ -82,15 +82,17 @@ def interval(ratios: Sequence[float]) -> tuple[float, float]:
 
 
 def report(results: Path) -> None:
-    """Prints a table per link, number of steps and data."""
+    """Prints a table per link, number of steps and data, with a line for each contender and for each set of flags it had."""
     tables: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
     for found in read(results):
         tables.setdefault((found["link"], found["steps"], found["data"]), []).append(found)
     for (link, steps, data), table in tables.items():
         print(f"{link}, {data}, iterations 2 to {steps}")
         print(f"{'':18} rounds   faults      cpu  seconds   ratio to {REFERENCE}, 95 % interval")
-        for name in dict.fromkeys(name for one in table for name in (REFERENCE, *one["seconds"])):
-            show(name, link, [one for one in table if {name, REFERENCE} <= one["seconds"].keys()])
+        rows = dict.fromkeys((name, one["flags"].get(name)) for one in table for name in (REFERENCE, *one["seconds"]))
+        for name, flags in rows:
+            same = [one for one in table if {name, REFERENCE} <= one["seconds"].keys() and one["flags"].get(name) == flags]
+            show(name, link, same)
 
 
 def show(name: str, link: str, found: Sequence[dict[str, Any]]) -> None:

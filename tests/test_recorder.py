@@ -279,8 +279,8 @@ def two_epochs(made: Plan, *matrices: tuple[tuple[int, ...], ...]) -> RunState:
         for rank in range(2):
             own = 0.25 if made.world_size > 1 and rank else -1.0
             history.rank(rank, Epoch(rank, epoch, 10 * epoch, 0.5 / epoch, 0.25 * epoch, 32, 1.5))
-            table = confusion if rank == 0 else ()
-            history.rank(rank, Evaluated(rank, epoch, 10 * epoch, 1.0 / epoch, 0.7, 10, 0.1, table, own, ("cat", "dog") if table else ()))
+            table, names = (confusion, ("cat", "dog")) if rank == 0 else ((), ())
+            history.rank(rank, Evaluated(rank, epoch, 10 * epoch, 1.0 / epoch, 0.7, 10, 0.1, table, own, names))
     return history.done(0, 1).closed()
 
 

@@ -75,7 +75,8 @@ class Step(Event):
     Times are wall seconds of the training thread: `seconds` from step end to step end; `data` until the batch is on the device;
     `sync` blocked on other ranks; `compute` the rest; `ready` from the start to the last local gradient less the waits so far.
     `cpu_seconds` is the process's CPU time. `loss` is the mean over the rank's own `samples`, of which `correct` were
-    classified right. `bytes_sent` is the payload that the sync method handed to the network. `staleness` is how many updates of
+    classified right. `bytes_sent` is the payload that the sync method handed to the network; an asynchronous server's answers
+    count with its own next step, and a server that makes none does not tell its own. `staleness` is how many updates of
     others the server made between this rank's pull of the parameters and its push of the gradient (parameter server).
     """
 
