@@ -17,7 +17,7 @@ from PIL import Image
 from training_ranks import ROOT
 
 from training import datasets, registry
-from training.datasets import DataError, Images, _download, imagefolder
+from training.datasets import DataError, Images, Wanted, _download, imagefolder
 from training.job import Job
 
 DATA = Path(os.environ.get("RANKBOARD_DATA", ROOT.parent / "shared" / "data"))
@@ -101,7 +101,7 @@ def pictures(folder: Path, count: int = 2) -> Path:
 
 
 def load(name: str, split: str, folder: Path, verify: bool = True, size: int = 0) -> Images:
-    return registry.function("datasets", name, "load")(split, folder, verify, size)
+    return registry.function("datasets", name, "load")(Wanted(split, folder, verify, size))
 
 
 def wanted(split: str = "train", **settings: Any) -> Images:
@@ -111,8 +111,8 @@ def wanted(split: str = "train", **settings: Any) -> Images:
 def in_another_process(folder: Path, cache: Path) -> subprocess.Popen[str]:
     """Loads MNIST unverified, and prints the sum of its pixels and whether torchvision was imported."""
     code = (
-        "import sys; from pathlib import Path; from training.datasets import mnist;"
-        "images = [mnist.load(split, Path(sys.argv[1]), False) for split in ('train', 'test')];"
+        "import sys; from pathlib import Path; from training.datasets import Wanted, mnist;"
+        "images = [mnist.load(Wanted(split, Path(sys.argv[1]), False)) for split in ('train', 'test')];"
         "print(sum(i.pixels.sum().item() for i in images), 'torchvision' in sys.modules)"
     )
     env = os.environ | {"RANKBOARD_CACHE": str(cache), "OMP_NUM_THREADS": "1"}
@@ -369,6 +369,19 @@ def test_a_limit_takes_a_seeded_subset_of_each_split(limit: int) -> None:
     assert not torch.equal(wanted(limit=limit, seed=7).pixels, few.pixels)
     assert few.remarks == ()
     assert len(wanted("test", limit=limit)) == limit
+
+
+def test_of_an_image_folder_a_limit_reads_no_more_than_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"imagefolder:{pictures(tmp_path / 'flowers', 20)}"
+    whole, read = wanted(dataset=name), list[int]()
+    decode = imagefolder._decode
+    monkeypatch.setattr(imagefolder, "_decode", lambda labels, *rest: read.append(len(labels)) or decode(labels, *rest))
+    few = wanted(dataset=name, limit=5)
+    assert read == [5]
+    chosen = Wanted("train", Path(), limit=5, seed=Job().seed).chosen(len(whole))
+    assert torch.equal(few.pixels, whole.pixels[chosen])
+    assert few.labels.tolist() == whole.labels[chosen].tolist()
+    assert wanted("test", dataset=name, limit=5).remarks[1:] == ("--limit 5: there are only 4 test images, and all are used",)
 
 
 def test_a_limit_beyond_the_set_takes_all_and_says_so() -> None:

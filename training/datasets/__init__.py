@@ -1,9 +1,6 @@
 """What the data sets have in common: images in memory as uint8, indexed directly and normalised on the device.
 
-Each module here is one data set, with `load(split, data_dir, verify, size) -> Images`, where `split` is "train" or "test",
-`data_dir` the folder of its files on this host, `verify` refuses files whose checksum is not the published one, and `size` is
-the side to which images of several sizes are brought (0: the data set's own choice). One whose name takes an argument has it
-before these.
+Each module here is one data set, with `load(wanted: Wanted) -> Images`. One whose name takes an argument has it before that.
 """
 
 from __future__ import annotations
@@ -26,6 +23,29 @@ class DataError(Exception):
 
     def __init__(self, name: str, text: str) -> None:
         super().__init__(f"data set {name} on {platform.node()}: {text}")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which images of a data set.
+
+    `split` is "train" or "test"; `data_dir` the folder of its files on this host; `verify` refuses files whose checksum is not
+    the published one; `size` is the side to which images of several sizes are brought (0: the data set's own choice). Of more
+    images than `limit` (0: of any number) only those that `chosen` says are used: who reads them one by one need not read all.
+    """
+
+    split: str
+    data_dir: Path
+    verify: bool = True
+    size: int = 0
+    limit: int = 0
+    seed: int = 0
+
+    def chosen(self, count: int) -> torch.Tensor:
+        """The indices, (n,) int64, of those to use of so many images: `limit` of them, by the seed, or all."""
+        if not 0 < self.limit < count:
+            return torch.arange(count)
+        return torch.randperm(count, generator=torch.Generator().manual_seed(self.seed))[: self.limit]
 
 
 @dataclass(frozen=True)
@@ -68,11 +88,6 @@ class Images:
             pixels = interpolate(pixels, (self.size, self.size), mode="bilinear", antialias=True)
         return pixels.sub_(mean).div_(std), self.labels.index_select(0, indices).to(device)
 
-    def subset(self, count: int, seed: int) -> Images:
-        """`count` of the images, chosen by the seed."""
-        chosen = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed))[:count]
-        return replace(self, pixels=self.pixels[chosen], labels=self.labels[chosen])
-
 
 @cache
 def _figures(mean: tuple[float, ...], std: tuple[float, ...], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
@@ -84,8 +99,12 @@ def _figures(mean: tuple[float, ...], std: tuple[float, ...], device: torch.devi
 def load(job: Job, split: str) -> Images:
     """A split of the job's data set, as the job wants it. Raises: DataError."""
     read, folder = registry.function("datasets", job.dataset, "load"), Path(os.path.expanduser(job.data_dir))
-    images: Images = replace(read(split, folder, job.verify_data, job.image_size), size=job.image_size)
+    wanted = Wanted(split, folder, job.verify_data, job.image_size, job.limit, job.seed)
+    images: Images = replace(read(wanted), size=job.image_size)
     if len(images) < job.limit:
         remark = f"--limit {job.limit}: there are only {len(images)} {split} images, and all are used"
         return replace(images, remarks=(*images.remarks, remark))
-    return images.subset(job.limit, job.seed) if job.limit else images
+    if not 0 < job.limit < len(images):
+        return images
+    chosen = wanted.chosen(len(images))
+    return replace(images, pixels=images.pixels[chosen], labels=images.labels[chosen])

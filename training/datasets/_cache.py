@@ -20,7 +20,7 @@ from pathlib import Path
 
 import torch
 
-from training.datasets import DataError
+from training.datasets import DataError, Wanted
 
 FORMAT = 2
 """Version of what a file holds: {"pixels": (N, C, H, W) uint8, "labels": (N,) int64}."""
@@ -47,6 +47,11 @@ UNREADABLE = (
 def folder() -> Path:
     """The folder of the cache on this host."""
     return Path(os.environ.get("RANKBOARD_CACHE") or "~/.cache/rankboard").expanduser()
+
+
+def version(wanted: Wanted) -> str:
+    """The split, as the name of a file says it: what was not held against published checksums lies beside what was."""
+    return wanted.split if wanted.verify else f"{wanted.split}-unverified"
 
 
 def tensors(

@@ -16,7 +16,7 @@ from typing import Any
 
 from torch.nn.functional import pad
 
-from training.datasets import _cache, _download
+from training.datasets import Wanted, _cache, _download
 
 STEMS = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
@@ -24,15 +24,15 @@ STEMS = {
 }
 
 
-def tensors(name: str, kind: str, split: str, data_dir: Path, verify: bool) -> _cache.Tensors:
+def tensors(name: str, kind: str, wanted: Wanted) -> _cache.Tensors:
     """Pixels (N, 1, 32, 32) and labels. Downloads the files where they are missing. Raises: DataError."""
-    raw = data_dir / kind / "raw"
+    raw = wanted.data_dir / kind / "raw"
     return _cache.tensors(
         name,
-        split if verify else f"{split}-unverified",
-        partial(_find, raw, split),
+        _cache.version(wanted),
+        partial(_find, raw, wanted.split),
         partial(_fetch, name, kind, raw),
-        partial(_decode, name, kind, verify),
+        partial(_decode, name, kind, wanted.verify),
     )
 
 

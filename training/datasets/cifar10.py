@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from training.datasets import Images, _cache, _download
+from training.datasets import Images, Wanted, _cache, _download
 
 NAME = "cifar10"
 FOLDER = "cifar-10-batches-py"
@@ -20,14 +20,14 @@ LABELS = "batches.meta"
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 
-def load(split: str, data_dir: Path, verify: bool, size: int = 0) -> Images:
+def load(wanted: Wanted) -> Images:
     """50,000 or 10,000 images of 3x32x32. Downloads the files where they are missing. Raises: DataError."""
     pixels, labels = _cache.tensors(
         NAME,
-        split if verify else f"{split}-unverified",
-        partial(_find, data_dir / FOLDER, split),
-        partial(_fetch, data_dir),
-        partial(_decode, data_dir, split, verify),
+        _cache.version(wanted),
+        partial(_find, wanted.data_dir / FOLDER, wanted.split),
+        partial(_fetch, wanted.data_dir),
+        partial(_decode, wanted),
     )
     mean, std = (125.3, 123.0, 113.9), (63.0, 62.1, 66.7)
     return Images(pixels, labels, len(CLASSES), tuple(m / 255 for m in mean), tuple(s / 255 for s in std), CLASSES)
@@ -55,19 +55,19 @@ def _fetch(data_dir: Path) -> None:
             (inbox / FOLDER / path.name).rename(path)
 
 
-def _decode(data_dir: Path, split: str, verify: bool, files: Sequence[Path]) -> _cache.Tensors:
+def _decode(wanted: Wanted, files: Sequence[Path]) -> _cache.Tensors:
     _download.torchvision(NAME)
     from torchvision.datasets import CIFAR10
 
     class Batches(CIFAR10):  # type: ignore[misc]
         """The split's files alone, whatever their checksums, which are looked at below."""
 
-        train_list = tuple((name, None) for name in BATCHES[split])
+        train_list = tuple((name, None) for name in BATCHES[wanted.split])
         test_list = ()
         meta = CIFAR10.meta | {"md5": None}
 
-    if verify:
+    if wanted.verify:
         published = dict([*CIFAR10.train_list, *CIFAR10.test_list, (CIFAR10.meta["filename"], CIFAR10.meta["md5"])])
         _download.verify(NAME, [(file, published[file.name]) for file in files])
-    batches = Batches(str(data_dir))
+    batches = Batches(str(wanted.data_dir))
     return torch.from_numpy(batches.data).permute(0, 3, 1, 2), torch.tensor(batches.targets)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from training.datasets import Images
+from training.datasets import Images, Wanted
 
 SAMPLES = 1797
 TRAIN = 1437
@@ -25,10 +25,10 @@ SIDE = 8
 FILE = Path(__file__).with_name("digits.gz")
 
 
-def load(split: str, data_dir: Path, verify: bool, size: int = 0) -> Images:
+def load(wanted: Wanted) -> Images:
     """1,437 or 360 images of 1x32x32. Reads the shipped file only."""
     values = torch.frombuffer(bytearray(gzip.decompress(FILE.read_bytes())), dtype=torch.uint8)
-    part = slice(TRAIN) if split == "train" else slice(TRAIN, SAMPLES)
+    part = slice(TRAIN) if wanted.split == "train" else slice(TRAIN, SAMPLES)
     pixels = values[: SAMPLES * SIDE * SIDE].view(SAMPLES, 1, SIDE, SIDE)[part]
     labels = values[SAMPLES * SIDE * SIDE :][part].long()
     pixels = (pixels.int() * 255 // 16).to(torch.uint8)

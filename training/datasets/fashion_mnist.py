@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from training.datasets import Images, _idx
+from training.datasets import Images, Wanted, _idx
 
 CLASSES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
 
 
-def load(split: str, data_dir: Path, verify: bool, size: int = 0) -> Images:
+def load(wanted: Wanted) -> Images:
     """60,000 or 10,000 images of 1x32x32. Downloads the files where they are missing. Raises: DataError."""
-    pixels, labels = _idx.tensors("fashion_mnist", "FashionMNIST", split, data_dir, verify)
+    pixels, labels = _idx.tensors("fashion_mnist", "FashionMNIST", wanted)
     return Images(pixels, labels, len(CLASSES), mean=(0.286,), std=(0.353,), names=CLASSES)

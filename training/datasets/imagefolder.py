@@ -12,7 +12,7 @@ import random
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ import torch
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-from training.datasets import DataError, Images, _cache
+from training.datasets import DataError, Images, Wanted, _cache
 
 FORM = "imagefolder:PATH"
 NAME = "imagefolder"
@@ -44,18 +44,24 @@ class Listing:
     names: tuple[str, ...]
     remarks: tuple[str, ...] = ()
 
+    def of(self, indices: Sequence[int]) -> Listing:
+        """Some of the files, in this order."""
+        files, labels = tuple(self.files[index] for index in indices), tuple(self.labels[index] for index in indices)
+        return replace(self, files=files, labels=labels)
 
-def load(path: str, split: str, data_dir: Path, verify: bool, size: int = 0) -> Images:
-    """The images of a split, (N, 3, `size`, `size`). Raises: DataError."""
-    root, side = Path(os.path.expanduser(path)), size or SIDE
+
+def load(path: str, wanted: Wanted) -> Images:
+    """The images of a split, (N, 3, size, size). Raises: DataError."""
+    root, side = Path(os.path.expanduser(path)), wanted.size or SIDE
     try:
-        listing = _split(root, split)
+        listing = _split(root, wanted.split)
+        listing = listing.of(wanted.chosen(len(listing.files)).tolist())
     except OSError as error:
         where = f"{error.filename}: {error.strerror}"
         raise DataError(NAME, f"{where}: write imagefolder:PATH, a folder on this host that can be read") from error
     pixels, labels = _cache.tensors(
         NAME,
-        split,
+        wanted.split,
         lambda: listing.files,
         lambda: None,
         partial(_decode, listing.labels, side),
@@ -87,9 +93,8 @@ def _tenth(root: Path, whole: Listing, split: str) -> Listing:
         raise DataError(NAME, f"{root} holds one image only: put more there")
     chosen = {*random.Random(0).sample(range(count), max(1, count // 10))}
     kept = [index for index in range(count) if (index in chosen) == (split == "test")]
-    files, labels = tuple(whole.files[index] for index in kept), tuple(whole.labels[index] for index in kept)
     remark = f"{root} has no folder train: {len(chosen)} of its {count} images, chosen at random, are kept for testing"
-    return Listing(files, labels, whole.names, (remark,))
+    return replace(whole.of(kept), remarks=(remark,))
 
 
 def _listing(folder: Path) -> Listing:
@@ -127,7 +132,7 @@ def _decode(labels: Sequence[int], side: int, files: Sequence[Path]) -> _cache.T
         pixels = torch.empty(len(files), 3, side, side, dtype=torch.uint8)
     except RuntimeError as error:
         needed = f"{len(files)} images of {side}x{side} need {len(files) * 3 * side**2 / 1e9:.1f} GB of memory"
-        raise DataError(NAME, f"{needed}, which there is not: give a smaller --image-size, or take fewer images") from error
+        raise DataError(NAME, f"{needed}, which there is not: give a smaller --image-size, or --limit") from error
 
     def read(number: int) -> str:
         """Why it cannot be read, "" where it was."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from training.datasets import Images, _idx
+from training.datasets import Images, Wanted, _idx
 
 
-def load(split: str, data_dir: Path, verify: bool, size: int = 0) -> Images:
+def load(wanted: Wanted) -> Images:
     """60,000 or 10,000 images of 1x32x32. Downloads the files where they are missing. Raises: DataError."""
-    pixels, labels = _idx.tensors("mnist", "MNIST", split, data_dir, verify)
+    pixels, labels = _idx.tensors("mnist", "MNIST", wanted)
     return Images(pixels, labels, 10, mean=(0.1307,), std=(0.3081,))

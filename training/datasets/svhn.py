@@ -12,20 +12,20 @@ from pathlib import Path
 
 import torch
 
-from training.datasets import DataError, Images, _cache, _download
+from training.datasets import DataError, Images, Wanted, _cache, _download
 
 NAME = "svhn"
 
 
-def load(split: str, data_dir: Path, verify: bool, size: int = 0) -> Images:
+def load(wanted: Wanted) -> Images:
     """73,257 or 26,032 images of 3x32x32. Downloads the file where it is missing. Raises: DataError."""
-    file = data_dir / "svhn" / f"{split}_32x32.mat"
+    file = wanted.data_dir / "svhn" / f"{wanted.split}_32x32.mat"
     pixels, labels = _cache.tensors(
         NAME,
-        split if verify else f"{split}-unverified",
+        _cache.version(wanted),
         lambda: [file],
-        partial(_fetch, split, file),
-        partial(_decode, split, verify),
+        partial(_fetch, wanted.split, file),
+        partial(_decode, wanted),
     )
     return Images(pixels, labels, 10, mean=(0.4377, 0.4438, 0.4728), std=(0.1980, 0.2010, 0.1970))
 
@@ -39,17 +39,17 @@ def _fetch(split: str, file: Path) -> None:
         _download.download(NAME, [url], inbox, md5, file.parent).rename(file)
 
 
-def _decode(split: str, verify: bool, files: Sequence[Path]) -> _cache.Tensors:
+def _decode(wanted: Wanted, files: Sequence[Path]) -> _cache.Tensors:
     try:
         from scipy.io import loadmat
         from scipy.io.matlab import MatReadError
     except ImportError as error:
         raise DataError(NAME, f"it needs scipy ({error}): install it with {sys.executable} -m pip install scipy") from error
-    if verify:
+    if wanted.verify:
         _download.torchvision(NAME)
         from torchvision.datasets import SVHN
 
-        _download.verify(NAME, [(file, SVHN.split_list[split][2]) for file in files])
+        _download.verify(NAME, [(file, SVHN.split_list[wanted.split][2]) for file in files])
     try:
         held = loadmat(files[0])
     except MatReadError as error:

@@ -5,11 +5,9 @@ The same on every host and in every run: it is seeded by itself, not by the job.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import torch
 
-from training.datasets import Images
+from training.datasets import Images, Wanted
 
 CLASSES = 10
 SAMPLES = {"train": 4096, "test": 1024}
@@ -17,12 +15,12 @@ CONTRAST = 40.0
 NOISE = 50.0
 
 
-def load(split: str, data_dir: Path, verify: bool, size: int = 0) -> Images:
+def load(wanted: Wanted) -> Images:
     """4,096 or 1,024 images of 3x32x32. Reads no file."""
     patterns = torch.randn(CLASSES, 3, 8, 8, generator=torch.Generator().manual_seed(0))
     patterns = patterns.repeat_interleave(4, 2).repeat_interleave(4, 3)
-    samples = SAMPLES[split]
-    generator = torch.Generator().manual_seed(1 + list(SAMPLES).index(split))
+    samples = SAMPLES[wanted.split]
+    generator = torch.Generator().manual_seed(1 + list(SAMPLES).index(wanted.split))
     labels = torch.randint(CLASSES, (samples,), generator=generator)
     pixels = torch.randn(samples, 3, 32, 32, generator=generator).mul_(NOISE).add_(patterns[labels], alpha=CONTRAST).add_(127.5)
     return Images(pixels.clamp_(0, 255).to(torch.uint8), labels, CLASSES, mean=(0.5,) * 3, std=(0.24,) * 3)
