@@ -32,8 +32,8 @@ METHODS = {
     "server trains too": ("--sync", "parameter_server", "--sync-option", "mode=async"),
     "dedicated server": ("--sync", "parameter_server", "--sync-option", "mode=async", "--sync-option", "dedicated=yes"),
 }
-BATCH, SYNTHETIC = 256, 4096
-"""The global batch, and how many made-up images there are: all steps are of one epoch, at whose end everybody waits."""
+BATCH, CIFAR10, SYNTHETIC = 256, 50_000, 4096
+"""The global batch, and how many images there are for the one epoch that all steps are of."""
 SETTINGS = ("--model", "vgg11", "--batch-size", str(BATCH), "--lr", "0.02", "--momentum", "0", "--weight-decay", "1e-4")
 """Without momentum, as gradients that come late act like momentum by themselves: on top of 0.9 they train badly."""
 
@@ -83,19 +83,22 @@ def main() -> None:
     """Run each method on each kind of hosts, several times."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--steps", type=int, default=24)
+    parser.add_argument("--steps", type=int, default=0, help="default: 24; of made-up images, of which there are fewer, 16")
     parser.add_argument("--link", default="1gbit")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--data-dir", type=Path, default=Path(os.environ.get("RANKBOARD_DATA", "../shared/data")))
     arguments, more = parser.parse_known_args()
-    job = [*SETTINGS, "--steps", str(arguments.steps), *more]
-    if (arguments.data_dir / "cifar-10-batches-py").is_dir():
+    real = (arguments.data_dir / "cifar-10-batches-py").is_dir()
+    images = CIFAR10 if real else SYNTHETIC
+    steps = arguments.steps or min(24, images // BATCH)
+    if steps * BATCH > images:
+        parser.error(f"--steps {steps}: there are images for {images // BATCH} steps, at whose end everybody waits")
+    job = [*SETTINGS, "--steps", str(steps), *more]
+    if real:
         files = ["--data-dir", str(arguments.data_dir.absolute()), "--no-verify-data"]
-        job += ["--dataset", "cifar10", *files, "--limit", str(arguments.steps * BATCH)]
-    elif arguments.steps * BATCH <= SYNTHETIC:
-        job += ["--dataset", "synthetic"]
+        job += ["--dataset", "cifar10", *files, "--limit", str(steps * BATCH)]
     else:
-        parser.error(f"--steps {arguments.steps}: made-up images are enough for {SYNTHETIC // BATCH} steps of one epoch")
+        job += ["--dataset", "synthetic"]
     names, found = list(dict.fromkeys(["ddp", *arguments.methods])), dict[tuple[str, str], list[Measured]]()
     for number in range(arguments.rounds):
         for kind, cpus in CPUS.items():

@@ -64,7 +64,7 @@ class Report:
     def of(cls, confusion: Confusion, names: Sequence[str] = ()) -> Report:
         """The report of a confusion matrix with at least one sample; classes without names are called by their numbers."""
         seen = [index for index, row in enumerate(confusion) if any(row) or any(other[index] for other in confusion)]
-        called = names if len(names) == len(confusion) else range(len(confusion))
+        called = names if len({*names}) == len(confusion) else range(len(confusion))
         classes = {str(called[index]): Figures.of_class(confusion, index) for index in seen}
         support = [one.support for one in classes.values()]
         correct = sum(confusion[index][index] for index in seen)

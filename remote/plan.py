@@ -148,12 +148,19 @@ def notes(plan: Plan) -> tuple[str, ...]:
     if not isinstance(plan.work, Job) or not trainers or plan.work.batch_size % len(trainers) == 0:
         return ()
     share, more = divmod(plan.work.batch_size, len(trainers))
-    first = f"rank {trainers[0]} takes" if more == 1 else f"ranks {trainers[0]} to {trainers[more - 1]} take"
+    first = f"rank {trainers[0]} takes" if more == 1 else f"ranks {_listed(trainers[:more])} take"
     ranks = f"{len(trainers)} ranks{' that train' if len(trainers) < plan.world_size else ''}"
     return (
         f"batch size {plan.work.batch_size} does not divide by {ranks}: "
         f"{first} {share + 1} samples{'' if more == 1 else ' each'}, the others {share}",
     )
+
+
+def _listed(ranks: Sequence[int]) -> str:
+    """Ranks in order: all between the first and the last, but for those that are left out."""
+    first, last = ranks[0], ranks[-1]
+    without = ", ".join(str(rank) for rank in range(first, last) if rank not in ranks)
+    return f"{first} to {last}{f' but {without}' if without else ''}"
 
 
 def master_address(plan: Plan, facts: Sequence[Hello]) -> str:

@@ -16,7 +16,7 @@ from remote.plan import Plan, PlanError
 from remote.recorder import PLAN, RunFolderError, load_plan
 from training.agent.inventory import LAST
 from training.job import Job
-from training.registry import did_you_mean, form_of
+from training.registry import did_you_mean, form_of, split
 
 NODE = "node"
 """The folder in a run's directory that takes the place of a host's workdir where this machine is the host."""
@@ -65,10 +65,10 @@ def _named(job: Job, recorded: Path, local: bool, uploads: bool) -> str:
     """How the ranks know a recorded run."""
     plan = _plan(recorded)
     old = _job(plan, job.resume)
-    if job.dataset != old.dataset and plan.uploads and not local and not uploads:
+    _same(job, old, plan.run)
+    if job.dataset != old.dataset and _was_uploaded(old, plan) and not local and not uploads:
         wanted = " ".join(f"--upload {os.path.relpath(upload.source)}" for upload in plan.uploads)
         raise PlanError(f"--resume {job.resume}: {plan.run} had folders on its hosts: add {wanted}")
-    _same(job, old, plan.run)
     _check_place(plan, recorded, job.resume, local)
     if local and any(_fetched(recorded)):
         return str((recorded / FETCHED).absolute())
@@ -78,6 +78,12 @@ def _named(job: Job, recorded: Path, local: bool, uploads: bool) -> str:
     if not any(folder.glob("*/checkpoints/step-*/manifest.json")):
         raise PlanError(f"--resume {job.resume}: {_unsaved(plan, folder)}")
     return str(folder.absolute())
+
+
+def _was_uploaded(job: Job, plan: Plan) -> bool:
+    """Whether the images of a run lay where its ranks worked: only then is their path a relative one."""
+    _, path = split("datasets", job.dataset)
+    return bool(plan.uploads and path) and not path[0].startswith(("/", "~"))
 
 
 def _check_place(plan: Plan, recorded: Path, resume: str, local: bool) -> None:

@@ -128,6 +128,8 @@ def test_a_server_that_does_not_train_takes_no_part_of_a_split() -> None:
     assert notes(plan(host(1, slots=4), batch_size=64, **job)) == (
         "batch size 64 does not divide by 3 ranks that train: rank 0 takes 22 samples, the others 21",
     )
+    (said,) = notes(plan(host(1, slots=4), batch_size=65, **job))
+    assert "ranks 0 to 2 but 1 take 22 samples each" in said
 
 
 def test_a_dry_run_shows_what_only_the_hosts_know_as_such() -> None:

@@ -108,6 +108,10 @@ def test_images_of_ones_own_may_have_moved(runs: Path) -> None:
     assert resume.located(moved, runs, local=True, uploads=False).dataset == moved.dataset
     with pytest.raises(PlanError, match=r"^--dataset cifar10: flowers, which .* has imagefolder:/data/flowers"):
         resume.located(replace(OLD, resume="flowers"), runs, local=True, uploads=False)
+    upload = Upload(str(Path.cwd() / "code"), "code")
+    was = replace(OLD, dataset="imagefolder:/data/flowers")
+    Recorder(runs, Plan("with-code", (Host("local", "127.0.0.1"),), was, uploads=(upload,), project="p"))
+    assert resume.located(replace(moved, resume="with-code"), runs, local=False, uploads=False).resume == "with-code"
 
 
 def test_fetched_checkpoints_are_for_ranks_of_this_machine(runs: Path) -> None:

@@ -4,12 +4,15 @@ import json
 import os
 import shutil
 import signal
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
 from forked_ranks import Forked, Forker
+from torch import nn
 from training_ranks import alive, kill, until
 
 from training import registry
@@ -380,16 +383,25 @@ def test_a_checkpoint_that_is_not_as_it_was_saved_is_left_out(forked: Forker) ->
     assert f"Left out, as it is missing or not what was saved: {newer}" in lines(run)
     older.write_bytes(b"")
     refused = forked.run("cut-off-more", replace(JOB, resume="cut-off"), [host(forked, "cut-off-more")], codes=[2])
-    assert "none of its checkpoints" in refused.err(0)
+    assert f"what it saved is missing or not what was saved: {older}, {newer}: bring it back" in refused.err(0)
 
 
 def test_the_same_images_may_lie_elsewhere_and_statistics_come_from_where_there_are_any() -> None:
     job = replace(JOB, dataset="imagefolder:/data/flowers")
-    _check(job, asdict(replace(job, dataset="imagefolder:/scratch/flowers", batch_norm="local")), "it")
+
+    def check(net: nn.Module, classes: Sequence[str] = ("rose", "tulip"), **was: str) -> None:
+        parts = Mock(net=net, classes=("rose", "tulip"))
+        _check(job, parts, {"job": asdict(replace(job, **was)), "classes": list(classes)}, "it")
+
+    plain, normalised = nn.Linear(2, 2), nn.Sequential(nn.BatchNorm2d(2))
+    check(normalised, dataset="imagefolder:/scratch/flowers", batch_norm="local")
+    check(plain, batch_norm="untracked")
     with pytest.raises(JobError, match=r"^--dataset imagefolder:/data/flowers: it is of --dataset cifar10"):
-        _check(job, asdict(replace(job, dataset="cifar10")), "it")
+        check(plain, dataset="cifar10")
+    with pytest.raises(JobError, match=r"^--dataset imagefolder:/data/flowers: it is of --dataset imagefolder:/data/dogs"):
+        check(plain, ("boxer", "poodle"), dataset="imagefolder:/data/dogs")
     with pytest.raises(JobError, match=r"^--batch-norm broadcast: it is of --batch-norm untracked; give that"):
-        _check(job, asdict(replace(job, batch_norm="untracked")), "it")
+        check(normalised, batch_norm="untracked")
 
 
 def test_other_batches_go_on_at_the_nearest_sample_before(forked: Forker) -> None:

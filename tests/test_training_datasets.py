@@ -4,6 +4,7 @@ import errno
 import gzip
 import os
 import pickle
+import shutil
 import struct
 import subprocess
 import sys
@@ -268,7 +269,7 @@ def several_broken(folder: Path) -> None:
 
 def floating(folder: Path) -> None:
     pictures(folder / "test")
-    Image.new("F", (9, 9)).save(pictures(folder / "train") / "rose" / "deep.tif")
+    Image.new("F", (9, 9), 0.5).save(pictures(folder / "train") / "rose" / "deep.tif")
 
 
 def empty_class(folder: Path) -> None:
@@ -289,7 +290,7 @@ def no_test(folder: Path) -> None:
     [
         (lambda folder: None, r"flowers: No such file or directory: write imagefolder:PATH"),
         (several_broken, r"cannot read .*/rose/b0\.png \(.*, .*/rose/b7\.png \(.*\) and 2 more: replace them, or remove them"),
-        (floating, r"cannot read .*/rose/deep\.tif \(its pixels are floating-point numbers: save it with 8 or 16 bits\)"),
+        (floating, r"cannot read .*/rose/deep\.tif \(its pixels are numbers from 0\.5 to 0\.5: save it with 8 or 16 bits\)"),
         (Path.mkdir, r"flowers has no folders: put the images of each class into one"),
         (broken, r"cannot read .*/rose/1\.png \(.*\): replace it, or remove it"),
         (cut, r"cannot read .*/rose/0\.png \(.*\): replace it, or remove it"),
@@ -308,7 +309,7 @@ def test_mistakes_in_an_image_folder_are_named(make: Any, message: str, tmp_path
 def test_an_unknown_home_or_a_name_that_cannot_be_asked_for_is_told() -> None:
     with pytest.raises(DataError, match="~nobody-at-all/flowers: No such file or directory: write imagefolder:PATH"):
         load("imagefolder:~nobody-at-all/flowers", "train", Path())
-    with pytest.raises(DataError, match="x/train: File name too long: write imagefolder:PATH"):
+    with pytest.raises(DataError, match="x: File name too long: write imagefolder:PATH"):
         load(f"imagefolder:/{'x' * 300}", "train", Path())
     with pytest.raises(DataError, match="File name too long: let this user read it, or use --data-dir"):
         load("mnist", "train", Path("/", "x" * 300))
@@ -332,6 +333,23 @@ def test_a_full_disk_is_told_as_such(tmp_path: Path, cache: Path, monkeypatch: p
     monkeypatch.setattr(imagefolder, "_decode", full)
     with pytest.raises(DataError, match=r"no room to unpack it in .*: make room there, or set TMPDIR to another folder"):
         load(name, "train", Path(), size=8)
+
+
+def test_greys_in_wider_numbers_stay_what_they_are(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        for number, mode in enumerate(("I", "F")):
+            file = tmp_path / "wide" / name / f"{number}.tif"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            Image.new(mode, (9, 9), 128).save(file)
+    assert load(f"imagefolder:{tmp_path / 'wide'}", "train", Path(), size=8).pixels.unique().tolist() == [128]
+
+
+def test_a_folder_of_any_name_is_a_class(tmp_path: Path) -> None:
+    os.mkdir(os.fsencode(tmp_path) + b"/caf\xe9")
+    for folder in (os.fsdecode(b"caf\xe9"), "tea"):
+        for number in range(2):
+            picture(tmp_path / folder / f"{number}.png", (number, 0, 0))
+    assert load(f"imagefolder:{tmp_path}", "train", Path()).names == ("caf\\udce9", "tea")
 
 
 def test_greys_of_sixteen_bits_are_scaled(tmp_path: Path) -> None:
@@ -371,16 +389,19 @@ def test_a_limit_takes_a_seeded_subset_of_each_split(limit: int) -> None:
     assert len(wanted("test", limit=limit)) == limit
 
 
-def test_of_an_image_folder_a_limit_reads_no_more_than_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_an_image_folder_a_limit_reads_no_more_than_it_takes(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = f"imagefolder:{pictures(tmp_path / 'flowers', 20)}"
-    whole, read = wanted(dataset=name), list[int]()
-    decode = imagefolder._decode
+    decode, read = imagefolder._decode, list[int]()
     monkeypatch.setattr(imagefolder, "_decode", lambda labels, *rest: read.append(len(labels)) or decode(labels, *rest))
-    few = wanted(dataset=name, limit=5)
-    assert read == [5]
+    whole, few = wanted(dataset=name), wanted(dataset=name, limit=5)
     chosen = Wanted("train", Path(), limit=5, seed=Job().seed).chosen(len(whole))
     assert torch.equal(few.pixels, whole.pixels[chosen])
     assert few.labels.tolist() == whole.labels[chosen].tolist()
+    shutil.rmtree(cache)
+    assert torch.equal(wanted(dataset=name, limit=5).pixels, few.pixels)
+    assert read == [len(whole), 5], "where all have been read, no more is; else those that are wanted"
     assert wanted("test", dataset=name, limit=5).remarks[1:] == ("--limit 5: there are only 4 test images, and all are used",)
 
 

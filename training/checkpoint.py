@@ -65,17 +65,19 @@ class Position:
 
 @dataclass(frozen=True)
 class Parts:
-    """What a checkpoint is taken of: this rank's live objects."""
+    """What a checkpoint is taken of: this rank's live objects, and the names of the classes, where they have any."""
 
     net: nn.Module
     optimizer: torch.optim.Optimizer
     method: SyncMethod
     batch_norm: BatchNorm
     device: torch.device
+    classes: tuple[str, ...]
 
     def shared(self) -> dict[str, Any]:
         """What is kept for all: the same on every rank, but for what a sync method leaves to rank 0, such as momentum."""
-        return {"model": self.net.state_dict(), "optimizer": self.optimizer.state_dict()["state"]}
+        optimizer = self.optimizer.state_dict()["state"]
+        return {"model": self.net.state_dict(), "optimizer": optimizer, "classes": list(self.classes)}
 
     def own(self) -> dict[str, Any]:
         """What each rank keeps: what of the model is its own, and the optimiser where it follows own gradients."""
@@ -140,7 +142,7 @@ class Checkpoints:
             sizes[own] = write(where / own, partial(torch.save, head | self.parts.own()))
         everybodys = self.gathered(sizes)
         if self.keeps_model:
-            self._complete(where, head, {name: size for of_rank in everybodys for name, size in of_rank.items()})
+            self._complete(where, head, {name: size for of_rank in (*everybodys, sizes) for name, size in of_rank.items()})
         self._prune(self.said_by(0, complete(self.folder)[-self.job.checkpoint_keep :]))
         return sum(sizes.values())
 
@@ -177,8 +179,10 @@ class Checkpoints:
 def search(resume: str, place: Place) -> Iterator[Path]:
     """The folders of checkpoints on this host that `--resume` may mean, of all hosts that the run had here."""
     root = root_of(resume, place)
+    if not os.path.isdir(root):  # False also where it may not be asked
+        return
     for folder in (*sorted(root.glob(f"*/{FOLDER}")), root / FOLDER, root):
-        if os.path.isdir(folder):  # False also where it may not be asked
+        if os.path.isdir(folder):
             yield folder
 
 

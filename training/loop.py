@@ -61,7 +61,7 @@ class Trainer:
         if not any(parameter.requires_grad for parameter in self.net.parameters()):
             raise JobError(f"--model {job.model}: no parameter needs a gradient (all are frozen): there is nothing to train")
         self.optimizer = self.compute.optimizer(self.net)
-        parts = Parts(self.net, self.optimizer, self.method, self.batch_norm, device)
+        parts = Parts(self.net, self.optimizer, self.method, self.batch_norm, device, train_set.names)
         self.checkpoints = Checkpoints(job, place, parts, self.shard.steps) if job.checkpoint_every or job.resume else None
         self.resumed = resume(self.checkpoints) if self.checkpoints and job.resume else None
         self.step = self.resumed.step if self.resumed else 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import os
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import distributed
 
+from training.batch_norm import Layer
 from training.checkpoint import FOLDER, MANIFEST, MODEL, Checkpoints, Parts, Position, root_of, search, steps
 from training.job import Job, JobError
 from training.place import Place
@@ -83,13 +85,14 @@ def resume(checkpoints: Checkpoints) -> Resumed:
     found = look(places, place.rank)
     all_found = checkpoints.gathered(({key: copy.rank for key, copy in found.models.items()}, list(found.own), found.damaged))
     key = choose([set(models) for models, *_ in all_found], [set(own) for _, own, _ in all_found])
+    damaged = {path: None for *_, of_rank in all_found for path in of_rank}
     if key is None:
-        raise JobError(_nothing(job.resume, place, places))
+        raise JobError(_nothing(job.resume, place, places, damaged))
     writers = {rank: models[key] for rank, (models, *_) in enumerate(all_found) if key in models}
     holder = min(writers, key=writers.__getitem__)
     saved = _read(received(checkpoints, holder, found.models[key].path if holder == place.rank else None), parts)
     where = f"the checkpoint of step {key.step} of {Path(job.resume).name or job.resume}"
-    _check(job, saved["job"], where)
+    _check(job, parts, saved, where)
     _load(parts, saved, where)
     missing = _why_not_own(job, place, key, saved["job"], [key in own for _, own, _ in all_found])
     own = None if missing else _read(found.own[key].read_bytes(), parts)
@@ -99,7 +102,6 @@ def resume(checkpoints: Checkpoints) -> Resumed:
     step = position.steps(job, checkpoints.steps_per_epoch)
     if missing and _lost_momentum(saved):
         missing += "; momentum begins anew, as the rank that had it is left out too"
-    damaged = {path: None for *_, of_rank in all_found for path in of_rank}
     return Resumed(step, tuple(_remarks(checkpoints, saved["job"], position, step, where, missing, damaged)), own)
 
 
@@ -153,8 +155,11 @@ def _key(head: Any) -> Key:
     return Key(int(head["step"]), str(head["token"]), int(head["world_size"]))
 
 
-def _nothing(resume: str, place: Place, folders: list[Path]) -> str:
+def _nothing(resume: str, place: Place, folders: list[Path], damaged: Iterable[Path]) -> str:
     root = root_of(resume, place)
+    if paths := ", ".join(map(str, damaged)):
+        why = f"what it saved is missing or not what was saved: {paths}"
+        return f"--resume {resume}: {why}: bring it back, or start without --resume"
     begun = [where.name for folder in folders for where in steps(folder)]
     if begun:
         why = f"none of its checkpoints in {root} was completed ({', '.join(begun)})"
@@ -162,7 +167,10 @@ def _nothing(resume: str, place: Place, folders: list[Path]) -> str:
     if root in steps(root.parent):
         return f"--resume {resume}: this is one checkpoint: write the folder that it lies in, {root.parent}"
     try:
-        why = "has no checkpoint in" if root.is_dir() else "there is no folder"
+        os.stat(root)
+        why = "has no checkpoint in"
+    except (FileNotFoundError, NotADirectoryError):
+        why = "there is no folder"
     except OSError as error:  # it lies where this user may not look
         why = f"{error.strerror}:"
     advice = "give the hosts that it ran on, a run that was started with --checkpoint-every, or a path"
@@ -207,18 +215,20 @@ def _load(parts: Parts, saved: dict[str, Any], where: str) -> None:
         parts.optimizer.load_state_dict({"state": saved["optimizer"], "param_groups": groups})
 
 
-def _check(job: Job, saved: dict[str, Any], where: str) -> None:
+def _check(job: Job, parts: Parts, saved: dict[str, Any], where: str) -> None:
     """Raises: JobError, where the checkpoint is of something else."""
+    of, classes = saved["job"], tuple(saved.get("classes", ()))
+    moved = form_of("datasets", job.dataset) == form_of("datasets", of["dataset"]) and parts.classes == classes
+    has_statistics = any(isinstance(layer, Layer) for layer in parts.net.modules())
     fits = {
-        "model": job.model == saved["model"],
-        # the same images may lie elsewhere
-        "dataset": form_of("datasets", job.dataset) == form_of("datasets", saved["dataset"]),
-        "batch_norm": (job.batch_norm == "untracked") == (saved["batch_norm"] == "untracked"),
+        "model": job.model == of["model"],
+        "dataset": job.dataset == of["dataset"] or moved,
+        "batch_norm": (job.batch_norm == "untracked") == (of["batch_norm"] == "untracked") or not has_statistics,
     }
     for name, fit in fits.items():
         if not fit:
             raise JobError(
-                f"{_setting(name, getattr(job, name))}: {where} is of {_setting(name, saved[name])}; "
+                f"{_setting(name, getattr(job, name))}: {where} is of {_setting(name, of[name])}; "
                 "give that, or start anew without --resume"
             )
 

@@ -22,7 +22,7 @@ import torch
 
 from training.datasets import DataError, Wanted
 
-FORMAT = 2
+FORMAT = 1
 """Version of what a file holds: {"pixels": (N, C, H, W) uint8, "labels": (N,) int64}."""
 
 MANY = 8
@@ -69,11 +69,11 @@ def tensors(
     """
     with _asked(name):
         sources = find()
-    if (found := _read(_path(name, split, sources, key))) is not None:
+    if found := held(name, split, sources, key):
         return found
     with _alone(name):
         with _asked(name):
-            missing = not all(source.exists() for source in find())
+            missing = not all(map(there, find()))
         if missing:
             fetch()
         sources = find()
@@ -91,6 +91,20 @@ def tensors(
             _write(name, path, found)
             found = _read(path) or found
         return found
+
+
+def held(name: str, split: str, sources: Sequence[Path], key: str) -> Tensors | None:
+    """What is in the cache already, None where it is not."""
+    return _read(_path(name, split, sources, key))
+
+
+def there(path: Path) -> bool:
+    """Whether there is a file. Raises: OSError, where this user may not ask."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
 def named(sources: Sequence[object]) -> str:

@@ -42,7 +42,7 @@ def _find(raw: Path, split: str) -> list[Path]:
 
 def _file(raw: Path, stem: str) -> Path:
     packed, plain = raw / f"{stem}.gz", raw / stem
-    return plain if plain.exists() and not packed.exists() else packed
+    return plain if _cache.there(plain) and not _cache.there(packed) else packed
 
 
 def _published(name: str, kind: str) -> Any:

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -31,8 +31,8 @@ SIDE = 64
 SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Those of ImageNet's photographs."""
-DEEP = ("I", "I;16", "I;16L", "I;16B", "I;16N")
-"""Pillow's modes of greys up to 65,535, which it would cut off at 255."""
+DECODING = 2
+"""Version of how an image becomes pixels: with another they are decoded anew."""
 
 
 @dataclass(frozen=True)
@@ -54,20 +54,27 @@ def load(path: str, wanted: Wanted) -> Images:
     """The images of a split, (N, 3, size, size). Raises: DataError."""
     root, side = Path(os.path.expanduser(path)), wanted.size or SIDE
     try:
-        listing = _split(root, wanted.split)
-        listing = listing.of(wanted.chosen(len(listing.files)).tolist())
+        os.stat(root)
+        whole = _split(root, wanted.split)
     except OSError as error:
         where = f"{error.filename}: {error.strerror}"
         raise DataError(NAME, f"{where}: write imagefolder:PATH, a folder on this host that can be read") from error
-    pixels, labels = _cache.tensors(
-        NAME,
-        wanted.split,
-        lambda: listing.files,
-        lambda: None,
-        partial(_decode, listing.labels, side),
-        key=repr((side, listing.names, [str(file.relative_to(root)) for file in listing.files])),
-    )
-    return Images(pixels, labels, len(listing.names), MEAN, STD, listing.names, remarks=listing.remarks)
+    chosen = wanted.chosen(len(whole.files))
+    listing = whole.of(chosen.tolist())
+    every = _cache.held(NAME, wanted.split, whole.files, _key(whole, root, side))
+    if every and len(chosen) < len(whole.files):
+        pixels, labels = (each[chosen] for each in every)
+    else:
+        decode = partial(_decode, listing.labels, side)
+        key = _key(listing, root, side)
+        pixels, labels = _cache.tensors(NAME, wanted.split, lambda: listing.files, lambda: None, decode, key)
+    names = tuple(name.encode("utf-8", "backslashreplace").decode() for name in listing.names)  # a folder's may be any bytes
+    return Images(pixels, labels, len(names), MEAN, STD, names, remarks=listing.remarks)
+
+
+def _key(listing: Listing, root: Path, side: int) -> str:
+    """What decides on the images besides the files themselves, and how they are decoded."""
+    return repr((DECODING, side, listing.names, [str(file.relative_to(root)) for file in listing.files]))
 
 
 def _split(root: Path, split: str) -> Listing:
@@ -155,9 +162,12 @@ def _square(image: Image, side: int) -> torch.Tensor:
     """An image's centre square, (3, side, side) uint8. Raises: what Pillow raises, ValueError."""
     from PIL.Image import Resampling
 
-    if image.mode == "F":
-        raise ValueError("its pixels are floating-point numbers: save it with 8 or 16 bits")
-    if image.mode in DEEP:
+    extrema: Any = image.getextrema() if image.mode in ("I", "F") else (0, 0)
+    low, high = extrema
+    deep = image.mode.startswith("I;16") or (image.mode == "I" and low >= 0 and 255 < high <= 65_535)
+    if not deep and (low < 0 or high > 255 or (image.mode == "F" and 0 < high <= 1)):
+        raise ValueError(f"its pixels are numbers from {low:g} to {high:g}: save it with 8 or 16 bits")
+    if deep:  # Pillow would cut them off at 255
         image = image.convert("I").point(lambda grey: grey * (1 / 257)).convert("L")
     most, (width, height) = min(image.size), image.size
     left, top = (width - most) // 2, (height - most) // 2

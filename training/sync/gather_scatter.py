@@ -38,6 +38,9 @@ class Options:
         for name in ("bucket_mb", "segment_kb"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}={getattr(self, name):g}: give a number above 0")
+
+    def check(self, world_size: int) -> None:
+        """Raises: ValueError, for what would do nothing."""
         if self.granularity == "parameter" and self.segment_kb != 256:
             raise ValueError(f"segment_kb={self.segment_kb:g}: granularity=parameter sends each parameter whole: leave it out")
         if self.granularity != "bucket" and self.bucket_mb != 2.5:

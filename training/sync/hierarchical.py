@@ -25,6 +25,9 @@ class Options:
     def __post_init__(self) -> None:
         if not self.bucket_mb > 0:
             raise ValueError(f"bucket_mb={self.bucket_mb:g}: give a number of megabytes above 0")
+
+    def check(self, world_size: int) -> None:
+        """Raises: ValueError, for what would do nothing."""
         if self.granularity != "bucket" and self.bucket_mb != 2.5:
             raise ValueError(f"bucket_mb={self.bucket_mb:g} is of granularity=bucket: leave it out")
 

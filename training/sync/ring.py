@@ -33,6 +33,9 @@ class Options:
         for name in ("bucket_mb", "segment_kb"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}={getattr(self, name):g}: give a number above 0")
+
+    def check(self, world_size: int) -> None:
+        """Raises: ValueError, for what would do nothing."""
         if self.granularity != "bucket" and self.bucket_mb != 2.5:
             raise ValueError(f"bucket_mb={self.bucket_mb:g} is of granularity=bucket: leave it out")
 
