@@ -233,7 +233,7 @@ def place(
         if plan.copies:
             env[COPIES] = 1
         if interface:
-            env |= {"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface}
+            env |= {"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": f"={interface}"}  # else NCCL takes all that begin so
         given = (*host.env, *_forwarded(host, forwarded), *((key, str(value)) for key, value in env.items()))
         placements[slot.host].append(Placement(slot.rank, slot.local_rank, plan.work.argv(), given, host.env_from))
     return tuple(map(tuple, placements))

@@ -28,6 +28,7 @@ _COLLECTIVE = re.compile(
 _DDP = re.compile(r"(?:^|/)torch/nn/parallel/distributed\.py$")
 _AUTOGRAD = re.compile(r"(?:^|/)torch/autograd/\w+\.py$")
 _EXCHANGE = re.compile(r"(?:^|/)training/(?:sync/\w+|rendezvous)\.py$")
+_METER = re.compile(r"(?:^|/)training/meter\.py$")
 _OURS = re.compile(r"(?:^|/)(training/(?:\w+/)*\w+\.py)$")
 _WAITING = re.compile(r"\.(?:wait|synchronize)\(|\bstore\.get\(")
 
@@ -127,6 +128,8 @@ def _collective(found: list[Frame], *, busy: bool) -> str:
     if _COLLECTIVE.search(ours[0].file):
         named = [frame.function for frame in ours if _COLLECTIVE.search(frame.file) and frame.function != "wrapper"]
         return named[0] if named else "torch.distributed"
+    if _METER.search(ours[0].file) and ours[0].function == "phases":  # where the host waits for a step's end on its GPU
+        return "the exchange, on its GPU"
     if busy:
         return ""
     if _EXCHANGE.search(ours[0].file):

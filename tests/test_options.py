@@ -131,6 +131,13 @@ def test_a_dedicated_server_takes_no_samples() -> None:
         job.check_world(5)
 
 
+def test_what_waits_for_nobody_cannot_wait_in_every_layer() -> None:
+    job = Job(sync="parameter_server", sync_option=("mode=async",), batch_norm="sync")
+    with pytest.raises(JobError, match=r"^--batch-norm sync: .* --sync parameter_server is told not to do: choose broadcast"):
+        job.check_world(2)
+    Job(sync="parameter_server", batch_norm="sync").check_world(2)
+
+
 def test_a_job_checks_options_against_the_world() -> None:
     job = Job(sync="parameter_server", sync_option=("server=3",))
     job.check_world(4)

@@ -68,7 +68,7 @@ def test_any_number_of_ranks_says_the_same(found: Found, kind: str) -> None:
 def test_it_is_what_one_process_counts(found: Found, kind: str) -> None:
     classes = 101 if kind == "many" else CLASSES
     data, model = images(classes), net(kind if kind in NETS else "tracked", classes).eval()
-    size = BATCH_DEPENDENT_CHUNK if kind == "untracked" else CHUNK
+    size = BATCH_DEPENDENT_CHUNK if kind == "untracked" else CHUNK["cpu"]
     batches = [data.batch(indices, CPU) for indices in torch.arange(SAMPLES).split(size)]  # type: ignore[no-untyped-call]
     with torch.no_grad():
         logits, labels = torch.cat([model(pixels) for pixels, _ in batches]), torch.cat([labels for _, labels in batches])

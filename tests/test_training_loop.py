@@ -11,6 +11,7 @@ from training.datasets import Images
 from training.job import Job, JobError
 from training.loop import Trainer
 from training.place import Place
+from training.rendezvous import lack
 
 CPU = torch.device("cpu")
 IMAGES = Images(torch.zeros(4, 1, 32, 32, dtype=torch.uint8), torch.zeros(4, dtype=torch.int64), 2, (0.0,), (1.0,))
@@ -18,6 +19,25 @@ IMAGES = Images(torch.zeros(4, 1, 32, 32, dtype=torch.uint8), torch.zeros(4, dty
 
 def trainer() -> Trainer:
     return Trainer(Job(batch_size=2), Place(), CPU, IMAGES, IMAGES)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "reasons", "told"),
+    [
+        (("a", "b"), ("", ""), ""),
+        (("", ""), ("", ""), ""),
+        (("a", ""), ("", ""), "All ranks train on CPUs: rank 1 has no GPU"),
+        (
+            ("a", ""),
+            ("", "its host has 1 GPU for 2 ranks"),
+            "All ranks train on CPUs: of rank 1, its host has 1 GPU for 2 ranks",
+        ),
+        (("", ""), ("torch cannot use its GPU", ""), "All ranks train on CPUs: of rank 0, torch cannot use its GPU"),
+        (("a", "b", "a"), ("", "", ""), "All ranks train on CPUs: ranks 0 and 2 would share a GPU"),
+    ],
+)
+def test_why_gpus_are_not_used_is_told(gpus: tuple[str, ...], reasons: tuple[str, ...], told: str) -> None:
+    assert lack(gpus, reasons) == told
 
 
 def test_a_frozen_model_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

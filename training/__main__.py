@@ -56,12 +56,12 @@ def run(job: Job, place: Place) -> None:
     emit(Entered(place.rank, "loading"))
     train_set, test_set = (datasets.load(job, split) for split in ("train", "test"))
     emit(Entered(place.rank, "rendezvous"))
-    device, backend = meet(place)
+    device, backend, lack = meet(place)
     if device.type == "cpu":
         keep_freed_memory()
     trainer = Trainer(job, place, device, train_set, test_set)
     if place.rank == 0:
-        for line in trainer.remarks():
+        for line in (*filter(None, [lack]), *trainer.remarks()):
             say(line)
     emit(trainer.started(backend))
     trainer.train()

@@ -110,14 +110,17 @@ class _Normalise(torch.autograd.Function):
     def backward(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         x, weight, mean, variance, count = ctx.saved_tensors
         # That of a layer with fixed statistics: its parameters' gradients are the sums of dy times normalised x, and of dy.
+        # On a GPU torch wants the batch's own statistics too, though it then takes the fixed ones; and a weight.
+        inverse = (variance + ctx.eps).rsqrt()
+        scale = torch.ones_like(mean) if weight is None else weight
         _, dy_xhat, dy_sum = torch.ops.aten.native_batch_norm_backward(
-            dy, x, weight, mean, variance, None, None, False, ctx.eps, [False, True, True]
+            dy, x, scale, mean, variance, mean, inverse, False, ctx.eps, [False, True, True]
         )
         dx = None
         if ctx.needs_input_grad[0]:
             sums = torch.cat((dy_xhat, dy_sum)).double()
             ctx.sum_over_ranks(sums)
-            dx = _input_gradient(dy, x, weight, mean, (variance + ctx.eps).rsqrt(), *(sums / count).to(mean.dtype).chunk(2))
+            dx = _input_gradient(dy, x, weight, mean, inverse, *(sums / count).to(mean.dtype).chunk(2))
         return (dx, *(dy_xhat if ctx.needs_input_grad[1] else None, dy_sum if ctx.needs_input_grad[2] else None), *5 * (None,))
 
 

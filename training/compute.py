@@ -20,8 +20,8 @@ class Compute:
 
     def __init__(self, job: Job, device: torch.device) -> None:
         self._job, self._device = job, device
-        if job.compile and device.type == "cpu":
-            check_compiler()
+        if job.compile:
+            check_compiler(device.type)
 
     def lay_out(self, net: nn.Module) -> nn.Module:
         """The model on the device, its convolutions' weights with the channels last: so the kernels want both them and the
@@ -66,14 +66,17 @@ class Compute:
         return logits.float() if narrow else logits
 
 
-def check_compiler() -> None:
-    """Raises: JobError, where this host has not what torch.compile needs for a CPU."""
-    compiler = os.environ.get("CXX", "clang++" if sys.platform == "darwin" else "g++")
+def check_compiler(device: str) -> None:
+    """Raises: JobError, where this host has not what torch.compile needs for a device: C++ for a CPU, C for a GPU."""
+    on_cpu = device == "cpu"
+    language, variable = ("C++", "CXX") if on_cpu else ("C", "CC")
+    usual = "clang++" if sys.platform == "darwin" else "g++" if on_cpu else "gcc" if shutil.which("gcc") else "clang"
+    compiler = os.environ.get(variable, usual)
     header = Path(sysconfig.get_path("include"), "Python.h")
     if not shutil.which(compiler):
         raise JobError(
-            f"--compile: no C++ compiler {compiler} on {platform.node()}: install it (apt install g++), name another by CXX, "
-            "or leave --compile out"
+            f"--compile: no {language} compiler {compiler} on {platform.node()}: install it (apt install g++), "
+            f"name another by {variable}, or leave --compile out"
         )
     if not header.exists():
         raise JobError(

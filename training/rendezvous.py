@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 
 import torch
@@ -19,24 +20,54 @@ TIMEOUT = timedelta(seconds=60)
 """How long a collective may take."""
 
 
-def meet(place: Place) -> tuple[torch.device, str]:
-    """Waits until all ranks are there and forms the process group: this rank's device, and the backend. Says when it has
-    reached the store, where it then waits for the others.
+def meet(place: Place) -> tuple[torch.device, str, str]:
+    """Waits until all ranks are there and forms the process group: this rank's device, the backend, and why GPUs that there are
+    cannot be used, "" where that needs no word. Says when it has reached the store, where it then waits for the others.
 
     On GPUs with NCCL where every rank has one of its own, else on CPUs with Gloo.
     """
     store = _store(place)
     emit(Entered(place.rank, "joining"))
-    kinds = [f"device/{rank}" for rank in range(place.world_size)]
-    has_gpu = torch.cuda.is_available() and torch.cuda.device_count() >= place.local_world_size
-    store.set(kinds[place.rank], "cuda" if has_gpu else "cpu")
-    store.wait(kinds, PATIENCE)
-    on_gpu = all(store.get(kind) == b"cuda" for kind in kinds)
+    keys = [f"device/{rank}" for rank in range(place.world_size)]
+    store.set(keys[place.rank], " ".join(gpu(place)))
+    store.wait(keys, PATIENCE)
+    gpus, reasons = zip(*(store.get(key).decode().split(" ", 1) for key in keys), strict=True)
+    why = lack(gpus, reasons)
+    on_gpu = all(gpus) and not why
     if on_gpu:
         torch.cuda.set_device(place.local_rank)
     backend = "nccl" if on_gpu else "gloo"
     distributed.init_process_group(backend, store=store, rank=place.rank, world_size=place.world_size, timeout=TIMEOUT)
-    return torch.device("cuda", place.local_rank) if on_gpu else torch.device("cpu"), backend
+    return torch.device("cuda", place.local_rank) if on_gpu else torch.device("cpu"), backend, why
+
+
+def gpu(place: Place) -> tuple[str, str]:
+    """What the GPU that is this rank's is known by; or "", and why it cannot be used, "" where there is none."""
+    if not torch.cuda.is_available():
+        hidden = os.environ.get("CUDA_VISIBLE_DEVICES") == ""
+        with suppress(OSError):
+            if not hidden and os.listdir("/proc/driver/nvidia/gpus"):
+                return "", f"torch {torch.__version__} cannot use its GPU (is the driver new enough? See nvidia-smi there)"
+        return "", ""
+    if (count := torch.cuda.device_count()) < place.local_world_size:
+        return "", f"its host has {count} GPU{'s' * (count > 1)} for {place.local_world_size} ranks"
+    figures = torch.cuda.get_device_properties(place.local_rank)
+    built_for = [int(name[3:]) for name in torch.cuda.get_arch_list() if name.startswith("sm_") and name[3:].isdecimal()]
+    if built_for and figures.major * 10 + figures.minor < min(built_for):
+        return "", f"torch {torch.__version__} was not built for its GPU, a {figures.name}"
+    return str(figures.uuid), ""
+
+
+def lack(gpus: Sequence[str], reasons: Sequence[str]) -> str:
+    """Why the ranks train on CPUs though some have GPUs, from what each says of its own; "" where they do not, or none has."""
+    for rank, (own, reason) in enumerate(zip(gpus, reasons, strict=True)):
+        if reason:
+            return f"All ranks train on CPUs: of rank {rank}, {reason}"
+        if not own and any(gpus):
+            return f"All ranks train on CPUs: rank {rank} has no GPU"
+        if own and own in gpus[:rank]:
+            return f"All ranks train on CPUs: ranks {gpus.index(own)} and {rank} would share a GPU"
+    return ""
 
 
 def new_group(ranks: Sequence[int] | None = None, timeout: timedelta = TIMEOUT) -> distributed.ProcessGroup | None:

@@ -83,10 +83,15 @@ class Images:
     def batch(self, indices: torch.Tensor, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
         """The images (n, C, H, W) float32, normalised, and the labels (n,) int64 at `indices` (n,) int64, both on `device`."""
         mean, std = _figures(self.mean, self.std, device)
-        pixels = self.pixels.index_select(0, indices).to(device).float()  # many times faster than self.pixels[indices]
+        pixels = _moved(self.pixels.index_select(0, indices), device).float()  # many times faster than self.pixels[indices]
         if self.size and pixels.shape[1:] != self.shape:
             pixels = interpolate(pixels, (self.size, self.size), mode="bilinear", antialias=True)
-        return pixels.sub_(mean).div_(std), self.labels.index_select(0, indices).to(device)
+        return pixels.sub_(mean).div_(std), _moved(self.labels.index_select(0, indices), device)
+
+
+def _moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """On the device; a GPU fetches it by itself, or the host would wait until all that was asked of it before is done."""
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
 
 
 @cache

@@ -6,6 +6,7 @@ Vogels et al., PowerSGD: Practical Low-Rank Gradient Compression for Distributed
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, cast
+from unittest.mock import patch
 
 import torch
 from torch import nn
@@ -77,6 +78,9 @@ class Matrices:
 def hook(state: PowerSGDState, bucket: GradBucket) -> Future[torch.Tensor]:
     """Waits for the exchange: torch's continues in a thread of the backend, whose collectives would race with those that
     backward launches next, in another order on each rank. Torch checks the annotations, so they are no strings here."""
-    done: Future[torch.Tensor] = powerSGD_hook(state, cast(GradBucket, Matrices(bucket)))
-    done.wait()
+    on_gpu = bucket.buffer().is_cuda
+    # Wherever there is a GPU torch's hook waits for the device that the bucket is on, and fails if that is the CPU.
+    with patch.object(torch.cuda, "is_available", lambda: on_gpu):
+        done: Future[torch.Tensor] = powerSGD_hook(state, cast(GradBucket, Matrices(bucket)))
+        done.wait()
     return done

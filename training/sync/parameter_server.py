@@ -149,7 +149,7 @@ class Worker(SyncMethod):
     @property
     def staleness(self) -> int:
         """As the server found it."""
-        return int(self._answer[1])
+        return int(self._answer[1]) if self.options.stale else 0  # on a GPU reading it waits for the step's end
 
     def settle(self, model: nn.Module) -> None:
         """Pulls what the server holds when all have come here."""
