@@ -33,6 +33,10 @@ _OURS = re.compile(r"(?:^|/)(training/(?:\w+/)*\w+\.py)$")
 _WAITING = re.compile(r"\.(?:wait|synchronize)\(|\bstore\.get\(")
 
 
+ON_GPU = "a step on its GPU"
+"""Where a rank is that can only say that: its own kernels and the exchange with others are one queue there."""
+
+
 class Presence(Enum):
     """Whether a rank is where it waits for others."""
 
@@ -129,7 +133,7 @@ def _collective(found: list[Frame], *, busy: bool) -> str:
         named = [frame.function for frame in ours if _COLLECTIVE.search(frame.file) and frame.function != "wrapper"]
         return named[0] if named else "torch.distributed"
     if _METER.search(ours[0].file) and ours[0].function == "phases":  # where the host waits for a step's end on its GPU
-        return "the exchange, on its GPU"
+        return ON_GPU
     if busy:
         return ""
     if _EXCHANGE.search(ours[0].file):

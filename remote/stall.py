@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from remote.cause import Death, Evidence, ranks_text
 from remote.plan import Plan, Script
-from remote.stacks import Presence, Whereabouts, threads, whereabouts
+from remote.stacks import ON_GPU, Presence, Whereabouts, threads, whereabouts
 from remote.state import HostPhase, HostState, RankPhase, RankState, RunPhase
 from training.events import Stack, Stalled
 
@@ -182,6 +182,8 @@ def in_words(found: Mapping[int, Whereabouts], missing: Iterable[int], names: Ma
         places = _grouped(found, inside)
         if len(places) > 1:
             return f"all ranks are inside collectives, but not the same: {'; '.join(places)}"
+        if all(found[rank].where == ON_GPU for rank in inside):
+            return f"each rank waits for {ON_GPU}: do nvidia-smi and dmesg tell of a failure, and does the network still work?"
         return f"all ranks are inside a collective, none is missing: {places[0]}; does the network between them still work?"
     return f"no rank is seen inside a collective: {'; '.join(_grouped(found, tuple(sorted(found))))}{unheard}"
 

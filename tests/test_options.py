@@ -115,6 +115,7 @@ def test_a_job_names_the_method_too() -> None:
         ("gather_scatter", "granularity=parameter bucket_mb=1", "bucket_mb=1 is of granularity=bucket: leave it out"),
         ("gather_scatter", "granularity=parameter segment_kb=1", "granularity=parameter sends each parameter whole"),
         ("ddp", "compression=powersgd bucket_mb=1", "compression=powersgd takes all gradients at once: leave it out"),
+        ("ddp", "rank=4", "rank=4 and start=2 are powersgd's"),
     ],
 )
 def test_an_option_that_would_do_nothing_is_refused(method: str, words: str, told: str) -> None:

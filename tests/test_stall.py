@@ -47,6 +47,11 @@ def dump(*frames: tuple[str, ...], state: str = "S (sleeping), in futex_do_wait"
 
 WAITS = dump(*C10D, *OUTER)
 LOADS = dump(("/home/me/train.py", "load_batch", "time.sleep(9)"), *OUTER, state="S (sleeping), in hrtimer_nanosleep")
+ON_GPU = dump(
+    (f"{SITE}/torch/cuda/streams.py", "synchronize", "super().synchronize()"),
+    ("/w/code/ab12/training/meter.py", "phases", "self.end.synchronize()"),
+    ("/w/code/ab12/training/progress.py", "report"),
+)
 STOPPED = Stack(0, "kernel", "state: T (stopped); process 7, python\nno Python stack: as it is stopped, it cannot tell")
 MUTE = Stack(0, "kernel", "state: S (sleeping), in pipe_read; process 7, train\nno Python stack: it is no Python program")
 SPIED = Stack(
@@ -324,6 +329,7 @@ def again(history: History) -> History:
             Presence.INSIDE,
             "the exchange of ring",
         ),
+        (ON_GPU, Presence.INSIDE, "a step on its GPU"),
         (
             dump(("/w/code/ab12/training/datasets/digits.py", "batch"), ("/w/code/ab12/training/loop.py", "iterate")),
             Presence.ELSEWHERE,
@@ -382,6 +388,16 @@ def told(**stacks: Stack) -> RunState:
         (
             {"_0": LOADS, "_1": LOADS, "_2": LOADS, "_3": LOADS},
             "no rank is seen inside a collective: ranks 0 to 3 in train.py:41, load_batch",
+        ),
+        (
+            {"_0": ON_GPU, "_1": ON_GPU, "_2": ON_GPU, "_3": ON_GPU},
+            "each rank waits for a step on its GPU: do nvidia-smi and dmesg tell of a failure, "
+            "and does the network still work?",
+        ),
+        (
+            {"_0": ON_GPU, "_1": ON_GPU, "_2": LOADS, "_3": ON_GPU},
+            "rank 2 on node3 is not inside a collective: it is in train.py:41, load_batch; "
+            "ranks 0, 1 and 3 wait for it in a step on its GPU",
         ),
     ],
 )

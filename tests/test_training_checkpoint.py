@@ -398,10 +398,13 @@ def test_the_same_images_may_lie_elsewhere_and_statistics_come_from_where_there_
     check(plain, batch_norm="untracked")
     with pytest.raises(JobError, match=r"^--dataset imagefolder:/data/flowers: it is of --dataset cifar10"):
         check(plain, dataset="cifar10")
-    with pytest.raises(JobError, match=r"^--dataset imagefolder:/data/flowers: it is of --dataset imagefolder:/data/dogs"):
-        check(plain, ("boxer", "poodle"), dataset="imagefolder:/data/dogs")
+    check(plain, (), dataset="imagefolder:/scratch/flowers")  # one that was saved before classes were
+    with pytest.raises(JobError, match=r"/flowers: its classes are not those of it \(daisy, tulip\): give the same images"):
+        check(plain, ("daisy", "rose"))
     with pytest.raises(JobError, match=r"^--batch-norm broadcast: it is of --batch-norm untracked; give that"):
         check(normalised, batch_norm="untracked")
+    with pytest.raises(JobError, match=r"^--batch-norm broadcast: it is of --batch-norm untracked; give that"):
+        check(nn.Sequential(nn.SyncBatchNorm(2)), batch_norm="untracked")
 
 
 def test_other_batches_go_on_at_the_nearest_sample_before(forked: Forker) -> None:

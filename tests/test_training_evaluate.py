@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -15,7 +16,7 @@ from torch.nn.functional import cross_entropy
 
 from training.compute import Compute
 from training.datasets import Images
-from training.evaluate import BATCH_DEPENDENT_CHUNK, CHUNK, _chunks, evaluate, evaluating
+from training.evaluate import BATCH_DEPENDENT_CHUNK, CHUNK, _chunk, _chunks, evaluate, evaluating
 from training.job import Job
 from training.place import Place
 
@@ -68,7 +69,7 @@ def test_any_number_of_ranks_says_the_same(found: Found, kind: str) -> None:
 def test_it_is_what_one_process_counts(found: Found, kind: str) -> None:
     classes = 101 if kind == "many" else CLASSES
     data, model = images(classes), net(kind if kind in NETS else "tracked", classes).eval()
-    size = BATCH_DEPENDENT_CHUNK if kind == "untracked" else CHUNK["cpu"]
+    size = BATCH_DEPENDENT_CHUNK if kind == "untracked" else CHUNK
     batches = [data.batch(indices, CPU) for indices in torch.arange(SAMPLES).split(size)]  # type: ignore[no-untyped-call]
     with torch.no_grad():
         logits, labels = torch.cat([model(pixels) for pixels, _ in batches]), torch.cat([labels for _, labels in batches])
@@ -110,6 +111,12 @@ def test_a_model_is_evaluated_in_the_precision_of_its_training() -> None:
     assert coarse.loss != fine.loss
     assert coarse.loss == pytest.approx(fine.loss, rel=0.02)
     assert sum(map(sum, coarse.confusion)) == SAMPLES
+
+
+@pytest.mark.parametrize(("side", "gpu"), [(32, 512), (64, 512), (128, 128), (224, 64)])
+def test_a_gpu_takes_more_images_at_a_time_unless_they_are_large(side: int, gpu: int) -> None:
+    of = replace(images(), size=side)
+    assert [_chunk(of, torch.device(kind)) for kind in ("cpu", "cuda")] == [CHUNK, gpu]
 
 
 @pytest.mark.parametrize(("images", "sizes"), [(251, [251]), (501, [250, 251]), (252, [250, 2]), (500, [250, 250]), (1, [1])])

@@ -15,9 +15,10 @@ from training.batch_norm import batch_dependent
 from training.datasets import Images
 from training.place import Place
 
-CHUNK = {"cpu": 64, "cuda": 512}
-"""Images that go through the model at a time: VGG-11 takes 1.2 times as long for each in chunks of 250, out of a CPU's cache;
-a GPU would be idle between chunks as small."""
+CHUNK = 64
+"""Images that go through the model at a time: VGG-11 takes 1.2 times as long for each in chunks of 250, out of the cache."""
+GPU_CHUNK = 512
+"""The same on a GPU, which would be idle between smaller ones, of images of 64x64 and less; of larger ones as few as fit."""
 BATCH_DEPENDENT_CHUNK = 250
 """The same for a model that normalises a batch by its own statistics, so that its figures depend on this number."""
 CONFUSION_CLASSES = 100
@@ -57,7 +58,7 @@ def evaluate(
     counts, in int64, are the same, and so are the losses, but for the order in which they are added up in float64.
     """
     began = time.perf_counter()
-    size = BATCH_DEPENDENT_CHUNK if batch_dependent(model) else CHUNK[device.type]
+    size = BATCH_DEPENDENT_CHUNK if batch_dependent(model) else _chunk(images, device)
     counts = torch.zeros(images.classes**2 if images.classes <= CONFUSION_CLASSES else 1, dtype=torch.int64, device=device)
     loss = torch.zeros((), dtype=torch.float64, device=device)
     with evaluating(model):
@@ -70,6 +71,12 @@ def evaluate(
         distributed.all_reduce(loss, group=group)
         distributed.all_reduce(counts, group=group)
     return _merged(loss.item(), counts.cpu(), images, time.perf_counter() - began)
+
+
+def _chunk(images: Images, device: torch.device) -> int:
+    """How many images to take at a time, the same on all ranks."""
+    _, height, width = images.shape
+    return CHUNK if device.type == "cpu" else min(GPU_CHUNK, max(CHUNK, GPU_CHUNK * 64**2 // (height * width)))
 
 
 def _chunks(count: int, size: int) -> list[torch.Tensor]:

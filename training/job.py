@@ -102,7 +102,7 @@ class Job:
                 sync_options.check(world_size)
             except ValueError as error:
                 raise JobError(f"--sync {self.sync} --sync-option {error}") from None
-        if self.batch_norm == "sync" and getattr(sync_options, "stale", False):
+        if self.batch_norm == "sync" and sharing > 1 and getattr(sync_options, "stale", False):
             raise JobError(
                 "--batch-norm sync: the ranks would wait for each other in every layer, "
                 f"which --sync {self.sync} is told not to do: choose broadcast, local or untracked"

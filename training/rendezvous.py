@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 
 import torch
 from torch import distributed
@@ -44,18 +45,19 @@ def meet(place: Place) -> tuple[torch.device, str, str]:
 def gpu(place: Place) -> tuple[str, str]:
     """What the GPU that is this rank's is known by; or "", and why it cannot be used, "" where there is none."""
     if not torch.cuda.is_available():
-        hidden = os.environ.get("CUDA_VISIBLE_DEVICES") == ""
-        with suppress(OSError):
-            if not hidden and os.listdir("/proc/driver/nvidia/gpus"):
-                return "", f"torch {torch.__version__} cannot use its GPU (is the driver new enough? See nvidia-smi there)"
+        if torch.version.cuda and "CUDA_VISIBLE_DEVICES" not in os.environ and os.path.exists("/dev/nvidiactl"):
+            return "", f"torch {torch.__version__} cannot use its GPU: does nvidia-smi work there, is the driver too old?"
         return "", ""
     if (count := torch.cuda.device_count()) < place.local_world_size:
-        return "", f"its host has {count} GPU{'s' * (count > 1)} for {place.local_world_size} ranks"
+        return "", f"{count} GPU{'s are' if count > 1 else ' is'} to be seen for its host's {place.local_world_size} ranks"
     figures = torch.cuda.get_device_properties(place.local_rank)
     built_for = [int(name[3:]) for name in torch.cuda.get_arch_list() if name.startswith("sm_") and name[3:].isdecimal()]
     if built_for and figures.major * 10 + figures.minor < min(built_for):
         return "", f"torch {torch.__version__} was not built for its GPU, a {figures.name}"
-    return str(figures.uuid), ""
+    if torch.version.cuda:
+        return str(figures.uuid), ""
+    boot_id = Path("/proc/sys/kernel/random/boot_id")  # with ROCm not every GPU has a number of its own
+    return f"{boot_id.read_text().strip() if boot_id.exists() else platform.node()}/{place.local_rank}", ""
 
 
 def lack(gpus: Sequence[str], reasons: Sequence[str]) -> str:

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import distributed
+from torch import distributed, nn
 
-from training.batch_norm import Layer
 from training.checkpoint import FOLDER, MANIFEST, MODEL, Checkpoints, Parts, Position, root_of, search, steps
 from training.job import Job, JobError
 from training.place import Place
@@ -218,11 +217,11 @@ def _load(parts: Parts, saved: dict[str, Any], where: str) -> None:
 def _check(job: Job, parts: Parts, saved: dict[str, Any], where: str) -> None:
     """Raises: JobError, where the checkpoint is of something else."""
     of, classes = saved["job"], tuple(saved.get("classes", ()))
-    moved = form_of("datasets", job.dataset) == form_of("datasets", of["dataset"]) and parts.classes == classes
-    has_statistics = any(isinstance(layer, Layer) for layer in parts.net.modules())
+    has_statistics = any(isinstance(layer, nn.modules.batchnorm._BatchNorm) for layer in parts.net.modules())
     fits = {
         "model": job.model == of["model"],
-        "dataset": job.dataset == of["dataset"] or moved,
+        # the same images may lie elsewhere
+        "dataset": form_of("datasets", job.dataset) == form_of("datasets", of["dataset"]),
         "batch_norm": (job.batch_norm == "untracked") == (of["batch_norm"] == "untracked") or not has_statistics,
     }
     for name, fit in fits.items():
@@ -231,6 +230,12 @@ def _check(job: Job, parts: Parts, saved: dict[str, Any], where: str) -> None:
                 f"{_setting(name, getattr(job, name))}: {where} is of {_setting(name, of[name])}; "
                 "give that, or start anew without --resume"
             )
+    if classes and parts.classes and classes != parts.classes:
+        odd = ", ".join(sorted({*classes} ^ {*parts.classes})) or "in another order"
+        raise JobError(
+            f"--dataset {job.dataset}: its classes are not those of {where} ({odd}): give the same images, or start anew "
+            "without --resume"
+        )
 
 
 def _why_not_own(job: Job, place: Place, key: Key, saved: dict[str, Any], found: list[bool]) -> str:
