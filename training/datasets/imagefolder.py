@@ -61,8 +61,8 @@ def load(path: str, wanted: Wanted) -> Images:
         raise DataError(NAME, f"{where}: write imagefolder:PATH, a folder on this host that can be read") from error
     chosen = wanted.chosen(len(whole.files))
     listing = whole.of(chosen.tolist())
-    every = _cache.held(NAME, wanted.split, whole.files, _key(whole, root, side))
-    if every and len(chosen) < len(whole.files):
+    some = len(chosen) < len(whole.files)
+    if some and (every := _cache.held(NAME, wanted.split, whole.files, _key(whole, root, side))):
         pixels, labels = (each[chosen] for each in every)
     else:
         decode = partial(_decode, listing.labels, side)
