@@ -30,6 +30,7 @@ import torch
 from torch import distributed, nn
 
 from training.batch_norm import BatchNorm
+from training.disk import reason
 from training.job import Job, JobError
 from training.place import Place
 from training.sync import SyncMethod
@@ -239,15 +240,13 @@ def _explained(where: Path, names: Iterable[str]) -> Iterator[None]:
     """Turns a failure to write these files into an error that says what to do, and gives their room on the disk back."""
     try:
         yield
-    except (OSError, RuntimeError) as error:  # torch.save hides what the disk said behind an error of its own
+    except (OSError, RuntimeError) as error:
         for path in (where / f"{name}{end}" for name in names for end in (".part", "")):
             with suppress(OSError):
                 path.unlink(missing_ok=True)
         with suppress(OSError):
             where.rmdir()
-        cause = error if isinstance(error, OSError) else error.__context__
-        why = cause.strerror if isinstance(cause, OSError) else str(error)
         raise CheckpointError(
-            f"cannot save the checkpoint of step {number(where)} in {where.parent}: {why}; make room or access there "
+            f"cannot save the checkpoint of step {number(where)} in {where.parent}: {reason(error)}; make room or access there "
             "(--checkpoint-keep 1 keeps only the newest). The checkpoints before it are as they were"
         ) from error

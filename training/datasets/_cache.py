@@ -21,6 +21,7 @@ from pathlib import Path
 import torch
 
 from training.datasets import DataError, Wanted
+from training.disk import reason
 
 FORMAT = 1
 """Version of what a file holds: {"pixels": (N, C, H, W) uint8, "labels": (N,) int64}."""
@@ -163,10 +164,8 @@ def _alone(name: str) -> Iterator[None]:
 def _writable(name: str) -> Iterator[None]:
     try:
         yield
-    except (OSError, RuntimeError) as error:  # torch.save hides what the disk said behind an error of its own
-        cause = error if isinstance(error, OSError) else error.__context__
-        why = cause.strerror if isinstance(cause, OSError) else str(error)
-        where = f"the cache {folder()} cannot be written ({why})"
+    except (OSError, RuntimeError) as error:
+        where = f"the cache {folder()} cannot be written ({reason(error)})"
         raise DataError(name, f"{where}: make room there, or set RANKBOARD_CACHE to another folder") from error
 
 
