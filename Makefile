@@ -25,10 +25,10 @@ demo: .venv/installed
 	@if [ -t 0 ] && [ -t 1 ]; then headless=; else headless=--run; fi; \
 	$(BIN)/rankboard --local 4 --model lenet5 --dataset digits --epochs 20 $$headless
 
-# Three at a time, as tests of hosts and ranks also wait.
+# Three at a time, as tests of hosts and ranks also wait; a worker that is done takes tests of the others.
 test: .venv/installed-dev
 	@.ci/test-packages
-	$(BIN)/pytest -n 3
+	$(BIN)/pytest -n 3 --dist worksteal
 
 check: .venv/installed-dev
 	@.ci/test-packages
@@ -37,7 +37,7 @@ check: .venv/installed-dev
 	$(BIN)/mypy
 	MYPYPATH=bench $(BIN)/mypy bench/*.py
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 3
+	$(BIN)/pytest -n 3 --dist worksteal
 
 format: .venv/installed-dev
 	$(BIN)/ruff format .

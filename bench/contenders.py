@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
+
+from training.agent.system import cpu_flags, lacks_bf16
 
 RANKS = 4
 REFERENCE = "reference"
@@ -44,6 +47,25 @@ CONTENDERS = (
     _contender("ddp-powersgd", POWER_SGD, {SLOW: 0.4}),
     _contender("local_sgd", "--sync local_sgd --sync-option every=8", {SLOW: 0.4}),
 )
+
+
+def cpu() -> str:
+    """This machine's CPU, and which of the instructions that matter it has."""
+    cpuinfo = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    model = next((line.partition(":")[2].strip() for line in cpuinfo.splitlines() if line.startswith("model name")), "unknown")
+    return f"CPU: {model}; instructions: {', '.join(cpu_flags()) or 'not known'}"
+
+
+def able(contenders: Sequence[Contender]) -> list[Contender]:
+    """Those whose figures mean something on this CPU, which is printed: not bf16 where the CPU has no instructions for it."""
+    print(cpu(), flush=True)
+    slow = [
+        contender for contender in contenders if lacks_bf16(cpu_flags()) and "--precision bf16" in " ".join(contender.flags)
+    ]
+    if slow:
+        names = ", ".join(contender.name for contender in slow)
+        print(f"left out, as this CPU has no bf16 instructions: {names}", flush=True)
+    return [contender for contender in contenders if contender not in slow]
 
 
 def chosen(names: Sequence[str], added: Sequence[str] = (), link: str = "") -> list[Contender]:

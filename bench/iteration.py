@@ -22,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from contenders import CONTENDERS, GIGABIT, RANKS, REFERENCE, SLOW, chosen
+from contenders import CONTENDERS, GIGABIT, RANKS, REFERENCE, SLOW, able, chosen
 
 from remote.lab.lab import Lab
 from remote.lab.spec import parse
@@ -60,7 +60,9 @@ def read(results: Path) -> list[dict[str, Any]]:
 
 def measure(given: argparse.Namespace) -> None:
     """Appends rounds to the results."""
-    names = [contender.name for contender in chosen(given.contenders, (), given.link)] if not given.add else given.contenders
+    names = [contender.name for contender in able(chosen(given.contenders, given.add, given.link))]
+    given.add = [text for text in given.add if text.partition(" ")[0] in names]
+    names = [name for name in names if name not in {text.partition(" ")[0] for text in given.add}]
     what = {"link": given.link, "steps": given.steps, "data": "cifar10" if given.data_dir else "synthetic"}
     first = sum(known.items() >= what.items() for known in read(given.results))
     data_dir = os.path.abspath(given.data_dir) if given.data_dir else ""  # the ranks work elsewhere

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from contenders import CONTENDERS, RANKS, Contender, chosen
+from contenders import CONTENDERS, RANKS, Contender, able, chosen
 from launched import events, of_kind, progress
 
 LAST = 20
@@ -57,7 +57,7 @@ def read(results: Path) -> list[Outcome]:
 
 def measure(given: argparse.Namespace) -> None:
     """Runs what is not in the results yet; all jobs with one seed come before the next seed."""
-    jobs = chosen(given.contenders, given.add) if given.contenders or given.add else CONTENDERS
+    jobs = able(chosen(given.contenders, given.add) if given.contenders or given.add else CONTENDERS)
     known = {(one.name, one.flags, one.seed, one.steps) for one in read(given.results)}
     for seed in given.seeds:
         for contender in jobs:

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from contenders import cpu
 from torch import distributed
 
 from remote.lab.lab import Lab
@@ -161,6 +162,7 @@ def main() -> None:
     if arguments.rank:
         act(arguments.methods, arguments.rounds, arguments.precision)
     else:
+        print(cpu(), flush=True)
         show(measure(arguments.methods, arguments.link, arguments.rounds, arguments.precision))
 
 

@@ -1,4 +1,4 @@
-"""Why a run failed: picks, among all that died, what died of itself.
+"""Why a run failed: picks, among all that died, what failed as a consequenceself.
 
 The order of deaths proves nothing: a rank that raises, then waits for the others on its way out, dies after its victims. So
 evidence comes first, and time only among equals.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
+from remote.checks import listed
 from remote.last_words import HEADER, LINKS, PREFIX, RAISED
 from training.events import Exited
 
@@ -59,7 +60,8 @@ class Death:
 class Cause:
     """Why a run failed: what died first by evidence, where, and its last words. `rank` is -1 where it was no rank.
 
-    `victims` died of it. `host` is empty where it was the session that refused. `during` and `advice` are as a `Death`'s.
+    `victims` failed as a consequence. `host` is empty where it was the session that refused. `during` and `advice` are as a
+    `Death`'s.
     """
 
     host: str
@@ -72,12 +74,13 @@ class Cause:
     advice: str = ""
 
     def text(self) -> str:
-        """All of it but the last words, in a line: "node2, rank 1: killed by SIGKILL at step 12; ranks 0 and 2 died of it"."""
+        """All of it but the last words, in a line, such as "node2, rank 1: killed by SIGKILL at step 12; rank 0 failed as a
+        consequence"."""
         where = f"{self.host}, rank {self.rank}" if self.rank >= 0 else self.host
-        if self.what.startswith(f"{where}:"):  # a reason may name its host itself
+        if self.what.startswith((f"{where}:", f"{where}, ", f"{where} and ")):  # a reason may name its hosts itself
             where = ""
         when = f" at step {self.step}" if self.step else f" while {self.during}" * bool(self.during)
-        died = f"; {ranks_text(self.victims)} died of it" if self.victims else ""
+        died = f"; {ranks_text(self.victims)} failed as a consequence" if self.victims else ""
         return f"{where}{': ' if where else ''}{self.what}{when}{died}"
 
 
@@ -95,6 +98,21 @@ def ranks_text(ranks: Sequence[int]) -> str:
     if len(ranks) == 1:
         return f"rank {words[0]}"
     return f"ranks {', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else f"ranks {words[0]}"
+
+
+def joined(death: Death, deaths: Iterable[Death]) -> Death:
+    """The death of a host that was not reached, as that of all of the `deaths` with the same reason."""
+    same = [one for one in deaths if one.rank < 0 and _reason(one) == _reason(death)]
+    if death not in same or len(same) == 1:
+        return death
+    names = [one.host for one in same]
+    return replace(death, host=names[0], what=f"{listed(names)}: {_reason(death)}")
+
+
+def _reason(death: Death) -> str:
+    """Why, without the host's name."""
+    why = death.what.removeprefix(f"{death.host}: ")
+    return re.sub(rf"^(rankboard trust\b.*) {re.escape(death.host)}$", r"\1 --all", why, flags=re.MULTILINE)
 
 
 def first(deaths: Iterable[Death]) -> Death | None:

@@ -5,16 +5,16 @@ It only finds out and proposes. Who calls it asks a person first; a host looks a
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from remote.hosts import Host
 from remote.inventory import Inventory, Run, ask, values
-from remote.recorder import EVENTS, PLAN, SUMMARY, RunFolderError, launcher, load_plan, verdict
+from remote.launcher_lock import launcher
+from remote.recorder import PLAN
 from remote.resume import NODE
 from remote.transport import Transport
 from training.agent import inventory, leftovers, removal
@@ -93,19 +93,6 @@ def _workdirs(runs_dir: Path) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Record:
-    """A run's directory here. `verdict` "" where its session did not come to an end; `idle` seconds since it was written."""
-
-    run: str
-    folder: Path
-    hosts: tuple[str, ...]
-    local: bool
-    verdict: str
-    size: int
-    idle: float
-
-
-@dataclass(frozen=True)
 class Removable:
     """Something that may go: `name` is a folder below the workdir of `host`, or for "" the run's directory here; `run` is ""
     for code, `phase` what became of the run. Sizes in bytes, `idle` in seconds."""
@@ -118,65 +105,82 @@ class Removable:
     idle: float
 
 
-def records(runs_dir: Path) -> Iterator[Record]:
-    """The runs recorded here. What has no plan in it is no run, and a link is none."""
-    for folder in sorted(runs_dir.glob("*")):
-        if folder.name[0] == "." or folder.is_symlink() or not (folder / PLAN).is_file():
-            continue
-        try:
-            hosts = tuple(host.name for host in load_plan(folder).hosts)
-        except RunFolderError:
-            hosts = ()
-        local = (folder / NODE).is_dir()
-        newest = max(path.stat().st_mtime for name in (PLAN, EVENTS, SUMMARY) if (path := folder / name).exists())
-        size = inventory.size(str(folder))
-        yield Record(folder.name, folder, hosts, local, verdict(folder), size, max(0.0, time.time() - newest))
+@dataclass(frozen=True)
+class Kept:
+    """A run that may not go, and why; `by_name`: it may, if somebody asks for it by its name."""
+
+    run: str
+    why: str
+    by_name: bool = False
 
 
-def removable(known: Inventory, runs_dir: Path, older: float, keep: int) -> tuple[list[Removable], list[str]]:
-    """What may go: of runs that ended `older` seconds ago or more, but for the `keep` newest; and why other runs may not."""
-    runs = {run.name: run for run in known.runs}
-    here = {record.run: record for record in records(runs_dir)}
-    ended: dict[str, float] = {}
+def removable(known: Inventory, older: float, keep: int, named: Collection[str] = ()) -> tuple[list[Removable], list[Kept]]:
+    """What may go, and which runs may not and why.
+
+    That is the runs that ended `older` seconds ago or more, but for the `keep` newest, and code that is not used; or, where
+    runs are `named`, just these, even if not all of their hosts can be asked whether they still run.
+    """
+    ended: list[Run] = []
     kept = []
-    for name in runs.keys() | here.keys():
-        if why := _doubt(runs.get(name), here.get(name), known):
-            kept.append(f"{name} is kept: {why}")
-        elif name not in runs or not runs[name].live:
-            ended[name] = min(one.idle for one in (runs.get(name), here.get(name)) if one)
-    newest = sorted(ended, key=lambda name: (ended[name], name))
-    going = sorted(name for name in newest[keep:] if ended[name] >= older)
-    found = [one for name in going for one in _of_run(runs.get(name), here.get(name))]
+    for run in known.runs:
+        if named and run.name not in named:
+            continue
+        doubt = _doubt(run, known)
+        if why := _use(run):
+            kept += [Kept(run.name, why)] if named or not run.live else []
+        elif doubt and not named:
+            kept.append(doubt)
+        else:
+            ended.append(run)
+    if named:
+        return [one for run in ended for one in _of_run(run)], kept
+    newest = sorted(ended, key=lambda run: (run.idle, run.name))
+    going = sorted((run for run in newest[keep:] if run.idle >= older), key=lambda run: run.name)
+    found = [one for run in going for one in _of_run(run)]
     found += [
         Removable("", "code", code.host, code.name, code.archive.size, code.archive.idle)
         for code in known.code
         if not code.archive.used and code.archive.idle >= older
     ]
-    return found, sorted(kept)
+    return found, kept
 
 
-def _doubt(run: Run | None, record: Record | None, known: Inventory) -> str:
-    """Why a run that is not known to be live may be live all the same, or ""."""
-    if run and run.live:
-        return ""
-    if record and (holder := launcher(record.folder)):
+def unreachable(run: Run, known: Inventory) -> tuple[str, ...]:
+    """The hosts of a run that were not asked, or did not answer, and may have a part of it."""
+    if not run.record or run.record.local:
+        return ()
+    return tuple(host for host in run.record.hosts if host not in known.answered)
+
+
+def _use(run: Run) -> str:
+    """Why a run is in use for certain, or ""."""
+    if run.live:
+        return "it is live"
+    if run.record and (holder := launcher(run.record.folder)):
         return f"its launcher, {holder}, is still at work on it"
-    if run and run.hosts > len(run.parts) and known.problems:
-        return "not all of its hosts have answered"
+    return ""
+
+
+def _doubt(run: Run, known: Inventory) -> Kept | None:
+    """Why a run that is not known to be live may be live all the same."""
+    away = "hosts that cannot be asked may still be training"
+    if run.parts and run.hosts > len(run.parts) and known.problems:
+        return Kept(run.name, away, by_name=True)
+    record = run.record
     if not record or (record.verdict and record.verdict != "lost"):
-        return ""
-    if not record.local and not set(record.hosts) <= known.answered:
-        return "it was left, and not all of its hosts are here to ask"
-    return "it may be just starting or ending" if record.idle < STILL and not run and not record.verdict else ""
+        return None
+    if unreachable(run, known):
+        return Kept(run.name, away, by_name=True)
+    just_now = record.idle < STILL and not run.parts and not record.verdict
+    return Kept(run.name, "it may be starting or ending", by_name=True) if just_now else None
 
 
-def _of_run(run: Run | None, record: Record | None) -> Iterator[Removable]:
-    phase = run.phase if run else record.verdict or "left" if record else ""
-    if record:
-        yield Removable(record.run, phase, "", record.run, record.size, record.idle)
-    for part in run.parts if run else ():
+def _of_run(run: Run) -> Iterator[Removable]:
+    if record := run.record:
+        yield Removable(record.run, run.phase, "", record.run, record.size, record.idle)
+    for part in run.parts:
         if part.host:
-            yield Removable(run.name if run else "", phase, part.host, part.name, part.folder.size, part.idle)
+            yield Removable(run.name, run.phase, part.host, part.name, part.folder.size, part.idle)
 
 
 def remove(

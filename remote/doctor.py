@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from remote.checks import FAILED, OK, WARNING, Facts, Found, machine, network, software
+from remote.checks import FAILED, OK, WARNING, Facts, Found, job, listed, machine, network, software
 from remote.hosts import Host
 from remote.plan import Plan, PlanError, master_address
 from training.commands import Connect, Reserve
@@ -20,13 +21,18 @@ __all__ = [
     "CHECKS",
     "FAILED",
     "OK",
+    "UNFIT",
     "WARNING",
     "check_connections",
     "check_facts",
     "connects",
+    "grouped",
+    "is_told",
     "lost",
     "refusal",
     "reservations",
+    "unfit",
+    "whose",
 ]
 
 SECONDS = 3.0
@@ -45,14 +51,23 @@ OF_FACTS: dict[str, Callable[[Facts, int], Found]] = {
     "load": machine.load,
     "gpus": machine.gpus,
     "interface": network.interface,
+    "data": job.data,
+    "job": job.job,
+    "precision": job.precision,
 }
 """The checks of the first round, in the order in which they are shown."""
+OF_SOME_JOBS = ("torchvision", "data", "job", "precision")
+"""Those that not every plan has a use for."""
 CHECKS = (*OF_FACTS, "port", "connect")
 """All checks, in the order in which they are shown."""
 
+UNFIT = ("python", "code", "disk")
+"""The checks that a host fails which was logged in to, but cannot be used."""
+_UNKNOWN_KEY = "its host key is unknown"
 _ABOUT = (
     ("address", r"does not resolve"),
-    ("python", r"^no \S+ there|its python \(|^cannot start|its agent |older than"),
+    ("python", r"^no .+ there|^.+ is no working Python 3|its python \(|^cannot start|its agent ended|older than"),
+    ("code", r"^its code "),
     ("disk", r"^cannot use its workdir"),
 )
 """Which check it is that a host failed which was not reached, by what the way there said; else the login."""
@@ -67,14 +82,15 @@ def check_facts(
     clock is ahead of ours (any figure for those not reached). Without `problems`, all were reached.
     """
     known = Facts(plan, facts, offsets)
-    names = [name for name in OF_FACTS if name != "torchvision" or software.torchvision_needed(plan)]
+    needed = {*job.checks(plan), *(("torchvision",) if software.torchvision_needed(plan) else ())}
+    names = [name for name in OF_FACTS if name not in OF_SOME_JOBS or name in needed]
     found: list[Checked] = []
     for index, hello in enumerate(facts):
         if hello:
             found += [_checked(index, name, OF_FACTS[name](known, index)) for name in names]
         else:
             found += _not_reached(plan, index, problems[index])
-    return found
+    return _trusting(found)
 
 
 def _checked(on: int, check: str, found: Found) -> Checked:
@@ -85,10 +101,23 @@ def _not_reached(plan: Plan, index: int, problem: str) -> list[Checked]:
     """What is known of a host that has not said Hello: how far the way there went."""
     host = plan.hosts[index]
     text = problem.removeprefix(f"{host.name}: ") or "it could not be reached"
-    failed = next((check for check, about in _ABOUT if re.search(about, text)), "login")
+    failed = _failed(text)
     passed = [] if failed == "address" else [Checked(index, "address", OK, host.address)]
     passed += [] if failed in ("address", "login") else [Checked(index, "login", OK, "ok")]
     return [*passed, _checked(index, failed, _told(plan, index, text))]
+
+
+def _trusting(found: list[Checked]) -> list[Checked]:
+    """The checks; where several hosts have unknown keys, one command for all of them."""
+    unknown = [one for one in found if one.advice.startswith("rankboard trust ") and one.text.startswith(_UNKNOWN_KEY)]
+    if len(unknown) < 2:
+        return found
+    return [replace(one, advice="rankboard trust --all") if one in unknown else one for one in found]
+
+
+def _failed(text: str) -> str:
+    """The check that a host failed of which the way there said this."""
+    return next((check for check, about in _ABOUT if re.search(about, text)), "login")
 
 
 def _told(plan: Plan, index: int, text: str) -> Found:
@@ -156,7 +185,35 @@ def lost(on: int, reason: str) -> Checked:
     return Checked(on, "connect", FAILED, reason, "see whether it is still up, then check once more")
 
 
-def refusal(plan: Plan, checked: Checked) -> str:
-    """A failed check as the reason why a run is not started."""
-    name = plan.hosts[checked.on].name if 0 <= checked.on < len(plan.hosts) else ""
-    return (f"{name}: " if name else "") + checked.text + (f"; {checked.advice}" if checked.advice else "")
+def grouped(checks: Sequence[Checked]) -> list[Checked]:
+    """The checks; those that have found the same of several hosts say of which."""
+    found: dict[tuple[str, ...], list[int]] = {}
+    for one in checks:
+        found.setdefault(_finding(one), []).append(one.on)
+    return [replace(one, same=tuple(of)) if len(of := found[_finding(one)]) > 1 else one for one in checks]
+
+
+def _finding(one: Checked) -> tuple[str, ...]:
+    """What is to be read of it. What is well is not told, but shown host by host."""
+    return (one.check, one.outcome, one.text, one.advice) + ((str(one.on),) if one.outcome == OK else ())
+
+
+def is_told(checked: Checked) -> bool:
+    """Whether this is the one of several equal findings that tells of all of them."""
+    return checked.on == (checked.same or (checked.on,))[0]
+
+
+def unfit(problem: str) -> bool:
+    """Whether a host was logged in to, but its python or workdir cannot be used, by what the way there said."""
+    return _failed(problem) in UNFIT
+
+
+def refusal(names: Sequence[str], checked: Checked) -> str:
+    """A failed check as the reason why a run is not started. `names` are all hosts'."""
+    return whose(names, checked) + checked.text + (f"; {checked.advice}" if checked.advice else "")
+
+
+def whose(names: Sequence[str], checked: Checked) -> str:
+    """How a line on a check begins: with its hosts, unless what was found names them itself. `names` are all hosts'."""
+    of = listed([names[on] for on in checked.same or (checked.on,) if 0 <= on < len(names)])
+    return f"{of}: " if of and not (checked.same and of in checked.text) else ""

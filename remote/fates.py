@@ -30,7 +30,8 @@ def fate(rank: RankState, host: HostState, cause: Death | None, over: bool, by_p
 
 def verdict(ranks: Sequence[RankState], cause: Death | None, by_person: bool) -> Verdict:
     """How a run has ended whose ranks have met their fates."""
-    if all(rank.phase is RankPhase.FINISHED for rank in ranks):
+    diverged = cause is not None and cause.rank >= 0  # the only cause by which no rank dies
+    if all(rank.phase is RankPhase.FINISHED for rank in ranks) and not diverged:
         return Verdict.FINISHED
     if cause is None:
         stopped = by_person or any(rank.phase is RankPhase.STOPPED for rank in ranks)

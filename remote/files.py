@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 from remote import sources
+from remote.limits import LIMITS, Limits
 from remote.plan import Plan, PlanError
 from remote.resume import FETCHED
+from remote.run_files import make_folder
 from remote.sources import Source, shown, size
+from remote.state import RankState
 from remote.transfers import TOLD, Tell, Transfer, Transfers
 from remote.transport import Transport
 from training.agent.entries import Entry, chunks, entries_of, opened
@@ -25,6 +29,12 @@ RESULTS = ("checkpoints", "reports")
 """The folders of a run's folder on a host that are fetched."""
 
 
+LOOK = 64 * 2**20
+"""Bytes of a file between two looks at how full the disk is."""
+SHORT = 200
+"""Characters of a path in a message."""
+
+
 class Stopped(Exception):
     """The transfer was told to end."""
 
@@ -35,8 +45,8 @@ class Files:
     They never raise: they return what went wrong, by the host's number. It names the host, and what to do.
     """
 
-    def __init__(self, plan: Plan, transport: Transport, tell: Tell) -> None:
-        self._plan, self._transport, self._tell = plan, transport, tell
+    def __init__(self, plan: Plan, transport: Transport, tell: Tell, limits: Limits = LIMITS) -> None:
+        self._plan, self._transport, self._tell, self._limits = plan, transport, tell, limits
         self._transfers = Transfers()
 
     def stop(self) -> None:
@@ -53,24 +63,25 @@ class Files:
             return {SESSION: str(error)}
         return self._perform("uploading", range(len(self._plan.hosts)), partial(self._upload, found))
 
-    def fetch(self, folder: Path, hosts: Collection[int]) -> dict[int, str]:
+    def fetch(self, folder: Path, hosts: Collection[int], expected: Mapping[int, int] | None = None) -> dict[int, str]:
         """Bring the results from these hosts, which are not lost, into `folder`, the run's directory: `hosts/<name>/…`.
 
-        A run that saves nothing costs nothing. What went wrong is for a warning: it says where the results stay.
+        `expected`: about how many bytes, by host, as far as is known; see `expected_sizes`. A run that saves nothing costs
+        nothing. What went wrong is for a warning: it says where the results stay.
         """
         work = self._plan.work
         if not self._plan.policy.fetch or (isinstance(work, Job) and not work.checkpoint_every):
             return {}
         every = enumerate(self._plan.hosts)
         problems = {index: f"{host.name}: it is lost" for index, host in every if index not in hosts}
-        problems |= self._perform("fetching", sorted(hosts), partial(self._fetch, folder / FETCHED))
+        problems |= self._perform("fetching", sorted(hosts), partial(self._fetch, folder / FETCHED, expected or {}))
         return {index: f"{problem}; {self._stays(index)}" for index, problem in sorted(problems.items())}
 
     def _stays(self, index: int) -> str:
         return f"what was saved there stays in {self._plan.folder(index)}/checkpoints"
 
     def _perform(self, verb: str, hosts: Collection[int], work: partial[None]) -> dict[int, str]:
-        transfers = [Transfer(index, self._plan.hosts[index], verb, self._tell) for index in hosts]
+        transfers = [Transfer(index, self._plan.hosts[index], verb, self._tell, limits=self._limits) for index in hosts]
         return self._transfers.perform(transfers, work)
 
     # Before the run
@@ -97,9 +108,9 @@ class Files:
         transfer.open(self._transport, "receive", place.removesuffix(f"/{self._plan.project}"), self._plan.project)
         transfer.say(entries=[source.entry for source in found])
         answer = transfer.answer()
-        for path in answer["kept"]:
-            self._tell(index, f"{shown(path)} stays there though it is gone here: it has changed there since its upload")
-        need = [found[number] for number in answer["need"]]
+        for path in list(answer["kept"])[: self._limits.errors]:
+            self._tell(index, f"{_short(path)} stays there though it is gone here: it has changed there since its upload")
+        need = [found[number] for number in _distinct(answer["need"])]
         transfer.begin([source.entry for source in need])
         broken = _send(transfer, need)
         try:
@@ -107,24 +118,42 @@ class Files:
         except ConnectionError as error:
             raise broken or error from None
         if damaged:
-            raise ValueError(f"{', '.join(map(shown, damaged))} changed while being uploaded: start again")
+            raise ValueError(f"{_listed(damaged)} changed while being uploaded: start again")
         done = f"{len(need):,} of {len(found):,} files ({size(transfer.size)}) uploaded to" if need else "all files are in"
         self._tell(index, f"{transfer.host.name}: {done} {place}")
 
     # After the run
 
-    def _fetch(self, folder: Path, transfer: Transfer) -> None:
+    def _fetch(self, folder: Path, expected: Mapping[int, int], transfer: Transfer) -> None:
         transfer.open(self._transport, "send", self._plan.folder(transfer.index), *RESULTS)
         answer = transfer.answer()
         entries = entries_of(answer["entries"])
         failed = [str(path) for path, _ in answer["unread"]]
+        self._check(entries, expected.get(transfer.index))
         if entries:
             own = folder_of(transfer.host.name)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(folder, exist_ok=True)
             with closing(Tree(str(folder / own), str(folder / f".{own}.new"))) as tree:
                 _land(transfer, tree, entries, failed)
-            self._tell(transfer.index, f"{transfer.host.name}: {len(entries):,} files ({size(transfer.size)}) fetched")
+            files = f"{len(entries):,} file{'s' * (len(entries) != 1)}"
+            self._tell(transfer.index, f"{transfer.host.name}: {files} ({size(transfer.size)}) fetched")
         if failed:
-            raise ValueError(f"{', '.join(map(shown, failed))} could not be read there, or changed meanwhile")
+            raise ValueError(f"{_listed(failed)} could not be read there, or changed meanwhile")
+
+    def _check(self, entries: Sequence[Entry], expected: int | None) -> None:
+        """Raises: ValueError, where a host offers what its run cannot have made."""
+        limits = self._limits
+        for entry in entries:
+            if len(os.fsencode(entry.path)) > limits.path or entry.path.count("/") > limits.depth:
+                most = f"{limits.path} bytes or {limits.depth} folders"
+                raise ValueError(
+                    f"the path of a file there has more than {most}, and nothing was fetched: {_short(entry.path)}"
+                )
+        offered = sum(entry.size for entry in entries)
+        if expected is not None and offered > 2 * expected + limits.unexpected:
+            said = f"its ranks saved checkpoints of about {size(expected)}"
+            raise ValueError(f"{size(offered)} of results are there though {said}, and nothing was fetched")
 
 
 def _send(transfer: Transfer, need: Sequence[Source]) -> OSError | None:
@@ -155,12 +184,12 @@ def _land(transfer: Transfer, tree: Tree, entries: Sequence[Entry], failed: list
     make their checkpoint complete is not written."""
     need = [number for number, entry in enumerate(entries) if not tree.holds(entry)]
     transfer.begin(wanted := [entries[number] for number in need])
-    if transfer.size > tree.free():
-        raise ValueError(f"to fetch takes {size(transfer.size)}, and the disk here has {size(tree.free())} left")
+    if transfer.size > _room(tree, transfer.limits):
+        raise ValueError(f"to fetch takes {size(transfer.size)}, and {_full(tree, transfer.limits)}")
     transfer.say(need=need)
     for entry in wanted:
         folder, _, name = entry.path.rpartition("/")
-        data = map(transfer.move, transfer.incoming.take(entry.size))
+        data = _while_there_is_room(transfer, tree, transfer.incoming.take(entry.size))
         try:
             if name == LAST and any(path.startswith(f"{folder}/") for path in failed):
                 for _ in data:
@@ -170,6 +199,59 @@ def _land(transfer: Transfer, tree: Tree, entries: Sequence[Entry], failed: list
         except Damaged:
             failed.append(entry.path)
         transfer.files_moved += 1
+
+
+def _while_there_is_room(transfer: Transfer, tree: Tree, data: Iterator[bytes]) -> Iterator[bytes]:
+    """The bytes of a file as they come. Raises: ValueError, once the disk is nearly full, as others write to it too."""
+    look_at = 0
+    for block in data:
+        if transfer.moved >= look_at:
+            look_at = transfer.moved + LOOK
+            if _room(tree, transfer.limits) < 0:
+                raise ValueError(_full(tree, transfer.limits))
+        yield transfer.move(block)
+
+
+def _room(tree: Tree, limits: Limits) -> int:
+    """Bytes that a fetch may still write."""
+    return tree.free() - _spare(tree, limits)
+
+
+def _spare(tree: Tree, limits: Limits) -> int:
+    return min(int(tree.capacity() * limits.disk_spare), limits.disk_spare_most)
+
+
+def _full(tree: Tree, limits: Limits) -> str:
+    return f"the disk here has {size(tree.free())} left, of which {size(_spare(tree, limits))} stay free"
+
+
+def expected_sizes(job: Job, ranks: Sequence[RankState]) -> dict[int, int]:
+    """About how many bytes of checkpoints each host has, by what its ranks said they saved; none where no rank said so."""
+    largest = max((rank.saved_bytes for rank in ranks), default=0)
+    if not largest:
+        return {}
+    found: dict[int, int] = {}
+    for rank in ranks:  # one that was heard of late may have saved all the same; and one more than is kept is being written
+        found[rank.host] = found.get(rank.host, 0) + largest * (job.checkpoint_keep + 1)
+    return found
+
+
+def _distinct(numbers: Sequence[int]) -> Sequence[int]:
+    """Raises: ValueError, where a host asks for a file twice."""
+    if len(set(numbers)) < len(numbers):
+        raise ValueError("it asks for a file twice")
+    return numbers
+
+
+def _listed(paths: Sequence[str]) -> str:
+    """Some of the paths, and how many more there are."""
+    more = len(paths) - sources.NAMED
+    return ", ".join(map(_short, paths[: sources.NAMED])) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _short(path: str) -> str:
+    """A path, fit for a message."""
+    return shown(path if len(path) <= SHORT else f"{path[:SHORT]}…")
 
 
 def folder_of(host: str) -> str:

@@ -20,7 +20,7 @@ def forwarded(plan: Plan, environ: Mapping[str, str]) -> dict[str, str]:
         names, hosts = ", ".join(missing), ", ".join(dict.fromkeys(wanted[name] for name in missing))
         raise PlanError(
             f"{hosts}: env_from names {names}, which your environment does not have: "
-            f"export {missing[0]}=…, or take it out of env_from in hosts.toml"
+            f"export {missing[0]}=…, or take it out of env_from in {plan.hosts_file}"
         )
     for name in wanted:
         if not _is_text(environ[name]):

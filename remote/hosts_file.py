@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import tomllib
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from remote.hosts import Cluster, Host, HostsError
+from remote.hosts import HOSTS, SLOTS, THREADS, Cluster, Host, HostsError
 from training.registry import did_you_mean
 
 Text = Annotated[str, Field(min_length=1)]
@@ -36,8 +36,8 @@ class HostTable(BaseModel):
     proxy_command: Text = ""
     python: Text = ""
     workdir: Text = ""
-    slots: Annotated[int, Field(ge=1)] = 1
-    threads: Annotated[int, Field(ge=0)] = 0
+    slots: Annotated[int, Field(ge=1, le=SLOTS)] = 1
+    threads: Annotated[int, Field(ge=0, le=THREADS)] = 0
     interface: Text = ""
     master_port: Annotated[int, Field(ge=0, le=65535)] = 0
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0
@@ -66,11 +66,11 @@ WRITE = {
     "proxy_command": 'a command in quotes, such as proxy_command = "nc -X 5 %h %p"',
     "python": 'a command or path in quotes, such as python = "/opt/venv/bin/python3"',
     "workdir": 'a path in quotes, such as workdir = "~/.rankboard"',
-    "slots": "a whole number of ranks from 1 on, such as slots = 1",
-    "threads": "a whole number from 0 (as many as its ranks have cores) on, such as threads = 4",
+    "slots": f"a whole number of ranks from 1 to {SLOTS}, such as slots = 1",
+    "threads": f"a whole number from 0 (as many as its ranks have cores) to {THREADS}, such as threads = 4",
     "interface": 'the name of a network interface in quotes, such as interface = "eth0"',
     "master_port": "a whole number from 0 (any free port) to 65535, such as master_port = 29500",
-    "timeout": "seconds above 0, such as timeout = 10",
+    "timeout": "a finite number of seconds above 0, such as timeout = 10",
     "env": 'names and texts in quotes, such as env = { NCCL_DEBUG = "INFO" }',
     "env_from": 'names of variables of your own environment in quotes, such as env_from = ["WANDB_API_KEY"]',
 }
@@ -87,15 +87,24 @@ PLACE = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "
 """Variables that follow from a rank's place."""
 
 
+BRACKETS = "write [[host]] with two brackets, once per host"
+
+
 @dataclass
 class _Reading:
     """One file as it is read, and the mistakes found in it so far."""
 
     path: Path
     mistakes: list[str] = field(default_factory=list)
+    content: str = ""
 
     def say(self, where: str, mistake: str) -> None:
         self.mistakes.append(f"{self.path}: {where + ': ' if where else ''}{mistake}")
+
+    def single_brackets(self) -> str:
+        """The first line that says [host], where [[host]] is meant."""
+        found = SINGLE.search(self.content)
+        return f"line {self.content.count(chr(10), 0, found.end()) + 1}" if found else ""
 
     def check(self, where: str, table: object, model: type[BaseModel]) -> dict[str, Any]:
         """What a table says, by key, without the keys that are wrong."""
@@ -123,7 +132,7 @@ def _mistake(key: str, value: object, model: type[BaseModel], *, unknown: bool) 
 def read(path: Path, ssh_config: Path) -> Cluster:
     """The cluster of the file, completed by ssh's configuration. Raises: HostsError with all mistakes."""
     reading = _Reading(path)
-    data = _parse(path)
+    data = _parse(reading)
     for key in [key for key in data if key not in TABLES]:
         reading.say(
             "", f"unknown table '{key}'{did_you_mean(key, TABLES) or '; the tables are [cluster], [defaults] and [[host]]'}"
@@ -135,22 +144,40 @@ def read(path: Path, ssh_config: Path) -> Cluster:
     hosts, remarks = _complete(tables, ssh_config)
     sync = tuple(os.path.abspath(path.parent / os.path.expanduser(entry)) for entry in cluster.get("sync", []))
     keep = {"keep": True, "stop": False}.get(cluster.get("on_disconnect", ""))
-    return Cluster(cluster.get("name", path.stem), hosts, remarks, sync, keep)
+    return Cluster(cluster.get("name", path.stem), hosts, remarks, sync, keep, str(path))
 
 
-def _parse(path: Path) -> dict[str, Any]:
+SINGLE = re.compile(r"^\s*\[\s*host\s*\]", re.MULTILINE)
+BARE = re.compile(r"\s*([\w-]+)\s*=\s*([A-Za-z~/.][^\"'#]*?)\s*(?:#.*)?")
+"""A [[host]] with one pair of brackets, and a value without quotes: the commonest mistakes."""
+
+
+def _parse(reading: _Reading) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        reading.content = reading.path.read_text(encoding="utf-8")
+        return tomllib.loads(reading.content)
     except FileNotFoundError:
         text = "no such file: name yours with --hosts FILE (README.md has an example)"
     except tomllib.TOMLDecodeError as error:
-        found = re.fullmatch(r"(.*) \(at (.*)\)", str(error))
-        text = f"{found[2]}: {found[1]}: this is not TOML" if found else str(error)
+        text = _not_toml(reading, str(error))
     except UnicodeDecodeError as error:
         text = f"not a text in UTF-8 ({error.reason} at byte {error.start})"
     except OSError as error:
         text = f"cannot be read: {error.strerror}"
-    raise HostsError(f"{path}: {text}")
+    raise HostsError(f"{reading.path}: {text}")
+
+
+def _not_toml(reading: _Reading, error: str) -> str:
+    """Where the mistake is that a parser found, and what to write instead."""
+    found = re.fullmatch(r"(.*) \(at line (\d+), (.*)\)", error)
+    if not found:
+        return f"this is not TOML: {error}"
+    line = reading.content.split("\n")[int(found[2]) - 1]
+    if re.match(r"\s*\[+\s*host\b", line) and (single := reading.single_brackets()):
+        return f"{single}: {BRACKETS}"
+    if bare := BARE.fullmatch(line):
+        return f"line {found[2]}: put the text in quotes: {bare[1]} = {json.dumps(bare[2], ensure_ascii=False)}"
+    return f"line {found[2]}, {found[3]}: {found[1]}: this is not TOML"
 
 
 def _hosts(reading: _Reading, data: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -163,9 +190,11 @@ def _hosts(reading: _Reading, data: dict[str, Any]) -> Iterator[dict[str, Any]]:
             reading.say("[defaults]", f"{key} belongs to one host: write it in its [[host]]")
     tables = data.get("host", [])
     if not isinstance(tables, list):
-        reading.say("", "write [[host]] with two brackets, once per host")
+        reading.say(reading.single_brackets(), BRACKETS)
     elif not tables and not reading.mistakes:
         reading.say("", 'no host yet: write [[host]] and below it address = "…", once per host, in rank order')
+    elif len(tables) > HOSTS:
+        reading.say("", f"it has {len(tables)} hosts: write {HOSTS} at most")
     else:
         yield from _each(reading, defaults, tables)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -10,17 +11,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from remote import plan_json
+from remote import plan_json, trust
 from remote.errands import Answer, perform
 from remote.hosts import Cluster, Host
+from remote.limits import LIMITS, in_words
 from remote.plan import Plan, PlanError
-from remote.recorder import PLAN, meant, verdict
+from remote.recorder import EVENTS, PLAN, SUMMARY, RunFolderError, load_plan, meant, verdict
 from remote.resume import NODE
+from remote.run_files import is_folder
 from remote.transport import Errand, Transport
 from training.agent import inventory
 from training.agent.inventory import LAST, Archive, RunFolder
 from training.codec import Codec
 
+AGES, BYTES, COUNT = 1e11, 10**18, 10**6
+"""Bounds of what a host may say: seconds of a time or an age, bytes and steps, and numbers of hosts and ranks."""
+REFUSED = 2
+"""Exit code of a rank that refuses its job."""
 ORDER = ("lost", "failed", "stopped", "finished", "not started")
 """What became of a run is the first of these that any of its hosts tells."""
 
@@ -35,8 +42,8 @@ class Part:
 
     @property
     def idle(self) -> float:
-        """Seconds since its last record."""
-        return max(0.0, self.folder.now - self.folder.last) if self.folder.last else self.folder.now
+        """Seconds since its last record, 0 where the host's clock cannot be believed."""
+        return max(0.0, self.folder.now - self.folder.last)
 
     @property
     def name(self) -> str:
@@ -45,12 +52,27 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Record:
+    """A run's directory here. `verdict` "" where its session did not come to an end; `idle` seconds since it was written;
+    `local`: the run's only host is this machine."""
+
+    run: str
+    folder: Path
+    hosts: tuple[str, ...]
+    ranks: int
+    local: bool
+    verdict: str
+    size: int
+    idle: float
+
+
+@dataclass(frozen=True)
 class Run:
-    """A run, by the parts that are known of it, in the order of its hosts; one at least. `verdict` is its launcher's here."""
+    """A run: the parts that hosts know of it, in the order of its hosts, and its record here; one of both at least."""
 
     name: str
     parts: tuple[Part, ...]
-    verdict: str = ""
+    record: Record | None = None
 
     @property
     def live(self) -> int:
@@ -60,12 +82,15 @@ class Run:
     @property
     def hosts(self) -> int:
         """How many hosts it has, as far as is known."""
-        return max(len(self.parts), *(part.folder.hosts for part in self.parts))
+        planned = len(self.record.hosts) if self.record else 0
+        return max([len(self.parts), planned, *(part.folder.hosts for part in self.parts)])
 
     @property
     def ranks(self) -> int:
         """How many ranks it has, as far as is known."""
-        return max(sum(len(part.folder.ranks) for part in self.parts), *(part.folder.world_size for part in self.parts))
+        planned = self.record.ranks if self.record else 0
+        found = sum(len(part.folder.ranks) for part in self.parts)
+        return max([found, planned, *(part.folder.world_size for part in self.parts)])
 
     @property
     def phase(self) -> str:
@@ -73,10 +98,19 @@ class Run:
         phases = [part.folder.phase for part in self.parts if part.folder.live]
         if phases:
             return max(phases, key=phases.count)
-        if self.verdict:  # of a rank that a person's stop has ended a host knows no more than its exit code
-            return "not started" if self.verdict == "refused" else self.verdict
         ended = {part.folder.phase for part in self.parts}
-        return next((phase for phase in ORDER if phase in ended), "lost")
+        verdict = self.record.verdict if self.record else ""
+        if ended == {"not started"} or verdict == "refused" or self._refused:
+            return "not started"
+        if verdict:  # of a rank that a person's stop has ended a host knows no more than its exit code
+            return verdict
+        return next((phase for phase in ORDER if phase in ended), "lost" if ended else "unknown")
+
+    @property
+    def _refused(self) -> bool:
+        """Whether a rank refused the job before any made a step."""
+        exits = [exited for part in self.parts for exited in part.folder.exits]
+        return not self.step and not self.steps and any(one.code == REFUSED and not one.stopped for one in exits)
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -86,12 +120,12 @@ class Run:
     @property
     def step(self) -> int:
         """The newest step of any rank."""
-        return max(part.folder.step for part in self.parts)
+        return max((part.folder.step for part in self.parts), default=0)
 
     @property
     def steps(self) -> int:
         """How many steps it is to make, 0 where that is not known."""
-        return max(part.folder.steps for part in self.parts)
+        return max((part.folder.steps for part in self.parts), default=0)
 
     @property
     def began(self) -> float:
@@ -100,13 +134,15 @@ class Run:
 
     @property
     def idle(self) -> float:
-        """Seconds since its last record, by the clock of the host that wrote it."""
-        return min(part.idle for part in self.parts)
+        """Seconds since its last record, by the clock of the machine that wrote it; 0 where that is not known."""
+        known = [part.idle for part in self.parts if part.folder.now]
+        return min([*known, self.record.idle] if self.record else known, default=0.0)
 
     @property
     def size(self) -> int:
-        """Bytes on the disks of its hosts."""
-        return sum(part.folder.size for part in self.parts)
+        """Bytes on the disks of its hosts and of this machine, whose record has the part that it keeps itself."""
+        there = sum(part.folder.size for part in self.parts if part.host or not self.record)
+        return there + (self.record.size if self.record else 0)
 
 
 @dataclass(frozen=True)
@@ -140,11 +176,31 @@ def take(transport: Transport | None, hosts: Sequence[Host], runs_dir: Path) -> 
     code = []
     for answer in answers:
         told = values(inventory.codec, answer.objects)
-        parts += [Part(answer.host.name, answer.host.workdir, one) for one in told if isinstance(one, RunFolder)]
-        code += [Code(answer.host.name, one) for one in told if isinstance(one, Archive)]
+        folders = [_plausible(one) for one in told if isinstance(one, RunFolder)]
+        parts += [Part(answer.host.name, answer.host.workdir, one) for one in folders]
+        code += [Code(answer.host.name, _plausible_code(one)) for one in told if isinstance(one, Archive)]
     problems = tuple(answer.error for answer in answers if answer.error)
-    runs = tuple(replace(run, verdict=verdict(runs_dir / run.name)) for run in joined(parts))
-    return Inventory(runs, tuple(code), frozenset(one.host.name for one in answers if not one.error), problems)
+    kept = {record.run: record for record in records(runs_dir)}
+    told_of = [replace(run, record=kept.pop(run.name, None)) for run in joined(parts)]
+    runs = sorted((*told_of, *(Run(name, (), record) for name, record in kept.items())), key=lambda run: run.name)
+    return Inventory(tuple(runs), tuple(code), frozenset(one.host.name for one in answers if not one.error), problems)
+
+
+def _plausible(told: RunFolder) -> RunFolder:
+    """What a host tells, with 0, which stands for not known, in place of figures that cannot be."""
+    if not all(0 <= moment <= AGES for moment in (told.began, told.last, told.now)):
+        told = replace(told, began=0.0, last=0.0, now=0.0)
+    size, step, steps = _bounded(told.size, BYTES), _bounded(told.step, BYTES), _bounded(told.steps, BYTES)
+    hosts, world_size = _bounded(told.hosts, COUNT), _bounded(told.world_size, COUNT)
+    return replace(told, size=size, step=step, steps=steps, hosts=hosts, world_size=world_size)
+
+
+def _plausible_code(told: Archive) -> Archive:
+    return replace(told, size=_bounded(told.size, BYTES), idle=told.idle if 0 <= told.idle <= AGES else 0.0)
+
+
+def _bounded(number: int, most: int) -> int:
+    return number if 0 <= number <= most else 0
 
 
 def ask(
@@ -181,11 +237,28 @@ def values(codec: Codec, objects: Iterable[dict[str, Any]]) -> list[Any]:
 def recorded(runs_dir: Path) -> Iterator[Part]:
     """The parts of runs of this machine, which keep what a host would beside their record."""
     for node in sorted(runs_dir.glob(f"*/{NODE}")):
-        if node.is_dir() and not node.parent.is_symlink() and (node.parent / PLAN).is_file():
+        if is_folder(node) and not node.parent.is_symlink() and (node.parent / PLAN).is_file():
             workdir = str(node.absolute())
             for run, host in inventory.folders(workdir):
                 with suppress(OSError):  # it is just being removed
-                    yield Part("", workdir, inventory.examine(workdir, run, host))
+                    yield Part("", workdir, _plausible(inventory.examine(workdir, run, host)))
+
+
+def records(runs_dir: Path) -> Iterator[Record]:
+    """The runs recorded here. What has no plan in it is no run, and a link is none."""
+    for folder in sorted(runs_dir.glob("*")):
+        if folder.name[0] == "." or folder.is_symlink() or not (folder / PLAN).is_file():
+            continue
+        try:
+            plan = load_plan(folder)
+            hosts, ranks = tuple(host.name for host in plan.hosts), plan.world_size
+        except RunFolderError:
+            hosts, ranks = (), 0
+        local = (folder / NODE).is_dir()
+        newest = max(path.stat().st_mtime for name in (PLAN, EVENTS, SUMMARY) if (path := folder / name).exists())
+        size = inventory.size(str(folder))
+        idle = max(0.0, time.time() - newest)
+        yield Record(folder.name, folder, hosts, ranks, local, verdict(folder), size, idle)
 
 
 def joined(parts: Iterable[Part]) -> tuple[Run, ...]:
@@ -200,12 +273,16 @@ def joined(parts: Iterable[Part]) -> tuple[Run, ...]:
 
 @dataclass(frozen=True)
 class Kept:
-    """The plan of a run that its hosts keep. `offsets`: how many seconds the clocks of those that answered are ahead of this
-    machine's, by number; `problems` are what other hosts could not tell."""
+    """The plan of a run, as this machine or its hosts keep it. `offsets`: how many seconds the clocks of those that answered
+    are ahead of this machine's, by number; `problems` are what other hosts could not tell. `refusal`: why its hosts cannot be
+    reached, "" where they can; what is recorded here can be read all the same. `foreign`: this user has
+    not recorded it here."""
 
     plan: Plan
     offsets: Mapping[int, float]
     problems: tuple[str, ...] = ()
+    refusal: str = ""
+    foreign: bool = False
 
 
 def plan_of(transport: Transport, cluster: Cluster, run: str) -> Kept:
@@ -216,7 +293,8 @@ def plan_of(transport: Transport, cluster: Cluster, run: str) -> Kept:
     told = [(answer, one) for answer in answers for one in answer.objects if _is_asked_for(one, run)]
     if not told:
         text = "".join(f"\n{problem}" for problem in problems)
-        raise PlanError(f"{run}: no host of {cluster.name} knows the plan of this run; see: rankboard ps{text}")
+        hosts = cluster.file or cluster.name
+        raise PlanError(f"No run called {run!r} here or on the hosts of {hosts}; rankboard ps lists all runs{text}")
     name = meant(run, sorted({one["run"] for _, one in told}))
     told = [(answer, one) for answer, one in told if one["run"] == name]
     plans = [_read(one["plan"], name, cluster) for _, one in told]
@@ -227,7 +305,7 @@ def plan_of(transport: Transport, cluster: Cluster, run: str) -> Kept:
     plan = left[0] if any(plan.policy.keep for plan in plans) else plans[0]
     ahead = {answer.host.name: one["now"] - answer.moment for answer, one in told if _is_time(one.get("now"))}
     offsets = {index: ahead[host.name] for index, host in enumerate(plan.hosts) if host.name in ahead}
-    return Kept(plan, offsets, problems)
+    return Kept(plan, offsets, problems, foreign=True)
 
 
 def _is_asked_for(told: Mapping[str, Any], run: str) -> bool:
@@ -243,27 +321,11 @@ def _is_time(value: Any) -> bool:
 def _read(text: str, run: str, cluster: Cluster) -> Plan:
     """The plan of this run that a host tells. Raises: PlanError."""
     try:
+        if len(text) > LIMITS.plan:
+            raise ValueError(f"it is longer than {in_words(LIMITS.plan)}")
         plan = plan_json.parse(text)
     except ValueError as error:
         raise PlanError(f"{run}: the plan that its hosts keep cannot be read: {error}") from error
     if plan.run != run:
         raise PlanError(f"{run}: what its hosts keep is the plan of another run, {plan.run}")
-    return trusted(plan, cluster)
-
-
-def trusted(plan: Plan, cluster: Cluster) -> Plan:
-    """The plan with the ways to its hosts taken from the hosts file: a host must not say how, or as whom, to reach others.
-
-    Raises: PlanError, where a host of the plan is not in the file, or there is no such plan.
-    """
-    known = {host.name: host for host in cluster.hosts}
-    if len({host.name for host in plan.hosts}) < len(plan.hosts) or any(host.slots < 1 for host in plan.hosts):
-        raise PlanError(f"{plan.run}: the plan that its hosts keep has a host twice, or without a rank")
-    missing = [f"{host.name} ({host.address})" for host in plan.hosts if host.name not in known]
-    if missing:
-        raise PlanError(f"{plan.run} runs on hosts that {cluster.name} does not have: {', '.join(missing)}: add them")
-    return replace(plan, hosts=tuple(_place(host, known[host.name]) for host in plan.hosts))
-
-
-def _place(planned: Host, known: Host) -> Host:
-    return replace(known, slots=planned.slots, threads=planned.threads, interface=planned.interface)
+    return trust.with_ways(trust.harmless(plan), cluster)

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import heapq
 import threading
+import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from queue import Empty, SimpleQueue
 
 from remote.errands import Silent, read
+from remote.limits import LIMITS, Limits
+from remote.line_cutter import LineCutter, LineTooLong
 from remote.lines import one_line
 from remote.plan import Plan
 from remote.recorder import Recorder
@@ -42,6 +45,7 @@ def fetch(
     offsets: Mapping[int, float],
     problems: list[Problem],
     wanted: Callable[[], bool] = always,
+    limits: Limits = LIMITS,
 ) -> Generator[tuple[bytes, Record]]:
     """The lines of all hosts' journals with their records, not expanded: each host's in its order and after the number that is
     known of it, all in order of time. `offsets`: how many seconds the hosts' clocks are ahead.
@@ -51,7 +55,7 @@ def fetch(
     """
     if not wanted():
         return
-    readings = [_Reading(transport, plan, index, after.get(index, 0)) for index in range(len(plan.hosts))]
+    readings = [_Reading(transport, plan, index, after.get(index, 0), limits) for index in range(len(plan.hosts))]
     try:
         yield from heapq.merge(*(one.records(problems, wanted) for one in readings), key=lambda found: _time(found[1], offsets))
     finally:
@@ -67,8 +71,8 @@ def _time(record: Record, offsets: Mapping[int, float]) -> float:
 class _Reading:
     """One host's journal, as it is read by a thread of its own."""
 
-    def __init__(self, transport: Transport, plan: Plan, index: int, after: int) -> None:
-        self._index, self._host = index, plan.hosts[index]
+    def __init__(self, transport: Transport, plan: Plan, index: int, after: int, limits: Limits) -> None:
+        self._index, self._host, self._limits = index, plan.hosts[index], limits
         self._errand = Errand(("journal", plan.folder(index), str(index), str(after)))
         self._blocks: SimpleQueue[bytes] = SimpleQueue()
         self._room = threading.Semaphore(ROOM)
@@ -83,24 +87,32 @@ class _Reading:
             self._copy(self._line)
         except Unreachable as error:
             self._why = str(error)
-        except BaseException as error:
+        except Exception as error:  # noqa: BLE001 - a mistake of ours: told, as the other journals go on
             self._why = f"rankboard itself failed: {error!r}"
-            raise
         finally:
             self._blocks.put(b"")
 
     def _copy(self, line: Line) -> None:
-        why = ""
+        why, longest = "", self._host.timeout * self._limits.patience
+        line_began = time.monotonic()
         try:
             for block in read(line, self._host.timeout):
+                came = time.monotonic()
+                if b"\n" not in block and came - line_began > longest:
+                    why = (
+                        f"one line of its journal took more than {longest:g} s; if it is only slow, raise timeout in hosts.toml"
+                    )
+                    break
                 self._room.acquire()
                 if self._over:
                     break
                 self._blocks.put(block)
+                taken = time.monotonic()
+                line_began = taken if b"\n" in block else line_began + taken - came
         except TimeoutError:
             why = f"its journal stood still for {self._host.timeout:g} s; if it is only slow, raise timeout in hosts.toml"
         except OSError as error:
-            why = f"the line broke: {error}"
+            why = f"the connection broke: {error}"
         finally:
             said = line.close()
         self._why = why or said
@@ -108,14 +120,17 @@ class _Reading:
     def records(self, problems: list[Problem], wanted: Callable[[], bool]) -> Iterator[tuple[bytes, Record]]:
         """The lines that come, with their records, as long as they are wanted."""
         wrong, whole = "", False
-        for line in self._lines(wanted):
-            record = decode(line)
-            if record and record.host == self._index:
-                yield line, record
-            elif load(line) == WHOLE:
-                whole = True
-            else:
-                wrong = wrong or _error(line)
+        try:
+            for line in self._lines(wanted):
+                record = decode(line)
+                if record and record.host == self._index:
+                    yield line, record
+                elif load(line) == WHOLE:
+                    whole = True
+                else:
+                    wrong = wrong or _error(line)
+        except LineTooLong as error:
+            wrong = str(error)
         if wanted() and not whole:
             wrong = wrong or self._why or "its journal broke off"
         if wrong:
@@ -123,10 +138,9 @@ class _Reading:
             problems.append((self._index, name + wrong.removeprefix(name)))
 
     def _lines(self, wanted: Callable[[], bool]) -> Iterator[bytes]:
-        rest = b""
+        cutter = LineCutter(self._limits.line)
         for block in self._come(wanted):
-            lines, newline, rest = (rest + block).rpartition(b"\n")
-            yield from (lines + newline).splitlines(keepends=True)
+            yield from cutter.feed(block)
 
     def _come(self, wanted: Callable[[], bool]) -> Iterator[bytes]:
         while wanted():
@@ -169,6 +183,7 @@ class ReturningSession(Session):
         """`offsets`: how many seconds the hosts' clocks are ahead, by number, as far as that is known."""
         super().__init__(plan, transport, recorder, cwd, forwarded)
         self._offsets = offsets
+        self._refused: set[int] = set()
         self.catch_up(())
 
     def batches(self) -> Iterator[list[Record]]:
@@ -176,7 +191,7 @@ class ReturningSession(Session):
         missing comes over the wires."""
         with self.lock:
             for index, offset in self._offsets.items():
-                self._links[index].offset = offset
+                self._links[index].clock.offset = offset
                 self._say(Clock(index, offset))
         yield self._taken()
         problems: list[Problem] = []
@@ -193,15 +208,21 @@ class ReturningSession(Session):
 
     def _bring(self, batch: Sequence[tuple[bytes, Record]]) -> None:
         """Record these, and take them in."""
-        records = [one for _, record in batch for one in expand(record)]
-        self._recorder.raw(b"".join(line for line, _ in batch))
-        for record in records:
-            self._recorder.text(record)
-        self.catch_up(records)
-        self._batch += records
-        for record in records:
-            if isinstance(record.event, Hello) and not self._links[record.host].done:
-                self._say(Reaching(record.host, "ready"))
+        for line, record in batch:
+            link = self._links[record.host]
+            if record.host in self._refused or self._refusal(link, record):
+                self._refused.add(record.host)  # it comes again over its connection, and the host is lost then
+                continue
+            if link.clock.moved(record, time.time()):
+                self._say(Clock(link.index, link.clock.offset))
+            for one in expand(record):
+                self._recorder.text(one)
+                self._catch(one)
+                self._batch.append(one)
+            self._recorder.raw(line)
+            if isinstance(record.event, Hello) and not link.done:
+                self._say(Reaching(link.index, "ready"))
+        self.catch_up(())
         if problem := self._recorder.flush():
             self._say(Said(SESSION, problem))
 

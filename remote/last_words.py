@@ -18,7 +18,7 @@ RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$")
 """The line below a traceback."""
 
 _FRAME = re.compile(r'^ +File "(?P<path>[^"]*)", line \d+')
-_LONG = re.compile(r'(?<=File ")[^"]*(?:/(?:site|dist)-packages/|/code/[0-9a-f]{32}/)')
+_LONG = re.compile(r'(?<=File ")[^"]*(?:/(?:site|dist)-packages/|/code/[0-9a-f]{32}[^/"]*/)')
 """What a path of a package or of our own code on a host begins with."""
 _PACKAGE = re.compile(r"torch/")
 _GAP = re.compile(r"  … (?P<count>\d+) (?P<what>frame|line)s? left out")

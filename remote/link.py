@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 
 from remote.deploy import last_line
+from remote.host_clock import HostClock
 from remote.hosts import Host
+from remote.limits import LIMITS, Limits, in_words
+from remote.line_cutter import LineCutter
 from remote.transport import Agent, Line, Probe, Transport, Unreachable
-from training.commands import Close, Command, encode
+from training.commands import Close, Command, Lease, encode
 from training.events import Ended, Event, Exited, Hello, Launched, Reaching, Record, Said
 
 ROOM = 256
 """Reads that wait to be taken, per wire; beyond, they wait on the host, whose journal is on disk."""
+LEASE = encode(Lease())
+CLOSED = 5.0
+"""Seconds within which a connection is closed once its last commands are out, whatever its host does."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +71,26 @@ Message = Opened | Arrived | Broken | Heard | Asked
 
 @dataclass(eq=False)
 class Wire:
-    """One connection to a host's agent. `line` is None until it is open; `fed`: something has come over it."""
+    """One connection to a host's agent. `line` is None until it is open; `fed`: something has come over it.
+
+    A thread of its own sends what `send` queues, so that a host that does not read holds up nobody else.
+    """
 
     link: Link
+    limits: Limits = LIMITS
     line: Line | None = None
-    rest: bytes = b""
     fed: bool = False
     room: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(ROOM))
     closer: threading.Thread | None = None
+    _sender: threading.Thread | None = None
+    _unsent: deque[bytes] = field(default_factory=deque)
+    _unsent_size: int = 0
+    _began: float = 0.0  # when the write under way began, 0 where none is
+    _over: bool = False  # nothing more is taken to be sent
+    _turn: threading.Condition = field(default_factory=threading.Condition)
+
+    def __post_init__(self) -> None:
+        self._cutter = LineCutter(self.limits.line)
 
     def move(self, transport: Transport, agent: Agent | Probe) -> None:
         """Open the line, then put what comes on the queue until it ends. The body of a thread."""
@@ -85,14 +103,15 @@ class Wire:
         except Exception as error:  # noqa: BLE001 - a mistake of ours: told, as else this host would be waited for for ever
             put(Broken(self, f"{name}: rankboard itself failed: {error!r}"))
             return
+        self._sender = threading.Thread(target=self._send, args=(line,), name=f"to host {self.link.index}", daemon=True)
+        self._sender.start()
         self.line = line
         if self.link.done:  # the run ended while the host was being reached, or went on without it
             if self.link.left_out:
                 put(Heard(Said(self.link.index, "is back, but the run has gone on without it: what is left there ends")))
-                with suppress(OSError):
-                    line.write(encode(Close()))
+                self.send(Close())
             self.link.left_out = False
-            line.close()
+            self._end(line)
             return
         put(Opened(self))
         while data := line.read():
@@ -101,19 +120,84 @@ class Wire:
             put(Arrived(self, data))
         put(Broken(self, f"{name}: {last_line(line.close()) or 'the line to its agent broke'}"))
 
-    def whole_lines(self, data: bytes) -> bytes:
-        """The complete lines of what has arrived; a last one without its end waits for the rest."""
-        self.room.release()
+    def whole_lines(self, data: bytes) -> list[bytes]:
+        """The complete lines of what has arrived; a last one without its end waits for the rest. Raises: LineTooLong."""
         self.fed = True
-        whole, newline, self.rest = (self.rest + data).rpartition(b"\n")
-        return whole + newline
+        return self._cutter.feed(data)
 
-    def close(self) -> None:
-        """Nothing more is taken from it. Its line is closed in the background, since a wedged one takes seconds."""
+    def send(self, command: Command) -> None:
+        """Queue a command. Never waits: a connection that does not take them in time is broken."""
+        data = encode(command)
+        with self._turn:
+            if self._over or (data == LEASE and LEASE in self._unsent and not self._is_overdue):
+                return
+            if self._is_overdue:
+                problem = f"it took no command for {self.limits.write:g} s"
+            elif self._unsent_size + len(data) > self.limits.unsent:
+                problem = f"more than {in_words(self.limits.unsent)} of commands wait to be sent to it"
+            else:
+                self._unsent.append(data)
+                self._unsent_size += len(data)
+                self._turn.notify()
+                return
+            self._over = True
+            self._unsent.clear()
+        self.link.queue.put(Broken(self, f"{self.link.host.name}: {problem}, so the connection was closed"))
+
+    @property
+    def held_up(self) -> float:
+        """For how many seconds the host has not taken the command that is being sent; 0 where none is."""
+        began = self._began
+        return time.monotonic() - began if began else 0.0
+
+    @property
+    def _is_overdue(self) -> bool:
+        return self.held_up > self.limits.write
+
+    def _send(self, line: Line) -> None:
+        """Write what is queued, in order, until nothing more is to come. The body of a thread."""
+        while data := self._next():
+            try:
+                line.write(data)
+            except OSError:  # the reader of this line finds it broken and says why
+                with self._turn:
+                    self._over = True
+                return
+
+    def _next(self) -> bytes:
+        """What is to be sent next; b"" where nothing more is."""
+        with self._turn:
+            self._began = 0.0
+            while not self._unsent and not self._over:
+                self._turn.wait()
+            if not self._unsent:
+                return b""
+            data = self._unsent.popleft()
+            self._unsent_size -= len(data)
+            self._began = time.monotonic()
+            return data
+
+    def close(self, *, unsent: bool = True) -> None:
+        """Nothing more is taken from it. Its line is closed in the background, since a wedged one takes seconds. `unsent`:
+        what is queued is sent before."""
+        if not unsent:
+            with self._turn:
+                self._over = True
+                self._unsent.clear()
+                self._turn.notify()
         self.room.release(ROOM)  # nobody takes what still comes: its mover must not wait
         if self.line and not self.closer:
-            self.closer = threading.Thread(target=self.line.close, name=f"closing {self.link.index}", daemon=True)
+            self.closer = threading.Thread(target=self._end, args=(self.line,), name=f"closing {self.link.index}", daemon=True)
             self.closer.start()
+
+    def _end(self, line: Line) -> None:
+        """Close the line once what is queued is sent, or the time for that is up."""
+        with self._turn:
+            broken, self._over = self._over, True
+            self._turn.notify()
+        if self._sender and not broken:
+            self._sender.join(self.limits.flush)
+        line.close()
 
 
 @dataclass(eq=False)
@@ -122,21 +206,23 @@ class Link:
 
     `last` is the number of its last record, `heard` the monotonic time of its last sign of life, `spared` when its silence
     was not held against it last, `tried_at` when the first try to reach it was over, `parted_at` when its wire broke,
-    `offset` how many seconds its clock is ahead, `problem` why it is lost, or where one has come back, not reached yet.
+    `clock` how far its clock is ahead, `problem` why it is lost, or where one has come back, not reached yet.
     `running` are its ranks that have not ended, `launched`: they have been started. `met`: a wire has led to it.
     `left_out`: the run has gone on without it, and its agent may not know. `awaited` is the last command that its agent has
-    not answered yet: it is sent again over a new wire. Commands may be sent from any thread.
+    not answered yet: it is sent again over a new wire. `noise` is how many lines have
+    come that are no records of its own. Commands may be sent from any thread.
     """
 
     index: int
     host: Host
     agent: Agent | Probe
     queue: SimpleQueue[Message]
+    limits: Limits = LIMITS
     wire: Wire | None = None
     opening: Wire | None = None
     hello: Hello | None = None
-    offset: float = 0.0
     last: int = 0
+    noise: int = 0
     heard: float = 0.0
     spared: float = 0.0
     retry_at: float = 0.0
@@ -150,12 +236,14 @@ class Link:
     left_out: bool = False
     met: bool = False
     awaited: Command | None = None
-    _sending: threading.Lock = field(default_factory=threading.Lock)
     _closing: list[Wire] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.clock = HostClock(self.limits.clock_step)
 
     def reach(self, transport: Transport) -> None:
         """Open a wire in a thread of its own, which then moves bytes until it ends."""
-        self.opening = Wire(self)
+        self.opening = Wire(self, self.limits)
         agent = replace(self.agent, after=self.last) if isinstance(self.agent, Agent) else self.agent
         threading.Thread(target=self.opening.move, args=(transport, agent), name=f"host {self.index}", daemon=True).start()
 
@@ -182,8 +270,8 @@ class Link:
         """Use this wire, in place of the one before."""
         if wire is self.opening:
             self.opening = None
-        if self.wire:
-            self._let_go(self.wire)
+        if self.wire:  # what is queued there must not come after what is sent over the new one
+            self._let_go(self.wire, unsent=False)
         if self.done:
             self._let_go(wire)
             return
@@ -214,11 +302,10 @@ class Link:
         self.send(command)
 
     def send(self, command: Command) -> None:
-        """Tell the agent, where there is one to tell."""
+        """Tell the agent, where there is one to tell. Never waits for it."""
         wire = self.wire
-        if wire and wire.line and not self.done:
-            with self._sending, suppress(OSError):  # the reader of this line finds it broken and says why
-                wire.line.write(encode(command))
+        if wire and not self.done:
+            wire.send(command)
 
     def leave_out(self) -> None:
         """Go on without a host that was lost: should it come back, its agent is to end."""
@@ -233,12 +320,20 @@ class Link:
             if wire:
                 self._let_go(wire)
 
-    def _let_go(self, wire: Wire) -> None:
-        wire.close()
+    def part(self, wire: Wire) -> None:
+        """Use this wire no more, as it has ended or is to end."""
+        if wire is self.wire:
+            self.wire = None
+        self._let_go(wire)
+
+    def _let_go(self, wire: Wire, *, unsent: bool = True) -> None:
+        wire.close(unsent=unsent)
+        self._closing = [one for one in self._closing if one.closer and one.closer.is_alive()]
         self._closing.append(wire)
 
     def wait(self) -> None:
-        """Until all lines are closed."""
+        """Until all lines are closed; one that cannot be is left behind."""
+        until = time.monotonic() + self.limits.flush + CLOSED
         for wire in self._closing:
             if wire.closer:
-                wire.closer.join()
+                wire.closer.join(max(0.0, until - time.monotonic()))

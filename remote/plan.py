@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import posixpath
 import secrets
 import shlex
@@ -13,12 +14,18 @@ from enum import StrEnum
 from ipaddress import ip_address
 from types import MappingProxyType
 
-from remote.hosts import Host
+from remote.hosts import HOSTS, HOSTS_FILE, RANKS, Host, naming
+from remote.lines import counted
 from training.agent.redaction import stand_in
 from training.commands import Placement
 from training.events import Hello
 from training.job import Job, JobError
 from training.place import COPIES
+
+RESTARTS = 10_000
+"""How often a run restarts at most."""
+NODE = "node"
+"""The folder in a run's directory that takes the place of a host's workdir where this machine is the host."""
 
 
 class PlanError(ValueError):
@@ -57,6 +64,13 @@ class OnStall(StrEnum):
     RESTART = "restart"
 
 
+class OnNan(StrEnum):
+    """What follows when a rank's loss is no finite number any more."""
+
+    WARN = "warn"
+    STOP = "stop"
+
+
 @dataclass(frozen=True)
 class Policy:
     """What a run does when something happens to it.
@@ -71,9 +85,18 @@ class Policy:
     doctor: bool = True
     start_timeout: float = 0.0
     on_stall: OnStall = OnStall.REPORT
+    on_nan: OnNan = OnNan.WARN
     max_restarts: int = 0
     min_nodes: int = 0
     fetch: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse what no reader of policies may let through. Raises: PlanError."""
+        if not 0 <= self.start_timeout < math.inf:
+            raise PlanError(f"--start-timeout {self.start_timeout}: give a finite number of seconds (0: wait)")
+        for name, number, high in (("--max-restarts", self.max_restarts, RESTARTS), ("--min-nodes", self.min_nodes, HOSTS)):
+            if not 0 <= number <= high:
+                raise PlanError(f"{name} {number}: give a number from 0 to {high}")
 
 
 @dataclass(frozen=True)
@@ -89,7 +112,8 @@ class Upload:
 class Plan:
     """One run: `work` done by one rank per slot of the hosts, in their order.
 
-    `uploads` land on each host in the folder `<workdir>/files/<project>`, and there the ranks then work.
+    `uploads` land on each host in the folder `<workdir>/files/<project>`, and there the ranks then work; `project` is "" where
+    there are none. `hosts_file` is where the hosts come from.
     """
 
     run: str
@@ -98,6 +122,23 @@ class Plan:
     policy: Policy = Policy()
     uploads: tuple[Upload, ...] = ()
     project: str = ""
+    hosts_file: str = HOSTS_FILE
+
+    @property
+    def is_local(self) -> bool:
+        """Whether this machine itself is the hosts, as with `--local`: what they keep then lies in the run's own directory."""
+        return all(host.workdir.endswith(f"/{self.run}/{NODE}") for host in self.hosts)
+
+    def named(self, text: str) -> str:
+        """The text with the name of the plan's own hosts file."""
+        return naming(self.hosts_file, text)
+
+    def __post_init__(self) -> None:
+        """Refuse what no reader of plans may let through. Raises: PlanError."""
+        if len(self.hosts) > HOSTS:
+            raise PlanError(f"the run has {len(self.hosts)} hosts: {HOSTS} at most")
+        if self.world_size > RANKS:
+            raise PlanError(f"the run has {self.world_size} ranks: {RANKS} at most")
 
     @property
     def world_size(self) -> int:
@@ -122,7 +163,7 @@ class Plan:
     def cwd(self, index: int) -> str:
         """Where the ranks of host number `index` work."""
         workdir = self.hosts[index].workdir
-        return f"{workdir}/files/{self.project}" if self.uploads else workdir
+        return f"{workdir}/files/{self.project}" if self.project else workdir
 
 
 def new_run(work: Job | Script, now: datetime) -> str:
@@ -170,8 +211,8 @@ def master_address(plan: Plan, facts: Sequence[Hello]) -> str:
     """
     host, hello = plan.hosts[0], facts[0]
     address = address_of(host, hello)
-    if _is_loopback(address) and len({fact.boot_id for fact in facts}) > 1:
-        known = ", ".join(f"{name} ({address})" for name, address, _ in hello.interfaces if not _is_loopback(address))
+    if is_loopback(address) and len({fact.boot_id for fact in facts}) > 1:
+        known = ", ".join(f"{name} ({address})" for name, address, _ in hello.interfaces if not is_loopback(address))
         raise PlanError(
             f"{host.name}: the other hosts cannot reach it at {address}; "
             f"in hosts.toml set its interface to one of: {known or 'none found'}"
@@ -193,7 +234,7 @@ def address_of(host: Host, hello: Hello) -> str:
     raise PlanError(f"{host.name}: no interface {host.interface!r} there; in hosts.toml set interface to one of: {known}")
 
 
-def _is_loopback(address: str) -> bool:
+def is_loopback(address: str) -> bool:
     try:
         return ip_address(address).is_loopback
     except ValueError:
@@ -246,7 +287,7 @@ def _forwarded(host: Host, values: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _route_interface(plan: Plan, hello: Hello | None) -> str:
-    return hello.route_interface if hello else f"<leads to {plan.hosts[0].name}>"
+    return hello.route_interface if hello else f"<interface to {plan.hosts[0].name}>"
 
 
 def _threads(plan: Plan, facts: Sequence[Hello | None]) -> list[int | str]:
@@ -265,13 +306,20 @@ def dry_run(plan: Plan) -> str:
     master = plan.hosts[0]
     address = master.address if not master.interface else f"<address of {master.interface} on {master.name}>"
     port = master.master_port or f"<chosen on {master.name}>"
-    lines = [f"run {plan.run}: {plan.world_size} ranks on {len(plan.hosts)} hosts", *notes(plan)]
+    size = f"{counted(plan.world_size, 'rank')} on {counted(len(plan.hosts), 'host')}"
+    lines = [f"{size}, for example as run {plan.run} (each start makes a new name)", *notes(plan)]
+    lines.append(f"every rank: {plan.work.command_line()}")
     hidden = {name: stand_in(name) for host in plan.hosts for name in host.env_from}
     placed = place(plan, [None] * len(plan.hosts), address, port, hidden)
     for index, (host, placements) in enumerate(zip(plan.hosts, placed, strict=True)):
         lines.append(f"\n{host.name}  {host.user + '@' if host.user else ''}{host.address}  {host.python}  {host.workdir}")
         lines += [f"  upload {one.source} to {posixpath.join(plan.cwd(index), one.target)}" for one in plan.uploads]
         for placement in placements:
-            env = " ".join(f"{key}={value}" for key, value in placement.env)
-            lines += [f"  rank {placement.rank}: {plan.work.command_line()}", f"    {env}"]
+            env = " ".join(f"{key}={_quoted(value)}" for key, value in placement.env)
+            lines.append(f"  rank {placement.rank}: {env}")
     return "\n".join(lines)
+
+
+def _quoted(value: str) -> str:
+    """A value to read: in quotes where it would not be clear where it begins and ends, as that of NCCL_SOCKET_IFNAME."""
+    return f"'{value}'" if value.startswith("=") or " " in value else value

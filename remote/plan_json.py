@@ -10,7 +10,7 @@ from importlib import metadata
 from typing import Any
 
 from remote.hosts import Host
-from remote.plan import OnStall, Plan, Policy, Script, Upload
+from remote.plan import OnNan, OnStall, Plan, Policy, Script, Upload
 from training.codec import reader_of
 from training.job import Job
 
@@ -32,12 +32,12 @@ def dump(plan: Plan) -> str:
 
 def parse(text: str | bytes) -> Plan:
     """The plan of a text; what another version has written and this one does not know is left out. The names in it are those of
-    folders and lead nowhere else. Raises: ValueError."""
+    folders and lead nowhere else, and its numbers are within bounds. Raises: ValueError."""
     try:
         data = json.loads(text)
         hosts = tuple(map(reader_of(Host), data["hosts"]))
         kind, work = next(iter(data["work"].items()))
-        done: Job | Script = Script(_words(work)) if kind == "script" else Job.of(_known(Job, work))
+        done: Job | Script = Script(_words(work)) if kind == "script" else Job.of(_job(work))
         uploads = tuple(map(reader_of(Upload), data.get("uploads", [])))
         plan = Plan(str(data["run"]), hosts, done, _policy(data.get("policy", {})), uploads, str(data.get("project", "")))
     except (LookupError, TypeError, AttributeError, StopIteration, RecursionError) as error:
@@ -49,15 +49,24 @@ def parse(text: str | bytes) -> Plan:
 _words = reader_of(tuple[str, ...])
 
 
+def _job(data: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a job. Earlier versions wrote 0 for epochs and steps that were not given."""
+    unset = [name for name in ("epochs", "steps") if data.get(name) == 0]
+    return _known(Job, data) | dict.fromkeys(unset)
+
+
 def _policy(data: dict[str, Any]) -> Policy:
     said = _known(Policy, data)
     on_stall = OnStall(said.pop("on_stall", OnStall.REPORT))
+    on_nan = OnNan(said.pop("on_nan", OnNan.WARN))
     readers = {field.name: reader_of(type(field.default)) for field in fields(Policy)}
-    return Policy(**{name: readers[name](value) for name, value in said.items()}, on_stall=on_stall)
+    return Policy(**{name: readers[name](value) for name, value in said.items()}, on_stall=on_stall, on_nan=on_nan)
 
 
 def _check_names(plan: Plan) -> None:
-    """Raises: ValueError, where a name that a folder is to have could lead out of where it belongs."""
+    """Raises: ValueError, where a name that a folder is to have could lead out of where it belongs, or is not unique."""
+    if len({host.name for host in plan.hosts}) < len(plan.hosts):
+        raise ValueError("it has a host twice")
     if not is_plain(plan.run):
         raise ValueError(f"its run {plan.run!r} is no plain name")
     if plan.project and not is_plain(plan.project):

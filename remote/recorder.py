@@ -1,41 +1,45 @@
 """The run directory: everything that a run said, on the operator's disk, and how to read it back.
 
     plan.json       the plan, and with which versions it was launched
+    plan.mac        shows to the user who recorded it that plan.json is as it was
     events.jsonl    every record, in order of arrival
     logs/           rank-N.log: every line of a rank; host-N.log: what a host's agent itself printed
     summary.json    what became of it, written at the end
     report.txt      the classification report of the last evaluation, where there was one, written at the end
 
 It must not know what a record means, but for text. A disk that fails costs records, never the run.
+
+A run directory may be somebody else's work. What is read of it is data: no link is followed, no file is read without a bound,
+and `remote.trust` says what its plan may decide.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import signal
-import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from remote import plan_json, summary
+from remote import launcher_lock, plan_json, run_files, summary, trust
+from remote.hosts import HOSTS
+from remote.launcher_lock import LOCK, launcher
+from remote.limits import LIMITS
+from remote.line_cutter import LineCutter, LineTooLong
 from remote.plan import Plan, PlanError
 from remote.run import RunState
 from training.agent.inventory import LAST
-from training.events import Record, Text, decode, encode, expand
+from training.events import SESSION, Launched, Record, Restarted, Text, decode, encode, expand
+from training.jsonl import load
 
 PLAN, EVENTS, SUMMARY, REPORT, LOGS = "plan.json", "events.jsonl", "summary.json", "report.txt", "logs"
-LOCK = "launcher.pid"
-"""Held, by the launcher whose number and machine are in it, as long as it records the run."""
-STOP = signal.SIGUSR1
-"""Tells that launcher to stop the run. SIGTERM also comes when the machine shuts down, over which a kept run goes on."""
+SIGNATURE = "plan.mac"
 LOOK = 0.2
 """Seconds between two looks at what another launcher has recorded."""
+LISTED = 5
+"""Runs that are named where several are meant."""
 
 
 class RunFolderError(ValueError):
@@ -54,13 +58,13 @@ class Recorder:
         self._problem = ""
         try:
             with suppress(FileExistsError):
-                runs_dir.mkdir(parents=True)
-                with open(runs_dir / ".gitignore", "w", opener=_private) as file:
-                    file.write("*\n")  # for git, and for uploads of the folder that it lies in
-            self.folder.mkdir(mode=0o700, exist_ok=again)
-            (self.folder / LOGS).mkdir(mode=0o700, exist_ok=again)
-            self._lock = _locked(self.folder / LOCK)
-            _write(self.folder / PLAN, plan_json.dump(plan))
+                runs_dir.mkdir(mode=0o700, parents=True)
+                run_files.write(runs_dir / ".gitignore", b"*\n")  # for git, and for uploads of the folder that it lies in
+            run_files.make_folder(self.folder, exist_ok=again)
+            run_files.make_folder(self.folder / LOGS, exist_ok=again)
+            self._lock = launcher_lock.take(self.folder / LOCK)
+            if not (self.folder / PLAN).exists():  # else it stays what it is, and whose it is
+                _write_plan(self.folder, plan)
         except OSError as error:
             raise PlanError(f"cannot record the run in {self.folder}: {error.strerror}; give another --runs-dir") from error
         self._events = self.folder / EVENTS
@@ -101,7 +105,7 @@ class Recorder:
         for name, text in ((SUMMARY, _json(summary.of(state))), (REPORT, summary.report(state))):
             try:
                 if text:
-                    _write(self.folder / name, text)
+                    run_files.write(self.folder / name, _bytes(text))
             except OSError as error:
                 problem = problem or f"cannot write {self.folder / name}: {error.strerror}"
         return problem
@@ -119,7 +123,7 @@ class Recorder:
 
     def _append(self, path: Path, data: bytes) -> None:
         """Append to a file. After a write that failed, perhaps in the middle of a line, the next begins a line of its own."""
-        with open(path, "ab", buffering=0, opener=_private) as file:
+        with run_files.append(path) as file:
             left = memoryview(b"\n" + data if path in self._torn else data)
             while left:
                 left = left[file.write(left) :]
@@ -150,75 +154,40 @@ class Unrecorded(Recorder):
         return ""
 
 
-def follow(folder: Path) -> Iterator[Record]:
-    """What is recorded of a run and what its launcher goes on to record, expanded, as long as it does."""
-    rest = b""
-    with (folder / EVENTS).open("rb") as file:
-        while True:
-            over = not launcher(folder)  # looked up before the read: what it wrote last is read yet
-            while block := file.read(1 << 16):
-                *lines, rest = (rest + block).split(b"\n")
-                for record in filter(None, map(decode, lines)):
-                    yield from expand(record)
-            if over:
-                return
-            time.sleep(LOOK)
+class _Sieve:
+    """Takes records out of lines, expanded, and leaves out those that no session and no host of the run can have written."""
 
+    def __init__(self, hosts: int) -> None:
+        self._hosts = hosts
+        self._strange = 0
 
-@dataclass(frozen=True)
-class Holder:
-    """The process that records a run: its number, and the name of its machine."""
+    def records(self, lines: Iterable[bytes]) -> Iterator[Record]:
+        """The records of these lines."""
+        for line in lines:
+            record = decode(line)
+            if record is None:  # a torn line, for one
+                continue
+            if self._fits(record):
+                yield from expand(record)
+            else:
+                self._strange += 1
 
-    pid: int
-    machine: str
+    def _fits(self, record: Record) -> bool:
+        event = record.event
+        named = {record.host, getattr(event, "on", SESSION)}
+        listed = event.hosts if isinstance(event, Launched | Restarted) else ()
+        return all(SESSION <= host < self._hosts for host in named) and all(0 <= host < self._hosts for host in listed)
 
-    @property
-    def is_here(self) -> bool:
-        """Whether it runs on this machine; a folder may be seen from several."""
-        return self.machine == socket.gethostname()
-
-    def __str__(self) -> str:
-        return f"process {self.pid}" + ("" if self.is_here else f" on {self.machine}")
-
-
-def launcher(folder: Path) -> Holder | None:
-    """Who records the run now; None where nobody does."""
-    try:
-        with (folder / LOCK).open() as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return _holder(folder / LOCK)
-    except OSError:
-        return None
-    return None
-
-
-def _holder(lock: Path) -> Holder:
-    pid, _, machine = lock.read_text().strip().partition(" ")
-    return Holder(int(pid or 0), machine or socket.gethostname())
-
-
-def _locked(path: Path) -> int:
-    """A descriptor of the file, which is ours alone as long as it is open. Raises: PlanError, where another launcher has it."""
-    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        there = f"the launcher of {path.parent.name} is still there, {_holder(path)}"
-        raise PlanError(
-            f"{there}: leave it there (q and d in its dashboard), or watch with rankboard logs {path.parent.name} --follow"
-        ) from None
-    os.ftruncate(lock, 0)
-    os.write(lock, f"{os.getpid()} {socket.gethostname()}\n".encode())
-    os.fsync(lock)  # for who looks from another machine
-    return lock
+    def tell(self, path: Path, remark: Callable[[str], object]) -> None:
+        """Remark on what was left out."""
+        if self._strange:
+            remark(f"{path}: {self._strange} records were left out: they tell of hosts that the run does not have")
 
 
 def _is_torn(path: Path) -> bool:
     """Whether a file ends in the middle of a line."""
     try:
-        with path.open("rb") as file:
+        with run_files.opened(path) as file:
             return file.seek(0, os.SEEK_END) > 0 and file.seek(-1, os.SEEK_END) >= 0 and file.read(1) != b"\n"
     except OSError:
         return False
@@ -230,9 +199,12 @@ def recorded(runs_dir: Path) -> list[Path]:
 
 
 def find(run: str, runs_dir: Path) -> Path | None:
-    """The folder of the run that is recorded here by this name, by one that begins so, or (`last`) as the newest; None where
-    there is none. Raises: PlanError, where several begin so."""
-    name = meant(run, [folder.name for folder in recorded(runs_dir)])
+    """The folder of the run that is recorded here by this name, by one that begins so, or (`last`) as the newest that has
+    begun; None where there is none. Raises: PlanError, where several begin so."""
+    folders = recorded(runs_dir)
+    if run == LAST and not (runs_dir / LAST / PLAN).exists():
+        return next(filter(has_begun, reversed(folders)), next(reversed(folders), None))
+    name = meant(run, [folder.name for folder in folders])
     return runs_dir / name if name else None
 
 
@@ -243,41 +215,86 @@ def meant(run: str, names: Sequence[str]) -> str:
         return run if run in names else next(reversed(names), "")
     fits = [name for name in names if name.startswith(run)]
     if len(fits) > 1:
-        raise PlanError(f"{run}: several runs begin so: {', '.join(fits)}")
+        newest = "".join(f"\n  {name}" for name in fits[: -LISTED - 1 : -1])
+        more = f"\n  and {len(fits) - LISTED} more; rankboard ps lists them" if len(fits) > LISTED else ""
+        raise PlanError(f"{run}: {len(fits)} runs begin so; write more of the name:{newest}{more}")
     return next(iter(fits), "")
 
 
 def verdict(folder: Path) -> str:
     """What became of a recorded run, in a word; "" where that is not known: it goes on, was left, or its launcher died."""
+    word = summarized(folder).get("verdict")
+    return word if isinstance(word, str) and word.isprintable() else ""
+
+
+def summarized(folder: Path) -> dict[str, Any]:
+    """The summary of a recorded run, as it stands in the file; empty where there is none."""
     try:
-        found = json.loads((folder / SUMMARY).read_bytes())
-    except (OSError, ValueError):
-        return ""
-    return str(found.get("verdict") or "") if isinstance(found, dict) else ""
+        return load(run_files.read(folder / SUMMARY, LIMITS.summary)) or {}
+    except OSError:
+        return {}
+
+
+def has_begun(folder: Path) -> bool:
+    """Whether ranks of a recorded run have been started, or are being started now."""
+    return launcher(folder) is not None or run_files.contains(folder / EVENTS, b'"event":"launched"')
 
 
 def load_plan(folder: Path) -> Plan:
-    """The plan of a recorded run. Raises: RunFolderError."""
+    """The plan of a recorded run: whole, where this user has recorded it, else what `trust.harmless` takes from it.
+
+    Raises: RunFolderError.
+    """
     path = folder / PLAN
     try:
-        return plan_json.parse(path.read_bytes())
+        data = run_files.read(path, LIMITS.plan)
+        plan = plan_json.parse(data)
     except OSError as error:
         raise RunFolderError(f"{folder} holds no run: {path.name}: {error.strerror}") from error
     except ValueError as error:
         raise RunFolderError(f"{path} is no plan: {error}") from error
-
-
-def read(folder: Path) -> Iterator[Record]:
-    """The records of a recorded run, expanded, in order of arrival. Raises: RunFolderError."""
-    path = folder / EVENTS
     try:
-        with path.open("rb") as lines:
-            for line in lines:
-                record = decode(line)
-                if record is not None:
-                    yield from expand(record)
+        is_signed = trust.is_signed(data, run_files.read(folder / SIGNATURE, LIMITS.small_file))
+    except OSError:
+        is_signed = False
+    return plan if is_signed else trust.harmless(plan)
+
+
+def read(folder: Path, hosts: int = HOSTS, remark: Callable[[str], object] = len) -> Iterator[Record]:
+    """The records of a recorded run with so many hosts, expanded, in order of arrival. `remark` is told what was left out.
+
+    Raises: RunFolderError.
+    """
+    path, sieve = folder / EVENTS, _Sieve(hosts)
+    try:
+        yield from sieve.records(run_files.lines(path))
     except OSError as error:
         raise RunFolderError(f"{folder} holds no run: {path.name}: {error.strerror}") from error
+    sieve.tell(path, remark)
+
+
+def follow(folder: Path, hosts: int, remark: Callable[[str], object] = len) -> Iterator[Record]:
+    """What is recorded of a run and what its launcher goes on to record, expanded, as long as it does. See `read`.
+
+    Raises: RunFolderError.
+    """
+    path, sieve, cutter = folder / EVENTS, _Sieve(hosts), LineCutter()
+    while not path.exists() and launcher(folder):  # it has just begun
+        time.sleep(LOOK)
+    try:
+        with run_files.opened(path) as file:
+            over = False
+            while not over:
+                over = not launcher(folder)  # looked up before the read: what it wrote last is read yet
+                while block := file.read(1 << 16):
+                    yield from sieve.records(cutter.feed(block))
+                if not over:
+                    time.sleep(LOOK)
+    except OSError as error:
+        raise RunFolderError(f"{folder} holds no run: {path.name}: {error.strerror}") from error
+    except LineTooLong as error:
+        raise RunFolderError(f"{path}: {error}") from error
+    sieve.tell(path, remark)
 
 
 def _bytes(text: str) -> bytes:
@@ -289,13 +306,7 @@ def _json(data: dict[str, Any]) -> str:
     return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _write(path: Path, text: str) -> None:
-    """Write a file, whole or not at all."""
-    beside = path.with_suffix(".part")
-    with open(beside, "wb", opener=_private) as file:
-        file.write(_bytes(text))
-    beside.replace(path)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+def _write_plan(folder: Path, plan: Plan) -> None:
+    data = _bytes(plan_json.dump(plan))
+    run_files.write(folder / PLAN, data)
+    run_files.write(folder / SIGNATURE, trust.signature(data).encode())

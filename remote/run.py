@@ -5,6 +5,7 @@ Reads no clock and does no I/O, so that replaying the records of an old run come
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,19 +13,34 @@ from dataclasses import replace
 from remote import cause as causes
 from remote import fates, stall
 from remote.cause import Cause, Death, Evidence
+from remote.doctor import WARNING, is_told, refusal
 from remote.last_words import last_words
-from remote.lines import fit, shown
-from remote.plan import OnStall, Plan, Script
+from remote.limits import LIMITS, Limits
+from remote.lines import fit, shortened
+from remote.plan import OnNan, OnStall, Plan, Script
 from remote.series import NAN, Series, Timing
 from remote.stall import Stall
-from remote.state import FATES, LAST_WORDS, HostPhase, HostState, LogLine, RankPhase, RankState, Restart, RunPhase, Verdict
+from remote.state import (
+    FATES,
+    LAST_WORDS,
+    Diverged,
+    HostPhase,
+    HostState,
+    LogLine,
+    RankPhase,
+    RankState,
+    Restart,
+    RunPhase,
+    Verdict,
+)
 from training import events
-from training.agent import OPERATOR_GONE
+from training.agent import ALL_ENDED, CLOSED, OPERATOR_GONE
 from training.events import Event, Hello, Record
 from training.job import Job
 
 __all__ = [
     "Cause",
+    "Diverged",
     "HostPhase",
     "HostState",
     "LogLine",
@@ -68,12 +84,13 @@ class RunState:
     the address and port where ranks meet, "" before it is reserved. `stop_reason` is why the session, or an agent by itself,
     began to stop all ranks, "" where none did. `evaluations` are rank 0's, the last one with its confusion matrix; `drift` is
     the first comparison that found the ranks' models to differ, and `largest_drift` the one that found them to differ most;
+    `diverged` is the first loss that was no finite number;
     `stalls` are the times in which ranks made no steps, `restarts` tell when the run was started again.
     `detached`: its launcher has left it.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+    def __init__(self, plan: Plan, limits: Limits = LIMITS) -> None:
+        self.plan, self._limits = plan, limits
         self.phase = RunPhase.STARTING
         self.started = self.now = self.ended = 0.0
         self.attempt = 0
@@ -91,12 +108,16 @@ class RunState:
         self.evaluations: list[events.Evaluated] = []
         self.drift: events.Drifted | None = None
         self.largest_drift: events.Drifted | None = None
+        self.diverged: Diverged | None = None
         self.restarts: list[Restart] = []
         self.detached = False
         self.stalls: list[Stall] = []
         self._refusal: Death | None = None
         self._stopping = float("inf")  # when
         self._by_person = False
+        self._person_stop = float("inf")  # when the first host heard of a person's stop
+        self._kept: deque[tuple[int, int]] = deque()  # of what `log` holds: the number after a part of it, and its bytes
+        self._kept_size = 0
 
     @property
     def total_steps(self) -> int:
@@ -150,11 +171,14 @@ class RunState:
         """Take in the next record, expanded (see `training.events.expand`). A record that fits nothing changes nothing."""
         record = fit(record)
         host = self._host(record.host)
-        when = record.time - (host.offset if host else 0.0)
+        when = max(record.time - host.offset, host.began) if host else record.time
         # A host's clock is known just after its Hello.
-        if not isinstance(record.event, Hello):
-            self.now = max(self.now, when)
-            self.started = min(self.started or when, when)  # who comes back to a run speaks before its hosts tell of its start
+        if isinstance(record.event, Hello):
+            if host:
+                self._met(host, record)
+            return
+        self.now = max(self.now, when)
+        self.started = min(self.started or when, when)  # who comes back to a run speaks before its hosts tell of its start
         if host is None:
             self._session_said(record, when)
             return
@@ -172,6 +196,11 @@ class RunState:
             self.attempt = record.attempt
             self._rank_said(record.event, rank, when)
 
+    def _met(self, host: HostState, hello: Record) -> None:
+        """Take in the facts of a host."""
+        if isinstance(hello.event, Hello):
+            host.hello, host.began = hello.event, hello.time - host.offset
+
     def _host(self, index: int) -> HostState | None:
         return self.hosts[index] if 0 <= index < len(self.hosts) else None
 
@@ -186,6 +215,8 @@ class RunState:
         match event:
             case events.Step():
                 rank.stepped(event)
+                if not self.diverged and not math.isfinite(event.loss):
+                    self._diverge(Diverged(rank.rank, event.step, event.loss), rank, when)
                 rank.stepped_at, rank.stalled = when, False
                 self._look_at_stall(when)
             case events.Stack():
@@ -201,6 +232,8 @@ class RunState:
                 rank.begun, rank.pid = event, event.pid
                 if not self.begun:
                     self.begun = event
+                    if self.diverged and event.resumed < self.diverged.step:  # the steps from there on are made anew
+                        self.diverged = None
                     self.restarts[-1:] = [replace(restart, step=event.resumed) for restart in self.restarts[-1:]]
                 self._enter(rank, RankPhase.TRAINING, when)
             case events.Evaluated():
@@ -230,12 +263,24 @@ class RunState:
 
     def _evaluated(self, event: events.Evaluated) -> None:
         if event.rank == 0:
-            before = [one for one in self.evaluations if one.epoch < event.epoch]  # the others' epochs began anew
-            if before:  # of confusion matrices, which may be large, only the last is kept
-                before[-1] = replace(before[-1], confusion=())
+            while self.evaluations and self.evaluations[-1].epoch >= event.epoch:  # these epochs began anew
+                self.evaluations.pop()
+            if self.evaluations:  # of confusion matrices, which may be large, only the last is kept
+                self.evaluations[-1] = replace(self.evaluations[-1], confusion=())
             counts = event.confusion
             whole = any(map(any, counts)) and all(len(row) == len(counts) for row in counts)
-            self.evaluations = [*before, event if whole else replace(event, confusion=())]
+            self.evaluations.append(event if whole else replace(event, confusion=()))
+
+    def _diverge(self, found: Diverged, rank: RankState, when: float) -> None:
+        """Take in that the loss is no finite number any more, which every later step of all ranks may follow."""
+        self.diverged = found
+        if self.plan.policy.on_nan is OnNan.STOP:
+            what, advice = f"loss is {found.what}", "lower --lr"
+            host = self.hosts[rank.host].name
+            self._refusal = self._refusal or Death(host, rank.rank, when, Evidence.OWN, what, found.step, advice=advice)
+            self._settle()
+        else:
+            self._note("", f"{found.text}; training continues. Lower --lr, or stop such runs with --on-nan stop", when)
 
     def _drifted(self, event: events.Drifted, when: float) -> None:
         if not self.drift:
@@ -268,7 +313,7 @@ class RunState:
             self.phase = RunPhase.TRAINING
 
     def _text(self, text: events.Text, host: HostState, rank: RankState | None, when: float) -> None:
-        lines = shown(text.text)
+        lines, size = shortened(text.text, self._limits.shown)
         if text.stream == "stderr":
             (rank or host).tail.extend(lines[-LAST_WORDS:])
         skipped = max(0, len(lines) - LOG_LINES)
@@ -278,8 +323,19 @@ class RunState:
             LogLine(first + index, when, host.name, number, text.stream, line) for index, line in enumerate(lines[skipped:])
         )
         self.log_count += len(lines)
+        self._bound_log(size)
         if rank and rank.exited and text.stream == "stderr":  # words that came after the exit may change what it means
             self._judge(rank)
+
+    def _bound_log(self, size: int) -> None:
+        """Forget the oldest lines beyond the bytes that the log may take; `size`: of what was added last."""
+        self._kept.append((self.log_count, size))
+        self._kept_size += size
+        while len(self._kept) > 1 and (self._kept_size > self._limits.log or self._kept[0][0] <= self.log[0].number):
+            end, size = self._kept.popleft()
+            self._kept_size -= size
+            while self.log[0].number < end:
+                self.log.popleft()
 
     # What agents say of their hosts ----------------------------------------------------------------------------------
 
@@ -288,8 +344,6 @@ class RunState:
             case events.HostSample() as sample:
                 host.cpu, host.memory_used, host.memory_total = sample.cpu, sample.memory_used, sample.memory_total
                 host.sent, host.received = sample.sent, sample.received
-            case Hello() as hello:
-                host.hello = hello
             case events.Launched(ranks, hosts):
                 if record.attempt > self.attempt and self._are_hosts(hosts):
                     self._restart(record.attempt, hosts, f"so {host.name} tells, where its launcher was heard", when)
@@ -304,6 +358,8 @@ class RunState:
             case events.Dropped(first, last):
                 host.dropped = True
                 self._note(host.name, f"records {first} to {last} were dropped: the journal on the host was full", when)
+            case events.StopHeard(by_person=True) if record.attempt == self.attempt or self.phase is RunPhase.STARTING:
+                self._heard_stop(when)
             case events.Ended(reason, died):
                 host.reason = reason
                 if host.phase is not HostPhase.LOST:
@@ -315,13 +371,21 @@ class RunState:
                     if host.parted and reason.startswith(OPERATOR_GONE):  # others still had theirs
                         self._host_died(host, "the connection to it was lost for too long, so it stopped its ranks", when)
 
-    def _host_died(self, host: HostState, what: str, when: float) -> None:
+    def _heard_stop(self, when: float) -> None:
+        """A person has stopped the run, perhaps over another launcher. What dies from then on is no cause."""
+        self._person_stop = min(self._person_stop, when)
+        self._by_person = self._by_person or causes.first(self._deaths()) is None
+        self.stop_reason = self.stop_reason or "stopped from elsewhere"
+        self._settle()
+
+    def _host_died(self, host: HostState, what: str, when: float, *, refused: bool = False) -> None:
         host.gone = True
         # What dies after we began to stop all is no cause.
         evidence = Evidence.KILLED if when < self._stopping else Evidence.NONE
         what, advice = causes.ended(what, host.name, host.hello.folder if host.hello else "")
         tail = last_words(tuple(host.tail), causes.TAIL)
-        host.death = host.death or Death(host.name, -1, when, evidence, what, tail=tail, advice=advice)
+        advice = self.plan.named(advice)
+        host.death = host.death or Death(host.name, -1, when, evidence, what, tail=tail, refused=refused, advice=advice)
         self._settle()
 
     # What the session says -------------------------------------------------------------------------------------------
@@ -333,13 +397,16 @@ class RunState:
             case events.Reaching(_, phase) if host and phase in REACHING:
                 host.enter(REACHING[phase], when)
             case events.Clock(_, offset) if host:
+                if not host.heard:  # but for its Hello, which came before its clock was known
+                    host.began += host.offset - offset
                 host.offset = offset
             case events.Said(_, text):
                 self._note(name, text, when)
             case events.Checked() as check:
                 self.checks[check.on, check.check] = check
-                if check.outcome == "warning":
-                    self._note(name, f"{check.check}: {check.text}" + (f"; {check.advice}" if check.advice else ""), when)
+                if check.outcome == WARNING and is_told(check):
+                    told = replace(check, text=f"{check.check}: {check.text}")
+                    self._note("", refusal([one.name for one in self.hosts], told), when)
             case events.Silent(_, seconds) if host:
                 host.missed = True
                 host.enter(HostPhase.SILENT, when)
@@ -350,19 +417,22 @@ class RunState:
             case events.Detached():
                 self.detached = True
                 policy = self.plan.policy
-                waits = policy.max_restarts or policy.on_stall is not OnStall.REPORT
+                stops = policy.on_stall is not OnStall.REPORT or policy.on_nan is OnNan.STOP
+                waits = policy.max_restarts or stops
                 more = "; stalls and failures wait for the next rankboard attach" if waits else ""
                 self._note("", f"detached: the run goes on without its launcher{more}", when)
             case events.Restarted(hosts, reason) if self._are_hosts(hosts):
                 self._restart(record.attempt, hosts, reason, when)
             case events.Stalled() as said if said.ranks and all(0 <= rank < len(self.ranks) for rank in said.ranks):
                 self._note("", f"stalled: {self._stalled(said, when).text}", when)
-            case events.Lost(_, reason, reached) if host:
+            case events.Lost(_, reason, reached, unfit) if host:
                 host.enter(HostPhase.LOST, when)
                 host.reason = reason
                 self._note(name, reason, when)
                 died = host.heard + SAMPLE_EVERY if reached and host.heard else when
-                self._host_died(host, f"host lost: {reason.removeprefix(f'{name}: ')}" if reached else reason, died)
+                unfit = unfit and not (self.has_begun or self.attempt)
+                what = f"host lost: {reason.removeprefix(f'{name}: ')}" if reached else reason
+                self._host_died(host, what, died, refused=unfit)
             case events.Refused(_, reason):
                 if host:
                     host.reason = reason
@@ -378,6 +448,9 @@ class RunState:
                 self.phase, self.ended = RunPhase.ENDED, self.now
                 self._settle()
                 self.verdict = fates.verdict(self.ranks, self._cause(), self._by_person)
+                if self.verdict is Verdict.FAILED and not self.cause:
+                    self._refusal = Death("", -1, 0.0, Evidence.OWN, self._unexplained())  # no stop came before it
+                    self._settle()
                 if self.verdict is Verdict.FINISHED:  # an agent that was lost after its ranks had done all is no cause
                     self.cause = None
 
@@ -406,14 +479,16 @@ class RunState:
         if self.stall:
             self.stalls[-1] = replace(self.stall, over=when)
         self.begun = self.cause = self._refusal = None
-        self.stop_reason, self._stopping = "", float("inf")
+        self.stop_reason, self._stopping, self._person_stop = "", float("inf"), float("inf")
 
     def _note(self, host: str, text: str, when: float) -> None:
-        for line in shown(text.removeprefix(f"{host}: ") if host else text):
+        lines, size = shortened(text.removeprefix(f"{host}: ") if host else text, self._limits.shown)
+        for line in lines:
             note = LogLine(self.log_count, when, host, -1, "note", line)
             self.log_count += 1
             self.log.append(note)
             self.notes.append(note)
+        self._bound_log(size)
 
     # What it comes to ------------------------------------------------------------------------------------------------
 
@@ -429,15 +504,23 @@ class RunState:
         evidence = Evidence.OWN if unfit else evidence  # also of a download that timed out
         refused = unfit and not self.has_begun
         during = DURING.get(rank.exited_from, "") if ours and not rank.recent else ""
-        advice = causes.advice(rank.exited, words, host.name)
+        advice = self.plan.named(causes.advice(rank.exited, words, host.name))
         last = last_words(tuple(words), causes.TAIL)
         rank.death = Death(host.name, rank.rank, rank.since, evidence, what, rank.step, last, refused, during, advice)
         self._settle()
 
     def _deaths(self) -> list[Death]:
-        """All ends, the refusal's first."""
+        """All ends, the refusal's first, but for those after a person's stop. A rank whose communication broke may seem to have
+        died before that: clocks of hosts are known to within a second."""
         ends = [self._refusal, *(host.death for host in self.hosts), *(rank.death for rank in self.ranks)]
-        return [death for death in ends if death]
+        slack = {Evidence.ORDER: self._limits.clock_step}
+        return [death for death in ends if death and death.time + slack.get(death.evidence, 0.0) < self._person_stop]
+
+    def _unexplained(self) -> str:
+        """Why a run has failed of which nothing has died."""
+        ends = [host for host in self.hosts if host.reason and not host.reason.startswith((ALL_ENDED, CLOSED))]
+        reasons = [f"{host.name}: {host.reason.removeprefix(f'{host.name}: ')}" for host in ends]
+        return next(iter(reasons), "") or self.stop_reason or "it ended before all ranks had finished"
 
     def _cause(self) -> Death | None:
         """What the run failed of, as far as is known."""
@@ -448,9 +531,10 @@ class RunState:
 
     @property
     def refused(self) -> bool:
-        """Whether the run failed of what no start can mend: its job, or a host that is not fit for it."""
+        """Whether the run failed of what no restart can mend: its job, a host that is not fit for it, or --on-nan stop."""
         death = self._cause()
-        return death is not None and death.refused
+        diverged = self.diverged is not None and self.plan.policy.on_nan is OnNan.STOP
+        return diverged or (death is not None and death.refused)
 
     @property
     def _is_left(self) -> bool:
@@ -465,6 +549,7 @@ class RunState:
             rank.phase = fates.fate(rank, self.hosts[rank.host], death, over, self._by_person) or rank.phase
         self.cause = None
         if death:
+            death = causes.joined(death, [host.death for host in self.hosts if host.death and not host.hello])
             victims = tuple(
                 rank.rank
                 for rank in self.ranks

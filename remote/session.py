@@ -16,10 +16,13 @@ from queue import Empty, SimpleQueue
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from remote import doctor, plan_json, upkeep
+from remote import doctor, needs, plan_json, upkeep
 from remote.halts import Halts
+from remote.limits import LIMITS, Limits
+from remote.line_cutter import LineTooLong
+from remote.lines import cut
 from remote.link import Arrived, Asked, Broken, Heard, Link, Message, Opened, Wire
-from remote.plan import OnStall, Plan, PlanError, Script, check
+from remote.plan import OnNan, OnStall, Plan, PlanError, Script, check
 from remote.recorder import PLAN, Recorder
 from remote.run import RunState, Verdict
 from remote.startup import Startup
@@ -28,6 +31,7 @@ from training.agent import ALL_ENDED, CLOSED
 from training.commands import Close, Connect, Keep, Lease, OnDisconnect, Reserve, Start, Stop
 from training.events import (
     SESSION,
+    SESSION_EVENTS,
     Clock,
     Closed,
     Connected,
@@ -48,8 +52,10 @@ from training.events import (
     Stopping,
     decode,
     expand,
+    fault,
 )
 from training.job import Job
+from training.jsonl import dumps
 
 if TYPE_CHECKING:
     from remote.files import Files
@@ -67,11 +73,13 @@ AWAY, MOMENT = 3.0, 0.5
 long each has at least."""
 UNHEARD = 600.0
 """Seconds without a record of any host after which a kept run is left to its agents."""
+REASON = 200
+"""Characters of what is wrong with a host's record that are shown."""
 BATCH = 1 << 16
 """Bytes of journals after which a batch takes no more, so that `lock` is never held for long."""
 NEVER = float("inf")
-KEPT = "if the launcher is lost, the run goes on; rankboard attach returns to it"
-STOPPED = "if the launcher is lost, the run ends; --on-disconnect keep lets it go on"
+KEPT = "The run continues if this terminal disconnects; rankboard attach returns to it."
+STOPPED = "The run stops if this terminal disconnects (use --on-disconnect keep to let it continue)."
 ANSWERS = {Reserve: Reserved, Connect: Connected, Start: Launched, Stop: StopHeard, Close: Ended}
 """The record that says of a command that it has arrived."""
 
@@ -98,11 +106,12 @@ class Session:
         forwarded: Mapping[str, str] = MappingProxyType({}),
         *,
         only_checks: bool = False,
+        limits: Limits = LIMITS,
     ) -> None:
         """`cwd`: where the ranks work; else where the plan says. `forwarded`: variables for the ranks, see `remote.forwarding`.
         `only_checks`: nothing is started or kept on the hosts, see `remote.doctor`."""
-        self.plan = plan
-        self.state = RunState(plan)
+        self.plan, self._limits = plan, limits
+        self.state = RunState(plan, limits)
         self.lock = threading.Lock()
         self._transport = transport
         self._recorder = recorder
@@ -110,10 +119,12 @@ class Session:
         self._links = []
         for index, host in enumerate(plan.hosts):
             folder, route_to = plan.folder(index), plan.hosts[0].address
-            agent: Agent | Probe = Probe(folder, index, route_to)
+            wanted = dumps(needs.of(plan.work))
+            agent: Agent | Probe = Probe(folder, index, route_to, wanted)
             if not only_checks:
-                agent = Agent(folder, plan.run, index, route_to, cwd or plan.cwd(index), keep=plan.policy.keep)
-            self._links.append(Link(index, host, agent, self._queue))
+                there = cwd or plan.cwd(index)
+                agent = Agent(folder, plan.run, index, route_to, there, keep=plan.policy.keep, needs=wanted)
+            self._links.append(Link(index, host, agent, self._queue, limits))
         self._upkeep = upkeep.Upkeep(transport, self._say, self._lose)
         self._halts = Halts(self.state, self._links, self._say, self._stop_stalled)
         self._only_checks = only_checks
@@ -131,6 +142,7 @@ class Session:
         self._next_look, self._stop_at, self._ending_since = 0.0, NEVER, NEVER
         self._start_by = NEVER
         self._transferring = self._is_asked_again = self._restart_due = False
+        self._comes_back = self._is_stopped = False
         self.cut_off = False
         """Whether the run was left to its agents as none of them was heard any more, or it could not be started again here."""
         self._over = threading.Event()
@@ -167,28 +179,37 @@ class Session:
 
         To be called before `batches`.
         """
-        self._stage = Stage.RUNNING
+        self._stage, self._comes_back = Stage.RUNNING, True
         for record in records:
-            self.state.apply(record)
-            if record.host == SESSION:
-                self._recall(record)
-            elif 0 <= record.host < len(self._links):
-                self._links[record.host].note(record)
-                if isinstance(record.event, Launched):
-                    self._take_in(record.event, record.attempt)
-                self._links[record.host].done |= isinstance(record.event, Ended)
+            self._catch(record)
         for link in self._links:
             if isinstance(link.agent, Agent):
                 link.agent = replace(link.agent, found=False)
         if self.state.cause:  # the launcher before has not come to stop the others
             self._failed, self._stop_at = True, time.monotonic() + EVIDENCE
 
+    def _catch(self, record: Record) -> None:
+        """Take in a record of before."""
+        self.state.apply(record)
+        if record.host == SESSION:
+            self._recall(record)
+        elif 0 <= record.host < len(self._links) and not self._is_unasked(self._links[record.host], record):
+            link = self._links[record.host]
+            link.note(record)
+            match record.event:
+                case Launched() as launched:
+                    self._take_in(launched, record.attempt)
+                case StopHeard(by_person=True) if record.attempt == self._attempt:
+                    self._is_stopped = True
+                case Ended():
+                    link.done = True
+
     def _recall(self, record: Record) -> None:
         """Take in what an earlier session has said."""
         self._seq = max(self._seq, record.seq)
         match record.event:
-            case Clock(on, offset):
-                self._links[on].offset = offset
+            case Clock(on, offset) if 0 <= on < len(self._links):
+                self._links[on].clock.offset = offset
             case Detached():
                 self.keep = True
             case Restarted(hosts):
@@ -209,7 +230,7 @@ class Session:
             self._limit_start()
             if not self._only_checks:
                 self._say(Said(SESSION, KEPT if self.keep else STOPPED))
-        if self.state.verdict and not self._is_left_behind:  # it has ended, and that is recorded
+        if self.has_ended:  # and that is recorded
             self._recorder.release()
             return
         for link in self._links:
@@ -240,6 +261,11 @@ class Session:
             lease.join()
 
     @property
+    def has_ended(self) -> bool:
+        """Whether nothing of the run is left to be ended."""
+        return self.state.verdict is not None and not self._is_left_behind
+
+    @property
     def _is_left_behind(self) -> bool:
         """Whether a host was lost whose agent may live on."""
         begun = any(link.launched for link in self._links)
@@ -262,8 +288,10 @@ class Session:
         deadline = min(self._next_look, self._stop_at, self._start_by)
         with suppress(Empty):
             messages.append(self._queue.get(timeout=max(0.0, deadline - time.monotonic())))
-            while sum(len(one.data) for one in messages if isinstance(one, Arrived)) < BATCH:
+            size = _size(messages[0])
+            while size < BATCH:
                 messages.append(self._queue.get_nowait())
+                size += _size(messages[-1])
         with self.lock:
             for message in messages:
                 self._take(message)
@@ -295,21 +323,82 @@ class Session:
 
     def _read(self, wire: Wire, data: bytes) -> None:
         """Take in what is new: what came over two wires counts once."""
-        lines, link = wire.whole_lines(data), wire.link
+        link = wire.link
+        wire.room.release()
         if wire is not link.wire:
             return
-        for line in lines.splitlines(keepends=True):
-            record = decode(line)
-            if record is None or record.host != link.index:  # no host speaks for another one
-                self._recorder.raw(line)
-                self._say(Said(link.index, line.decode(errors="replace").rstrip("\n")))
-            elif record.seq > link.last:
-                self._recorder.raw(line)
-                self._apply(record)
-                self._decide(link, record)
+        try:
+            lines = wire.whole_lines(data)
+        except LineTooLong as error:
+            self._give_up(link, str(error))
+            return
+        now, noise = time.time(), b""
+        for line in lines:
+            record = decode(line) if line.startswith(b"{") else None
+            if record is None or record.host != link.index or isinstance(record.event, SESSION_EVENTS):
+                link.noise += 1
+                if link.noise > self._limits.noise:
+                    self._give_up(link, f"it sent more than {self._limits.noise} lines that are no records of its own")
+                    break
+                if not record and (why := fault(line)):
+                    self._give_up(link, f"it sent a record that cannot be used: {cut(why, REASON)}")
+                    break
+                noise += line[: max(0, self._limits.shown - len(noise))]
+                continue
+            noise = self._tell(link, noise)
+            if record.seq > link.last:
+                if not self._take_record(link, record, line, now):
+                    break
             elif link.silent:  # what a probe says again, as a sign of life
                 link.silent = False
                 self._say(Reaching(link.index, "ready"))
+        self._tell(link, noise)
+
+    def _tell(self, link: Link, noise: bytes) -> bytes:
+        """Show what a host sent that is no record of its own. No host speaks for another one: it is recorded as text alone."""
+        if text := noise.decode(errors="replace").strip("\n"):
+            self._say(Said(link.index, text))
+        return b""
+
+    def _take_record(self, link: Link, record: Record, line: bytes, now: float) -> bool:
+        """Apply a new record of the host, keep its line, and decide what follows. Returns False where that loses the host."""
+        if why := self._refusal(link, record):
+            self._give_up(link, why)
+            return False
+        try:
+            if link.clock.moved(record, now):
+                self._say(Clock(link.index, link.clock.offset))
+            self._apply(record)
+            self._recorder.raw(line)
+            self._decide(link, record)
+        except Exception as error:  # noqa: BLE001 - whatever a host says, the others go on
+            self._give_up(link, f"rankboard cannot take in its record {record.seq}: {cut(repr(error), REASON)}")
+            return False
+        return True
+
+    def _refusal(self, link: Link, record: Record) -> str:
+        """Why a record of this host cannot be taken in; "" where it can."""
+        if record.seq > link.last + self._limits.gap:
+            return f"it sent record {record.seq} after record {link.last}"
+        if self._is_unasked(link, record):
+            return f"it sent a record of attempt {record.attempt + 1}, which was never started"
+        return ""
+
+    def _is_unasked(self, link: Link, record: Record) -> bool:
+        """Whether a record is of an attempt that no launcher can have started."""
+        if record.attempt <= self._attempt:
+            return False
+        if self._comes_back:  # the launchers before may have begun more attempts
+            return record.attempt > max(self.plan.policy.max_restarts, self._limits.attempts)
+        ended = self._failed and not any(other.running for other in self._links if other is not link)
+        return not ended or record.attempt > min(self._attempt + 1, self.plan.policy.max_restarts)  # by another launcher
+
+    def _give_up(self, link: Link, why: str) -> None:
+        """Lose a host that sends what an agent never sends. Nothing more is taken from it."""
+        if not link.done:
+            self._lose(link, f"{link.host.name}: {why}, so the connection was closed")
+        if link.wire:
+            link.part(link.wire)
 
     def _say(self, event: Event) -> None:
         self._seq += 1
@@ -358,9 +447,17 @@ class Session:
         if not self.plan.policy.fetch or stopped or not self.state.has_begun:
             return
         there = [link.index for link in self._links if not link.problem]
-        self._transfer(lambda: self._files.fetch(self._recorder.folder, there), self._fetched)
+        expected = self._expected
+        self._transfer(lambda: self._files.fetch(self._recorder.folder, there, expected), self._fetched)
         while self._transferring:
             yield self._turn()
+
+    @property
+    def _expected(self) -> dict[int, int]:
+        """About how many bytes of results each host has, as far as is known."""
+        from remote.files import expected_sizes
+
+        return expected_sizes(self.plan.work, self.state.ranks) if isinstance(self.plan.work, Job) else {}
 
     def _fetched(self, problems: dict[int, str]) -> None:
         self._transferring = False
@@ -370,14 +467,15 @@ class Session:
     # Decisions --------------------------------------------------------------------------------------------------------
 
     def _decide(self, link: Link, record: Record) -> None:
+        is_first = link.hello is None
         link.note(record)
         if link.awaited and isinstance(record.event, ANSWERS.get(type(link.awaited), ())):
             link.awaited = None
         match record.event:
-            case Hello():
+            case Hello() if is_first:  # an agent says it once
                 if self._stage in (Stage.REACHING, Stage.STARTING):  # else it said so long ago
-                    link.offset = record.time - time.time()
-                self._say(Clock(link.index, link.offset))
+                    link.clock.measure(record.time, time.time())
+                self._say(Clock(link.index, link.clock.offset))
                 self._say(Reaching(link.index, "ready"))
                 if not self._only_checks:
                     link.send(Keep(PLAN, plan_json.dump(self._public)))
@@ -393,7 +491,7 @@ class Session:
             case StopHeard(by_person=True) if not self._by_person and (
                 record.attempt == self._attempt or self._stage is Stage.STARTING  # between two attempts
             ):
-                self._stop("stopped from elsewhere", by_person=True)
+                self._stop_from_elsewhere()
             case Exited(_, code) if record.attempt == self._attempt:
                 if code != 0 or self.state.cause:  # an exit code 0 before the last step is a failure too
                     self._fail()
@@ -406,7 +504,10 @@ class Session:
                 if self._stage is not Stage.CLOSING and (died or not reason.startswith((ALL_ENDED, CLOSED))):
                     self._unfit = True
                     self._fail()
-                self._finish(link)
+                if self._stage is Stage.STARTING:
+                    self._lose(link, f"{link.host.name}: its agent ended while the ranks were being started: {reason}")
+                else:
+                    self._finish(link)
 
     @property
     def _public(self) -> Plan:
@@ -445,7 +546,9 @@ class Session:
             self._stop_at = min(self._stop_at, time.monotonic() + EVIDENCE)
 
     def _lose(self, link: Link, reason: str) -> None:
-        self._say(Lost(link.index, reason, reached=link.hello is not None))
+        reason = self.plan.named(reason)
+        unfit = link.hello is None and doctor.unfit(reason.removeprefix(f"{link.host.name}: "))
+        self._say(Lost(link.index, reason, reached=link.hello is not None, unfit=unfit))
         checking = self._only_checks and link.hello and self._stage is not Stage.REACHING and not self._by_person
         if checking and (link.index, "connect") not in self.state.checks:
             self._say(doctor.lost(link.index, reason.removeprefix(f"{link.host.name}: ")))
@@ -456,7 +559,9 @@ class Session:
 
     def _finish(self, link: Link) -> None:
         link.finish()
-        if self._stage is Stage.STARTING:  # without this host there is nothing to start
+        if self._stage is Stage.STARTING and self._attempt:  # this attempt has failed, though its ranks have not begun
+            self._restart_or_close()
+        elif self._stage is Stage.STARTING:  # without this host there is nothing to start
             self._close()
         self._settle()
         self._close_if_over()
@@ -500,6 +605,11 @@ class Session:
         for link in self._links:
             link.ask(self._order)
 
+    def _stop_from_elsewhere(self) -> None:
+        """Another operator has stopped the run. This one has not asked yet, so the first time is not the second."""
+        self._stop("stopped from elsewhere", by_person=True)
+        self._is_asked_again = True
+
     def _stop_anyway(self, reason: str, by_person: bool, now: bool) -> None:
         """A person asks while all is being stopped already."""
         if by_person and not self._by_person:
@@ -530,7 +640,8 @@ class Session:
                 link.finish()
 
     def _detach(self) -> None:
-        away = [link.host.name for link in self._links if not link.done and (link.wire is None or link.silent)]
+        live = [link for link in self._links if not link.done]
+        away = [link.host.name for link in live if not link.wire or link.silent or link.wire.held_up > MOMENT]
         if self._stage in (Stage.REACHING, Stage.STARTING):
             self._leaving = True  # once the ranks run
         elif self._stage is not Stage.RUNNING:
@@ -564,6 +675,7 @@ class Session:
         if now >= self._ending_since + CLOSING and heard_out:
             self._close_if_over()
         if self._stage is Stage.RUNNING:
+            self._stop_diverged()
             self._halts.look(now)
 
     def _spare(self, now: float) -> None:
@@ -605,6 +717,12 @@ class Session:
             self._restarts_left = 0
         self._stop(what, by_person=False)
 
+    def _stop_diverged(self) -> None:
+        """End the run, and do not restart it, where the policy wants that of a loss that is no finite number."""
+        if self.state.diverged and self.plan.policy.on_nan is OnNan.STOP:
+            self._failed, self._restarts_left = True, 0
+            self._stop(self.state.diverged.text, by_person=False)
+
     def _watch_start(self) -> None:
         """The time for the start is up."""
         self._start_by = NEVER
@@ -616,7 +734,7 @@ class Session:
     def _restart_or_close(self) -> None:
         """All ranks have ended and some have failed: start all again, where the plan's policy says so."""
         policy, left = self.plan.policy, [link for link in self._links if not link.done]
-        if not self._restarts_left or not left or self.state.refused:
+        if self._restarts_left <= 0 or not left or self.state.refused:
             self._close()
             return
         if len(left) < (enough := policy.min_nodes or len(self._links)):
@@ -666,6 +784,8 @@ class Session:
         if self.state.verdict is Verdict.STOPPED:  # by a person, whom not every host has heard
             self._is_asked_again = True
             self._stop("stopped by the operator", by_person=True)
+        elif self._is_stopped:
+            self._stop_from_elsewhere()
         elif self._attempt and not any(link.launched for link in self._links):  # it was to be started again
             self._begin_again(self._attempt - 1)
             self._restart_or_close()
@@ -684,8 +804,8 @@ class Session:
 
     def _begin_again(self, attempt: int) -> None:
         """What the attempt before came to counts no more."""
-        self._attempt, self._restarts_left = attempt, self.plan.policy.max_restarts - attempt
-        self._failed = self._unfit = self._restart_due = False
+        self._attempt, self._restarts_left = attempt, max(0, self.plan.policy.max_restarts - attempt)
+        self._failed = self._unfit = self._restart_due = self._is_stopped = False
         self._stop_at = NEVER
         self._halts.forget()
 
@@ -696,3 +816,8 @@ class Session:
         if any(host.saved_step for host in self.state.hosts):
             self._say(Said(SESSION, "no host that is left has a complete checkpoint: the run begins anew"))
         return self.plan.work
+
+
+def _size(message: Message) -> int:
+    """How much of a batch a message takes: 1 at the least, so that a batch has a bounded number of them."""
+    return len(message.data) if isinstance(message, Arrived) and message.data else 1

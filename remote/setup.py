@@ -15,6 +15,8 @@ from typing import Any
 from remote.errands import Answer, read
 from remote.hosts import Host
 from remote.inventory import ask
+from remote.limits import LIMITS
+from remote.line_cutter import LineCutter, LineTooLong
 from remote.lines import one_line
 from remote.transport import Errand, Line, Transport, Unreachable
 from training.agent.environment import lacking
@@ -77,7 +79,14 @@ def _outlook(answer: Answer, wanted: Wanted) -> Outlook:
     host = answer.host
     if answer.error or not answer.objects:
         return Outlook(host, Condition.HOPELESS, answer.error or f"{host.name}: it gave no answer")
-    found = answer.objects[0]
+    try:
+        return _found(host, answer.objects[0], wanted)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        unknown = f"{host.name}: it sent an answer that this version does not know: {error!r}"
+        return Outlook(host, Condition.HOPELESS, unknown)
+
+
+def _found(host: Host, found: dict[str, Any], wanted: Wanted) -> Outlook:
     venv = str(found["venv"])
     named = PurePosixPath(found["executable"]).parent == PurePosixPath(venv).parent
     python = f"{host.name}: {host.python} (Python {found['python']}) has"
@@ -141,11 +150,15 @@ class Installation:
             order = {name: getattr(self._wanted, name) for name in ("requirements", "packages", "index")}
             line.write(dumps(order).encode() + b"\n")
             return _follow(course, line)
-        except TimeoutError:
-            silent = f"{host.name}: no sign of life for {SILENT:g} s while {course.doing}"
-            return Installed(host, f"{silent}; see that it is up and its disks answer, then call it again to go on")
+        except TimeoutError as error:
+            late = f"{host.name}: {error} while {course.doing}"
+            return Installed(host, f"{late}; see that it is up and its disks answer, then call it again to go on")
+        except LineTooLong as error:
+            return Installed(host, f"{host.name}: {error}")
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+            return Installed(host, f"{host.name}: it sent an answer that this version does not know: {error!r}")
         except OSError as error:
-            return Installed(host, f"{host.name}: the line broke: {error}")
+            return Installed(host, f"{host.name}: the connection broke: {error}")
         finally:
             line.close()
 
@@ -179,10 +192,9 @@ class _Course:
 
 def _follow(course: _Course, line: Line) -> Installed:
     """Hear a host out. Raises: TimeoutError, where it falls silent."""
-    host, rest = course.host, b""
-    for data in read(line, SILENT):
-        *whole, rest = (rest + data).split(b"\n")
-        for told in filter(None, map(load, whole)):
+    host, cutter = course.host, LineCutter()
+    for data in read(line, SILENT, LIMITS.install):
+        for told in filter(None, map(load, cutter.feed(data))):
             if "error" in told:
                 return Installed(host, f"{host.name}: {one_line(str(told['error']))}")
             if "installed" in told:

@@ -52,7 +52,7 @@ class Startup:
         """The hosts have told their facts, or cannot be reached: check them, and ask for ports."""
         facts, checked = self._facts, self._plan.policy.doctor
         if checked:
-            offsets, problems = [link.offset for link in self._links], [link.problem for link in self._links]
+            offsets, problems = [link.clock.offset for link in self._links], [link.problem for link in self._links]
             self._report(doctor.check_facts(self._plan, facts, offsets, problems))
         else:
             self._need_master(facts)
@@ -74,11 +74,10 @@ class Startup:
 
     def reserved(self, link: Link, event: Reserved) -> None:
         """A host has bound its port, or could not."""
-        position = self._links.index(link)
-        if self.over or self._reserved[position]:
+        if self.over or link not in self._links or self._reserved[position := self._links.index(link)]:
             return
         self._reserved[position] = event
-        if sum(map(bool, self._reserved)) < sum(self._wanted):
+        if not self._all_reserved:
             return
         asked = doctor.connects(self._reserved)
         for one, connect in zip(self._links, asked, strict=True):
@@ -87,13 +86,21 @@ class Startup:
         if not any(asked):
             self._finish()
 
+    @property
+    def _all_reserved(self) -> bool:
+        return sum(map(bool, self._reserved)) >= sum(self._wanted)
+
     def connected(self, link: Link, event: Connected) -> None:
         """A host has tried one of its connections."""
-        found = self._connected[self._links.index(link)]
-        if self.over or (event.address, event.port) in {(one.address, one.port) for one in found}:
+        if self.over or link not in self._links or not self._all_reserved:
             return
+        position = self._links.index(link)
+        found, asked = self._connected[position], doctor.connects(self._reserved)
+        wanted = connect.targets if (connect := asked[position]) else ()
+        tried = {(one.address, one.port) for one in found}
+        if (event.address, event.port) not in wanted or (event.address, event.port) in tried:
+            return  # of the attempt before
         found.append(event)
-        asked = doctor.connects(self._reserved)
         if sum(map(len, self._connected)) == sum(len(connect.targets) for connect in asked if connect):
             self._finish()
 
@@ -126,16 +133,22 @@ class Startup:
 
     def _report(self, checks: Sequence[Checked]) -> None:
         """Say what was found, and refuse the start where something has failed. A check's `on` is a position in the plan."""
-        indexed = [self._indexed(check) for check in checks]
-        for check in indexed:
-            self._say(check)
-        for check, told in zip(checks, indexed, strict=True):
-            if check.outcome == doctor.FAILED and not self._only_checks:
-                self._refuse(told.on, doctor.refusal(self._plan, check))
+        named = self._plan.named
+        found = doctor.grouped([replace(one, text=named(one.text), advice=named(one.advice)) for one in checks])
+        for check in found:
+            self._say(self._indexed(check))
+        names = [host.name for host in self._plan.hosts]
+        for check in found:
+            if check.outcome == doctor.FAILED and not self._only_checks and doctor.is_told(check):
+                self._refuse(SESSION if check.same else self._indexed(check).on, doctor.refusal(names, check))
 
     def _indexed(self, check: Checked) -> Checked:
-        return replace(check, on=self._links[check.on].index) if check.on != SESSION else check
+        """The check with its hosts' numbers in the run, some of whose hosts may have been left out."""
+        if check.on == SESSION:
+            return check
+        number = [link.index for link in self._links]
+        return replace(check, on=number[check.on], same=tuple(number[on] for on in check.same))
 
     def _refuse(self, on: int, reason: str) -> None:
-        self._say(Refused(on, reason))
+        self._say(Refused(on, self._plan.named(reason)))
         self._refused = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import deque
 from dataclasses import dataclass, field
@@ -33,6 +34,25 @@ class Restart:
 
     seconds: float
     step: int = 0
+
+
+@dataclass(frozen=True)
+class Diverged:
+    """A rank's loss, the first of the run, that was no finite number: `value` is nan, inf or -inf."""
+
+    rank: int
+    step: int
+    value: float
+
+    @property
+    def text(self) -> str:
+        """In words: "loss is NaN at step 12 (rank 0)"."""
+        return f"loss is {self.what} at step {self.step} (rank {self.rank})"
+
+    @property
+    def what(self) -> str:
+        """What the loss is, in a word."""
+        return "NaN" if math.isnan(self.value) else "infinite"
 
 
 class RunPhase(StrEnum):
@@ -201,7 +221,7 @@ class RankState:
         self.correct += step.correct
         self.samples += step.samples
         self.accuracy = self.correct / self.samples if self.samples > 0 else NAN
-        self.timing.append(step.seconds)
+        self.timing.append(step.seconds, step.data, step.compute, step.sync, step.samples)
         self.recent.append((step.seconds, step.sync))
         total = sum(seconds for seconds, _ in self.recent)
         self.sync_share = sum(sync for _, sync in self.recent) / total if total > 0 else NAN
@@ -213,7 +233,9 @@ class RankState:
 
     def ended(self, epoch: events.Epoch) -> None:
         """Take in what an epoch came to. It began anew where it is there already; then what came after it did not happen."""
-        self.epochs = [*(one for one in self.epochs if one.epoch < epoch.epoch), epoch]
+        while self.epochs and self.epochs[-1].epoch >= epoch.epoch:
+            self.epochs.pop()
+        self.epochs.append(epoch)
 
     def tested(self, found: events.Evaluated) -> None:
         """Take in an evaluation."""
@@ -229,7 +251,8 @@ class RankState:
 
     def _close_epoch(self) -> None:
         if self.epoch_so_far and not self._resumed_within():
-            self.epoch_times = {epoch: seconds for epoch, seconds in self.epoch_times.items() if epoch < self.epoch}
+            while self.epoch_times and next(reversed(self.epoch_times)) >= self.epoch:
+                self.epoch_times.popitem()
             self.epoch_times[self.epoch] = self.epoch_so_far
         self.epoch_so_far = 0.0
 
@@ -246,6 +269,7 @@ class HostState:
     """One host as last heard of; `heard` is when, by the session's clock. `cpu` is percent per core, memory and network bytes.
 
     `since` is when its phase began. `remote`: it is reached over the network. `reason` says why it is lost, refused or ended.
+    `began` is when its agent began, before which nothing of it happened.
     `saved_step` is the newest checkpoint that its first rank said is complete: on this host alone, where others may be lost.
     `missed`: nothing is heard of it, `back` is when records came again; `gone`: it was lost, or its agent killed; `parted`: a
     connection to it broke.
@@ -258,6 +282,7 @@ class HostState:
     remote: bool = False
     hello: events.Hello | None = None
     offset: float = 0.0
+    began: float = 0.0
     heard: float = 0.0
     cpu: tuple[float, ...] = ()
     memory_used: int = 0

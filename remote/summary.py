@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from remote.classification import Report, matrix
-from remote.plan import Script
+from remote.plan import Plan, Script
 from remote.run import HostState, RankState, RunState
+from remote.series import Means, joined
+from training import figures
 from training.events import Epoch, Evaluated
 
 
@@ -25,7 +27,9 @@ def of(state: RunState) -> dict[str, Any]:
             "started": state.started,
             "elapsed": state.elapsed,
             "steps": state.total_steps,
+            "diverged": _diverged(state),
             "training_seconds": state.training_seconds,
+            "means": _means(*(joined(getattr(rank.timing, what) for rank in state.ranks) for what in ("early", "whole"))),
             "job": None if isinstance(work, Script) else asdict(work),
             "script": work.words if isinstance(work, Script) else None,
             "test": _test(state),
@@ -40,6 +44,18 @@ def of(state: RunState) -> dict[str, Any]:
     return summary
 
 
+def plan(of: Plan) -> dict[str, Any]:
+    """A plan as a reader of its run's events needs it: what is done, and which rank runs where. It has neither secrets nor the
+    ways to the hosts."""
+    return {
+        "job": None if isinstance(of.work, Script) else asdict(of.work),
+        "script": of.work.words if isinstance(of.work, Script) else None,
+        "world_size": of.world_size,
+        "ranks": [{"rank": slot.rank, "local_rank": slot.local_rank, "host": of.hosts[slot.host].name} for slot in of.slots],
+        "policy": asdict(of.policy),
+    }
+
+
 def remarks(state: RunState) -> list[str]:
     """What who compares the figures of runs has to know: which hosts were one machine, and shared more cores than it has;
     what the checkpoints cost; whether the ranks' models drifted apart."""
@@ -48,12 +64,16 @@ def remarks(state: RunState) -> list[str]:
         if host.hello and host.cpu:
             machines.setdefault(host.hello.boot_id, []).append(host)
     shared = [
-        f"{', '.join(host.name for host in hosts)} share the {len(hosts[0].cpu)} cores of one machine: "
-        "more of them give no more computing power"
+        f"{_names(hosts)} are the same machine ({len(hosts[0].cpu)} cores): adding such hosts does not make training faster"
         for hosts in machines.values()
         if len(hosts) > 1 and sum(host.hello.cores for host in hosts if host.hello) > len(hosts[0].cpu)
     ]
     return [*shared, *_checkpoints(state), *_drift(state)]
+
+
+def _names(hosts: Sequence[HostState]) -> str:
+    *head, last = (host.name for host in hosts)
+    return f"{', '.join(head)} and {last}"
 
 
 def report(state: RunState) -> str:
@@ -61,10 +81,10 @@ def report(state: RunState) -> str:
     last = state.evaluations[-1] if state.evaluations else None
     if not last or not last.confusion:
         return ""
-    figures = f"test loss {last.loss:.4f}, test accuracy {last.accuracy:.2%}, {last.samples} samples"
+    found = f"test loss {figures.loss(last.loss)}, test accuracy {last.accuracy:.2%}, {last.samples} samples"
     return "\n".join(
         (
-            f"{state.plan.run} after epoch {last.epoch}, step {last.step}: {figures}\n",
+            f"{state.plan.run} after epoch {last.epoch}, step {last.step}: {found}\n",
             Report.of(last.confusion, last.classes).text(),
             "confusion matrix: row is the true class, column the predicted\n",
             matrix(last.confusion, last.classes),
@@ -113,6 +133,7 @@ def _rank(rank: RankState, state: RunState) -> dict[str, Any]:
         "median": timing.median,
         "p95": timing.p95,
         "mean": timing.mean,
+        "means": _means(timing.early, timing.whole),
         "epoch_seconds": rank.epoch_seconds,
         "epochs": [_epoch(epoch) for epoch in rank.epochs],
         "resumed": rank.begun.resumed if rank.begun else None,
@@ -126,6 +147,22 @@ def _rank(rank: RankState, state: RunState) -> dict[str, Any]:
         "threads": rank.begun.threads if rank.begun else None,
         "parameters": rank.begun.parameters if rank.begun else None,
     }
+
+
+def _means(early: Means, whole: Means) -> dict[str, Any]:
+    """What an iteration took, in seconds and as shares of it, over iterations 2 to 40 and over all."""
+    found: dict[str, Any] = {}
+    for name, means in (("iterations_2_to_40", early), ("all_iterations", whole)):
+        shares = {f"{phase}_share": means.share(getattr(means, phase)) for phase in ("data", "compute", "sync")}
+        seconds = {phase: getattr(means, phase) for phase in ("seconds", "data", "compute", "sync")}
+        found[name] = seconds | shares | {"samples_per_second": means.throughput}
+    return found
+
+
+def _diverged(state: RunState) -> dict[str, Any] | None:
+    """Where the loss was first no finite number; `loss` is that number by name, as strict JSON has none."""
+    first = state.diverged
+    return {"rank": first.rank, "step": first.step, "loss": str(first.value)} if first else None
 
 
 def _epoch(epoch: Epoch) -> dict[str, Any]:

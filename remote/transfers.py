@@ -14,6 +14,7 @@ from typing import Any
 
 from remote.deploy import last_line
 from remote.hosts import Host
+from remote.limits import LIMITS, Limits, in_words
 from remote.sources import shown, size
 from remote.transport import Errand, Line, Transport, Unreachable
 from training.agent.entries import Entry, Incoming
@@ -24,6 +25,8 @@ TOLD = 2.0
 """Seconds between two lines on how far a transfer is."""
 STALLED = 90.0
 """Seconds without a byte after which a host is given up."""
+LEAST = 64 * 1024
+"""Bytes of files that are to move within `Limits.busy`."""
 CLOSING = 1.0
 """Seconds that a transfer has to end once it is told to."""
 
@@ -56,12 +59,16 @@ class Transfer:
     moved: int = 0
     last: float = field(default_factory=time.monotonic)
     """When something moved last, by the monotonic clock."""
+    limits: Limits = LIMITS
+    marked: tuple[int, float] = (0, 0.0)
+    """How much of files had moved at some moment before, and when that was."""
 
     def open(self, transport: Transport, *words: str) -> None:
         """Have an errand begin there. Raises: Unreachable."""
         self.line = transport.open(self.host, Errand(words), _Quiet())
         self.last = time.monotonic()
-        self.incoming = Incoming(self._read)
+        self.marked = (0, self.last)
+        self.incoming = Incoming(self._read, self.limits.listing, self.limits.values)
 
     def _read(self) -> bytes:
         assert self.line
@@ -85,14 +92,18 @@ class Transfer:
 
     def answer(self) -> dict[str, Any]:
         """The host's next answer; what it waits for is told. Raises: OSError, also with what the host finds wrong."""
-        told = ""
-        while "busy" in (answer := self.incoming.line()):
-            if (text := str(answer["busy"])) not in ("", told):
+        told = set[str]()
+        for _ in range(self.limits.busy_lines):
+            answer = self.incoming.line()
+            if "error" in answer:
+                raise OSError(str(answer["error"])[: self.limits.shown])
+            if "busy" not in answer:
+                return answer
+            text = str(answer["busy"])[: self.limits.shown]
+            if text and text not in told and len(told) < self.limits.errors:
                 self.tell(self.index, f"{self.host.name} waits: {shown(text)}")
-                told = text
-        if "error" in answer:
-            raise OSError(str(answer["error"]))
-        return answer
+                told.add(text)
+        raise OSError(f"it said {self.limits.busy_lines:,} times that it is busy, and gave no answer")
 
     def begin(self, entries: Sequence[Entry]) -> None:
         """These files will move."""
@@ -103,13 +114,20 @@ class Transfer:
         if self.files and self.files_moved < self.files:
             done = f"{self.files_moved:,} of {self.files:,} files, {size(self.moved)} of {size(self.size)}"
             self.tell(self.index, f"{self.host.name}: {self.verb}: {done}")
-        if self.line and self.stalled:
+        if self.moved >= self.marked[0] + LEAST:
+            self.marked = (self.moved, time.monotonic())
+        if self.line and (self.stalled or self.crawls):
             self.line.close()
 
     @property
     def stalled(self) -> bool:
         """Whether nothing has moved for too long."""
         return time.monotonic() - self.last > STALLED
+
+    @property
+    def crawls(self) -> bool:
+        """Whether less of files has moved than is worth waiting for."""
+        return time.monotonic() - self.marked[1] > self.limits.busy
 
     def close(self) -> str:
         """End the conversation: why it broke, where that is known."""
@@ -172,6 +190,8 @@ class Transfers:
                 return _STOPPED
             if transfer.stalled:
                 return f"nothing moved for {STALLED:.0f} s while {transfer.verb}"
+            if transfer.line and transfer.crawls:
+                return f"less than {in_words(LEAST)} of its files moved in {transfer.limits.busy:.0f} s while {transfer.verb}"
             return _why(error, transfer.close())
         return ""
 

@@ -44,7 +44,7 @@ class Upkeep:
             if not link.hello:
                 self._miss(link, reason)
         elif wire is link.wire:
-            link.wire = None
+            link.part(wire)
             if not link.hello or not link.comes_back:
                 self._miss(link, reason)
             elif wire.fed:

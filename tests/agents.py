@@ -156,9 +156,9 @@ class Host:
         self.followers.append(Follower(("follow", *where, *options), self.mark, program))
         return self.followers[-1]
 
-    def probe(self, program: str = "") -> Follower:
+    def probe(self, program: str = "", needs: str = "") -> Follower:
         """A probe, which is spoken to as a follower."""
-        self.followers.append(Follower(Probe(str(self.folder), 3, "127.0.0.1").argv(), self.mark, program))
+        self.followers.append(Follower(Probe(str(self.folder), 3, "127.0.0.1", needs).argv(), self.mark, program))
         return self.followers[-1]
 
     def processes(self) -> list[int]:

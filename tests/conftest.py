@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -14,11 +15,22 @@ from sync_runs import ran, ran_on_gpus
 __all__ = ["daemons", "forked", "home_of_tests", "pytest_terminal_summary", "ran", "ran_on_gpus", "sshd"]
 
 
+def pytest_configure() -> None:
+    """A shell starts a background job with SIGINT and SIGQUIT ignored, and every child inherits that.
+
+    Tests send these signals to the programs that they start, so both get their default action back.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def home_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """No test sees the user's ~/.ssh, caches or ssh-agent; what it starts keeps what it compiles."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("LC_ALL", "C.UTF-8")  # else what is drawn would depend on the operator's locale
         patch.delenv("SSH_AUTH_SOCK", raising=False)
+        patch.delenv("XDG_CONFIG_HOME", raising=False)
         patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)  # else each process of the tests compiles all code anew
         yield

@@ -66,15 +66,15 @@ class History:
         """The agent of the rank's host says these."""
         return self.say(self.plan.slots[rank].host, *events)
 
-    def training(self, steps: int = 0, total: int = 40) -> History:
-        """All ranks have started, and made this many steps."""
+    def training(self, steps: int = 0, total: int = 40, **more: float) -> History:
+        """All ranks have started, and made this many steps, with `more` of their figures than the times."""
         ranks = [slot.rank for slot in self.plan.slots]
         for rank in ranks:
             self.rank(rank, Launched((rank,)), Spawned(rank, 100 + rank))
             self.rank(rank, Started(rank, 100 + rank, len(ranks), "cpu", "gloo", "2.14.1", 1, 61_706, total, 10, 640, 100))
         for step in range(1, steps + 1):
             for rank in ranks:
-                self.rank(rank, stepped(rank, step))
+                self.rank(rank, stepped(rank, step, **more))
         return self
 
     def done(self, *ranks: int) -> History:

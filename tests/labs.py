@@ -136,8 +136,12 @@ class Traces:
         return [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and self.spaces & spaces(int(pid))]
 
     def assert_gone(self, groups: bool = True) -> None:
-        """Nothing is left; after a kill the (empty) control groups are, until the next lab."""
-        until(lambda: not self.members())
+        """Nothing is left; after a kill the (empty) control groups are, until the next lab.
+
+        Only processes that are there now count: the kernel may give a namespace's number to a lab of another test.
+        """
+        left = set(self.members())
+        until(lambda: not left.intersection(self.members()))
         assert links() == self.links
         assert not (groups and [group for group in self.groups if group.exists()])
 

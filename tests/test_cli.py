@@ -1,16 +1,14 @@
-"""What the command line understands, without a run: the hosts of this machine, folders of data, the help."""
+"""What the command line understands, without a run: the hosts of this machine, folders of data."""
 
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
-from launches import RANKBOARD, run
+from launches import run
 
-from training import options, registry
-from training.job import Job, flag, groups
+from training.job import Job, groups
 
 PLACE = re.compile(r" RANK=(\d) LOCAL_RANK=(\d) WORLD_SIZE=4 LOCAL_WORLD_SIZE=(\d) GROUP_RANK=(\d) GROUP_WORLD_SIZE=(\d)")
 
@@ -70,32 +68,28 @@ def test_uploads_are_planned(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("given", "planned"), [("a b", "{here}/a b"), ("/x", "/x"), ("~/x", "~/x")])
 def test_a_folder_of_images_is_taken_from_here(given: str, planned: str, tmp_path: Path) -> None:
-    done = run(tmp_path, "--dry-run", "--local", "1", "--dataset", f"imagefolder:{given}")
+    (tmp_path / "hosts.toml").write_text('[[host]]\nname = "a"\n')
+    done = run(tmp_path, "--dry-run", "--dataset", f"imagefolder:{given}")
     assert f"imagefolder:{planned.format(here=tmp_path)}" in done.stdout
+
+
+def test_a_folder_that_is_not_on_this_machine_is_told_before_anything_is_started(tmp_path: Path) -> None:
+    (tmp_path / "hosts.toml").write_text('[[host]]\nname = "a"\n')
+    (tmp_path / "src").mkdir()
+    for way in (("--local", "1"), ("--upload", "src")):
+        done = run(tmp_path, "--dry-run", *way, "--dataset", "imagefolder:src/photos")
+        assert (done.returncode, done.stdout) == (2, "")
+        where = tmp_path / "src" / "photos"
+        assert done.stderr.startswith(f"rankboard: --dataset imagefolder:{where}: {where}: No such file or directory; write")
 
 
 @pytest.mark.parametrize(("given", "planned"), [("photos", "photos"), ("./photos/a", "photos/a"), ("other", "{here}/other")])
 def test_a_folder_of_images_that_is_uploaded_is_found_where_it_lands(given: str, planned: str, tmp_path: Path) -> None:
-    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "a").mkdir(parents=True)
     (tmp_path / "hosts.toml").write_text('[[host]]\nname = "a"\n')
     done = run(tmp_path, "--dry-run", "--upload", "photos", "--dataset", f"imagefolder:{given}", "--data-dir", given)
     assert f"imagefolder:{planned.format(here=tmp_path)}" in done.stdout
-    assert f"--data-dir {planned.format(here=tmp_path)} " in done.stdout
-
-
-def test_the_help_has_every_flag_and_the_options_of_every_method(tmp_path: Path) -> None:
-    env = {"COLUMNS": "80", "PATH": "", "HOME": str(tmp_path)}
-    help = subprocess.run([RANKBOARD, "--help"], env=env, capture_output=True, text=True, check=True).stdout
-    words = " ".join(help.replace("│", " ").split())
-    for name, group in groups().items():
-        assert f"─ Job: {name} ─" in help
-        assert all(f" {flag(setting)} " in words for setting in group)
-    for method in registry.names("sync"):
-        if described := options.described(options.of("sync", method)):
-            assert f"{method}: {described}" in words
-    assert "ddp: bucket_mb=" in words
-    assert "torchvision/NAME" in words
-    assert "imagefolder:PATH" in words
+    assert f"--data-dir {planned.format(here=tmp_path)}\n" in done.stdout
 
 
 def test_every_field_of_a_job_is_in_one_group() -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from remote import doctor
+from remote.checks import listed
 from remote.hosts import Host
 from remote.plan import Plan, Script
 from remote.transport import Agent, Unreachable
@@ -77,7 +78,7 @@ HEALTHY = {
     "a script without torch anywhere": (plan(1, Script(("train.sh",))), hellos(1, torch="")[:1]),
     "a busy core of eight": (plan(), hellos(load=3.9)),
     "one machine's loopback": (
-        Plan("a-run", tuple(Host(f"local{n}", "127.0.0.1", slots=4) for n in range(3)), Job()),
+        Plan("a-run", tuple(Host(f"local{n}", "127.0.0.1", slots=4, workdir="/r/a-run/node") for n in range(3)), Job()),
         [hello(1, cores=2.0, load=3.0, route_address="127.0.0.1", route_interface="lo") for _ in range(3)],
     ),
     "a box of hosts that are one machine": (
@@ -100,13 +101,14 @@ def test_a_healthy_cluster_raises_no_alarm(name: str) -> None:
 
 AMISS = {
     "python": ({"python": "3.11.9"}, "python", "warning", "3.11.9, but 3.12 on node1, node3"),
+    "code": ({"code_changed": True}, "code", "warning", "files, sent again: those in its workdir were not as they had been"),
     "no torch": ({"torch": ""}, "torch", "failed", "/opt/venv/bin/python3 (Python 3.12.3) has no torch"),
     "another torch": ({"torch": "2.13.0+cpu"}, "torch", "failed", "torch 2.13.0+cpu, but 2.14.1 on node1, node3"),
     "no room at all": ({"disk_free": 2**20}, "disk", "failed", "only 1 MiB left in ~/.rankboard"),
     "little room": ({"disk_free": 2**29}, "disk", "warning", "only 0.5 GiB left"),
     "no memory": ({"memory_free": 50 * 2**20}, "memory", "failed", "only 50 MiB free for 1 rank"),
     "little memory": ({"memory_free": 300 * 2**20}, "memory", "warning", "only 0.3 GiB free for 1 rank"),
-    "another job": ({"load": 7.6}, "load", "warning", "others run there: about 8 tasks on 8 cores"),
+    "another job": ({"load": 7.6}, "load", "warning", "about 8 other processes on 8 cores will slow every"),
     "some GPUs": ({"gpus": ("NVIDIA H200",)}, "gpus", "warning", "no GPU"),
     "no way": ({"route_address": ""}, "interface", "failed", "no way from there to 10.0.0.1"),
     "itself": ({"route_address": "127.0.1.1"}, "interface", "failed", "10.0.0.1, the address of node1, means 127.0.1.1 there"),
@@ -151,17 +153,65 @@ def test_a_master_whose_name_means_itself() -> None:
     assert doctor.reservations(plan(), facts)[0] is None, "nobody could reach it there"
 
 
-def test_one_machine_under_two_names() -> None:
-    twin = hello(1)
-    found = only(plan(), [hello(1), twin, hello(3)])
-    assert (found.on, found.check, found.outcome) == (1, "address", "warning")
-    assert "the same machine as node1" in found.text
-    assert "slots = 2 for node1" in found.advice
+@pytest.mark.parametrize("address", ["10.0.0.1", "127.0.0.1"])
+def test_one_machine_under_several_names(address: str) -> None:
+    of = replace(plan(), hosts=tuple(replace(host, address=address) for host in plan().hosts))
+    found = doctor.grouped(check(of, [hello(1), hello(1), hello(3)]))
+    assert amiss(found) == [(0, "address", "warning"), (1, "address", "warning")]
+    told = [one for one in found if one.outcome != doctor.OK and doctor.is_told(one)]
+    assert [one.same for one in told] == [(0, 1)]
+    assert told[0].text == "node1 and node2 are the same machine (8 cores): adding such hosts will not make training faster"
+    assert "keep node1 alone, with slots = 2" in told[0].advice
 
 
-def test_a_busy_machine_of_several_hosts_is_told_once() -> None:
-    box = [hello(n, boot_id="box", load=20.0) for n in (1, 2, 3)]
-    assert amiss(check(plan(), box)) == [(0, "load", "warning")]
+def test_the_hosts_of_a_busy_machine_tell_the_same() -> None:
+    """What they measure differs, as each measures while others start."""
+    box = [hello(n, boot_id="box", load=load) for n, load in ((1, 20.0), (2, 21.0), (3, 3.0))]
+    found = doctor.grouped([one for one in check(plan(), box) if one.check == "load"])
+    assert [(one.outcome, one.same) for one in found] == [("warning", (0, 1, 2))] * 3
+    assert found[0].text == found[2].text == "about 18 other processes on 8 cores will slow every rank down"
+    quiet = [replace(one, load=0.5) for one in box]
+    assert {one.text for one in check(plan(), quiet) if one.check == "load"} == {"0.5"}
+
+
+def test_ones_own_other_run_is_named() -> None:
+    found = only(plan(), hellos(runs=(("20261122-1", 4),)))
+    assert (found.on, found.check, found.outcome) == (1, "load", "warning")
+    assert found.text == "another run of yours trains there: 20261122-1 (4 ranks)"
+    assert "rankboard stop 20261122-1" in found.advice
+    assert "--exclude" in found.advice
+    many = only(plan(), hellos(runs=tuple((f"run{n}", 1) for n in range(9))))
+    assert many.text.endswith(": run0 (1 rank), run1 (1 rank) and run2 (1 rank)")
+    here = Plan("a-run", (Host("local", "127.0.0.1", slots=4, workdir="/r/a-run/node"),), Job())
+    assert "--exclude" not in only(here, [hello(1, runs=(("20261122-1", 4),))]).advice
+    assert "--exclude" not in only(here, [hello(1, load=30.0)]).advice
+
+
+def test_equal_findings_of_several_hosts_are_one() -> None:
+    found = doctor.grouped(check(plan(), hellos(3, torch="")))
+    assert all(one.same == () for one in found), "what is well is not grouped"
+    found = doctor.grouped(check(plan(4), [hello(1), *(hello(n, gpus=("NVIDIA H200",)) for n in (2, 3)), hello(4)]))
+    gpus = [one for one in found if one.outcome != doctor.OK]
+    assert [(one.on, one.same, doctor.is_told(one)) for one in gpus] == [(0, (0, 3), True), (3, (0, 3), False)]
+    assert doctor.refusal([host.name for host in plan(4).hosts], gpus[0]).startswith("node1 and node4: no GPU")
+    assert listed(["a", "b", "c"]) == "a, b and c"
+
+
+def test_several_unknown_keys_are_trusted_by_one_command() -> None:
+    problem = "{0}: its host key is unknown: ED25519 SHA256:x{0}. Compare that, then accept it:\nrankboard trust {0}"
+    problems = [problem.format(host.name) for host in plan().hosts]
+    found = doctor.check_facts(plan(), [None] * 3, [0.0] * 3, problems)
+    assert {one.advice for one in found if one.outcome == doctor.FAILED} == {"rankboard trust --all"}
+    (*_, one) = doctor.check_facts(plan(1), [None], [0.0], problems)
+    assert one.advice == "rankboard trust node1"
+    assert replace(plan(), hosts_file="lab.toml").named(one.advice) == "rankboard trust --hosts lab.toml node1"
+
+
+@pytest.mark.parametrize("file", ["hosts.toml", "../lab/my-hosts.toml"])
+def test_advice_names_the_hosts_file_that_was_given(file: str) -> None:
+    of = replace(plan(), hosts_file=file)
+    assert of.named("set python in hosts.toml to it") == f"set python in {file} to it"
+    assert of.named(of.named("see hosts.toml.")) == f"see {file}."
 
 
 def test_threads_and_slots_that_do_not_fit() -> None:
@@ -189,17 +239,20 @@ PROBLEMS = {
     "address": "node2: the name 'nod2' does not resolve (Name or service not known); set its address in hosts.toml",
     "login": "node2: 10.0.0.2:22 refused the connection; start sshd there, or set its address and port in hosts.toml",
     "python": 'node2: no python9 there (sh: 1: python9: not found); set python = "/path/to/python3" for it in hosts.toml',
+    "python with arguments": "node2: no conda run python there (sh: 1: conda run python: not found); set python",
+    "python that is none": 'node2: /bin/ls is no working Python 3 (exit status 2): Try --help; set python = "/path/to/python3"',
+    "code": "node2: its code is not run: other users may write /x (mode 777); chmod go-w /x there, or set another workdir",
     "disk": "node2: cannot use its workdir /x: [Errno 13] Permission denied; make room or access there, or set another",
 }
 
 
-@pytest.mark.parametrize("failed", PROBLEMS)
-def test_a_host_that_was_not_reached_fails_where_the_way_there_ended(failed: str) -> None:
-    facts = [hello(1), None, hello(3)]
-    found = doctor.check_facts(plan(), facts, (0.0,) * 3, ("", PROBLEMS[failed], ""))
+@pytest.mark.parametrize("case", PROBLEMS)
+def test_a_host_that_was_not_reached_fails_where_the_way_there_ended(case: str) -> None:
+    facts, failed = [hello(1), None, hello(3)], case.partition(" ")[0]
+    found = doctor.check_facts(plan(), facts, (0.0,) * 3, ("", PROBLEMS[case], ""))
     of_node2 = [one for one in found if one.on == 1]
     assert (of_node2[-1].check, of_node2[-1].outcome) == (failed, "failed")
-    assert f"node2: {of_node2[-1].text}; {of_node2[-1].advice}" == PROBLEMS[failed]
+    assert f"node2: {of_node2[-1].text}; {of_node2[-1].advice}" == PROBLEMS[case]
     assert all(one.outcome == doctor.OK for one in of_node2[:-1])
     passed = {"address": [], "login": ["address"]}.get(failed, ["address", "login"])
     assert [one.check for one in of_node2[:-1]] == passed
@@ -238,7 +291,7 @@ def test_connections_that_fail_are_named_by_host_and_address() -> None:
     missed = next(one for one in found if (one.on, one.check) == (1, "connect"))
     assert missed.text == "cannot reach node1 at 10.0.0.1:40000 (timed out after 3 s) from 10.0.0.2"
     assert "firewall" in missed.advice
-    assert doctor.refusal(plan(), missed).startswith("node2: cannot reach node1")
+    assert doctor.refusal([host.name for host in plan().hosts], missed).startswith("node2: cannot reach node1")
 
 
 # The real thing -----------------------------------------------------------------------------------------------------

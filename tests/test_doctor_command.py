@@ -95,7 +95,26 @@ def test_exit_codes() -> None:
     assert checks.code(history().session(TORCH).closed()) == 2
     lost = History(plan(2)).say(0, HELLO).session(TORCH, Lost(1, "node2: refused", reached=False))
     assert checks.code(lost.closed()) == 3
-    assert checks.code(History(plan(1)).session(Stopping("SIGINT to rankboard", True)).closed()) == 130
+    assert checks.code(History(plan(1)).session(Stopping("interrupted (Ctrl+C)", True)).closed()) == 130
+
+
+def test_a_python_that_does_not_work_is_a_mistake_and_no_lost_host() -> None:
+    found = History(plan(2)).say(0, HELLO).session(Lost(1, "node2: no /x there", reached=False, unfit=True))
+    found.session(Checked(1, "python", "failed", "no /x there", "set python"))
+    assert checks.code(found.closed()) == 2
+    both = found.session(Checked(0, "login", "failed", "no answer"), Lost(0, "node1: no answer", reached=True))
+    assert checks.code(both.closed()) == 3
+
+
+def test_what_was_found_of_several_hosts_is_told_once() -> None:
+    state = history(3).session(*(replace(TORCH, on=on, same=(0, 2)) for on in (0, 2)), replace(CLOCK, on=1)).closed()
+    assert [line for check in checks.amiss(state) for line in checks.told(state, check)][:2] == [
+        "✗ node1 and node3: torch failed: torch 2.13.0, but 2.14.1 on node1",
+        "    install the same everywhere",
+    ]
+    assert len(checks.amiss(state)) == 2
+    assert checks.verdict(state) == "12 checks on 3 hosts: 2 failed, 1 warning"
+    assert [note.text for note in state.notes if "clock" in note.text] == ["node2: clock: its clock is 3,600 s ahead; set it"]
 
 
 def test_json_has_one_object_per_check_in_order() -> None:

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import tracemalloc
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -20,10 +21,13 @@ from agents import ROOT, wait_for
 from sshd import Sshd
 
 from remote import sources
-from remote.files import Files, folder_of
+from remote.files import Files, expected_sizes, folder_of
 from remote.hosts import Host
+from remote.limits import LIMITS, Limits
 from remote.plan import Plan, PlanError, Policy, Script, Upload
 from remote.resume import FETCHED
+from remote.state import RankState
+from remote.transfers import Transfer
 from remote.transport import Line, Program, Progress
 from remote.transport.ssh import SshTransport
 from training.agent import MARKER
@@ -451,8 +455,136 @@ def test_a_host_that_lies_writes_nothing_elsewhere(path: str, tmp_path: Path) ->
     assert not list(tmp_path.rglob("*"))
 
 
+def one_entry(path: str = "checkpoints/a", size: int = 1) -> dict[str, Any]:
+    return {"path": path, "size": size, "digest": hashlib.sha256(b"x" * size).hexdigest()}
+
+
+def listed(*entries: dict[str, Any], **more: Any) -> bytes:
+    return json.dumps({"entries": entries, "unread": []} | more).encode() + b"\n"
+
+
+class Endless(Lying):
+    """A host that says these, the last again and again; `wrote` is what it was told."""
+
+    def __init__(self, *said: bytes) -> None:
+        self._said, self.wrote, self.closed = list(said), list[bytes](), False
+
+    def read(self) -> bytes:
+        if self.closed:
+            return b""
+        return self._said.pop(0) if len(self._said) > 1 else self._said[0]
+
+    def write(self, data: bytes) -> None:
+        self.wrote.append(data)
+
+    def close(self) -> str:
+        self.closed = True
+        return ""
+
+
+def fetched(host: Endless, folder: Path, limits: Limits = LIMITS, expected: Mapping[int, int] | None = None) -> str:
+    """What goes wrong when results are fetched from this host."""
+    plan = Plan("a-run", (Host("node1", "x"),), SCRIPT)
+    (problem,) = Files(plan, host, lambda *_: None, limits).fetch(folder, [0], expected).values()
+    assert host.closed
+    return problem
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        (b'{"entries":[' + b"x" * 5000, "node1: the other end sent a line longer than 20,000 bytes"),
+        (b'{"a":[' + b"[]," * 500 + b"[]]}\n", "node1: the other end sent a line with more than 1,000 values"),
+        (b'{"busy":""}\n' * 50, "node1: it said 100 times that it is busy, and gave no answer"),
+        (listed(one_entry("a/" * 40 + "b")), "node1: the path of a file there has more than 1024 bytes or 32 folders"),
+        (listed(one_entry("é" * 600)), "node1: the path of a file there has more than 1024 bytes or 32 folders"),
+        (listed(one_entry() | {"size": 10**15}), "node1: to fetch takes 1000000.0 GB, and the disk here has "),
+        (listed(unread=[[f"checkpoints/{'a' * 400}{n}", "no"] for n in range(30)]), f"node1: checkpoints/{'a' * 188}…, checkp"),
+    ],
+)
+def test_what_a_host_offers_has_bounds(said: bytes, problem: str, tmp_path: Path) -> None:
+    found = fetched(Endless(said), tmp_path / "run", replace(LIMITS, listing=20_000, values=1000, busy_lines=100))
+    assert found.startswith(problem)
+    assert len(found) < 1000
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_an_endless_list_of_files_takes_bounded_memory(tmp_path: Path) -> None:
+    tracemalloc.start()
+    assert "longer than 16,777,216 bytes" in fetched(Endless(b"x" * 65536), tmp_path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 3 * LIMITS.listing
+
+
+@pytest.mark.parametrize("said", [b'{"busy":""}\n', b"x"])
+def test_a_transfer_in_which_no_file_moves_is_ended_however_much_its_host_says(said: bytes) -> None:
+    host = Endless(said)
+    transfer = Transfer(0, Host("node1", "x"), "fetching", lambda *_: None, limits=replace(LIMITS, busy=100.0))
+    transfer.open(host)
+    for _ in range(5):
+        transfer.move(host.read(), counted=said == b"x")
+    transfer.look()
+    assert not host.closed
+    transfer.marked = (0, transfer.marked[1] - 101)
+    transfer.look()
+    assert (host.closed, transfer.crawls, transfer.stalled) == (True, True, False)
+    transfer.move(b"x" * 65536)
+    transfer.look()
+    assert not transfer.crawls
+
+
+def test_a_host_that_offers_far_more_than_its_ranks_saved_is_refused(tmp_path: Path) -> None:
+    limits = replace(LIMITS, unexpected=100)
+    offer = listed(one_entry("checkpoints/a", 700), one_entry("checkpoints/b", 401))
+    found = fetched(Endless(offer), tmp_path / "run", limits, {0: 500})
+    assert found.startswith("node1: 1.1 kB of results are there though its ranks saved checkpoints of about 500 bytes")
+    ranks = [RankState(0, 0, 0), RankState(1, 1, 0), RankState(2, 0, 1)]
+    job = Job(checkpoint_every="5", checkpoint_keep=2)
+    assert expected_sizes(job, ranks) == {}
+    ranks[0].saved_bytes, ranks[2].saved_bytes = 10, 7
+    assert expected_sizes(job, ranks) == {0: 60, 1: 30}
+
+
+def test_a_fetch_leaves_room_on_the_disk_and_keeps_what_came_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    offer = [one_entry("checkpoints/a", 10), one_entry("checkpoints/b", 10), one_entry("checkpoints/manifest.json", 10)]
+    host = Endless(listed(*offer), b"x" * 10)
+    limits = replace(LIMITS, disk_spare=0.5, disk_spare_most=2**62)
+    monkeypatch.setattr(Tree, "capacity", lambda _: 1000)
+    free = iter([600, 600, 600, 499, 499])  # others write, too
+    monkeypatch.setattr(Tree, "free", lambda _: next(free))
+    monkeypatch.setattr("remote.files.LOOK", 1)
+    assert fetched(host, tmp_path / "run", limits).startswith(
+        "node1: the disk here has 499 bytes left, of which 500 bytes stay"
+    )
+    assert list(contents(tmp_path / "run").values()) == [b"x" * 10] * 2
+    full = Endless(listed(*offer))
+    monkeypatch.setattr(Tree, "free", lambda _: 510)
+    assert "to fetch takes 30 bytes, and the disk here has 510 bytes left" in fetched(full, tmp_path / "again", limits)
+    assert full.wrote == []
+
+
+def test_a_host_gets_each_file_of_an_upload_once(here: Path) -> None:
+    upload = Uploading((Host("node1", "x"),), here)
+    host = Endless(b'{"kept":[],"need":[0,1,0]}\n')
+    problems = Files(upload.plan, host, lambda *_: None).upload()
+    assert problems == {0: "node1: it asks for a file twice"}
+    assert len(host.wrote) == 1
+
+
 def test_folders_of_hosts_are_different_and_inside() -> None:
     names = ["node1", "a@b:22", "..", ".", "a/b", "a%2Fb", "é", "-x"]
     assert len({folder_of(name) for name in names}) == len(names)
     assert not {folder_of(name) for name in names} & {".", ".."}
     assert not any("/" in folder_of(name) for name in names)
+
+
+@pytest.mark.parametrize("name", [FETCHED, f"{FETCHED}/node1"])
+def test_no_link_in_a_run_directory_leads_a_fetch_elsewhere(name: str, tmp_path: Path) -> None:
+    (tmp_path / "victim").mkdir()
+    link = tmp_path / "run" / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(tmp_path / "victim")
+    host = Endless(listed(one_entry("checkpoints/a", 10)), b"x" * 10)
+    assert fetched(host, tmp_path / "run").startswith("node1: ")
+    assert not list((tmp_path / "victim").iterdir())

@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from remote.run import RunState
 from training.events import (
     SESSION,
     Clock,
+    Detached,
     Evaluated,
     Exited,
     Hello,
@@ -28,12 +31,14 @@ from training.events import (
     Record,
     Refused,
     Said,
+    Silent,
     Stopping,
     expand,
 )
 from tui import live, outcome
-from tui.headless import JsonPrinter, PlainPrinter, Printer, printer
+from tui.headless import MOMENT, Gathered, JsonPrinter, PlainPrinter, Printer, printer
 
+FOLDER = Path("/runs/a-run")
 HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30, "2.14.1")
 
 
@@ -58,7 +63,8 @@ def printed(history: History, make: Callable[[io.StringIO, io.StringIO], Printer
 
 def good() -> History:
     """A run of two hosts that ends well."""
-    history = History(plan(2)).session(Reaching(0, "connecting")).say(0, HELLO).session(Clock(0, 0.0)).training(steps=40)
+    history = History(plan(2)).session(Reaching(0, "connecting")).say(0, HELLO).session(Clock(0, 0.0))
+    history.training(steps=40, data=0.01, compute=0.06, sync=0.03, samples=16)
     history.rank(0, said(0, "Batch Idx: 20\n\x1b[31m[red]Loss\r1.0", "stdout"), Evaluated(0, 1, 10, 0.5, 0.914, 100, 0.2))
     history.say(1, said(-1, "preload speaks")).done(0, 1)
     history.closed()
@@ -78,12 +84,12 @@ def test_who_comes_to_stop_a_run_hears_neither_what_was_told_before_nor_what_ran
 ) -> None:
     history = good()
     before = history.session(Said(SESSION, "told long ago")).state()
-    with printer(before, False, quiet=quiet) as to:
+    with printer(before, False, FOLDER, quiet=quiet) as to:
         to.batch([record for one in history.records for record in expand(one)], before)
         to.end(before)
     out, err = capsys.readouterr()
     assert ("Batch Idx" in out) != quiet
-    assert "average" in out
+    assert "iter 2-40" in out
     assert "training: 2 ranks" in err
     assert "told long ago" not in err
 
@@ -92,17 +98,124 @@ def test_plain_lines_and_the_table_go_to_stdout() -> None:
     out, err = printed(good(), PlainPrinter)
     lines = out.splitlines()
     assert lines[:3] == ["[rank 0] Batch Idx: 20", "[rank 0] 1.0", "[node2] preload speaks"]
-    cells = [[cell.strip() for cell in line.split("|")] for line in lines[3:] if "+" not in line]
+    cells = [[cell.strip() for cell in line.split("|")] for line in lines[3:] if "|" in line]
     assert cells == [
-        ["node", "rank", "average batch duration", "epoch duration", "timing rule", "final loss", "test accuracy"],
-        ["node1", "0", "0.100 s", "1.00 s", "0.100 s", "0.0500", "91.40 %"],
-        ["node2", "1", "0.100 s", "1.00 s", "0.100 s", "0.0500", "-"],
-        ["average", "", "0.100 s", "1.00 s", "0.100 s", "0.0500", "91.40 %"],
+        ["host", "rank", "s/iter", "iter 2-40", "data", "compute", "sync", "samples/s", "epoch", "last loss"],
+        ["node1", "0", "0.100", "0.100", "0.0100", "0.0600", "0.0300", "160", "1.00 s", "0.0500"],
+        ["node2", "1", "0.100", "0.100", "0.0100", "0.0600", "0.0300", "160", "1.00 s", "0.0500"],
+        ["all", "", "0.100", "0.100", "0.0100", "0.0600", "0.0300", "320", "1.00 s", "0.0500"],
+        ["share", "", "", "", "10 %", "60 %", "30 %", "", "", ""],
     ]
-    assert "rankboard: node1: connecting\n" in err
-    assert "rankboard: node1: box, Python 3.11.2, torch 2.14.1, 2 cores\n" in err
+    assert lines[-3:] == [
+        "s/iter: mean of all iterations; last loss: of each rank's last batch",
+        "iter 2-40, data, compute, sync, samples/s: means of iterations 2 to 40",
+        "test accuracy 91.40 %, test loss 0.5000",
+    ]
     assert err.count("rankboard: training: 2 ranks, 40 steps, 61,706 parameters, 640 samples, gloo on cpu\n") == 1
     assert err.endswith("rankboard: finished in 0:01; training took 4.00 s of it\n")
+
+
+def starting(hosts: int = 4) -> History:
+    """A run whose hosts are all reached and well."""
+    history = History(plan(hosts)).session(Said(SESSION, "The run stops if this terminal disconnects."))
+    for host in range(hosts):
+        history.session(Reaching(host, "connecting")).say(host, HELLO).session(Clock(host, 0.0), Reaching(host, "ready"))
+    return history
+
+
+def test_a_healthy_run_takes_few_lines_to_its_first_step(capsys: pytest.CaptureFixture[str]) -> None:
+    history = starting().training(steps=1)
+    with printer(RunState(history.plan), False, FOLDER) as to:
+        show(history, to)
+    before = capsys.readouterr().err.splitlines()[:-1]
+    assert before == [
+        f"rankboard: run {history.plan.run}: 4 ranks on node1 to node4, ddp, lenet5 on digits",
+        "rankboard: The run stops if this terminal disconnects.",
+        "rankboard: training: 4 ranks, 40 steps, 61,706 parameters, 640 samples, gloo on cpu",
+    ]
+
+
+def test_one_rank_is_no_ranks(capsys: pytest.CaptureFixture[str]) -> None:
+    history = starting(1).training(steps=1, total=1)
+    with printer(RunState(history.plan), False, FOLDER) as to:
+        show(history, to)
+    said = capsys.readouterr().err
+    assert ": 1 rank on node1, ddp" in said
+    assert "training: 1 rank, 1 step, 61,706" in said
+
+
+def test_all_is_told_to_who_wants_it() -> None:
+    _, err = printed(starting(), partial(PlainPrinter, verbose=True))
+    assert "rankboard: node1: connecting\n" in err
+    assert "rankboard: node1: box, Python 3.11.2, torch 2.14.1, 2 cores\n" in err
+
+
+def test_what_several_hosts_and_ranks_say_is_told_once() -> None:
+    history = starting()
+    for host in range(4):
+        history.session(Said(host, "a word of the login shell"))
+        history.rank(host, Launched((host,)), said(host, f"UserWarning: old CPU\nmine is {host}"))
+    history.session(Silent(2, 10.0)).say(2, HELLO)
+    history.session(Said(SESSION, "go")).training(steps=1).closed()
+    out, err = io.StringIO(), io.StringIO()
+    show(history, PlainPrinter(out, err), size=1)
+    assert err.getvalue().splitlines()[1:4] == [
+        "rankboard: node1 to node4: a word of the login shell",
+        "rankboard: node3: silent for 10 s",
+        "rankboard: go",
+    ]
+    lines = out.getvalue().splitlines()
+    assert lines[:5] == ["[ranks 0 to 3] UserWarning: old CPU", *(f"[rank {n}] mine is {n}" for n in range(4))]
+
+
+def test_a_refusal_by_all_ranks_is_told_once() -> None:
+    history = starting()
+    for rank in range(4):
+        history.rank(rank, Launched((rank,)), said(rank, "downloading\npython -m training: error: no such data"))
+    for rank in range(4):
+        history.rank(rank, Exited(rank, 2))
+    history.session(Stopping("a rank failed", False)).closed()
+    out, err = printed(history, PlainPrinter)
+    assert (out + err).count("no such data") == 1
+    assert "cause: node1, rank 0: no such data (exit code 2)" in err
+    assert "last words" not in err
+    assert "fate" not in err
+    assert err.endswith("rankboard: failed before the first step\n")
+
+
+@pytest.mark.parametrize("on", [1, SESSION])
+def test_a_refusal_is_told_once(on: int) -> None:
+    history = starting().session(Refused(on, "node2: python3 has no torch; install it with rankboard setup"))
+    history.closed()
+    out, err = printed(history, PlainPrinter)
+    assert (out + err).count("no torch") == 1
+    assert "cause: node2: python3 has no torch" in err
+
+
+def test_sentences_wait_a_moment_for_others_that_say_the_same() -> None:
+    now = 0.0
+    gathered = Gathered(lambda: now)
+    gathered.add("busy", 3)
+    gathered.add("busy", 0)
+    gathered.add("busy", 0)
+    gathered.add("full", 1)
+    assert list(gathered.due()) == []
+    now = MOMENT
+    assert list(gathered.due()) == [("busy", [0, 3]), ("busy", [0]), ("full", [1])]
+    assert list(gathered.due(at_once=True)) == []
+
+
+def test_a_flood_of_lines_before_the_first_step_is_held_back_by_nobody() -> None:
+    gathered = Gathered(lambda: 0.0)
+    for _ in range(50_000):  # in time linear in their number
+        gathered.add("the same", 0)
+    assert sum(1 for _ in gathered.due()) == 50_000
+
+
+def test_a_run_that_is_left_has_no_table_but_the_way_back() -> None:
+    out, err = printed(History(plan(2)).training(steps=3).session(Detached()), PlainPrinter)
+    assert out == ""
+    assert err.splitlines()[-1].endswith(": the run continues; rankboard attach 20261120-093000-ddp-lenet5-3f9a returns to it")
 
 
 def test_accuracies_by_own_statistics_have_a_column() -> None:
@@ -113,19 +226,19 @@ def test_accuracies_by_own_statistics_have_a_column() -> None:
     ]
     out, _ = printed(history, PlainPrinter)
     table = [line.rpartition("|")[2].strip() for line in out.splitlines() if "|" in line]
-    assert table == ["own accuracy", "50.00 %", "75.00 %", "62.50 %"]
+    assert table == ["own accuracy", "50.00 %", "75.00 %", "62.50 %", ""]
 
 
 def test_a_failure_says_its_cause_first() -> None:
     out, err = printed(failed(), PlainPrinter)
-    assert "rankboard: node2: rank 1 ended: exit code 1\nrankboard: a rank failed\n" in err
+    assert "rankboard: ranks 0 and 1 ended: exit code 1\nrankboard: a rank failed\n" in err
     end = err[err.index("cause:") :].splitlines()
-    assert end[0] == "cause: node2, rank 1: ValueError: bad batch at step 12; rank 0 died of it"
+    assert end[0] == "cause: node2, rank 1: ValueError: bad batch at step 12; rank 0 failed as a consequence"
     assert end[1] == "last words of rank 1:"
     assert end[5] == "    ValueError: bad batch"
     assert [line.split(" | ")[2].strip() for line in end[6:] if " | " in line] == ["fate", "victim", "failed"]
     assert end[-1].startswith("rankboard: failed after ")
-    assert "average batch duration" in out
+    assert "iter 2-40" in out
     assert "last words" not in out
 
 
@@ -134,7 +247,7 @@ def test_a_failure_says_its_cause_first() -> None:
     [
         (History(plan()).session(Lost(2, "node3: no answer within 10 s", False)), ["cause: node3: no answer within 10 s"]),
         (History(plan()).session(Refused(SESSION, "no torch")), ["cause: no torch", "not started"]),
-        (History(plan()).session(Stopping("SIGINT to rankboard", True)), ["stopped after 0:00: SIGINT to rankboard"]),
+        (History(plan()).session(Stopping("interrupted (Ctrl+C)", True)), ["stopped after 0:00: interrupted (Ctrl+C)"]),
     ],
     ids=["unreachable", "refused", "stopped"],
 )
@@ -157,7 +270,7 @@ def test_every_note_is_told_once() -> None:
 def test_json_is_one_strict_object_per_event_and_nothing_else() -> None:
     history = good()
     history.records.insert(-1, Record(0, 0, 99, START + 9, stepped(0, 41, float("nan"), sync=float("inf"))))
-    out, err = printed(history, JsonPrinter)
+    out, err = printed(history, partial(JsonPrinter, folder=FOLDER))
     found: list[dict[str, Any]] = [json.loads(line, parse_constant=pytest.fail) for line in out.splitlines()]
     assert all(list(one)[:4] == ["event", "time", "host", "rank"] for one in found)
     steps = [one for one in found if one["event"] == "step"]
@@ -171,12 +284,12 @@ def test_json_is_one_strict_object_per_event_and_nothing_else() -> None:
         "step": 1,
         "loss": 2.0,
         "seconds": 0.1,
-        "data": 0.0,
-        "compute": 0.0,
-        "sync": 0.0,
+        "data": 0.01,
+        "compute": 0.06,
+        "sync": 0.03,
         "ready": 0.0,
         "cpu_seconds": 0.0,
-        "samples": 0,
+        "samples": 16,
         "correct": 0,
         "bytes_sent": 0,
         "staleness": 0,
@@ -188,17 +301,19 @@ def test_json_is_one_strict_object_per_event_and_nothing_else() -> None:
         ("node1", 0, "stdout", "\x1b[31m[red]Loss\r1.0"),
         ("node2", None, "stderr", "preload speaks"),
     ]
-    assert found[0] | {"time": 0} == {"event": "reaching", "time": 0, "host": "node1", "rank": None, "phase": "connecting"}
-    assert found[-1]["event"] == "closed"
-    assert found[-1]["host"] is None
+    assert found[0]["event"] == "run"
+    assert found[1] | {"time": 0} == {"event": "reaching", "time": 0, "host": "node1", "rank": None, "phase": "connecting"}
+    assert found[-2]["event"] == "closed"
+    assert found[-2]["host"] is None
+    assert (found[-1]["event"], found[-1]["verdict"]) == ("summary", "finished")
     assert "rankboard: finished" in err
 
 
 def test_json_times_are_by_the_launchers_clock() -> None:
     history = History(plan(1)).session(Clock(0, 3600.0))
     history.records.append(Record(0, 0, 5, START + 3605, Launched((0,))))
-    out = printed(history, JsonPrinter)[0]
-    assert json.loads(out.splitlines()[-1])["time"] == START + 5
+    out = printed(history, partial(JsonPrinter, folder=FOLDER))[0]
+    assert json.loads(out.splitlines()[-2])["time"] == START + 5
 
 
 class Closed(io.StringIO):
@@ -208,8 +323,8 @@ class Closed(io.StringIO):
         raise BrokenPipeError
 
 
-@pytest.mark.parametrize("kind", [PlainPrinter, JsonPrinter])
-def test_a_reader_that_went_away_is_noticed_and_no_error(kind: type[PlainPrinter]) -> None:
+@pytest.mark.parametrize("kind", [PlainPrinter, partial(JsonPrinter, folder=FOLDER)])
+def test_a_reader_that_went_away_is_noticed_and_no_error(kind: Callable[..., PlainPrinter]) -> None:
     show_to = kind(Closed(), io.StringIO())
     show(good(), show_to)
     assert show_to.gone
@@ -217,11 +332,12 @@ def test_a_reader_that_went_away_is_noticed_and_no_error(kind: type[PlainPrinter
 
 PIPED = """
 import sys
+from pathlib import Path
 sys.path[:0] = [{tests!r}]
 from test_headless import good, show
 from tui.headless import printer
 history = good()
-with printer(history.state(), {json}) as to:
+with printer(history.state(), {json}, Path()) as to:
     while not to.gone:
         show(history, to)
 """
@@ -251,13 +367,13 @@ def test_neither_textual_nor_rich_is_needed_for_a_pipe() -> None:
 
 def test_the_printer_follows_where_stdout_leads(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     uneven = RunState(plan(3))  # the default batch of 64 does not divide by 3
-    with printer(uneven, False) as to:
+    with printer(uneven, False, FOLDER) as to:
         assert isinstance(to, PlainPrinter)
-    with printer(uneven, True) as to:
+    with printer(uneven, True, FOLDER) as to:
         assert isinstance(to, JsonPrinter)
     assert "rankboard: batch size 64 does not divide by 3 ranks" in capsys.readouterr().err
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    with printer(uneven, False) as to:
+    with printer(uneven, False, FOLDER) as to:
         assert isinstance(to, live.LivePrinter)
 
 
@@ -303,7 +419,7 @@ def test_the_picture_shows_the_run_and_its_ranks() -> None:
         "%",
         "memory",
     ]
-    assert lines[2].split()[:7] == ["0", "node1", "finished", "4", "40", "0.0500", "-"]
+    assert lines[2].split()[:7] == ["0", "node1", "finished", "4", "40", "0.0500", "0.0"]
     assert max(map(len, lines)) <= 80
 
 
@@ -331,8 +447,8 @@ def test_the_end_on_a_terminal() -> None:
     text = console.file.getvalue()
     assert "[rank 1] ValueError: bad batch" in text
     end = text[text.rindex("cause:") :]
-    assert end.startswith("cause: node2, rank 1: ValueError: bad batch at step 12; rank 0 died of it")
-    assert end.index("victim") < end.index("duration") < end.index("failed after")
+    assert end.startswith("cause: node2, rank 1: ValueError: bad batch at step 12; rank 0 failed as a consequence")
+    assert end.index("victim") < end.index("iter 2-40") < end.index("failed after")
 
 
 def test_text_of_ranks_is_no_markup_and_a_flood_is_cut() -> None:
@@ -373,5 +489,5 @@ def test_a_lost_host_in_a_training_run() -> None:
     )
     history.closed()
     err = printed(history, PlainPrinter)[1]
-    assert "cause: node2: host lost: no sign of life for 60 s; rank 1 died of it" in err
-    assert "a host could not be reached, or it or its agent was lost" in err
+    assert "cause: node2: host lost: no sign of life for 60 s; rank 1 failed as a consequence" in err
+    assert err.endswith("rankboard: lost node2 after 0:00\n")

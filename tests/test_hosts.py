@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from remote.hosts import Cluster, Host, HostsError, load, select
+from remote.hosts import Cluster, Host, HostsError, load, naming, select
 from remote.hosts_file import WRITE, HostTable
 
 NOWHERE = Path("/nonexistent/config")
@@ -91,8 +91,8 @@ def test_all_mistakes_at_once_each_with_its_place(tmp_path: Path) -> None:
         "hosts.toml: [defaults]: name belongs to one host: write it in its [[host]]",
         'hosts.toml: host 1: port = "22" is wrong: write a whole number from 1 to 65535, such as port = 22',
         "hosts.toml: host 1: unknown key 'adress': did you mean 'address'?",
-        "hosts.toml: host 2 (node2): slots = true is wrong: write a whole number of ranks from 1 on, such as slots = 1",
-        "hosts.toml: host 2 (node2): timeout = 0 is wrong: write seconds above 0, such as timeout = 10",
+        "hosts.toml: host 2 (node2): slots = true is wrong: write a whole number of ranks from 1 to 4096, such as slots = 1",
+        "hosts.toml: host 2 (node2): timeout = 0 is wrong: write a finite number of seconds above 0, such as timeout = 10",
         'hosts.toml: host 3 (node2): jump = "a b" is wrong: write [user@]host[:port] in quotes, '
         'such as jump = "ada@gateway:22"',
         "hosts.toml: host 3 (node2): host 2 has this name already: give each host a name of its own",
@@ -107,7 +107,12 @@ def test_all_mistakes_at_once_each_with_its_place(tmp_path: Path) -> None:
         ("", "no host yet: write [[host]]"),
         ("[defaults]\nport = 22", "no host yet: write [[host]]"),
         ("[[hosts]]\nname = 'a'", "unknown table 'hosts': did you mean 'host'?"),
-        ("[host]\nname = 'a'", "write [[host]] with two brackets"),
+        ("[host]\nname = 'a'", "line 1: write [[host]] with two brackets"),
+        ("[cluster]\n\n[host]\nname = 'a'\n[host]\nname = 'b'\n", "line 3: write [[host]] with two brackets"),
+        ("[[host]]\nname = 'a'\n[host]\nname = 'b'\n", "line 3: write [[host]] with two brackets"),
+        ("[host]\nname = 'a'\n[[host]]\nname = 'b'\n", "line 1: write [[host]] with two brackets"),
+        ("[[host]]\nname = node1\n", 'line 2: put the text in quotes: name = "node1"'),
+        ("[[host]]\naddress = node1.a.org  # mine\n", 'line 2: put the text in quotes: address = "node1.a.org"'),
         ("host = [1]", "host 1: this is no table"),
         ("a = 1\nb = \n", "line 2, column 5: Invalid value: this is not TOML"),
         ("[[host]]\nzzz = 1\nname='a'", "host 1 (a): unknown key 'zzz'; the keys are name, address, user"),
@@ -185,15 +190,15 @@ CLUSTER = Cluster("lab", tuple(Host(f"node{i}", f"10.0.0.{i}") for i in range(1,
 @pytest.mark.parametrize(
     ("nodes", "only", "exclude", "names"),
     [
-        (0, (), (), "1234"),
+        (None, (), (), "1234"),
         (2, (), (), "12"),
-        (0, ("node4", "node2"), (), "24"),
-        (0, (), ("node1",), "234"),
+        (None, ("node4", "node2"), (), "24"),
+        (None, (), ("node1",), "234"),
         (1, ("node2", "node3"), ("node2",), "3"),
-        (0, ("node1",), ("node1",), ""),
+        (None, ("node1",), ("node1",), ""),
     ],
 )
-def test_selection_keeps_rank_order(nodes: int, only: tuple[str, ...], exclude: tuple[str, ...], names: str) -> None:
+def test_selection_keeps_rank_order(nodes: int | None, only: tuple[str, ...], exclude: tuple[str, ...], names: str) -> None:
     assert [host.name for host in select(CLUSTER, nodes, only, exclude).hosts] == [f"node{i}" for i in names]
 
 
@@ -206,10 +211,17 @@ def test_selection_of_unknown_hosts() -> None:
     ]
 
 
-@pytest.mark.parametrize("nodes", [-1, 5])
+@pytest.mark.parametrize("nodes", [-1, 0, 5])
 def test_selection_of_more_or_fewer_than_there_are(nodes: int) -> None:
     with pytest.raises(HostsError, match=f"^--nodes {nodes}: "):
         select(CLUSTER, nodes)
+
+
+def test_messages_name_the_hosts_file_that_is_in_use() -> None:
+    text = "raise timeout in hosts.toml, then accept it:\nrankboard trust node1"
+    assert naming("hosts.toml", text) == text
+    told = "raise timeout in my lab/hosts.toml, then accept it:\nrankboard trust --hosts 'my lab/hosts.toml' node1"
+    assert naming("my lab/hosts.toml", text) == naming("my lab/hosts.toml", told) == told
 
 
 def test_ssh_imports_no_invoke() -> None:

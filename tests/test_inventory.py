@@ -194,3 +194,26 @@ def used(workdir: Path, runs: list[RunFolder]) -> set[str]:
     found: list[Archive] = list(inventory.archives(str(workdir), runs))
     assert len(found) == 3
     return {archive.name for archive in found if archive.used}
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "huge"])
+@pytest.mark.parametrize("name", ["plan.json", "lock", "code", "000000000001.journal"])
+def test_what_is_no_regular_file_of_a_run_holds_nothing_up(name: str, kind: str, tmp_path: Path) -> None:
+    """In a run directory from somebody else, for one."""
+    folder = tmp_path / "runs" / "a-run" / "0"
+    folder.mkdir(parents=True)
+    Journal(str(folder), 0).write(0, [HELLO])
+    (tmp_path / "victim").write_text('{"hosts": [{}, {}]}')
+    path = next(folder.glob("*.journal")) if name.endswith("journal") else folder / name
+    path.unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "link":
+        path.symlink_to(tmp_path / "victim")
+    else:
+        with path.open("wb") as file:
+            file.truncate(1 << 40)
+    told = list(inventory.runs([str(tmp_path)]))
+    assert [one.get("hosts", 0) for one in told] == [0]
+    if name == "plan.json":
+        assert [len(one["plan"]) for one in inventory.plan([str(tmp_path), "a-run"])] == [8 << 20] * (kind == "huge")

@@ -16,10 +16,11 @@ import psutil
 import pytest
 from labs import REPOSITORY, Traces, refused, until
 from launches import LONG, QUICK, RANKBOARD, launch, run
+from slow import slow
 from sshd import SSHD
 
 from remote.hosts import load
-from remote.lab import logins
+from remote.lab import logins, relay
 from remote.lab.folder import Folder
 from remote.lab.lab import LabState
 from remote.lab.spec import LabError
@@ -99,13 +100,28 @@ def test_mistakes(lab: Command, words: list[str], message: str) -> None:
 
 
 def test_flags_of_a_run_before_the_command(lab: Command) -> None:
-    assert lab("--local", "2", "--run", "lab", "status", code=2).startswith("rankboard: --local, --run is for a run: give the")
+    assert lab("--local", "2", "--run", "lab", "status", code=2).startswith(
+        "rankboard: --local, --run applies to a run: write the"
+    )
 
 
 def test_missing_sshd_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(logins, "PATH", str(tmp_path))
     with pytest.raises(LabError, match=r"need OpenSSH's sshd: apt install openssh-server"):
         logins.check()
+
+
+def test_a_lab_that_is_up_is_named_in_what_to_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for name, flag in (("lab", ""), ("other", " --name other")):
+        with Folder(name).held(), pytest.raises(LabError) as caught, Folder(name).held():
+            pass
+        assert f"(rankboard lab status{flag} shows it): stop it with rankboard lab down{flag}, or" in str(caught.value)
+        made = logins.hosts_toml(Folder(name).path, ())
+        assert made.splitlines()[0].endswith(f"Made by: rankboard lab up{flag}")
+        words = [sys.executable, relay.__file__, str(Folder(name).path), "10.10.1.1", "22"]
+        relayed = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert relayed.stderr == f"this lab is not up: start it with rankboard lab up{flag}\n"
 
 
 # A life of a lab -----------------------------------------------------------------------------------------------------
@@ -156,6 +172,7 @@ def test_faults(lab: Command) -> None:
     assert lab("lab", "rate", "2", "fast", code=2).startswith("rankboard: 'fast': give a number and a unit")
 
 
+@slow
 @needs_lab
 def test_kill_of_the_daemon_leaves_nothing(lab: Command) -> None:
     lab("lab", "up", "--hosts", "2", "--cpus", "1")
@@ -245,6 +262,7 @@ def _environment(folder: Path) -> str:
     return str(folder / "venv" / "bin" / "python")
 
 
+@slow
 @needs_lab
 def test_run_by_an_ordinary_user(ordinary: Command) -> None:
     ordinary("lab", "up", "--hosts", "2", "--link", "100mbit", "--cpus", "1")

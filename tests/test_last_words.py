@@ -151,7 +151,7 @@ def test_a_full_disk_of_a_host_is_named_with_its_folder() -> None:
     history.rank(1, Exited(1, -15, "SIGTERM", stopped=True)).say(1, Ended("the disk is full", died=True))
     state = history.rank(0, Exited(0, -15, "SIGTERM", stopped=True)).closed()
     assert outcome.cause(state)[:2] == [
-        "cause: node2: the disk is full: no room for the run's journal in /data/runs/r/1; rank 1 died of it",
+        "cause: node2: the disk is full: no room for the run's journal in /data/runs/r/1; rank 1 failed as a consequence",
         "what to do: make room there (df -h /data/runs/r/1), "
         "or set workdir of node2 in hosts.toml to a folder on a larger disk",
     ]

@@ -134,8 +134,13 @@ def test_a_server_that_does_not_train_takes_no_part_of_a_split() -> None:
 
 def test_a_dry_run_shows_what_only_the_hosts_know_as_such() -> None:
     text = dry_run(plan(host(1), host(2, interface="ib0")))
-    assert "MASTER_ADDR=10.0.0.1 MASTER_PORT=<chosen on node1>" in text
-    assert "GLOO_SOCKET_IFNAME=<leads to node1>" in text
+    assert "MASTER_ADDR=10.0.0.1 MASTER_PORT='<chosen on node1>'" in text
+    assert "GLOO_SOCKET_IFNAME='<interface to node1>' NCCL_SOCKET_IFNAME='=<interface to node1>'" in text
+    assert "NCCL_SOCKET_IFNAME='=ib0'" in text
+    assert text.startswith("2 ranks on 2 hosts, for example as run ")
+    assert text.count("python -m training") == 1
+    assert "--seed" not in text
+    assert dry_run(plan(host(1))).startswith("1 rank on 1 host, ")
     assert "GLOO_SOCKET_IFNAME=ib0" in text
 
 

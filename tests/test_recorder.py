@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from histories import GLOO, START, History, plan, raised, said, state_of
 
-from remote import recorder, summary
-from remote.plan import Plan, PlanError, Policy
+from remote import recorder, summary, trust
+from remote.launcher_lock import Holder, launcher
+from remote.plan import OnNan, Plan, PlanError, Policy
 from remote.recorder import Recorder, RunFolderError, load_plan, read
 from remote.run import RunState
 from training.events import (
@@ -77,16 +78,16 @@ def test_the_folder_is_the_users_own(tmp_path: Path) -> None:
     into = Recorder(tmp_path / "runs", plan())
     assert into.folder == tmp_path / "runs" / plan().run
     assert stat.S_IMODE(into.folder.stat().st_mode) == 0o700
-    assert {path.name for path in into.folder.iterdir()} == {"plan.json", "logs", "launcher.pid"}
+    assert {path.name for path in into.folder.iterdir()} == {"plan.json", "plan.mac", "logs", "launcher.pid"}
 
 
 def test_one_launcher_at_a_time_records_a_run(tmp_path: Path) -> None:
     first = Recorder(tmp_path, plan())
-    assert recorder.launcher(first.folder) == recorder.Holder(os.getpid(), socket.gethostname())
+    assert launcher(first.folder) == Holder(os.getpid(), socket.gethostname())
     with pytest.raises(PlanError, match=f"is still there, process {os.getpid()}: leave it"):
         Recorder(tmp_path, plan(), again=True)
     first.release()
-    assert recorder.launcher(first.folder) is None
+    assert launcher(first.folder) is None
     second = Recorder(tmp_path, plan(), again=True)
     second.release()
 
@@ -108,7 +109,7 @@ def test_plans(tmp_path: Path, script: bool, monkeypatch: pytest.MonkeyPatch) ->
     made = plan(3, 2, script)
     made = replace(
         made,
-        policy=Policy(keep=True, max_restarts=2),
+        policy=Policy(keep=True, on_nan=OnNan.STOP, max_restarts=2),
         work=made.work if script else Job(lr=0.25, model="vgg11", data_dir="/data", sync_option=("red=2", "blue=3")),
     )
     folder = Recorder(tmp_path, made).folder
@@ -123,7 +124,7 @@ def test_a_plan_of_a_later_version_is_read(tmp_path: Path) -> None:
     data["hosts"][0]["colour"] = "blue"
     data["work"]["job"]["magic"] = 1
     (folder / "plan.json").write_text(json.dumps(data))
-    assert load_plan(folder) == plan()
+    assert load_plan(folder) == trust.harmless(plan()), "which we have not recorded so"
 
 
 @pytest.mark.parametrize(
@@ -214,7 +215,7 @@ def test_a_full_disk_is_said_once_and_a_gap_tears_no_later_line(tmp_path: Path, 
     into.write(records[0])
     assert into.flush() == ""
     with monkeypatch.context() as patch:
-        patch.setattr("remote.recorder.open", lambda path, *_, **__: Full(path), raising=False)
+        patch.setattr("remote.run_files.append", Full)
         into.write(records[1])
         assert (
             into.flush()
@@ -247,7 +248,12 @@ def test_no_file_stays_open(tmp_path: Path) -> None:
 
 
 def closed(made: Plan, folder: Path) -> dict[str, Any]:
-    history = History(made).say(1, HELLO).training(steps=12).rank(1, Evaluated(1, 1, 10, 0.5, 0.75, 100, 0.1))
+    history = (
+        History(made)
+        .say(1, HELLO)
+        .training(steps=12, data=0.01, compute=0.06, sync=0.03, samples=16)
+        .rank(1, Evaluated(1, 1, 10, 0.5, 0.75, 100, 0.1))
+    )
     state = history.rank(1, said(1, "oops"), Exited(1, 3)).closed()
     into = Recorder(folder, made)
     into.close(state)
@@ -266,8 +272,13 @@ def test_the_summary(tmp_path: Path) -> None:
     rank = found["ranks"][1]
     assert (rank["host"], rank["fate"], rank["exit"], rank["step"], rank["epoch"]) == ("node2", "failed", "exit code 3", 12, 2)
     assert rank["loss"] == pytest.approx(2 / 12)
-    assert (rank["test_loss"], rank["test_accuracy"], rank["accuracy"]) == (0.5, 0.75, None)
+    assert (rank["test_loss"], rank["test_accuracy"], rank["accuracy"]) == (0.5, 0.75, 0.0)
     assert (rank["timing_rule"], rank["median"], rank["p95"], rank["mean"]) == (pytest.approx(0.1),) * 4
+    means = {"seconds": 0.1, "data": 0.01, "compute": 0.06, "sync": 0.03, "samples_per_second": 160.0}
+    means |= {"data_share": 0.1, "compute_share": 0.6, "sync_share": 0.3}
+    assert rank["means"]["iterations_2_to_40"] == pytest.approx(means)
+    assert rank["means"]["all_iterations"] == pytest.approx(means)
+    assert found["means"]["all_iterations"] == pytest.approx(means | {"samples_per_second": 320.0})
     assert rank["epoch_seconds"] == [pytest.approx(1.0)]
     assert rank["torch"] == "2.14.1"
 
@@ -343,7 +354,11 @@ def test_strict_json() -> None:
 @pytest.mark.parametrize(
     ("boots", "cores", "remarks"),
     [
-        (("one", "one"), 2.0, ["node1, node2 share the 2 cores of one machine: more of them give no more computing power"]),
+        (
+            ("one", "one"),
+            2.0,
+            ["node1 and node2 are the same machine (2 cores): adding such hosts does not make training faster"],
+        ),
         (("one", "one"), 1.0, []),
         (("one", "two"), 2.0, []),
     ],

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from training.agent import inventory
+from training.agent import inventory, removal
 from training.agent.follower import LOCK
 from training.agent.journal import Journal
 from training.agent.removal import alone, remove
@@ -101,3 +101,22 @@ def test_what_an_interrupted_removal_has_left_goes_with_the_next(workdir: Path) 
     assert list(inventory.folders(str(workdir))) == [("a-run", 0), ("a-run", 1)]
     kept(workdir, "runs/a-run/0")
     assert [path.name for path in (workdir / "runs").iterdir()] == ["a-run"]
+
+
+def test_a_folder_of_any_depth_is_measured_and_removed(tmp_path: Path) -> None:
+    """Deeper than Python's recursion and than a path may be long."""
+    deep = tmp_path / ".removed-1"
+    deep.mkdir()
+    here = os.open(deep, os.O_RDONLY)
+    for _ in range(1200):
+        os.mkdir("folder", dir_fd=here)
+        inner = os.open("folder", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+    os.close(here)
+    (deep / "link").symlink_to(tmp_path)
+    (tmp_path / "beside").mkdir()
+    assert inventory.size(str(tmp_path)) > 0
+    removal.finish(str(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["beside"]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from histories import History, plan, stepped
 from launches import QUICK, launch, run
+from slow import slow
 from sshd import Sshd
 
 from remote import resume, summary
@@ -44,7 +46,9 @@ def test_what_is_left_out_is_as_in_the_run(runs: Path) -> None:
     folder = record(runs, "old")
     assert resume.job_of({"resume": "old", "lr": None}, runs, local=True) == replace(OLD, resume="old")
     assert resume.job_of({"resume": str(folder), "lr": 0.01}, runs, local=True) == replace(OLD, resume=str(folder), lr=0.01)
-    assert resume.job_of({"resume": "old", "steps": 500}, runs, local=True) == replace(OLD, resume="old", steps=500, epochs=0)
+    assert resume.job_of({"resume": "old", "steps": 500}, runs, local=True) == replace(
+        OLD, resume="old", steps=500, epochs=None
+    )
     other = resume.job_of({"resume": "old", "sync": "all_reduce"}, runs, local=True)
     assert (other.sync, other.sync_option, other.model) == ("all_reduce", (), "vgg11")
     assert resume.job_of({"resume": "elsewhere", "lr": 0.01}, runs, local=True) == Job(resume="elsewhere", lr=0.01)
@@ -85,8 +89,12 @@ ERRORS = [
     ),
     ("remote", {}, "--resume remote: the checkpoints of remote are on the hosts of its hosts file: leave out --local"),
     ("mine", {}, "--resume mine: mine ran a program of yours, whose checkpoints rankboard does not know"),
-    ("unsaved", {}, "--resume unsaved: unsaved saved no checkpoints: it was started without --checkpoint-every"),
-    ("torn", {}, "--resume torn: torn ended before a checkpoint was complete, there is none in {runs}/torn/node/runs/torn"),
+    (
+        "unsaved",
+        {},
+        "--resume unsaved: The run saved no checkpoint. Start it with --checkpoint-every, or resume another run: old.",
+    ),
+    ("torn", {}, "--resume torn: torn ended before a checkpoint was complete"),
 ]
 
 
@@ -146,7 +154,7 @@ def test_what_was_uploaded_has_to_be_again(runs: Path) -> None:
 
 
 def test_the_last_run_is_none_where_none_is_recorded(runs: Path) -> None:
-    with pytest.raises(PlanError, match=r"--resume last: no run of this name in .* .there is none at all"):
+    with pytest.raises(PlanError, match=r"--resume last: no run on hosts that is recorded in .* saved a checkpoint"):
         resume.located(replace(OLD, resume="last"), runs, local=False, uploads=False)
 
 
@@ -212,10 +220,12 @@ def test_over_ssh_a_killed_run_goes_on_from_its_hosts_checkpoints(sshd: Sshd, tm
 
     unknown = run(tmp_path, "--run", *where, *QUICK, "--resume", "of-another-laptop")
     assert unknown.returncode == 2
-    assert "--resume of-another-laptop: there is no folder" in unknown.stderr
-    assert f"runs with checkpoints on this host: {old.name}" in unknown.stderr
+    assert "--resume of-another-laptop: no complete checkpoint of it is there" in unknown.stderr
+    assert re.search(rf"the newest there that have some are .*{old.name}", unknown.stderr)
+    assert "training.agent" not in unknown.stdout, "no rank was started"
 
 
+@slow
 def test_over_ssh_a_run_goes_on_without_the_host_of_its_first_rank(sshd: Sshd, tmp_path: Path) -> None:
     job = (*QUICK, "--sync", "all_reduce", "--steps", "200", "--checkpoint-every", "20")
     policy = ("--max-restarts", "1", "--min-nodes", "3")
@@ -234,3 +244,85 @@ def test_over_ssh_a_run_goes_on_without_the_host_of_its_first_rank(sshd: Sshd, t
     assert len(summary["evaluations"]) == len({found["epoch"] for found in summary["evaluations"]})
     (folder,) = (tmp_path / "runs").glob("[!.]*")
     assert {path.parent.name for path in folder.glob("hosts/node2/checkpoints/*/model.pt")} >= {"step-000200"}
+
+
+# What is known before anything starts -----------------------------------------------------------------------------------
+
+
+def ended(runs: Path, name: str, checkpoint_step: int | None, verdict: str = "failed", work: Job = OLD, **more: Any) -> Path:
+    """A run over SSH whose launcher has seen its end."""
+    folder = record(runs, name, work, local=False)
+    found = {"verdict": verdict, "ranks": [{"checkpoint_step": checkpoint_step}], **more}
+    (folder / "summary.json").write_text(json.dumps(found))
+    return folder
+
+
+def located(runs: Path, **settings: Any) -> Job:
+    return resume.located(replace(OLD, **settings), runs, local=False, uploads=False, ranks=1)
+
+
+def test_the_last_run_is_the_newest_with_a_checkpoint(runs: Path) -> None:
+    ended(runs, "1-saved", 20)
+    ended(runs, "2-saved", 10)
+    ended(runs, "3-unsaved", None)
+    ended(runs, "4-refused", None, "refused")
+    record(runs, "5-local")
+    record(runs, "6-left", local=False)  # of which the hosts know more
+    (runs / "6-left" / "plan.json").rename(runs / "6-left" / "no-plan.json")
+    assert located(runs, resume="last").resume == "2-saved"
+    assert resume.job_of({"resume": "last"}, runs, local=False).resume == "2-saved"
+    assert resume.job_of({"resume": "last"}, runs, local=True).resume == "5-local"
+
+
+def test_a_run_whose_hosts_may_know_more_is_the_last_where_none_is_known_to_have_saved(runs: Path) -> None:
+    ended(runs, "1-unsaved", None)
+    record(runs, "2-left", local=False)
+    ended(runs, "3-refused", None, "refused")
+    assert located(runs, resume="last").resume == "2-left"
+    (runs / "3-refused" / "events.jsonl").write_text(r'{"text":"@rankboard {\"event\":\"saved\",\"rank\":0}"}')
+    assert located(runs, resume="last").resume == "3-refused", "its records tell of one"
+
+
+@pytest.mark.parametrize("work", [replace(OLD, checkpoint_every=""), OLD])
+def test_a_run_without_a_checkpoint_is_refused_before_the_start(work: Job, runs: Path) -> None:
+    ended(runs, "1-saved", 20)
+    folder = ended(runs, "2-unsaved", None, work=work)
+    Path(folder / "launcher.pid").unlink()
+    with pytest.raises(PlanError) as error:
+        located(runs, resume="2-unsaved")
+    assert str(error.value) == (
+        "--resume 2-unsaved: The run saved no checkpoint. Start it with --checkpoint-every, or resume another run: 1-saved."
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "done"),
+    [
+        ({}, 30),
+        ({"epochs": 3, "log_every": 5}, 30),
+        ({"epochs": 2}, 20),
+        ({"epochs": 4}, 0),
+        ({"epochs": None, "steps": 30}, 30),
+        ({"epochs": None, "steps": 31}, 0),
+        ({"lr": 0.5}, 0),
+        ({"batch_size": 7}, 0),
+    ],
+    ids=str,
+)
+def test_a_run_that_is_complete_is_refused_before_the_start(settings: dict[str, Any], done: int, runs: Path) -> None:
+    """As far as that is known: another batch size makes other steps."""
+    ended(runs, "old", 30, "finished", steps=30)
+    if not done:
+        assert located(runs, resume="old", **settings).resume == "old"
+        return
+    with pytest.raises(PlanError) as error:
+        located(runs, resume="old", **settings)
+    assert str(error.value) == f"--resume old: Already complete ({done} steps). Raise --epochs or --steps to continue."
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"steps": "many", "ranks": [7, {"checkpoint_step": "x"}], "verdict": 3}', "7"]
+)
+def test_a_summary_that_is_none_tells_nothing(text: str, runs: Path) -> None:
+    (record(runs, "old", local=False) / "summary.json").write_text(text)
+    assert located(runs, resume="old").resume == "old"

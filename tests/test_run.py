@@ -6,15 +6,18 @@ import math
 import pickle
 import random
 import statistics
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import pytest
 from histories import GLOO, START, History, plan, raised, said, state_of, stepped
 
+from remote import summary
 from remote.lines import shown
+from remote.plan import OnNan, Policy
 from remote.run import HostPhase, RankPhase, RunPhase, RunState, Series, Timing, Verdict
+from remote.series import Means, joined
 from training.events import (
     EVENTS,
     PREFIX,
@@ -48,6 +51,7 @@ from training.events import (
     expand,
     to_object,
 )
+from tui import outcome
 
 HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30, "2.14.1")
 
@@ -104,6 +108,40 @@ def test_a_script_trains_from_its_first_moment() -> None:
     for rank in range(2):
         history.rank(rank, Exited(rank, 0))
     assert history.closed().verdict is Verdict.FINISHED
+
+
+@pytest.mark.parametrize(
+    ("value", "later", "text", "verdict"),
+    [
+        (math.nan, 0.5, "loss is NaN at step 12 (rank 1)", "finished in 0:00, but the loss was NaN at step 12"),
+        (math.inf, math.nan, "loss is infinite at step 12 (rank 1)", "finished in 0:00, but the loss is NaN since step 12"),
+    ],
+)
+def test_a_loss_that_is_no_number_is_warned_of_once(value: float, later: float, text: str, verdict: str) -> None:
+    history = History(plan(2)).training(steps=11).rank(1, Step(1, 2, 12, value, 0.1)).rank(0, Step(0, 2, 12, value, 0.1))
+    history.rank(1, Step(1, 2, 13, later, 0.1)).done(0, 1)
+    state = history.closed()
+    told = [note.text for note in state.notes if "loss" in note.text]
+    assert told == [f"{text}; training continues. Lower --lr, or stop such runs with --on-nan stop"]
+    assert outcome.verdict(state).startswith(verdict)
+    assert summary.of(state)["diverged"] == {"rank": 1, "step": 12, "loss": str(value)}
+
+
+def test_a_loss_that_is_nan_fails_a_run_that_is_to_stop_then() -> None:
+    history = History(replace(plan(2), policy=Policy(on_nan=OnNan.STOP))).training(steps=11)
+    history.rank(1, Step(1, 2, 12, math.nan, 0.1)).done(0, 1)
+    state = history.closed()
+    assert state.verdict is Verdict.FAILED
+    assert state.cause is not None
+    assert state.cause.text() == "node2, rank 1: loss is NaN at step 12"
+    assert state.refused  # no restart mends it
+
+
+def test_a_restart_from_before_the_divergence_forgets_it() -> None:
+    history = History(plan(2)).training(steps=5).rank(0, Step(0, 1, 6, math.nan, 0.1))
+    state = started_again(history, 4)
+    assert state.diverged is None
+    assert started_again(history, 6).diverged is not None
 
 
 def test_records_dropped_from_a_journal_may_have_held_the_end() -> None:
@@ -456,6 +494,21 @@ def test_the_rule_is_the_mean_of_iterations_2_to_40() -> None:
     assert timing.count == 199
 
 
+def test_the_phases_and_samples_of_a_step_are_folded_over_the_same_iterations() -> None:
+    timing = Timing()
+    timing.append(9.0, 1.0, 2.0, 6.0, 16)
+    for _ in range(39):
+        timing.append(0.5, 0.125, 0.25, 0.125, 16)
+    early = timing.early
+    assert early == Means(0.5, 0.125, 0.25, 0.125, 32.0)
+    timing.append(1.0, 0.5, 0.25, 0.25, 8)
+    assert timing.early == early
+    assert timing.whole.data == pytest.approx((1.0 + 39 * 0.125 + 0.5) / 41)
+    assert timing.whole.throughput == pytest.approx((40 * 16 + 8) / (9 + 39 * 0.5 + 1))
+    assert early.share(early.compute) == 0.5
+    assert joined([early, early, Means()]) == Means(0.5, 0.125, 0.25, 0.125, 64.0)  # one serves, and makes no steps
+
+
 def test_median_and_p95_are_exact_up_to_16384_and_near_beyond() -> None:
     dice = random.Random(5)
     values = [dice.expovariate(1) for _ in range(100_000)]
@@ -484,3 +537,19 @@ def test_a_step_of_nan_does_not_raise() -> None:
     state.apply(Record(0, 0, 1, START, Step(0, 1, 1, float("nan"), 0.1)))
     assert math.isnan(state.ranks[0].loss)
     assert math.isnan(state.ranks[0].loss_series.mean[0])
+
+
+@pytest.mark.parametrize(("unfit", "verdict"), [(True, Verdict.REFUSED), (False, Verdict.LOST)])
+def test_a_host_with_a_wrong_python_is_refused_and_not_lost(unfit: bool, verdict: Verdict) -> None:
+    history = History(plan(2)).session(Lost(1, "node2: no /x there", reached=False, unfit=unfit), Closed())
+    assert history.state().verdict is verdict
+
+
+def test_hosts_that_were_not_reached_for_the_same_reason_are_named_together() -> None:
+    history = History(plan(4))
+    for on in (2, 0, 1):
+        history.session(Lost(on, f"node{on + 1}: its key is unknown\nrankboard trust node{on + 1}", reached=False))
+    state = history.session(Lost(3, "node4: refused the connection", reached=False), Closed()).state()
+    assert state.cause is not None
+    assert state.cause.text() == "node1, node2 and node3: its key is unknown\nrankboard trust --all"
+    assert state.verdict is Verdict.LOST

@@ -6,11 +6,13 @@ import contextlib
 import io
 import json
 import os
+import random
 import re
 import stat
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import labs
@@ -32,6 +34,7 @@ from remote.plan import Plan, PlanError, dry_run, place
 from remote.transport.known_hosts import find
 from remote.transport.ssh import SshTransport
 from training import events
+from training.agent.pipes import CHUNK, Lines, Pipe
 from training.agent.redaction import Redaction
 from training.events import AGENT, Hello, Spawned, Stack, Text
 from training.job import Job
@@ -106,11 +109,14 @@ def test_mistakes_in_variables(line: str, said: str, tmp_path: Path) -> None:
 
 
 def test_a_secret_that_a_rank_prints_is_in_no_record_and_on_no_disk(host: AgentHost) -> None:
-    code = f"import os, json; t = os.environ['{NAME}']; print(t); print('in', t * 2, json.dumps(t, ensure_ascii=False))"
+    code = f"import os, json; t = os.environ['{NAME}']; print(t); print('in', t * 2, json.dumps(t, ensure_ascii=False)); "
+    code += f"print('x' * {CHUNK - 10} + t + 'y' * {CHUNK})"  # a line that is cut in the middle of it
     line = host.follow()
     line.start(replace(python(code, **{NAME: TOKEN, "MODE": "hunter2"}), secret=(NAME,)))
     line.exits(1)
-    assert line.text().split("\n") == [f"[{NAME}]", f'in [{NAME}][{NAME}] "[{NAME}]"']
+    first, second, *pieces = line.text().split("\n")
+    assert (first, second) == (f"[{NAME}]", f'in [{NAME}][{NAME}] "[{NAME}]"')
+    assert "".join(pieces) == f"{'x' * (CHUNK - 10)}[{NAME}]{'y' * CHUNK}"
     records = line.close()
     assert "hunter2" not in repr(records)
     assert_private(host.folder, "hunter2")
@@ -137,6 +143,37 @@ def test_secrets_are_hidden_as_python_writes_them(secret: str, write: Callable[[
     redaction.learn([replace(python("", A=secret), secret=("A",))])
     shown = redaction.hide(write(secret))
     assert shown.replace("[A]", "").strip("'\"[]\\") == ""
+
+
+def test_no_secret_is_cut_in_two_where_a_long_line_is() -> None:
+    """A line of several pieces, read in blocks of any size, with secrets at every place where it could be cut."""
+    chance, secrets = random.Random(0), {"A": "hunter2-SECRET-value-0123456789", "B": "hunter2-SECRET", "C": "x" * 9}
+    secrets |= {"D": "é" * 15_000}  # as JSON writes it longer than a piece
+    redaction = Redaction()
+    redaction.learn([replace(python("", **secrets), secret=tuple(secrets))])
+    for several in (("A",), ("B", "A"), ("C",), ("D", "A")):
+        words = chance.choices(
+            [*(secrets[name] for name in several), "-" * 40, "word "], k=25_000 if "D" not in several else 100
+        )
+        line = "".join(words).encode()
+        lines, texts, at = Lines(redaction), list[str | None](), 0
+        while at < len(line):
+            size = chance.choice([1, 100, 20_000, CHUNK])
+            texts.append(lines.feed(line[at : at + size]))
+            at += size
+        found = [redaction.hide(text) for text in (*texts, lines.end()) if text is not None]
+        assert "".join(found) == redaction.hide(line.decode())
+        assert all(len(text) <= 3 * CHUNK for text in found)
+        assert len(found) > 1
+
+
+def test_a_flood_that_is_given_up_amid_a_secret_shows_no_part_of_it(tmp_path: Path) -> None:
+    redaction = Redaction()
+    redaction.learn([replace(python("", A="0123456789"), secret=("A",))])
+    flood = tmp_path / "flood"  # a file never keeps its reader waiting
+    flood.write_bytes(b"x" * ((1 << 20) - 5) + b"0123456789" + b"x" * CHUNK)
+    pipe = Pipe(os.open(flood, os.O_RDONLY), 0, "stdout", redaction)
+    assert set("".join(text.text for text in pipe.finish())) == {"x"}
 
 
 def test_a_command_that_is_not_understood_is_not_repeated(host: AgentHost) -> None:
@@ -298,12 +335,13 @@ def assert_harmless(text: str) -> None:
     assert not found, repr(text[max(0, found.start() - 200) : found.end() + 50])
 
 
-def test_no_text_of_a_host_reaches_plain_output_as_it_is() -> None:
-    assert_harmless(printed(PlainPrinter))
+@pytest.mark.parametrize("verbose", [False, True])
+def test_no_text_of_a_host_reaches_plain_output_as_it_is(verbose: bool) -> None:
+    assert_harmless(printed(partial(PlainPrinter, verbose=verbose)))
 
 
 def test_json_escapes_what_a_terminal_acts_on_and_loses_nothing() -> None:
-    text = printed(JsonPrinter)
+    text = printed(partial(JsonPrinter, folder=Path("/runs/a-run")))
     assert_harmless(text)
     lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
     assert next(line for line in lines if line["event"] == "hello")["hostname"] == EVIL
@@ -351,8 +389,15 @@ Answer = Callable[[str], None]
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> Answer:
-    """What a person will type."""
-    return lambda text: monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    """What a person will type at a terminal."""
+
+    def answers(text: str) -> None:
+        typed = io.StringIO(text)
+        monkeypatch.setattr(typed, "isatty", lambda: True)
+        monkeypatch.setattr(sys, "stdin", typed)
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+
+    return answers
 
 
 def trust(*hosts: Host, replaces: bool = False, config: Path = Path("/none")) -> list[int]:

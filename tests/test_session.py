@@ -13,7 +13,7 @@ import pytest
 from agents import wait_for
 
 from remote.hosts import Host
-from remote.plan import OnStall, Plan, Policy, Upload
+from remote.plan import OnNan, OnStall, Plan, Policy, Upload
 from remote.recorder import Recorder, Unrecorded, read
 from remote.run import HostPhase, RunPhase, RunState, Verdict
 from remote.session import AWAY, EVIDENCE, Session
@@ -53,29 +53,39 @@ DIED = Ended("the agent died: SIGKILL", died=True)
 Part = Callable[["ActedLine", Command | None], None]
 
 
+_saying = threading.Lock()
+
+
 class ActedLine:
     """The line to an agent that is played by `part`: called with each command, and with None when the agent begins.
 
-    `journal` is the agent's, which outlives its lines: what follows record `after` comes first.
+    `journal` is the agent's, which outlives its lines: what follows record `after` comes first. `lines` are all that lead to
+    that agent; what it says comes over each.
     """
 
-    def __init__(self, host: int, part: Part, release: threading.Event, journal: list[bytes], after: int) -> None:
-        self.host, self._part, self._release, self.journal = host, part, release, journal
+    def __init__(
+        self, host: int, part: Part, release: threading.Event, journal: list[bytes], after: int, lines: list[ActedLine]
+    ) -> None:
+        self.host, self._part, self._release, self.journal, self._lines = host, part, release, journal, lines
         self.commands: list[Command] = []
         last = decode(journal[-1]) if journal else None
         self.attempt = last.attempt if last else 0
         self.was_let_go = True
         self._said: SimpleQueue[bytes] = SimpleQueue()
-        for line in journal[after:]:
-            self._said.put(line)
+        with _saying:
+            for line in journal[after:]:
+                self._said.put(line)
+            lines.append(self)
         if not journal:
             part(self, None)
 
     def say(self, *events: Event) -> None:
-        for event in events:
-            record = Record(self.host, self.attempt, len(self.journal) + 1, time.time(), event)
-            self.journal.append(encode(record).encode())
-            self._said.put(self.journal[-1])
+        with _saying:
+            for event in events:
+                record = Record(self.host, self.attempt, len(self.journal) + 1, time.time(), event)
+                self.journal.append(encode(record).encode())
+                for line in self._lines:
+                    line._said.put(self.journal[-1])
 
     @property
     def runs(self) -> bool:
@@ -119,6 +129,7 @@ class Stage:
         self.opened: list[tuple[int, int]] = []
         """The host of each line, and the number of the last record that was known then."""
         self.journals: dict[int, list[bytes]] = {}
+        self._lines: dict[int, list[ActedLine]] = {}
         self.gone = False
         """Whether new lines end at once."""
         self.ways = threading.Event()
@@ -140,7 +151,7 @@ class Stage:
         if host in self.refuses:
             raise Unreachable("connection refused")
         self.opened.append((host, after))
-        line = ActedLine(host, part, self.release, self.journals.setdefault(host, []), after)
+        line = ActedLine(host, part, self.release, self.journals.setdefault(host, []), after, self._lines.setdefault(host, []))
         self.lines[host] = line
         if self.gone:
             line.drop()
@@ -460,7 +471,7 @@ def test_a_line_that_breaks_is_opened_again_after_the_last_record(tmp_path: Path
 
 def test_what_comes_over_two_lines_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A host that is silent gets a second line, over which comes what is on its way over the first, too."""
-    monkeypatch.setattr("remote.upkeep.SILENT", 0.05)
+    monkeypatch.setattr("remote.upkeep.SILENT", 0.3)
     monkeypatch.setattr("remote.session.LOOK", 0.02)
     stage = Stage(trains)
     session = stage.session(tmp_path)
@@ -470,7 +481,9 @@ def test_what_comes_over_two_lines_counts_once(tmp_path: Path, monkeypatch: pyte
     session.stop()
     to_the_end(batches)
     seqs = [record.seq for record in recorded(tmp_path) if record.host == 0]
-    assert seqs == list(range(1, len(stage.journals[0]) + 1))
+    # this agent ends once per line that is told to close
+    end = next(record.seq for record in map(decode, stage.journals[0]) if record and isinstance(record.event, Ended))
+    assert seqs == list(range(1, end + 1))
 
 
 def test_a_command_that_was_lost_with_its_line_is_sent_again(tmp_path: Path) -> None:
@@ -963,6 +976,34 @@ def test_a_stall_is_not_acted_on_while_a_host_is_silent(soon: None, tmp_path: Pa
     session.stop()
     to_the_end(batches)
     assert session.state.verdict is Verdict.STOPPED
+
+
+def diverges(line: ActedLine, command: Command | None) -> None:
+    """An agent whose rank's second loss is no number. It ends only when it is stopped."""
+    trains(line, command)
+    if isinstance(command, Start):
+        step(line, 1)
+        line.say(Text(line.host, "stdout", PREFIX + dumps(to_object(Step(line.host, 1, 2, float("nan"), 0.01)))))
+
+
+def diverges_and_finishes(line: ActedLine, command: Command | None) -> None:
+    """An agent whose rank does so in its last step, and is gone before anybody can stop it."""
+    if isinstance(command, Start):
+        diverges(line, command)
+        line.say(Finished(line.host, 1, 2, 1.0), Exited(line.host, 0))
+    else:
+        finishes(line, command)
+
+
+@pytest.mark.parametrize("part", [diverges, diverges_and_finishes])
+def test_a_loss_that_is_nan_ends_a_run_that_is_to_stop_then(part: Part, soon: None, tmp_path: Path) -> None:
+    stage = Stage(part, part)
+    state = ended(stage.session(tmp_path, Policy(on_nan=OnNan.STOP, max_restarts=2)))
+    assert state.verdict is Verdict.FAILED
+    assert state.cause is not None
+    assert state.cause.what == "loss is NaN"
+    assert state.cause.step == 2
+    assert not state.restarts
 
 
 # Attempts --------------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from typing import Any
 from venv import create
 
 import pytest
+import typer
 from agents import ROOT
 from sshd import Sshd
 
@@ -88,22 +89,28 @@ def test_a_host_without_torch_gets_an_environment_once(
     node = replace(node, python=PYTHON)
     venv = Path(node.workdir) / "venv"
     wanted = tiny("1.2", index(tmp_path, "1.2"))
-    monkeypatch.setattr(sys, "stdin", io.StringIO("no\n"))
-    assert set_up(SshTransport(), (node,), wanted, agreed=False) == 2
+    with monkeypatch.context() as terminal:
+        terminal.setattr(sys, "stdin", io.StringIO("no\n"))
+        with pytest.raises(typer.Exit):
+            set_up(SshTransport(), (node,), wanted, yes=False)
+        assert "cannot ask for confirmation without a terminal; pass --yes" in capsys.readouterr().err
+        terminal.setattr(sys.stdin, "isatty", lambda: True)
+        terminal.setattr(sys.stderr, "isatty", lambda: True)
+        assert set_up(SshTransport(), (node,), wanted, yes=False) == 2
     said = capsys.readouterr().err
     assert "has no tinytorch" in said
     assert f"on node1 into {venv}" in said
     assert not venv.exists()
-    assert set_up(SshTransport(), (node,), wanted, agreed=True) == 0
+    assert set_up(SshTransport(), (node,), wanted, yes=True) == 0
     told = capsys.readouterr()
     assert told.out == f'python = "{venv}/bin/python"\n'
     assert "installing 1 packages" in told.err
     assert "tinytorch 1.2" in told.err
     before = venv.stat().st_mtime_ns
-    assert set_up(SshTransport(), (node,), wanted, agreed=False) == 0
+    assert set_up(SshTransport(), (node,), wanted, yes=False) == 0
     assert venv.stat().st_mtime_ns == before
     absent = replace(wanted, packages=("absent",), requirements=("absent==1",))
-    assert set_up(SshTransport(), (node,), absent, agreed=True) == 3
+    assert set_up(SshTransport(), (node,), absent, yes=True) == 3
     assert "node1: pip says: Could not find a version" in capsys.readouterr().err
     (venv / "unfinished").touch()
     assert "has no tinytorch" in looked(node, wanted, SshTransport())
@@ -130,22 +137,22 @@ def test_an_environment_of_another_version_gets_the_wanted_one(tmp_path: Path, c
     environment(tmp_path, sysconfig.get_path("purelib"))
     node, venv = here(tmp_path), f"{tmp_path}/venv/bin/python"
     advice = f'python = "{venv}"\n'
-    assert set_up(transport, (node,), tiny("1.2", where), agreed=True) == 0
+    assert set_up(transport, (node,), tiny("1.2", where), yes=True) == 0
     assert capsys.readouterr().out == advice
     assert f"has no tinytorch; {venv} has tinytorch 1.2+cpu instead of 1.3" in looked(node, tiny("1.3"))
 
     named = here(tmp_path, venv)  # as its hosts.toml has it now
-    assert set_up(transport, (named,), tiny("1.2"), agreed=False) == 0
+    assert set_up(transport, (named,), tiny("1.2"), yes=False) == 0
     assert "has tinytorch 1.2+cpu" in capsys.readouterr().err
-    assert set_up(transport, (named,), tiny("1.3", where), agreed=True) == 0
+    assert set_up(transport, (named,), tiny("1.3", where), yes=True) == 0
     told = capsys.readouterr()
     assert f"{venv} (Python {sys.version.split()[0]}) has tinytorch 1.2+cpu instead of 1.3\n" in told.err
     assert "node1: tinytorch 1.3+cpu\n" in told.err
     assert told.out == ""  # it is named there already
 
-    assert set_up(transport, (named,), tiny("1.4", where), agreed=True) == 3
+    assert set_up(transport, (named,), tiny("1.4", where), yes=True) == 3
     assert "pip says: Could not find a version" in capsys.readouterr().err
-    assert set_up(transport, (node,), tiny("1.3"), agreed=False) == 0  # what it had is as good as before
+    assert set_up(transport, (node,), tiny("1.3"), yes=False) == 0  # what it had is as good as before
     assert capsys.readouterr().out == advice
 
 
@@ -249,7 +256,7 @@ def test_an_installation_that_falls_silent_is_given_up(monkeypatch: pytest.Monke
     monkeypatch.setattr(setup, "SILENT", 0.3)
     stage = Stage([{"phase": "getting torch.whl"}, {"busy": ""}], open_end=True)
     (done,) = Installation(stage, PINNED, lambda *_: None).perform((NODE,))
-    assert done.text.startswith("node1: no sign of life for 0.3 s while getting torch.whl; see that it is up")
+    assert done.text.startswith("node1: no answer within 0.3 s while getting torch.whl; see that it is up")
     assert not done.venv
 
 
@@ -329,7 +336,7 @@ def test_a_password_in_the_address_of_an_index_is_shown_nowhere(
     line = says.format(index=INDEX)
     (tmp_path / "pip" / "__main__.py").write_text(f"print('pip 26.0'); print({line!r}); raise SystemExit(1)")
     environment(tmp_path, tmp_path)
-    assert set_up(LocalTransport(), (here(tmp_path),), tiny("1.2", INDEX), agreed=True) == 3
+    assert set_up(LocalTransport(), (here(tmp_path),), tiny("1.2", INDEX), yes=True) == 3
     printed = "".join(capsys.readouterr())
     assert told in printed
     assert not any(part in printed for part in ("alice", "hunter2", "s3cret", "@"))

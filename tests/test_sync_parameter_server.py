@@ -322,9 +322,9 @@ def test_a_rank_that_serves_takes_no_part_in_figures_and_progress() -> None:
     assert (run.step, run.phase) == (20, RunPhase.TRAINING)
     assert run.eta == pytest.approx(2.0)
     assert list(run.ranks[1].staleness_series.mean) == [3.0] * 20
-    server, *_, average = outcome.table(run)
-    assert server[2:] == ("-",) * 5
-    assert average[2] == "0.100 s"
+    server, *_, average, _ = outcome.table(run)
+    assert set(server[2:]) == {"-"}
+    assert average[2] == "0.100"
     ended = history.done(0, 1, 2).closed()
     assert ended.verdict is Verdict.FINISHED
     assert math.isnan(ended.ranks[0].timing.mean)
@@ -335,7 +335,7 @@ def test_a_rank_that_serves_takes_no_part_in_figures_and_progress() -> None:
     [
         (("server=4",), "server=4: there is no such rank among 4: write at most 3"),
         (("server=-1",), "server=-1: write the number of a rank, 0 or more"),
-        (("mode=eventual",), "mode=eventual: write sync|async"),
+        (("mode=eventual",), "mode=eventual: must be sync or async"),
         (("bucket_mb=-1",), "bucket_mb=-1: must be at least 0"),
     ],
 )

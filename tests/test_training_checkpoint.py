@@ -19,7 +19,7 @@ from training import registry
 from training.checkpoint import Position
 from training.events import Entered, Evaluated, Finished, Saved, Started, Text
 from training.job import Job, JobError
-from training.resume import Key, _check, choose, look
+from training.resume import Key, _check, _manifest, choose, look
 
 JOB = Job(sync="all_reduce", steps=10, batch_size=30, momentum=0.9, weight_decay=1e-4, log_every=4)
 CUT = 6
@@ -207,7 +207,7 @@ def test_every_epoch_after_its_evaluation(forked: Forker) -> None:
     again = forked.run("epoch-again", replace(job, resume="epoch"), [host(forked, "epoch-again")])
     assert losses(again) == [[]], "a checkpoint of the last step leaves nothing to do"
     assert results(again) == results(run)
-    assert "All 6 steps are made: give more --steps or --epochs to train on" in lines(again)
+    assert "Already complete (6 steps). Raise --epochs or --steps to continue" in lines(again)
     finished = again.events(0)[-1]
     assert isinstance(finished, Finished)
     assert finished.step == 6
@@ -426,13 +426,13 @@ def test_what_cannot_be_resumed_is_told(forked: Forker) -> None:
     runs = there.parent.parent
     assert error("unknown", replace(JOB, resume="nowhere")) == (
         f"python -m training: error: --resume nowhere: there is no folder {runs / 'nowhere'} "
-        "(runs with checkpoints on this host: there); give the hosts that it ran on, a run that was started with "
-        "--checkpoint-every, or a path"
+        "(runs with checkpoints on this host: there); use the hosts it ran on, or resume a run that was started with "
+        "--checkpoint-every, or give a path"
     )
     nowhere = runs.parent / "nowhere"
     assert error("no-path", replace(JOB, resume=str(nowhere))) == (
         f"python -m training: error: --resume {nowhere}: there is no folder {nowhere}; "
-        "give the hosts that it ran on, a run that was started with --checkpoint-every, or a path"
+        "use the hosts it ran on, or resume a run that was started with --checkpoint-every, or give a path"
     )
     one = there / "checkpoints" / "step-000002"
     assert error("one-of-them", replace(JOB, resume=str(one))) == (
@@ -447,6 +447,12 @@ def test_what_cannot_be_resumed_is_told(forked: Forker) -> None:
         f"python -m training: error: --resume there: none of its checkpoints in {there.parent} was completed (step-000002): "
         "start without --resume"
     )
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"files": 7}', "[]", '{"step": 1e999}', "x" * (2 << 20)], ids=len)
+def test_a_manifest_that_is_none_makes_no_checkpoint_complete(text: str, tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text(text)
+    assert _manifest(tmp_path / "manifest.json") is None
 
 
 def test_the_newest_checkpoint_that_counts() -> None:

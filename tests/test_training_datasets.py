@@ -15,6 +15,7 @@ import numpy
 import pytest
 import torch
 from PIL import Image
+from slow import slow
 from training_ranks import ROOT
 
 from training import datasets, registry
@@ -250,6 +251,12 @@ def test_an_image_folder_is_decoded_anew_for_another_size_or_another_picture(tmp
     assert load(name, "train", Path(), size=16).labels.tolist() == [0, 0, 1, 1, 1]
 
 
+@pytest.mark.parametrize(("model", "side"), [("lenet5", 32), ("resnet18", 64)])
+def test_images_of_a_folder_have_by_default_a_size_that_the_model_takes(model: str, side: int, tmp_path: Path) -> None:
+    job = Job(model=model, dataset=f"imagefolder:{pictures(tmp_path / 'flowers', 3)}")
+    assert datasets.load(job, "train").shape == (3, side, side)
+
+
 def broken(folder: Path) -> None:
     pictures(folder / "test")
     (pictures(folder / "train") / "rose" / "1.png").write_bytes(b"no picture")
@@ -444,6 +451,7 @@ def test_a_second_start_needs_no_torchvision(tmp_path: Path, cache: Path) -> Non
     assert (first, second) == (f"{total} True", f"{total} False")
 
 
+@slow
 def test_first_starts_at_the_same_time_decode_once_each_file_whole(tmp_path: Path, cache: Path) -> None:
     small_mnist(tmp_path, samples=2000)
     said = answers(*(in_another_process(tmp_path, cache) for _ in range(4)))

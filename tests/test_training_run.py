@@ -1,6 +1,7 @@
 """What ranks say in a whole run: under the preload, under torchrun, and alone."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 from forked_ranks import Forker
 from training_ranks import ROOT
 
-from training.events import AGENT, Entered, Evaluated, Event, Finished, Record, Started, Step, Text, expand
+from training.events import Entered, Evaluated, Event, Finished, Record, Started, Step, Text, expand
 from training.job import Job
 
 EPOCH = 12
@@ -20,8 +21,9 @@ def names(events: list[Event]) -> list[str]:
     return [event.phase if isinstance(event, Entered) else event.name for event in events if not isinstance(event, Text)]
 
 
-def spoken(text: str) -> list[Event]:
-    return [record.event for record in expand(Record(0, 0, 0, 0.0, Text(AGENT, "stdout", text.removesuffix("\n"))))]
+def spoken(rank: int, text: str) -> list[Event]:
+    """The events of one rank in what several have printed."""
+    return [record.event for record in expand(Record(0, 0, 0, 0.0, Text(rank, "stdout", text.removesuffix("\n"))))]
 
 
 def lines(events: list[Event]) -> list[str]:
@@ -29,7 +31,7 @@ def lines(events: list[Event]) -> list[str]:
 
 
 def test_the_events_of_a_run_that_stops_inside_an_epoch(forked: Forker, tmp_path: Path) -> None:
-    ranks = forked.run(tmp_path.name, Job(steps=EPOCH + 2, batch_size=120, log_every=5), [None] * 2)
+    ranks = forked.run(tmp_path.name, Job(steps=EPOCH + 2, batch_size=120, log_every=5, log_format="reference"), [None] * 2)
     for rank in range(2):
         events = ranks.events(rank)
         first = ["loading", "rendezvous", "joining", "started", *["step"] * EPOCH, "epoch", "evaluating", "evaluated"]
@@ -66,12 +68,32 @@ def test_the_events_of_a_run_that_stops_inside_an_epoch(forked: Forker, tmp_path
     assert sum(line.startswith("Test Loss: ") for line in lines(ranks.events(0))) == 2
 
 
+def test_lines_count_the_steps_of_the_run_and_name_the_epoch(forked: Forker, tmp_path: Path) -> None:
+    job = Job(steps=2 * EPOCH + 2, batch_size=120, log_every=EPOCH + 1)  # more than an epoch has
+    ranks = forked.run(tmp_path.name, job, [None] * 2)
+    number = r"\d+\.\d+"
+    figures = rf"loss {number} acc {number} {number} s/iter"
+    expected = [
+        rf"epoch 1 step 1/26 {figures}",
+        rf"epoch 1 done: mean {figures}, {number} s",
+        rf"epoch 2 step 13/26 {figures}",
+        rf"epoch 2 done: mean {figures}, {number} s",
+        rf"epoch 3 step 26/26 {figures}",
+        rf"epoch 3 done: mean {figures}, {number} s",
+    ]
+    found = lines(ranks.events(1))
+    assert len(found) == len(expected)
+    assert all(map(re.fullmatch, expected, found))
+    tests = [line for line in lines(ranks.events(0)) if "test loss" in line]
+    assert [re.sub(number, "X", line) for line in tests] == [f"epoch {n} test loss X acc X" for n in (1, 2, 3)]
+
+
 def test_an_uneven_split_and_dropped_samples_are_said_by_rank_0(forked: Forker, tmp_path: Path) -> None:
     ranks = forked.run(tmp_path.name, Job(steps=1, batch_size=359), [None] * 2)
     said = lines(ranks.events(0))
     assert "A global batch of 359 is split unevenly over 2 ranks: [180, 179]" in said
     assert "Each epoch leaves out 1 of 1437 samples: fewer than the 2 ranks" in said
-    assert [line for line in lines(ranks.events(1)) if not line.startswith("Rank: 1 ")] == []
+    assert [line for line in lines(ranks.events(1)) if not line.startswith("epoch 1 ")] == []
 
 
 @pytest.fixture
@@ -83,7 +105,7 @@ def test_alone_it_is_rank_0_of_1(env: dict[str, str]) -> None:
     command = [sys.executable, "-m", "training", "--steps", "3", "--dataset", "synthetic", "--sync", "ddp"]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
     expected = ["loading", "rendezvous", "joining", "started", *["step"] * 3, "epoch", "evaluating", "evaluated", "finished"]
-    assert names(spoken(done.stdout)) == expected
+    assert names(spoken(0, done.stdout)) == expected
     assert done.stderr == ""
 
 
@@ -91,7 +113,7 @@ def test_under_torchrun_the_ranks_meet_through_its_store(env: dict[str, str]) ->
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1"]
     command = [*torchrun, "--nproc-per-node", "2", "-m", "training", *Job(steps=3, sync="all_reduce").argv()]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True, timeout=60)
-    events = spoken(done.stdout)
+    events = [event for rank in range(2) for event in spoken(rank, done.stdout)]
     assert sorted(event.rank for event in events if isinstance(event, Finished)) == [0, 1]
     assert len({event.loss for event in events if isinstance(event, Evaluated)}) == 1
     assert sum(isinstance(event, Step) for event in events) == 6

@@ -17,7 +17,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import paramiko
 import psutil
 import pytest
 from sshd import Daemon, Sshd, free_port, keygen
@@ -27,6 +30,7 @@ from remote.hosts import Host
 from remote.transport import Agent, Unreachable, ssh_connect
 from remote.transport.problem import Deadline
 from remote.transport.ssh import CLOSING, SshLine, SshTransport
+from remote.transport.ssh_keys import Keys
 from training.commands import Close, encode
 from training.events import Ended, Hello, decode
 
@@ -87,11 +91,43 @@ def test_round_trip(open_line: Open, sshd: Sshd) -> None:
         line.write(b"x")
 
 
+@pytest.mark.parametrize("error", [EOFError, OSError, paramiko.SSHException])
+def test_a_connection_that_ends_amid_an_answer_ends_the_line(error: type[Exception]) -> None:
+    """What has come is acknowledged over the connection, which may have ended by then."""
+
+    def recv(_: int) -> bytes:
+        raise error
+
+    channel = SimpleNamespace(recv=recv, recv_stderr=lambda _: b"", exit_status_ready=lambda: True)
+    connection = SimpleNamespace(transport=None, close=lambda: None)
+    line = SshLine(connection, channel)  # type: ignore[arg-type]
+    assert line.read() == b""
+    assert line.close() == ""
+
+
 def test_code_is_sent_once(open_line: Open) -> None:
     open_line().close()
     heard = Heard()
     Reader(open_line(heard=heard)).hello()
     assert heard.phases == ["connecting", "starting"]
+
+
+def test_code_that_was_changed_is_sent_again(open_line: Open) -> None:
+    line = open_line()
+    agent = Path(str(Reader(line).hello()["code"]))
+    line.close()
+    agent.write_text("raise SystemExit('not what was sent')")
+    heard = Heard()
+    assert Reader(open_line(heard=heard)).hello()["code"] == str(agent)
+    folder = agent.parent.parent.parent
+    assert heard.phases == ["connecting", "starting", "deploying", "starting"]
+    assert heard.texts == [f"the code in {folder} was not as it had been sent: it has been sent again"]
+
+
+def test_a_workdir_that_others_may_write_is_refused(refusal: Callable[..., str], tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    assert refusal(workdir=str(tmp_path / "open")).startswith(f"its code is not run: other users may write {tmp_path}/open")
 
 
 def test_many_hosts_and_launchers_at_once(open_line: Open, sshd: Sshd) -> None:
@@ -452,6 +488,7 @@ def test_ssh_agent_that_is_of_no_use(
         if answers:
             threading.Thread(target=lambda: agent.accept()[0].close(), daemon=True).start()
         assert told in refusal(timeout=1.0)
+    wait_until(lambda: all(thread.name != "question" for thread in threading.enumerate()))  # its socket lives as long
     gc.collect()
 
 
@@ -554,6 +591,27 @@ def test_python_that_is_not_there(refusal: Callable[..., str]) -> None:
     assert "/no/such/python: No such file or directory" in refusal(python="/no/such/python")
 
 
+@pytest.mark.parametrize("python", ["/bin/ls", "/bin/bash", "/bin/cat", "/bin/echo"])
+def test_python_that_is_no_python(python: str, refusal: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    heard = Heard()
+    monkeypatch.setattr("test_transport_ssh.Heard", lambda: heard)
+    text = refusal(python=python)
+    assert text.startswith(f"{python} is no working Python 3 (exit status ")
+    assert text.endswith('; set python = "/path/to/python3" for it in hosts.toml')
+    assert all(len(said) <= 320 and "aW1wb3J0" not in said for said in (text, *heard.texts))  # nor the program itself
+
+
+def test_python_with_arguments(refusal: Callable[..., str]) -> None:
+    assert refusal(python="conda run -n torch python").startswith("no conda run -n torch python there (")
+
+
+def test_python_that_never_stops(refusal: Callable[..., str], tmp_path: Path) -> None:
+    endless = tmp_path / "python"
+    endless.write_text("#!/bin/sh\nexec yes $RANDOM\n")
+    endless.chmod(0o755)
+    assert refusal(python=str(endless)).startswith("its login shell, or its python, printed more than 1 MiB before")
+
+
 def test_python_that_is_too_old(refusal: Callable[..., str], tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.version_info = (3, 8, 10, 'final', 0)\n")
     old = tmp_path / "python3.8"
@@ -584,3 +642,24 @@ def test_paramiko_prints_nothing(refusal: Callable[..., str], sshd: Sshd, capfd:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         refusal(port=silent.getsockname()[1], timeout=0.3)
     assert capfd.readouterr() == ("", "")
+
+
+class Slow:
+    """A server that does not answer a login in time, as paramiko tells it."""
+
+    auth_timeout = 0.0
+
+    def auth_none(self, *_: object) -> None:
+        raise paramiko.AuthenticationException("Authentication timeout.")
+
+    auth_publickey = auth_none
+
+
+def test_a_login_that_times_out_is_no_refusal() -> None:
+    slow: Any = Slow()
+    with pytest.raises(TimeoutError):
+        ssh_connect._accepts(slow, "ada", paramiko.PKey())
+    way = ssh_connect.Way(Keys(), print, Deadline(5.0), "node1")
+    with pytest.raises(TimeoutError):
+        way._refused(slow, Host("node1", "127.0.0.1"), "ada", ["a key"], [])
+    assert 0 < slow.auth_timeout <= 5

@@ -105,6 +105,21 @@ async def test_the_job_of_the_form_is_the_job_that_starts() -> None:
     assert [host.name for host in plan.hosts] == ["node1", "node2", "node3", "node4"]
 
 
+async def test_the_form_suggests_the_learning_rate_of_the_model_unless_one_is_written() -> None:
+    form = Form()
+    async with form.app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
+        lr = form.app.screen.query_one("#lr", Input)
+        form.set("model", "vgg11")
+        await until(pilot, lambda: lr.value == "0.01")
+        form.set("model", "lenet5")
+        await until(pilot, lambda: lr.value == "0.1")
+        form.set("lr", "0.3")
+        form.set("model", "vgg11")
+        plan = await form.start(pilot)
+    assert plan.work == Job(model="vgg11", lr=0.3)
+
+
 async def test_options_are_words_of_one_line_and_those_of_the_chosen_method_are_shown() -> None:
     form = Form()
     async with form.app.run_test(size=(120, 40)) as pilot:
@@ -251,6 +266,18 @@ async def test_mistakes_are_said_in_place(name: str, value: str, part: str) -> N
         await pilot.press("ctrl+s")
         assert form.begun == []
         form.set(name, before)
+        await until(pilot, lambda: not form.shown("error"))
+
+
+async def test_what_is_not_given_is_empty_and_zero_is_a_mistake() -> None:
+    form = Form()
+    async with form.app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "python -m training" in form.shown("preview"))
+        assert [form.app.screen.query_one(name, Input).value for name in ("#epochs", "#steps")] == ["", ""]
+        assert "--epochs" not in form.shown("preview")
+        form.set("epochs", "0")
+        await form.error(pilot, "--epochs 0: must be at least 1")
+        form.set("epochs", "")
         await until(pilot, lambda: not form.shown("error"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from acted import ActedSession, cluster, make_plan, until
+from textual.events import Key
 from textual.pilot import Pilot
 
 from remote.plan import Plan
@@ -23,9 +25,10 @@ from tui.panels.log import Log
 from tui.panels.outcome import Outcome
 from tui.panels.panel import Panel
 from tui.panels.ranks import Ranks
-from tui.screens.dialogs import HelpDialog, LeaveDialog, QuitDialog, TooSmall
+from tui.screens.dialogs import Dialog, HelpDialog, LeaveDialog, QuitDialog, TooSmall
 from tui.screens.launch import LaunchScreen
 from tui.screens.run import RunScreen
+from tui.screens.stacks import StacksScreen
 from tui.widgets import palette
 from tui.widgets.chart import Chart
 from tui.widgets.log_view import LogView
@@ -298,7 +301,7 @@ async def test_help_lists_every_key_of_the_footer() -> None:
         await until(pilot, lambda: isinstance(stage.app.screen, HelpDialog))
         text = stage.text()
         assert all(f"│ {key} " in text for key in "clrfzenq")
-        assert "ranks, hosts, loss, … " in text  # no line is folded
+        assert "ranks, hosts, loss, ... " in text  # no line is folded
         await pilot.press("escape")
         assert isinstance(stage.app.screen, RunScreen)
         stage.session.close()
@@ -321,31 +324,158 @@ async def test_a_screenshot_goes_into_the_folder_of_the_run(tmp_path: Path, monk
         await stage.ended(pilot)
 
 
-async def test_no_single_key_stops_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)  # one of the keys exports the screen
-    stage = Stage()
-    async with stage.app.run_test(size=(80, 24)) as pilot:
+RUN_KEYS = ["q", *"nclrRfzseD3", "question_mark", "tab", "enter", "space", "escape", "right", "ctrl+c", "ctrl+q", "ctrl+p"]
+
+
+def type_ahead(app: RankboardApp, *keys: str) -> None:
+    """Press keys while the dashboard is busy: it takes none of them before the last one is there."""
+    for key in keys:
+        app.post_message(Key(key, key if len(key) == 1 else None))
+
+
+async def test_all_commands_are_those_of_the_screen_and_the_screenshot_says_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where no folder of downloads is, nor at home
+    stage = Stage(runs_dir=tmp_path / "runs")
+    async with stage.app.run_test(size=(120, 40), notifications=True) as pilot:
         await stage.train(pilot)
-        for key in [*"abcdefghijklmnopqrstuvwxyzRX", "enter", "escape", "space", "tab", "up", "down", "f1", "delete", "ctrl+q"]:
-            await pilot.press(key)
-            await pilot.press("escape")
-            await pilot.pause()
-        assert stage.session.stops == []
-        assert stage.app.live
+        titles = [command.title for command in stage.app.get_system_commands(stage.screen)]
+        assert len(titles) == len(set(titles))
+        assert {"Chart", "Zoom", "Stacks", "Doctor", "All ranks", "Panel 3", "Screenshot", "Theme", "Quit"} <= set(titles)
+        assert not {"New run", "Focus Next", "Copy selected text", "Palette"} & set(titles)  # a new run only after this one
+        await pilot.press("ctrl+p", *"screensh")
+        await until(pilot, lambda: "key e" in stage.text())
+        await pilot.press("enter")
+        await until(pilot, lambda: "screenshot:" in stage.text())
+        (shot,) = tmp_path.glob("*.svg")
+        assert "Search" not in shot.read_text()  # it is of the screen beneath the commands
+        await pilot.press("ctrl+p", *"stacks")
+        await until(pilot, lambda: "key s" in stage.text())
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(stage.app.screen, StacksScreen))
+        titles = [command.title for command in stage.app.get_system_commands(stage.app.screen)]
+        assert {"Back", "Ask again", "Screenshot", "Quit"} <= set(titles)
         stage.session.close()
         await stage.ended(pilot)
 
 
-async def test_quit_asks_and_waits_for_the_end() -> None:
+@pytest.mark.parametrize(("address", "shown"), [("127.0.0.", False), ("10.0.0.", True)])
+async def test_traffic_is_shown_only_where_it_goes_over_what_is_counted(address: str, shown: bool) -> None:
+    stage = Stage()
+    lab = cluster()
+    hosts = tuple(replace(host, address=f"{address}{number}") for number, host in enumerate(lab.hosts, 1))
+    lab = replace(lab, hosts=hosts)
+    stage.app._launch = replace(stage.app._launch, cluster=lab, selected=lab)
+    async with stage.app.run_test(size=(160, 48)) as pilot:
+        await stage.train(pilot)
+        sample = events.HostSample((50.0,), 7_000_000_000, 16_000_000_000, sent=84, received=84)
+        stage.session.say(0, sample)
+        stage.session.say(1, sample)
+        await until(pilot, lambda: "6.5G" in stage.text())
+        assert ("84B" in stage.text()) is shown
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_no_two_keys_stop_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the terminal is slow: what the first key has brought up is drawn, but not yet seen, when the second one
+    comes. After a first key that brings up nothing the second one is as good as alone."""
+    monkeypatch.setattr(RankboardApp, "deliver_screenshot", lambda self, *where: None)
+    stage = Stage(hosts=1, slots=1)
+    async with stage.app.run_test(size=(80, 12)) as pilot:
+        await stage.train(pilot, 1)
+        over = []
+        for first in RUN_KEYS:
+            await pilot.press(first)
+            if stage.app.screen is not stage.screen:
+                over.append(first)
+                await second_keys(stage, pilot, first)
+            assert stage.session.stops == [], first
+        assert over == ["q", "s", "D", "question_mark", "ctrl+c", "ctrl+q", "ctrl+p"]
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def second_keys(stage: Stage, pilot: Pilot[None], first: str) -> None:
+    """Press each key after the first one, which has brought up the screen that is shown."""
+    screen = stage.app.screen
+    for second in RUN_KEYS:
+        if isinstance(screen, Dialog):
+            await asked(pilot)
+            screen.query_one("#stay").focus()
+        await pilot.press(second)
+        assert stage.session.stops == [], (first, second)
+        assert stage.app.live, (first, second)
+        if stage.app.screen is not screen:
+            await close(stage, pilot)
+            await pilot.press(first)
+            screen = stage.app.screen
+    await close(stage, pilot)
+
+
+async def close(stage: Stage, pilot: Pilot[None]) -> None:
+    """Close what is over the screen of the run."""
+    while stage.app.screen is not stage.screen:
+        if isinstance(stage.app.screen, Dialog):
+            await asked(pilot)
+        await pilot.press("escape")
+
+
+@pytest.mark.parametrize("keys", [("q", "right", "right", "enter"), ("ctrl+c", "left", "enter"), ("q", "q", "s", "enter")])
+async def test_what_is_typed_while_the_dashboard_is_busy_does_not_stop_a_run(keys: tuple[str, ...]) -> None:
+    stage = Stage(hosts=1, slots=1)
+    async with stage.app.run_test(size=(80, 12)) as pilot:
+        await stage.train(pilot, 1)
+        type_ahead(stage.app, *keys)
+        await asked(pilot)
+        assert stage.session.stops == []
+        assert stage.app.screen.focused
+        assert stage.app.screen.focused.id == "stay"
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def asked(pilot: Pilot[None]) -> Dialog:
+    """The dialog that asks, once it can be answered."""
+    await until(pilot, lambda: isinstance(pilot.app.screen, Dialog) and math.isfinite(pilot.app.screen.drawn))
+    assert isinstance(pilot.app.screen, Dialog)
+    return pilot.app.screen
+
+
+async def test_what_was_typed_before_the_question_was_drawn_does_not_answer_it() -> None:
     stage = Stage()
     async with stage.app.run_test(size=(80, 24)) as pilot:
         await stage.train(pilot)
         await pilot.press("q")
-        assert isinstance(stage.app.screen, QuitDialog)
+        dialog = await asked(pilot)
+        for key in ("right", "right", "enter", "d"):
+            late = Key(key, None)
+            late.time = dialog.drawn - 2.0
+            stage.app.post_message(late)
+            await pilot.pause()
+        assert stage.app.screen is dialog
+        assert not stage.session.detached
+        await pilot.press("d")
+        await until(pilot, lambda: stage.session.detached)
+    assert stage.app.exit_code == 0
+
+
+@pytest.mark.parametrize("opener", ["q", "ctrl+c"])
+async def test_quit_asks_and_waits_for_the_end(opener: str) -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        await pilot.press(opener)
+        await asked(pilot)
         await pilot.press("enter")
         assert isinstance(stage.app.screen, RunScreen)
+        await pilot.press(opener)
+        dialog = await asked(pilot)
+        await pilot.press("q", "s", "ctrl+c", "ctrl+q", opener)
+        assert stage.app.screen is dialog
         assert stage.session.stops == []
-        await pilot.press("q", "q")
+        await pilot.press("left", "enter")
         await pilot.pause()
         assert len(stage.session.stops) == 1
         stage.app.tick()
@@ -361,7 +491,9 @@ async def test_stop_and_stay() -> None:
     stage = Stage()
     async with stage.app.run_test(size=(80, 24)) as pilot:
         await stage.train(pilot)
-        await pilot.press("q", "s")
+        await pilot.press("q")
+        await asked(pilot)
+        await pilot.press("right", "right", "enter")
         await pilot.pause()
         assert len(stage.session.stops) == 1
         stage.session.say(SESSION, events.Stopping("stopped by the operator", True))
@@ -371,20 +503,35 @@ async def test_stop_and_stay() -> None:
         assert stage.app.is_running
 
 
-async def test_ctrl_c_stops_and_a_second_one_leaves_at_once() -> None:
+async def test_a_run_that_is_being_stopped_can_be_left_at_once() -> None:
     stage = Stage()
     async with stage.app.run_test(size=(80, 24)) as pilot:
         await stage.train(pilot)
-        await pilot.press("ctrl+c")
-        await pilot.pause()
+        stage.app._interrupt()
         assert len(stage.session.stops) == 1
         stage.app.tick()
         assert stage.app.is_running
         await pilot.press("q")
-        assert isinstance(stage.app.screen, LeaveDialog)
+        assert isinstance(await asked(pilot), LeaveDialog)
         await pilot.press("escape", "ctrl+c")
+        assert isinstance(await asked(pilot), LeaveDialog)
+        await pilot.press("ctrl+c")
     assert stage.app.exit_code == 130
     stage.session.close()
+
+
+@pytest.mark.parametrize(
+    "keys", [("q", "s"), ("q", "D"), ("q", "n"), ("q", "question_mark"), ("s", "ctrl+q"), ("D", "ctrl+q"), ("n", "ctrl+q")]
+)
+async def test_keys_around_the_one_that_quits_do_no_harm(keys: tuple[str, str]) -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        stage.session.finish(60, 1)
+        await stage.ended(pilot)
+        type_ahead(stage.app, *keys)
+        await until(pilot, lambda: not stage.app.is_running)
+    assert stage.app.exit_code == 0
 
 
 async def test_a_signal_stops_at_once_and_the_dashboard_goes_when_all_has_ended() -> None:

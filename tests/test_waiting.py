@@ -239,7 +239,7 @@ def test_without_a_dashboard_it_is_said_when_it_changes_and_now_and_then(monkeyp
 
 def test_without_a_dashboard_the_phases_of_the_ranks_are_told_once_all_have_come_there() -> None:
     history, err = History(plan(2)), io.StringIO()
-    printer, state = PlainPrinter(io.StringIO(), err), RunState(plan(2))
+    printer, state = PlainPrinter(io.StringIO(), err, verbose=True), RunState(plan(2))
     history.rank(0, Launched((0,)), Entered(0, "loading"), Entered(0, "rendezvous")).rank(1, Launched((1,)))
     history.rank(1, Entered(1, "rendezvous")).rank(0, Entered(0, "joining")).rank(1, Entered(1, "joining"), started(1, 2))
     for record in history.records:

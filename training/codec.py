@@ -13,7 +13,8 @@ class Codec:
     """JSON objects ↔ frozen dataclasses of one family, told apart by the value of `key`.
 
     A value whose type is not the field's, or an int of more than 64 bits, makes the object undecodable; an int where a
-    float is due does not.
+    float is due does not. A class may have a method `validate`, which raises ValueError where values make
+    no sense.
     """
 
     def __init__(self, key: str, types: Iterable[type[Any]]) -> None:
@@ -35,18 +36,43 @@ class Codec:
         except (TypeError, ValueError):
             return None
 
+    def fault(self, data: dict[str, Any]) -> str:
+        """Why `data`, an object of the family by its key, is undecodable; "" where it is decodable, or none of the family."""
+        name = data.get(self._key, "")
+        cls = self._types.get(name) if isinstance(name, str) else None
+        if cls is None or self.value(data) is not None:
+            return ""
+        for key, reader in _field_readers(cls):
+            try:
+                reader(data.get(key))
+            except (TypeError, ValueError) as error:
+                if key in data:
+                    return f"{key}: {error}"
+        try:
+            self._readers[name](data)
+        except (TypeError, ValueError) as error:
+            return str(error)
+        return ""
+
     def _reader(self, name: str) -> Reader | None:
         if name in self._types:
             self._readers[name] = _dataclass_reader(self._types[name])
         return self._readers.get(name)
 
 
-def _dataclass_reader(cls: type[Any]) -> Reader:
+def _field_readers(cls: type[Any]) -> list[tuple[str, Reader]]:
     hints = get_type_hints(cls)
-    readers = [(field.name, reader_of(hints[field.name])) for field in fields(cls)]
+    return [(field.name, reader_of(hints[field.name])) for field in fields(cls)]
+
+
+def _dataclass_reader(cls: type[Any]) -> Reader:
+    readers, validate = _field_readers(cls), getattr(cls, "validate", None)
 
     def read(data: Any) -> Any:
-        return cls(**{name: reader(data[name]) for name, reader in readers if name in data})
+        value = cls(**{name: reader(data[name]) for name, reader in readers if name in data})
+        if validate:
+            validate(value)
+        return value
 
     return read
 

@@ -26,8 +26,23 @@ AGENT = -1
 """`rank` of text that a host's agent or preload wrote, not one of its ranks."""
 
 
+MOST_CORES = 65_536
+MOST_CPU = 100.0 * MOST_CORES
+LAST_TIME = 2.0**33
+"""Seconds since 1970, in the year 2242: no record is written later."""
+LARGEST = 2**53
+"""The largest number that a record may have."""
+
+
+def _require(name: str, value: float, low: float, high: float) -> None:
+    """Raises: ValueError, where the value is not within its bounds; NaN is within none."""
+    if not low <= value <= high:
+        raise ValueError(f"{name} is {value:g}, which is not between {low:g} and {high:g}")
+
+
 class Event:
-    """Base of all events. `name` is the `event` key on the wire."""
+    """Base of all events. `name` is the `event` key on the wire. Where an event has a method `validate`, what does not pass it
+    is not decoded: figures from which others are calculated must be numbers."""
 
     __slots__ = ()
     name: ClassVar[str]
@@ -180,7 +195,12 @@ class Hello(Event):
     `route_interface` is the one that leads to the master; `gpus` are names. Memory and disk are in bytes: `memory_free` is what
     new processes could take, `disk_free` what the run's folder has left; 0 is not known. `load` is how many tasks keep the
     usable cores busy: on average in the last minute, or at this moment where that is less.
-    `backends` are what torch was built for, by its version.py, as ("cuda 13.0",).
+    `backends` are what torch was built for, by its version.py, as ("cuda 13.0",). `flags` are the instructions of its CPU that
+    `training.agent.needs` looks for, none where it does not tell; `runs` other live runs in its workdir, with their ranks here.
+    `data_folder` is where it has looked for the job's data ("": nowhere), `data_missing` are the files that are not there,
+    `data_problem` is why it cannot be read, or the missing files not be put there, `data_free` the room there in bytes.
+    `resume_step` is the newest complete checkpoint's of `resume` here, 0 for none; then `resume_known` are runs that have some.
+    `code_changed`: rankboard's code there was not as it had been sent, and has been replaced.
     """
 
     hostname: str
@@ -203,6 +223,23 @@ class Hello(Event):
     disk_free: int = 0
     load: float = 0.0
     backends: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    runs: tuple[tuple[str, int], ...] = ()
+    data_folder: str = ""
+    data_missing: tuple[str, ...] = ()
+    data_problem: str = ""
+    data_free: int = 0
+    resume: str = ""
+    resume_step: int = 0
+    resume_known: tuple[str, ...] = ()
+    code_changed: bool = False
+
+    def validate(self) -> None:
+        """Raises: ValueError."""
+        _require("cores", self.cores, 0.01, MOST_CORES)
+        _require("load", self.load, 0, 1e6)
+        for name in ("memory", "memory_free", "disk_free"):
+            _require(name, getattr(self, name), 0, 2**63)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +259,10 @@ class Connected(Event):
     port: int
     seconds: float
     error: str = ""
+
+    def validate(self) -> None:
+        """Raises: ValueError."""
+        _require("seconds", self.seconds, 0, 1e6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +300,10 @@ class HostSample(Event):
     sent: int = 0
     received: int = 0
 
+    def validate(self) -> None:
+        """Raises: ValueError."""
+        _require("cpu", sum(self.cpu), -MOST_CPU, MOST_CPU)
+
 
 @dataclass(frozen=True, slots=True)
 class RankSample(Event):
@@ -268,6 +313,10 @@ class RankSample(Event):
     cpu: float
     memory: int
     processes: int = 1
+
+    def validate(self) -> None:
+        """Raises: ValueError."""
+        _require("cpu", self.cpu, -MOST_CPU, MOST_CPU)
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,10 +383,14 @@ class Reaching(Event):
 
 @dataclass(frozen=True, slots=True)
 class Clock(Event):
-    """The clock of host number `on` is ahead of the session's by `offset` seconds, measured at its Hello."""
+    """The clock of host number `on` is ahead of the session's by `offset` seconds: measured at its Hello, or since."""
 
     on: int
     offset: float
+
+    def validate(self) -> None:
+        """Raises: ValueError."""
+        _require("offset", self.offset, -LAST_TIME, LAST_TIME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,13 +412,15 @@ class Silent(Event):
 @dataclass(frozen=True, slots=True)
 class Checked(Event):
     """A check before the start, of host number `on` (or SESSION: of all together). `outcome` is ok, warning or failed; `text`
-    what was found, in a few words; `advice` what to do about it."""
+    what was found, in a few words; `advice` what to do about it. `same`: the hosts of which all this was found, this one too,
+    where there are several."""
 
     on: int
     check: str
     outcome: str
     text: str
     advice: str = ""
+    same: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,11 +454,13 @@ class Detached(Event):
 
 @dataclass(frozen=True, slots=True)
 class Lost(Event):
-    """Host number `on` is lost, or was never reached: `reason` says why and what to do. `reached`: its agent had said Hello."""
+    """Host number `on` is lost, or was never reached: `reason` says why and what to do. `reached`: its agent had said Hello.
+    `unfit`: the login succeeded, but its python or workdir cannot be used."""
 
     on: int
     reason: str
     reached: bool
+    unfit: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,11 +485,13 @@ class Closed(Event):
 
 
 RANK_EVENTS = (Entered, Started, Step, Epoch, Drifted, Saved, Evaluated, Finished)
-EVENTS: tuple[type[Event], ...] = (
-    *RANK_EVENTS,
+HOST_EVENTS = (
     *(Hello, Reserved, Connected, Launched, Spawned, Text, HostSample, RankSample, Stack, Exited, StopHeard, Ended, Dropped),
+)
+SESSION_EVENTS = (
     *(Reaching, Clock, Said, Checked, Silent, Parted, Lost, Refused, Stalled, Stopping, Restarted, Detached, Closed),
 )
+EVENTS: tuple[type[Event], ...] = (*RANK_EVENTS, *HOST_EVENTS, *SESSION_EVENTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,10 +516,11 @@ def _time(value: Any) -> float | None:
         when = float(_read_time(value))
     except (TypeError, ValueError):
         return None
-    return when if math.isfinite(when) else None
+    return when if 0 <= when <= LAST_TIME else None
 
 
 _codec = Codec("event", EVENTS)
+NAMES = frozenset(event.name for event in EVENTS)
 
 
 def encode(record: Record) -> str:
@@ -477,7 +537,21 @@ def decode(line: str | bytes) -> Record | None:
     host, attempt, seq, when = data.get("host"), data.get("attempt"), data.get("seq"), _time(data.get("time"))
     if type(host) is not int or type(attempt) is not int or type(seq) is not int or when is None:
         return None
-    return Record(host, attempt, seq, when, event)
+    return Record(host, attempt, seq, when, event) if max(host, attempt, seq) <= LARGEST else None
+
+
+def fault(line: str | bytes) -> str:
+    """Why a line that is meant as a record is none; "" where it is one, or is some other text."""
+    data = load(line)
+    event = data.get("event") if data else None
+    if data is None or not isinstance(event, str) or event not in NAMES or decode(line):
+        return ""
+    for name in ("host", "attempt", "seq"):
+        if type(number := data.get(name)) is not int or number > LARGEST:
+            return f"{event}: {name} is {str(number)[:40]}, which is no number of a record"
+    if _time(data.get("time")) is None:
+        return f"{event}: time is {str(data.get('time'))[:40]}, which is no point in time"
+    return f"{event}: {_codec.fault(data)}"
 
 
 def to_object(event: Event) -> dict[str, Any]:
@@ -495,27 +569,28 @@ def emit(event: Event) -> None:
 def expand(record: Record) -> Iterator[Record]:
     """The record; or, for a rank's `Text`, in order the wire events in it and the text between them.
 
-    A wire event takes the time that its rank gave it, and the record's host, attempt and seq.
+    A wire event takes the time that its rank gave it, but none later than the record's, and the record's host, attempt and seq.
+    A rank speaks for itself alone: one of another rank is text.
     """
     if not isinstance(record.event, Text) or PREFIX not in record.event.text:
         yield record
         return
     plain: list[str] = []
     for line in record.event.text.split("\n"):
-        said = _wire_event(line) if line.startswith(PREFIX) else None
+        said = _wire_event(line, record.event.rank) if line.startswith(PREFIX) else None
         if said is None:
             plain.append(line)
             continue
         if plain:
             yield replace(record, event=replace(record.event, text="\n".join(plain)))
             plain = []
-        yield replace(record, time=record.time if said[0] is None else said[0], event=said[1])
+        yield replace(record, time=record.time if said[0] is None else min(said[0], record.time), event=said[1])
     if plain:
         yield replace(record, event=replace(record.event, text="\n".join(plain)))
 
 
-def _wire_event(line: str) -> tuple[float | None, Event] | None:
+def _wire_event(line: str, rank: int) -> tuple[float | None, Event] | None:
     data = load(line[len(PREFIX) :])
-    if data is None or not isinstance(event := _codec.value(data), RANK_EVENTS):
+    if data is None or not isinstance(event := _codec.value(data), RANK_EVENTS) or event.rank != rank:
         return None
     return _time(data.get("time")), event

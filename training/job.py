@@ -7,11 +7,14 @@ from __future__ import annotations
 import argparse
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
-from training import options, registry
+from training import options, registry, torchvision_names
+
+MOST_PIXELS = 4096
+"""Of a side of an image."""
 
 
 class JobError(ValueError):
@@ -27,49 +30,69 @@ def _setting(
     low: float | None = None,
     high: float = 2**32 - 1,
     group: str = "",
+    metavar: str = "",
 ) -> Any:
-    metadata = {"help": help, "folder": folder, "choices": choices, "low": low, "high": high, "group": group}
+    metadata = {
+        "help": help,
+        "folder": folder,
+        "choices": choices,
+        "low": low,
+        "high": high,
+        "group": group,
+        "metavar": metavar,
+    }
     return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
 class Job:
-    """One training job. Field metadata: `help`; `folder` of the registry, or `choices`, for a choice; `low` and `high`, the
-    least and the greatest number allowed; `group`, on a field that begins a group of them."""
+    """One training job; None means that a setting is not given. Field metadata: `help`; `folder` of the registry, or `choices`,
+    for a choice; `low` and `high`, the least and the greatest number allowed; `group`, on a field that begins a group of them;
+    `metavar`, what the help shows for a value that is not a plain name or number."""
 
-    sync: str = _setting("ddp", "how the ranks synchronise their gradients", folder="sync", group="training")
-    sync_option: tuple[str, ...] = _setting((), "an option of the sync method, such as bucket_mb=10; may be repeated")
+    sync: str = _setting("ddp", "how ranks synchronise their gradients", folder="sync", group="training")
+    sync_option: tuple[str, ...] = _setting(
+        (), "an option of the sync method, such as bucket_mb=10 (repeatable)", metavar="KEY=VALUE"
+    )
     model: str = _setting("lenet5", "the model", folder="models")
     dataset: str = _setting("digits", "the data set", folder="datasets")
-    epochs: int = _setting(0, "epochs to train (1, unless --steps is given)", low=0)
-    steps: int = _setting(0, "train this many iterations instead of whole epochs", low=0)
+    epochs: int | None = _setting(None, "number of epochs (default: 1, unless --steps is given)", low=1)
+    steps: int | None = _setting(None, "number of iterations, instead of whole epochs", low=1)
     batch_size: int = _setting(64, "global batch size, split over the ranks", low=1)
-    accumulate: int = _setting(1, "one optimiser step and one synchronisation per so many global batches", low=1)
-    lr: float = _setting(0.1, "learning rate of SGD", low=0)
+    accumulate: int = _setting(1, "make one optimiser step and one exchange per N global batches", low=1)
+    lr: float = _setting(0.1, "learning rate of SGD; with vgg11 the default is 0.01", low=0)
     momentum: float = _setting(0.0, "momentum of SGD", low=0)
     weight_decay: float = _setting(0.0, "weight decay of SGD", low=0)
-    seed: int = _setting(42, "seed of the model, of the order of the samples and of a subset", low=0)
+    seed: int = _setting(42, "random seed of the weights, the order of the samples and a subset", low=0)
     batch_norm: str = _setting(
         "broadcast",
-        "BatchNorm's running statistics over the ranks",
+        "how ranks share BatchNorm's running statistics",
         choices=("broadcast", "local", "sync", "untracked"),
         group="computation",
     )
-    precision: str = _setting("fp32", "of the computation and of gradients on the wire", choices=("fp32", "bf16"))
-    compile: bool = _setting(False, "compile the model (torch.compile)")
-    data_dir: str = _setting("~/.cache/rankboard/data", "folder of the data sets' files on the nodes", group="data")
+    precision: str = _setting("fp32", "number format of the computation and of the gradients sent", choices=("fp32", "bf16"))
+    compile: bool = _setting(False, "compile the model with torch.compile")
+    data_dir: str = _setting("~/.cache/rankboard/data", "folder with the data sets on each host", group="data", metavar="PATH")
     verify_data: bool = _setting(True, "refuse data files whose checksum differs from the published one")
-    limit: int = _setting(0, "use a seeded subset of so many images of each split (0: all)", low=0)
+    limit: int = _setting(0, "train on a random subset of N images, and test on as many (0: all)", low=0)
     partition: str = _setting("iid", "how the training images are split over the ranks", choices=("iid", "by_label"))
     image_size: int = _setting(
-        0, "resize the images to so many pixels square (0: as they are; of an imagefolder: 64)", low=0, high=4096
+        0,
+        "resize images to N x N pixels (0: keep their size; for an imagefolder 64, or what the model takes)",
+        low=0,
+        high=MOST_PIXELS,
     )
     log_every: int = _setting(
-        20, "print a line, and compare the ranks' models, every so many iterations", low=1, group="log and checkpoints"
+        20, "print a line, and compare the ranks' models, every N steps of the run", low=1, group="log and checkpoints"
     )
-    checkpoint_every: str = _setting("", "save a checkpoint every N iterations, or every epoch: N or epoch")
-    checkpoint_keep: int = _setting(3, "keep so many of the newest checkpoints", low=1)
-    resume: str = _setting("", "go on from the last checkpoint of this run (its name, or its checkpoints' folder on the nodes)")
+    log_format: str = _setting(
+        "short", "format of the ranks' lines; reference is that of PyTorch courses", choices=("short", "reference")
+    )
+    checkpoint_every: str = _setting("", "save a checkpoint every N iterations or every epoch", metavar="N|epoch")
+    checkpoint_keep: int = _setting(3, "keep the N newest checkpoints", low=1)
+    resume: str = _setting(
+        "", "continue from the last checkpoint of this run: its name, last, or a checkpoint folder on the hosts", metavar="RUN"
+    )
 
     def __post_init__(self) -> None:
         for setting in fields(self):
@@ -89,8 +112,42 @@ class Job:
         except options.OptionError as error:
             raise JobError(f"--sync {self.sync}: {error}") from None
 
+    @property
+    def image_side(self) -> int:
+        """Pixels of a side of the images that the model sees; 0 where that is not known."""
+        own = registry.declared("datasets", self.dataset, "IMAGE_SIZE", 0)
+        if self.image_size or own:
+            return self.image_size or int(own)
+        wanted = int(registry.declared("datasets", self.dataset, "DEFAULT_SIZE", 0))
+        low, high = self._image_sizes
+        return wanted if low <= wanted <= high else low
+
+    @property
+    def _image_sizes(self) -> tuple[int, int]:
+        """The smallest and the largest side of the images that the model takes."""
+        sizes = registry.declared("models", self.model, "IMAGE_SIZES", (0, 0))
+        if isinstance(sizes, dict):
+            name = registry.split("models", self.model)[1][0]
+            sizes = next((sizes[begin] for begin in sizes if name.startswith(begin)), (0, 0))
+        low, high = sizes
+        return low, high or MOST_PIXELS
+
+    def _check_model(self) -> None:
+        """Raises: JobError, where there is no such model, or it does not take the images."""
+        model, argument = registry.split("models", self.model)
+        if model == "torchvision" and (problem := torchvision_names.problem(*argument)):
+            raise JobError(problem)
+        side, (low, high) = self.image_side, self._image_sizes
+        if not side or low <= side <= high:
+            return
+        takes = f"{low}x{low} " + ("and larger" if high == MOST_PIXELS else f"to {high}x{high}" if high > low else "")
+        raise JobError(
+            f"--model {self.model} cannot take images of {side}x{side}: it takes {takes.rstrip()}; give --image-size {low}"
+        )
+
     def check_world(self, world_size: int) -> None:
-        """Raises: JobError, where the job does not fit that many ranks."""
+        """Raises: JobError, where the job's parts do not fit each other, or that many ranks."""
+        self._check_model()
         if self.batch_size < (sharing := len(self.trainers(world_size))):
             raise JobError(
                 f"--batch-size {self.batch_size} is smaller than the {sharing} ranks that share it: "
@@ -114,10 +171,22 @@ class Job:
         return [rank for rank in range(world_size) if trains(rank)]
 
     def argv(self) -> tuple[str, ...]:
-        """The arguments of `python -m training` that say this job: every field, defaults too."""
+        """The arguments of `python -m training` that say this job: every setting that is given, defaults too."""
+        return self._words(fields(self))
+
+    def command_line(self) -> str:
+        """The command of one rank as a person would type it: what it trains, and what is not the default."""
+        usual = {one.name: one.default for one in fields(self)} | {"lr": usual_lr(self.model)}
+        told = [one for one in fields(self) if one.metadata["folder"] or getattr(self, one.name) != usual[one.name]]
+        return shlex.join(("python", "-m", "training", *self._words(told)))
+
+    def _words(self, settings: Iterable[Field[Any]]) -> tuple[str, ...]:
+        """The flags of these settings."""
         words: list[str] = []
-        for setting in fields(self):
+        for setting in settings:
             value = getattr(self, setting.name)
+            if value is None:
+                continue
             if setting.type == SEVERAL:
                 words += [word for item in value for word in (flag(setting), item)]
             elif setting.type == "bool":
@@ -126,17 +195,20 @@ class Job:
                 words += [flag(setting), str(value)]
         return tuple(words)
 
-    def command_line(self) -> str:
-        """The command of one rank, as a person would type it."""
-        return shlex.join(("python", "-m", "training", *self.argv()))
+    def differs(self, other: Job) -> bool:
+        """Whether they train otherwise, apart from how long."""
+        mine, theirs = ({name: value for name, value in vars(job).items() if name not in INCIDENTAL} for job in (self, other))
+        return mine != theirs
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Job:
-        """The job of flags as a parser gives them: lists, and None where a flag is left out. Raises: JobError, UnknownName."""
+        """The job of flags as a parser gives them: lists, and None where a flag is left out; the learning rate is the model's
+        usual one then. Raises: JobError, UnknownName."""
         said: dict[str, Any] = {}
         for name, value in given.items():
             if value is not None:
                 said[name] = tuple(value) if isinstance(value, list) else value
+        said.setdefault("lr", usual_lr(said.get("model", cls.model)))
         return cls(**said)
 
     @classmethod
@@ -159,9 +231,26 @@ class Job:
             parser.error(str(error))
 
 
+INCIDENTAL = {
+    "resume",
+    "checkpoint_every",
+    "checkpoint_keep",
+    "log_every",
+    "log_format",
+    "data_dir",
+    "verify_data",
+    "epochs",
+    "steps",
+}
+"""The job's settings that change nothing in what is trained."""
 SEVERAL = "tuple[str, ...]"
-TYPES: dict[str, type[Any]] = {"str": str, "int": int, "float": float, "bool": bool, SEVERAL: tuple}
+TYPES: dict[str, type[Any]] = {"str": str, "int": int, "int | None": int, "float": float, "bool": bool, SEVERAL: tuple}
 """The types that a job's field may have, by the text of its annotation."""
+
+
+def usual_lr(model: str) -> float:
+    """The learning rate that a model is trained with where the user gives none. Raises: UnknownName."""
+    return float(registry.declared("models", model, "LR", Job.lr))
 
 
 def flag(setting: Field[Any]) -> str:
@@ -200,5 +289,5 @@ def _check(setting: Field[Any], value: Any) -> None:
         raise JobError(f"{flag(setting)} {value}: must be at most {high}")
     if isinstance(value, float) and not math.isfinite(value):
         raise JobError(f"{flag(setting)} {value}: write a finite number")
-    if low is not None and not value >= low:
+    if low is not None and value is not None and not value >= low:
         raise JobError(f"{flag(setting)} {value}: must be at least {low}")

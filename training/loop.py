@@ -48,8 +48,8 @@ class Trainer:
         self.trains = place.rank in trainers
         index = trainers.index(place.rank) if self.trains else 0
         self.shard = shard(job, train_set.labels, index, len(trainers))
-        self.progress = Progress(place.rank, self.shard.steps, job.log_every)
         self.steps = job.steps or (job.epochs or 1) * self.shard.steps
+        self.progress = Progress(place.rank, job, self.steps, self.shard.steps)
 
         torch.manual_seed(job.seed)
         self.batch_norm = BatchNorm(job.batch_norm, place, self.meter, trainers, self.method.settles)
@@ -213,7 +213,7 @@ class Trainer:
         confusion, classes = (found.confusion, self.test_set.names) if rank == 0 and found.confusion else ((), ())
         emit(Evaluated(rank, self.epoch, self.step, *figures, confusion, own, classes))
         if rank == 0:
-            say(f"Test Loss: {found.loss:.3f}, Test Accuracy: {found.accuracy:.3f}")
+            self.progress.report_test(found.loss, found.accuracy, self.epoch)
         if self.step < self.steps:
             emit(Entered(rank, "training" if self.trains else "serving"))
 

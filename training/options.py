@@ -85,4 +85,10 @@ def _read(hint: Any, text: str, word: str) -> Any:
                 return number
     elif text in get_args(hint) or hint is str:
         return text
-    raise OptionError(f"{word}: write {_kind(hint)}")
+    raise OptionError(f"{word}: must be {_must(hint)}")
+
+
+def _must(hint: Any) -> str:
+    if known := ("yes", "no") if hint is bool else get_args(hint):
+        return " or ".join(filter(None, (", ".join(map(str, known[:-1])), str(known[-1]))))
+    return {int: "a whole number", float: "a number"}.get(hint, "a text")

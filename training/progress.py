@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import torch
 
+from training import figures
 from training.events import Epoch, Step, emit
+from training.job import Job
 from training.meter import Lap
 
 
@@ -34,10 +36,12 @@ class Sums:
 
 
 class Progress:
-    """One rank's. `steps` are an epoch's; every `log_every` of them there is a line to read."""
+    """One rank's: it says what each step was, and in a line to read what every `log_every`-th step of the run was, the first,
+    and every epoch. Job and place of the rank; `steps` are the run's, `steps_per_epoch` an epoch's."""
 
-    def __init__(self, rank: int, steps: int, log_every: int) -> None:
-        self._rank, self._steps, self._log_every = rank, steps, log_every
+    def __init__(self, rank: int, job: Job, steps: int, steps_per_epoch: int) -> None:
+        self._rank, self._steps, self._steps_per_epoch = rank, steps, steps_per_epoch
+        self._log_every, self._as_reference = job.log_every, job.log_format == "reference"
         self._sums = Sums()
 
     def report(self, made: Iteration) -> None:
@@ -48,31 +52,56 @@ class Progress:
         sums = self._sums
         sums.loss, sums.correct, sums.samples = sums.loss + total, sums.correct + right, sums.samples + made.samples
         sums.seconds, sums.steps = sums.seconds + phases.seconds, sums.steps + 1
-        epoch, batch = divmod(made.step - 1, self._steps)
-        emit(
-            Step(
-                self._rank,
-                epoch + 1,
-                made.step,
-                loss,
-                **phases.asdict(),
-                samples=made.samples,
-                correct=right,
-                bytes_sent=made.lap.bytes_sent,
-                staleness=made.staleness,
-            )
+        epoch, batch = divmod(made.step - 1, self._steps_per_epoch)
+        step = Step(
+            self._rank,
+            epoch + 1,
+            made.step,
+            loss,
+            **phases.asdict(),
+            samples=made.samples,
+            correct=right,
+            bytes_sent=made.lap.bytes_sent,
+            staleness=made.staleness,
         )
-        if batch % self._log_every == 0:
-            figures = f"Batch Loss: {loss:.3f}, Batch Accuracy: {right / made.samples:.3f}"
-            say(f"Rank: {self._rank} Batch Idx: {batch}, {figures}, Batch Duration: {phases.seconds:.3f} seconds")
+        emit(step)
+        if self._as_reference and batch % self._log_every == 0:  # its index starts anew in each epoch
+            say(self._reference_step(step, batch))
+        elif not self._as_reference and (made.step == 1 or made.step % self._log_every == 0):
+            say(self._step(step))
 
     def report_epoch(self, epoch: int, step: int) -> None:
         """Says what the steps of an epoch were, of which that step was the last."""
         sums, self._sums = self._sums, Sums()
         loss, accuracy = sums.loss / sums.samples, sums.correct / sums.samples
-        emit(Epoch(self._rank, epoch, step, loss, accuracy, sums.samples, sums.seconds))
-        figures = f"Train Loss: {loss:.3f}, Train Accuracy: {accuracy:.3f}, Avg Batch Duration: {sums.seconds / sums.steps:.3f}"
-        say(f"Rank: {self._rank} Epoch: {epoch}, {figures} seconds, Epoch Duration: {sums.seconds:.3f} seconds")
+        emit(said := Epoch(self._rank, epoch, step, loss, accuracy, sums.samples, sums.seconds))
+        pace = sums.seconds / sums.steps
+        say(self._reference_epoch(said, pace) if self._as_reference else self._epoch(said, pace))
+
+    def report_test(self, loss: float, accuracy: float, epoch: int) -> None:
+        """Says what an evaluation found."""
+        if self._as_reference:
+            say(f"Test Loss: {loss:.3f}, Test Accuracy: {accuracy:.3f}")
+        else:
+            say(f"epoch {epoch} test loss {figures.loss(loss)} acc {accuracy:.4f}")
+
+    def _step(self, step: Step) -> str:
+        of = f"epoch {step.epoch} step {step.step}/{self._steps}"
+        accuracy = step.correct / step.samples
+        return f"{of} loss {figures.loss(step.loss)} acc {accuracy:.2f} {step.seconds:.3f} s/iter"
+
+    def _epoch(self, said: Epoch, pace: float) -> str:
+        found = f"mean loss {figures.loss(said.loss)} acc {said.accuracy:.2f}"
+        return f"epoch {said.epoch} done: {found} {pace:.3f} s/iter, {said.seconds:.2f} s"
+
+    def _reference_step(self, step: Step, batch: int) -> str:
+        found = f"Batch Loss: {step.loss:.3f}, Batch Accuracy: {step.correct / step.samples:.3f}"
+        return f"Rank: {self._rank} Batch Idx: {batch}, {found}, Batch Duration: {step.seconds:.3f} seconds"
+
+    def _reference_epoch(self, said: Epoch, pace: float) -> str:
+        found = f"Train Loss: {said.loss:.3f}, Train Accuracy: {said.accuracy:.3f}"
+        took = f"Avg Batch Duration: {pace:.3f} seconds, Epoch Duration: {said.seconds:.3f} seconds"
+        return f"Rank: {self._rank} Epoch: {said.epoch}, {found}, {took}"
 
 
 def say(line: str) -> None:

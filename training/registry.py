@@ -3,16 +3,27 @@
 `training/sync`, `training/models` and `training/datasets` hold one module per choice; a new file there is a new choice. One
 that takes an argument says so by a line `FORM = "torchvision/NAME"` at the top level: its own name, a character, what stands
 there; a NAME is letters, digits and underscores, a PATH is anything.
+
+A module states what must be known of it before it is imported as assignments of literals at the top level (see `declared`):
+
+- a model: `IMAGE_SIZES = (32, 35)`, the smallest and the largest side of the images that it takes (0: no limit), or a
+  dictionary of those by how the argument begins; `LR`, the learning rate where the user gives none, if not `Job`'s default;
+- a data set: `IMAGE_SIZE`, the side of its images, or `DEFAULT_SIZE`, the side to which it brings images of any size unless
+  the model takes others; `FILES`, the files that it reads in the data folder (one that ends with .gz may lie there unpacked),
+  `ARCHIVE`, a file there that holds them all, `DOWNLOAD_MB`, the size of their download, and `ROOM_MB`, the room
+  that it takes there unpacked, where that is more.
 """
 
 from __future__ import annotations
 
+import ast
 import difflib
 import importlib
 import pkgutil
 import re
 from collections.abc import Callable, Iterable
-from functools import partial
+from contextlib import suppress
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -85,6 +96,23 @@ def with_path(folder: str, name: str, change: Callable[[str], str]) -> str:
 def source(folder: str, name: str) -> Path:
     """The file of the module behind a name. Raises: UnknownName."""
     return ROOT / folder / f"{split(folder, name)[0]}.py"
+
+
+def declared(folder: str, name: str, constant: str, default: Any = None) -> Any:
+    """What the module behind a name assigns to a constant; read from its source, which is not run. Raises: UnknownName."""
+    return _literals(source(folder, name)).get(constant, default)
+
+
+@cache
+def _literals(path: Path) -> dict[str, Any]:
+    """The literals that a module assigns to names of capitals at its top level."""
+    found = {}
+    for node in ast.parse(path.read_text()).body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name.isupper():
+                with suppress(ValueError):  # an expression
+                    found[name] = ast.literal_eval(value)
+    return found
 
 
 def load(folder: str, name: str) -> ModuleType:

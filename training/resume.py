@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import itertools
-import json
 import os
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,15 +20,16 @@ import torch
 from torch import distributed, nn
 
 from training.checkpoint import FOLDER, MANIFEST, MODEL, Checkpoints, Parts, Position, root_of, search, steps
-from training.job import Job, JobError
+from training.job import INCIDENTAL, Job, JobError
+from training.jsonl import load
 from training.place import Place
 from training.registry import form_of
 from training.sync import SyncMethod
 
 PIECE = 1 << 24
 """Bytes of a model that are sent at a time."""
-INCIDENTAL = {"resume", "checkpoint_every", "checkpoint_keep", "log_every", "data_dir", "verify_data", "epochs", "steps"}
-"""The job's settings that change nothing in what is trained."""
+LONGEST_MANIFEST = 1 << 20
+"""Bytes of a manifest that are read; it has some hundred."""
 
 
 class Key(NamedTuple):
@@ -136,9 +136,10 @@ def choose(models: Sequence[set[Key]], own: Sequence[set[Key]]) -> Key | None:
 def _manifest(path: Path) -> tuple[Key, int, int] | None:
     """The checkpoint that it makes complete, the rank that wrote it, and the bytes of its model."""
     try:
-        head = json.loads(path.read_bytes())
+        with path.open("rb") as file:
+            head = load(file.read(LONGEST_MANIFEST)) or {}
         return _key(head), int(head.get("rank", 0)), int(head["files"][MODEL])
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, OverflowError):
         return None
 
 
@@ -167,12 +168,12 @@ def _nothing(resume: str, place: Place, folders: list[Path], damaged: Iterable[P
         return f"--resume {resume}: this is one checkpoint: write the folder that it lies in, {root.parent}"
     try:
         os.stat(root)
-        why = "has no checkpoint in"
+        why = "there is no checkpoint in"
     except (FileNotFoundError, NotADirectoryError):
         why = "there is no folder"
     except OSError as error:  # it lies where this user may not look
         why = f"{error.strerror}:"
-    advice = "give the hosts that it ran on, a run that was started with --checkpoint-every, or a path"
+    advice = "use the hosts it ran on, or resume a run that was started with --checkpoint-every, or give a path"
     return f"--resume {resume}: {why} {root}{_known(root, place)}; {advice}"
 
 
@@ -282,7 +283,7 @@ def _remarks(
         more = f", and takes {again} of its samples again" if again else ""
         yield f"With these settings the checkpoint's step {position.step} is step {step}{more}"
     if step >= (total := job.steps or (job.epochs or 1) * checkpoints.steps_per_epoch):
-        yield f"All {total} steps are made: give more --steps or --epochs to train on"
+        yield f"Already complete ({total} steps). Raise --epochs or --steps to continue"
 
 
 def _setting(name: str, value: Any) -> str:

@@ -1,5 +1,7 @@
 """Everything a person sees: the command line, the headless printer and the dashboard."""
 
+import signal
+
 
 def main() -> None:
     """The `rankboard` command. What it needs is imported here, so that Ctrl-C in that time is no traceback either."""
@@ -9,3 +11,5 @@ def main() -> None:
         command()
     except KeyboardInterrupt:
         raise SystemExit(130) from None
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a late Ctrl-C does not change the exit code while Python ends

@@ -7,19 +7,24 @@ import gc
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from textual.app import App
+from rich.console import RenderableType
+from textual.actions import ActionParseResult
+from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.events import Resize
+from textual.command import CommandPalette
+from textual.dom import DOMNode
+from textual.events import Event, Key, Resize
+from textual.screen import Screen
 
 from remote.hosts import Cluster
+from remote.launcher_lock import STOP
 from remote.plan import Plan, PlanError
-from remote.recorder import STOP
 from remote.run import RunState, Verdict
 from training.job import Job
 from tui.messages import CheckHosts, StartRun
@@ -36,6 +41,8 @@ GARBAGE = 50_000
 """New objects after which Python looks for garbage: looking through all lines of a log takes as long as several frames."""
 ENDING = 15.0
 """Seconds that a run has to end when its dashboard is gone."""
+MOUNTING = 0.01
+"""Seconds until it is looked again whether a screen has its widgets."""
 STOPPED = 130
 """Exit code where a person left a run that had not ended."""
 
@@ -82,17 +89,14 @@ class RankboardApp(App[None]):
 
     TITLE = "rankboard"
     CSS = "ToastRack { align-horizontal: right; }"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+c", "interrupt", show=False, priority=True),
-        Binding("ctrl+q", "quit", show=False, priority=True),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c,ctrl+q", "quit", show=False, priority=True)]
 
     def __init__(self, launch: Launch) -> None:
         super().__init__()
         self._launch = launch
         self._listener: Listener | None = None
         self._doctor: Listener | None = None
-        self._leaving = self._abandoned = False
+        self._leaving = self._abandoned = self._exiting = False
         self._ticks = 0
         self.states: list[RunState] = []
 
@@ -116,8 +120,8 @@ class RankboardApp(App[None]):
         gc.set_threshold(GARBAGE, *gc.get_threshold()[1:])
         if not self.is_headless:
             for number, act in (
-                (signal.SIGINT, self.action_interrupt),
-                (STOP, self.action_interrupt),
+                (signal.SIGINT, self._interrupt),
+                (STOP, self._interrupt),
                 (signal.SIGQUIT, self._stop_now),
                 (signal.SIGTERM, self._terminate),
                 (signal.SIGHUP, self._hang_up),
@@ -150,7 +154,7 @@ class RankboardApp(App[None]):
         self._listener = Listener(session)
         self._listener.start()
         self.states.append(session.state)
-        self.push_screen(RunScreen(session, self._launch.runs_dir / session.plan.run))
+        self.push_screen(RunScreen(session))
 
     # Time
 
@@ -185,12 +189,12 @@ class RankboardApp(App[None]):
     # Ways from screen to screen
 
     def on_start_run(self, message: StartRun) -> None:
-        if not self.live:
+        if not self.live and not self._exiting:
             self.pop_screen()
             self._start(message.cluster, message.job)
 
     def on_check_hosts(self, message: CheckHosts) -> None:
-        if self._launch.check and not self.live:
+        if self._launch.check and not self.live and not self._exiting:
             begin = partial(self._check, self._launch.check, message)
             self.push_screen(DoctorScreen(begin(), begin))
 
@@ -201,19 +205,77 @@ class RankboardApp(App[None]):
         return self._doctor.session
 
     def on_new_run(self) -> None:
-        if not self.live:
+        if not self.live and not self._exiting:
             self.pop_screen()
             self._show_form()
+
+    def action_command_palette(self) -> None:
+        """All commands. Not two lists over each other, as Textual opens where the key is pressed twice quickly: it fails."""
+        if not isinstance(self.screen, (CommandPalette, Dialog)):
+            self.push_screen(CommandPalette())
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterator[SystemCommand]:
+        """What the list of all commands has: the keys of this screen, then Textual's own commands."""
+        textuals = {binding.action for binding in Screen.BINDINGS if isinstance(binding, Binding)}  # to move, to copy
+        seen = {"Quit", "Keys"}  # the first is there for every screen; the second is what `?` shows
+        for node, binding, enabled, _ in screen.active_bindings.values():
+            known = binding.action in textuals or binding.description in seen
+            if node is screen and enabled and binding.description and not known:
+                seen.add(binding.description)
+                act = partial(self.run_action, binding.action, node)
+                yield SystemCommand(binding.description, f"key {self.get_key_display(binding)}", act)
+        yield SystemCommand("Quit", "asks first while a run goes on", self.action_quit)
+        yield from (command for command in super().get_system_commands(screen) if command.title not in seen)
+
+    def deliver_screenshot(
+        self, filename: str | None = None, path: str | None = None, time_format: str | None = None
+    ) -> str | None:
+        """Save the screen as SVG in the folder of the run, or where there is none in the current one, and say where."""
+        shown = self._launch.runs_dir / self._listener.session.plan.run if self._listener else Path.cwd()
+        folder = shown if shown.is_dir() else Path.cwd()
+        try:
+            saved = self.save_screenshot(filename, path or str(folder), time_format)
+        except OSError as error:
+            self.notify(f"cannot write a screenshot: {error}", severity="error", markup=False)
+            return None
+        self.notify(f"screenshot: {saved}", markup=False)
+        return saved
 
     def action_help(self) -> None:
         self.push_screen(HelpDialog())
 
     # The way out
 
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """As Textual does, but for keys that come after `exit`."""
+        return not self._exiting and await super().run_action(action, default_namespace, namespaces)
+
+    def exit(self, result: None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
+        """End the dashboard, once all screens have their widgets: from then on Textual adds none, and a screen that had
+        none yet would not find them."""
+        self._exiting = True
+        if all(screen.is_mounted for screen in self.screen_stack):
+            super().exit(result, return_code, message)
+        else:
+            self.set_timer(MOUNTING, partial(self.exit, result, return_code, message))
+
+    async def on_event(self, event: Event) -> None:
+        """As Textual does, but for keys that were pressed before the dialog that they would answer was drawn."""
+        if not (isinstance(event, Key) and isinstance(self.screen, Dialog) and event.time < self.screen.drawn):
+            await super().on_event(event)
+
     async def action_quit(self) -> None:
+        """Quit; while a run goes on, ask first. Nothing that is pressed twice answers the question whether to stop it."""
         if not self.live:
             self.exit()
-        elif not isinstance(self.screen, (QuitDialog, LeaveDialog)):
+        elif isinstance(self.screen, LeaveDialog):
+            self._abandon()
+        elif not isinstance(self.screen, QuitDialog):
             self.push_screen(LeaveDialog() if self._leaving else self._question(), self._answered)
 
     def _question(self) -> QuitDialog:
@@ -234,14 +296,14 @@ class RankboardApp(App[None]):
             case Leave.NOW:
                 self._abandon()
 
-    def action_interrupt(self) -> None:
-        """Stop the run and quit when it has ended; a second time, quit at once."""
+    def _interrupt(self) -> None:
+        """A signal: stop the run and quit when it has ended; a second time, quit at once."""
         if self._leaving or not self.live:
             self._abandon()
             return
         self._leaving = True
         self._stop()
-        self.notify("stopping the run; ctrl+c again leaves at once")
+        self.notify("stopping the run; ctrl+c leaves without waiting for its end")
 
     def _stop_now(self) -> None:
         """Stop the run, without the time that ranks have to end by themselves, and quit when it has ended."""
@@ -256,7 +318,7 @@ class RankboardApp(App[None]):
         if self._listener and self._listener.session.keep and not self._leaving:
             self.exit()  # see `finish`
         else:
-            self.action_interrupt()
+            self._interrupt()
 
     def _hang_up(self) -> None:
         """The terminal is gone: end the run, then the process, at once. Textual's own way out waits for ever to restore it."""

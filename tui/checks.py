@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from remote.doctor import CHECKS, FAILED, OK, WARNING
+from remote.doctor import CHECKS, FAILED, OK, UNFIT, WARNING, is_told, whose
 from remote.lines import one_line
 from remote.run import HostPhase, RunState, Verdict
 from training.events import Checked
@@ -90,15 +90,15 @@ def table(state: RunState, width: int) -> list[list[Cell]]:
 
 
 def amiss(state: RunState) -> list[Checked]:
-    """What is not well, failures first, each in the order of hosts and checks."""
+    """What is not well, failures first, each in the order of hosts and checks; the same of several hosts once."""
     order = {name: number for number, name in enumerate(names(state))}
-    found = [check for check in state.checks.values() if check.outcome in AMISS]
+    found = [check for check in state.checks.values() if check.outcome in AMISS and is_told(check)]
     return sorted(found, key=lambda check: (AMISS.index(check.outcome), check.on, order[check.check]))
 
 
 def told(state: RunState, check: Checked) -> list[str]:
     """The lines of one thing that is amiss: what, and what to do about it."""
-    where = f"{state.host_name(check.on)}: " if state.host_name(check.on) else ""
+    where = whose([host.name for host in state.hosts], check)
     text = f"{palette.sign(GLYPHS[check.outcome])} {where}{check.check} {check.outcome}: {one_line(check.text)}"
     return [text, f"    {one_line(check.advice)}"] if check.advice else [text]
 
@@ -117,7 +117,8 @@ def code(state: RunState) -> int:
     """The exit code: 0 no check failed, 2 one did, 3 a host was not reached or lost, 130 a person ended it."""
     if state.stop_reason:
         return Verdict.STOPPED.value
-    if any(host.hello is None or host.phase is HostPhase.LOST for host in state.hosts):
+    unfit = {on for (on, name), check in state.checks.items() if check.outcome == FAILED and name in UNFIT}
+    if any(host.hello is None or host.phase is HostPhase.LOST for host in state.hosts if host.index not in unfit):
         return Verdict.LOST.value
     return Verdict.REFUSED.value if any(check.outcome == FAILED for check in state.checks.values()) else 0
 

@@ -16,46 +16,68 @@ from typing import Annotated, Any
 import typer
 
 from remote import plan as planning
-from remote import resume, summary
+from remote import plan_json, resume, summary
 from remote.hosts import Cluster, HostsError
 from remote.lab.spec import LabError
+from remote.launcher_lock import STOP
 from remote.plan import PlanError
-from remote.recorder import REPORT, STOP
+from remote.recorder import REPORT
 from remote.run import RunState, Verdict
 from remote.session import Session
+from training.agent.inventory import LAST
 from training.events import Record
 from training.job import Job, JobError
 from training.registry import UnknownName
-from tui import attach_commands, doctor_command, lab_commands, outcome, run_commands, selection, setup_command, trust_command
+from tui import (
+    attach_commands,
+    doctor_command,
+    events_command,
+    lab_commands,
+    outcome,
+    run_commands,
+    selection,
+    setup_command,
+    trust_command,
+)
 from tui.headless import Printer, printer
-from tui.job_flags import Command, with_job_flags
+from tui.job_flags import with_job_flags
 from tui.launcher import Launcher
 from tui.policy_flags import policy, with_policy_flags
 from tui.selection import with_host_flags
+from tui.usage import USAGE, Command, Rankboard, given
+from tui.widgets import palette
 
-USAGE = 2
-"""Exit code of a usage or configuration error."""
 NICE = 10
 """By how much the launcher steps back behind ranks that may share its machine."""
 
 
 def main() -> None:
     """The `rankboard` command."""
-    app = typer.Typer(cls=Command, add_completion=False, pretty_exceptions_enable=False)
+    palette.make_fit(sys.stdout, sys.stderr)
+    application()()
+
+
+def application() -> typer.Typer:
+    """Everything that the command line understands."""
+    app = typer.Typer(cls=Rankboard, add_completion=False, pretty_exceptions_enable=False)
     settings = {"help_option_names": ["-h", "--help"]}
     app.callback(invoke_without_command=True, context_settings=settings)(
         with_job_flags(with_policy_flags(with_host_flags(_launch)))
     )
     app.add_typer(lab_commands.app, name="lab")
-    app.command("doctor")(with_job_flags(with_host_flags(doctor_command.doctor)))
-    app.command("trust")(trust_command.trust)
-    app.command("ps")(run_commands.ps)
-    app.command("prune")(run_commands.prune)
-    app.command("setup")(setup_command.setup)
-    app.command("attach")(attach_commands.attach_command(_watch))
-    app.command("stop")(attach_commands.stop_command(_watch))
-    app.command("logs")(attach_commands.logs)
-    app()
+    for name, command in (
+        ("doctor", with_job_flags(with_host_flags(doctor_command.doctor))),
+        ("trust", trust_command.trust),
+        ("ps", run_commands.ps),
+        ("prune", run_commands.prune),
+        ("setup", setup_command.setup),
+        ("attach", attach_commands.attach_command(_watch)),
+        ("stop", attach_commands.stop_command(_watch)),
+        ("logs", attach_commands.logs),
+        ("events", events_command.events_command(_watch)),
+    ):
+        app.command(name, cls=Command, context_settings=settings)(command)
+    return app
 
 
 def _version(asked: bool) -> None:
@@ -69,51 +91,73 @@ def _launch(
     host_flags: Mapping[str, Any] = MappingProxyType({}),
     upload: Annotated[
         list[Path] | None,
-        typer.Option(metavar="PATH", help="put this folder on all hosts first, where their ranks then work (again for more)"),
+        typer.Option(metavar="PATH", help="copy this folder to all hosts first; the ranks work there (repeatable)"),
     ] = None,
-    run: Annotated[bool, typer.Option("--run", help="run headless, without the dashboard")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="print the plan and start nothing")] = False,
-    json: Annotated[bool, typer.Option("--json", help="with --run: one JSON object per event on stdout")] = False,
-    detach: Annotated[
-        bool, typer.Option("--detach", help="with --run: leave the run to its hosts once all ranks train; see rankboard attach")
+    run: Annotated[bool, typer.Option("--run", help="run without the dashboard, and print lines")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="print which rank runs where, and start nothing")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="with --run: print one JSON object per event; with --dry-run: the plan as JSON")
     ] = False,
-    runs_dir: Annotated[Path, typer.Option(help="where runs are recorded")] = Path("runs"),
+    detach: Annotated[
+        bool, typer.Option("--detach", help="with --run: return once all ranks train; the run continues on the hosts")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="with --run: print each step on the way to the first iteration")
+    ] = False,
+    runs_dir: Annotated[Path, typer.Option(metavar="PATH", help="where runs are recorded")] = Path("runs"),
     version: Annotated[bool, typer.Option("--version", is_eager=True, callback=_version, help="print the version")] = False,
     policy_flags: Mapping[str, Any] = MappingProxyType({}),
     **job_flags: Any,
 ) -> None:
     """Launch and watch data-parallel PyTorch training over several machines.
 
-    Without a job flag the dashboard opens on its launch form; with one the run starts at once.
+    Without a command, rankboard starts a run: in the dashboard, at once if you give a flag of the job, else with a form to fill
+    in; with --run, without the dashboard.
 
-    Exit codes: 0 all ranks finished, 1 a rank failed, 2 usage or configuration, 3 a host could not be reached or was lost,
-    130 stopped by a person.
+    Examples:
+      rankboard                               open the form for your hosts
+      rankboard --local 4                     open it for 4 ranks on this machine
+      rankboard --run --sync ring --steps 45  train on the hosts and print lines
+      rankboard --run --resume last           continue the newest run
+      rankboard --dry-run --nodes 2           show what would run where
+      rankboard doctor                        check the hosts
+
+    Exit codes:
+      0    all ranks finished, or the run was detached
+      1    a rank failed
+      2    refused before the start: usage, configuration or a failed check
+      3    a host could not be reached, or was lost
+      130  stopped by a person
     """
     if context.invoked_subcommand:
         _without_flags(context)
         return
     try:
-        for flag, given in (("--json", json), ("--detach", detach)):
-            if given and not run:
+        for flag, wanted in (("--json", json and not dry_run), ("--detach", detach), ("--verbose", verbose)):
+            if wanted and not run:
                 raise PlanError(f"{flag} goes with --run")
-        for flag, given in (("--detach", detach), ("--on-disconnect keep", policy_flags["on_disconnect"] == "keep")):
-            if given and host_flags["link"]:
+        for flag, wanted in (("--detach", detach), ("--on-disconnect keep", policy_flags["on_disconnect"] == "keep")):
+            if wanted and host_flags["link"]:
                 raise PlanError(f"{flag}: a lab of --link ends with this command; rankboard lab up makes one that stays")
         job = resume.job_of(job_flags, runs_dir, bool(host_flags["local"]))
-        chosen = selection.selection(host_flags, upload or ())
+        if job_flags.get("resume") == LAST:
+            typer.echo(f"rankboard: {LAST} is {job.resume}", err=True)
+        at_once = any(value is not None for value in job_flags.values())
+        in_form = not (run or dry_run or at_once) and _on_terminal()
+        chosen = selection.selection(host_flags, upload or (), in_form=in_form)
         cluster, hosts, local, spec = chosen.cluster, chosen.hosts, chosen.local, chosen.spec
         with selection.transport(local, None if dry_run else spec) as transport:
             keep = detach or ((cluster.keep if cluster.keep is not None else not run) and not local)
             launcher = Launcher(transport, local, runs_dir.absolute(), policy(policy_flags, keep))
             if dry_run:
-                typer.echo(planning.dry_run(launcher.plan(hosts, job)))
+                plan = launcher.plan(hosts, job)
+                typer.echo(plan_json.dump(plan) if json else planning.dry_run(plan), nl=not json)
                 return
             if spec or any(host.address.startswith("127.") for host in hosts.hosts):
                 os.nice(NICE)  # our threads from here on; the transport's own, which starts agents, is older
             if run:
-                code = _headless(launcher, launcher.begin(launcher.plan(hosts, job)), json, detach=detach)
+                code = _headless(launcher, launcher.begin(launcher.plan(hosts, job)), json, detach=detach, verbose=verbose)
             else:
-                at_once = any(value is not None for value in job_flags.values())
                 code = _dashboard(launcher, cluster, hosts, job, at_once=at_once, leavable=not spec)
     except (JobError, UnknownName, HostsError, PlanError, LabError) as error:
         typer.echo(f"rankboard: {error}", err=True)
@@ -123,15 +167,23 @@ def _launch(
 
 def _without_flags(context: typer.Context) -> None:
     """Refuse the flags of a run before another command, which would not heed them."""
-    given = [name for name in context.params if str(context.get_parameter_source(name)).endswith("COMMANDLINE")]
-    if given:
-        names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        typer.echo(f"rankboard: {names} is for a run: give the flags of {context.invoked_subcommand} behind it", err=True)
+    if flags := given(context):
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in flags)
+        typer.echo(
+            f"rankboard: {names} applies to a run: write the flags of {context.invoked_subcommand} after its name", err=True
+        )
         raise typer.Exit(USAGE)
 
 
 def _headless(
-    launcher: Launcher, session: Session, json: bool, *, detach: bool = False, leaves: bool = False, quiet: bool = False
+    launcher: Launcher,
+    session: Session,
+    json: bool,
+    *,
+    detach: bool = False,
+    leaves: bool = False,
+    quiet: bool = False,
+    verbose: bool = False,
 ) -> int:
     """Show a session without a dashboard; returns the exit code. A person's Ctrl-C stops the run, SIGQUIT at once. Where it
     `leaves`, Ctrl-C leaves it; one that is kept is left where terminal or process are to end, as at a shutdown. `detach`: once
@@ -142,29 +194,32 @@ def _headless(
         if (leaves and number == signal.SIGINT) or (ends_us and (leaves or session.keep)):
             session.detach()
         else:
-            why = "rankboard stop" if number == STOP else f"{signal.Signals(number).name} to rankboard"
+            why = "rankboard stop" if number == STOP else outcome.interruption(number)
             session.stop(why, now=number == signal.SIGQUIT)
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, STOP):
         signal.signal(number, end)
     # A terminal that is gone fails in every write; the run is left or stopped then, and heard out.
-    with suppress(OSError), printer(session.state, json, quiet=quiet) as show:
+    folder = launcher.runs_dir / session.plan.run
+    before = launcher.recorded(session.plan) if json and leaves else ()
+    with suppress(OSError), printer(session.state, json, folder, before=before, quiet=quiet, verbose=verbose) as show:
         for records in session.batches():
             _shown(show, records, session, leaves)
             if detach and session.begun:
                 session.detach()
                 detach = False
         show.end(session.state)
-        _recorded(launcher, session.state)
+        if not session.detached:
+            _recorded(launcher, session.state)
     verdict = session.state.verdict or (Verdict.LOST if session.cut_off else None)
     return verdict.value if verdict else 0
 
 
-def _watch(launcher: Launcher, session: Session, headless: bool, json: bool, leaves: bool) -> int:
+def _watch(launcher: Launcher, session: Session, headless: bool, json: bool, leaves: bool, *, verbose: bool = False) -> int:
     """Show a run that one has come back to, to follow it, or, where one does not leave it again, to stop it: then what its
     ranks have printed is of no interest. Returns the exit code. `leaves`: see `_headless`."""
     if headless or json:
-        return _headless(launcher, session, json, leaves=leaves, quiet=not leaves)
+        return _headless(launcher, session, json, leaves=leaves, quiet=not leaves, verbose=verbose)
     hosts = Cluster(session.plan.run, session.plan.hosts)
     return _dashboard(
         launcher, hosts, hosts, session.plan.work if isinstance(session.plan.work, Job) else Job(), attached=session
@@ -187,7 +242,7 @@ def _shown(show: Printer, records: list[Record], session: Session, leaves: bool)
 
 def _dashboard(launcher: Launcher, cluster: Cluster, selected: Cluster, job: Job, **how: Any) -> int:
     """`how`: what else the dashboard is told, see `tui.app.Launch`."""
-    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):  # Textual draws on stderr
+    if not _on_terminal():
         raise PlanError("the dashboard needs a terminal on stdin, stdout and stderr; without one, use --run")
     from tui.app import Launch, RankboardApp
 
@@ -203,6 +258,11 @@ def _dashboard(launcher: Launcher, cluster: Cluster, selected: Cluster, job: Job
             typer.echo(line, err=True)
         _recorded(launcher, state)
     return app.exit_code
+
+
+def _on_terminal() -> bool:
+    """Whether a dashboard can be shown; Textual draws on stderr."""
+    return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
 
 
 def _recorded(launcher: Launcher, state: RunState) -> None:

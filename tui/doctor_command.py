@@ -22,7 +22,7 @@ from remote.waiting import REACHING, Wait, waiting
 from training.job import JobError
 from training.jsonl import dumps
 from training.registry import UnknownName
-from tui import checks, selection
+from tui import checks, outcome, selection
 from tui.launcher import Launcher
 from tui.session_clock import SessionClock
 
@@ -31,15 +31,25 @@ USAGE = 2
 
 def doctor(
     host_flags: Mapping[str, Any] = MappingProxyType({}),
-    json: Annotated[bool, typer.Option("--json", help="one JSON object per check on stdout")] = False,
-    runs_dir: Annotated[Path, typer.Option(help="where runs are recorded; the doctor records nothing")] = Path("runs"),
+    json: Annotated[bool, typer.Option("--json", help="print one JSON object per check")] = False,
+    runs_dir: Annotated[Path, typer.Option(metavar="PATH", help="where runs are recorded")] = Path("runs"),
     **job_flags: Any,
 ) -> None:
-    """Check whether the hosts are fit for a run, and say what to do where they are not. Starts nothing; leaves but its code.
+    """Check whether the hosts are ready for a run, and say how to fix what is not.
 
-    Each start makes the same checks (--no-doctor skips them). With job flags, for that job.
+    Nothing is started; only rankboard's own code is copied to the hosts. Every start makes the same checks (--no-doctor skips
+    them). With job flags, the checks are those of that job.
 
-    Exit codes: 0 no check failed, 2 one did (or a mistake on the command line), 3 a host could not be reached, 130 stopped.
+    Examples:
+      rankboard doctor
+      rankboard doctor --hosts other.toml --only node1,node2
+      rankboard doctor --dataset cifar10
+
+    Exit codes:
+      0    no check failed
+      2    a check failed, or the command line is wrong
+      3    a host could not be reached
+      130  stopped by a person
     """
     try:
         job, chosen = resume.job_of(job_flags, runs_dir, bool(host_flags["local"])), selection.selection(host_flags)
@@ -55,7 +65,7 @@ def doctor(
 def _examine(session: Session, json: bool) -> int:
     """Hear the session out and print what it found; returns the exit code."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _: session.stop(f"{signal.Signals(number).name} to rankboard"))
+        signal.signal(number, lambda number, _: session.stop(outcome.interruption(number)))
     clock, said = SessionClock(), ""
     for _ in session.batches():
         reached = not any(host.phase in REACHING for host in session.state.hosts)

@@ -5,23 +5,29 @@ stdout is data (the ranks' lines or the events, then the table), stderr is narra
 
 from __future__ import annotations
 
-import io
 import os
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Protocol, TextIO
 
+from remote import summary
+from remote.cause import ranks_text
 from remote.lines import UNSEEN, one_line, shown
-from remote.plan import notes
+from remote.plan import Plan, notes
 from remote.run import RunPhase, RunState
-from remote.summary import finite
 from remote.waiting import STARTING, Wait, waiting
 from training.events import SESSION, Exited, Hello, Reaching, Record, Started, Text, to_object
 from training.jsonl import dumps
 from tui import outcome
 from tui.session_clock import SessionClock
 
+MOMENT = 1.0
+"""Seconds that what a host or a rank says waits for others that say the same."""
+MANY = 1_000
+"""Such sentences that wait at the most."""
 AGAIN = 15.0
 """Seconds until it is said again who is waited for."""
 CALM = 3.0
@@ -41,39 +47,83 @@ class Printer(Protocol):
 
 
 @contextmanager
-def printer(state: RunState, json: bool, *, quiet: bool = False) -> Iterator[Printer]:
-    """The printer for where stdout leads, which tells what comes after this state. `quiet`: not what ranks have printed."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # text of a rank may hold what the terminal's encoding does not
-            stream.reconfigure(errors="backslashreplace")
+def printer(
+    state: RunState,
+    json: bool,
+    folder: Path,
+    *,
+    before: Iterable[Record] = (),
+    quiet: bool = False,
+    verbose: bool = False,
+) -> Iterator[Printer]:
+    """The printer for where stdout leads, which tells what comes after this state.
+
+    `folder` is the run's. `before`: expanded records that the state has already; as JSON they come first. `quiet`: not what
+    ranks have printed. `verbose`: see `Narration`.
+    """
+    if not state.started:  # else one comes back to it
+        _narrate(sys.stderr, outcome.opening(state))
     for note in notes(state.plan):
         _narrate(sys.stderr, note)
     told = state.log_count
     if json:
-        yield JsonPrinter(sys.stdout, sys.stderr, told)
+        to_program = JsonPrinter(sys.stdout, sys.stderr, told, folder=folder, verbose=verbose)
+        to_program.replay(before, state.plan)
+        yield to_program
     elif sys.stdout.isatty():
         from tui.live import live_printer
 
-        with live_printer(told=told, quiet=quiet) as live:
+        with live_printer(told=told, quiet=quiet, verbose=verbose) as live:
             yield live
     else:
-        yield PlainPrinter(sys.stdout, sys.stderr, told, quiet=quiet)
+        yield PlainPrinter(sys.stdout, sys.stderr, told, quiet=quiet, verbose=verbose)
 
 
 def _narrate(err: TextIO, text: str) -> None:
     err.write(f"rankboard: {text}\n")
 
 
-class Narration:
-    """Says in words what happens to a run, each thing once; and who is waited for, again and again."""
+class Gathered:
+    """Sentences of hosts and ranks that wait a moment for others that say the same, so that each is told once."""
 
-    def __init__(self, told: int = 0) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._since = 0.0
+        self._waiting: dict[tuple[str, int], list[int]] = {}
+        self._times: dict[tuple[str, int], int] = {}
+
+    def add(self, text: str, whose: int) -> None:
+        """Keep what one of them, by number, says; the same again is another sentence."""
+        if not self._waiting:
+            self._since = self._clock()
+        times = self._times[text, whose] = self._times.get((text, whose), 0) + 1
+        self._waiting.setdefault((text, times), []).append(whose)
+
+    def due(self, *, at_once: bool = False) -> Iterator[tuple[str, list[int]]]:
+        """Give up, once the first has waited long enough or `at_once`, all of them in order, and who has said each."""
+        full = len(self._waiting) >= MANY
+        if self._waiting and (at_once or full or self._clock() >= self._since + MOMENT):
+            waiting, self._waiting = self._waiting, {}
+            self._times.clear()
+            for (text, _), whose in waiting.items():
+                yield text, sorted(whose)
+
+
+class Narration:
+    """Says in words what happens to a run, each thing once; and who is waited for, again and again.
+
+    `verbose`: also each step of reaching the hosts and starting the ranks.
+    """
+
+    def __init__(self, told: int = 0, *, verbose: bool = False) -> None:
         """`told`: how many lines of the run's log were told before."""
         self._next = told
+        self._verbose = verbose
         self._started = False
         self._reaching: dict[int, str] = {}
         self._waiting = _Waiting()
         self._stage = 0
+        self._of_hosts, self._ends = Gathered(), Gathered()
 
     def lines(self, records: list[Record], state: RunState) -> Iterator[str]:
         """What these records, already applied, bring that is worth a line; without any, what the time does."""
@@ -83,10 +133,30 @@ class Narration:
                 yield line
         fresh = [note for note in state.notes if note.number >= self._next]
         for note in fresh:
-            yield f"{note.host}: {note.text}" if note.host else note.text
+            if note.host:
+                self._of_hosts.add(note.text, _number(note.host, state))
+            else:
+                yield from self._gathered(state, at_once=True)  # which came before
+                if state.has_begun or not outcome.repeats(note.text, state.cause):
+                    yield note.text
         self._next = state.log_count
-        yield from self._stages(state)
+        yield from self._gathered(state)
+        if self._verbose:
+            yield from self._stages(state)
         yield from self._waiting.lines(state)
+
+    def rest(self, state: RunState) -> Iterator[str]:
+        """What still waits for others at the end of the run."""
+        yield from self._gathered(state, at_once=True)
+
+    def _gathered(self, state: RunState, *, at_once: bool = False) -> Iterator[str]:
+        for text, hosts in self._of_hosts.due(at_once=at_once):
+            if not outcome.repeats(text, state.cause):
+                yield f"{_names(hosts, state)}: {text}"
+        for text, ranks in self._ends.due(at_once=at_once):
+            if state.has_begun or not state.refused:
+                host = f"{state.host_name(state.ranks[ranks[0]].host)}: " if len(ranks) == 1 else ""
+                yield f"{host}{ranks_text(ranks)} {text}"
 
     def _stages(self, state: RunState) -> Iterator[str]:
         """How far all ranks are on their way to the first step, when the last one comes there."""
@@ -97,21 +167,73 @@ class Narration:
 
     def _line(self, record: Record, state: RunState) -> str:
         match record.event:
-            case Reaching(on, phase) if self._reaching.get(on) != phase:  # not at each of many tries
+            case Reaching(on, phase) if self._verbose and self._reaching.get(on) != phase:  # not at each of many tries
                 self._reaching[on] = phase
                 return f"{state.host_name(on)}: {phase}"
-            case Hello(hostname=hostname, python=python, torch=torch, cores=cores):
+            case Hello(hostname=hostname, python=python, torch=torch, cores=cores) if self._verbose:
                 versions = f"Python {python}, {f'torch {torch}' if torch else 'no torch'}, {cores:g} cores"
                 return f"{state.host_name(record.host)}: {hostname}, {versions}"
             case Started() as begun if not self._started:
                 self._started = True
                 return (
-                    f"training: {begun.world_size} ranks, {begun.steps} steps, {begun.parameters:,} parameters, "
+                    f"training: {outcome.count(begun.world_size, 'rank')}, {outcome.count(begun.steps, 'step')}, "
+                    f"{begun.parameters:,} parameters, "
                     f"{begun.train_samples:,} samples, {begun.backend} on {begun.device}"
                 )
-            case Exited(rank, code, signal) if code != 0:
-                return f"{state.host_name(record.host)}: rank {rank} ended: {signal or f'exit code {code}'}"
+            case Exited(rank, code, signal, stopped) if code != 0 and (self._verbose or not stopped):
+                if 0 <= rank < len(state.ranks):
+                    self._ends.add(one_line(f"ended: {signal or f'exit code {code}'}"), rank)
         return ""
+
+
+class RankLines:
+    """What ranks and hosts print, each line after whose it is. What several ranks, or hosts, write to stderr before the first
+    step they often write all, as when a package is missing: that is told once."""
+
+    def __init__(self) -> None:
+        self._of_ranks, self._of_hosts = Gathered(), Gathered()
+
+    def chunks(self, records: list[Record], state: RunState) -> Iterator[str]:
+        """Whole lines, each with its newline, of the text among these records, already applied."""
+        for record in records:
+            text = record.event
+            if not isinstance(text, Text):
+                continue
+            if text.stream == "stderr" and state.phase is RunPhase.STARTING:
+                for line in shown(text.text):
+                    if text.rank >= 0:
+                        self._of_ranks.add(line, text.rank)
+                    else:
+                        self._of_hosts.add(line, record.host)
+            else:
+                if text.stream == "stderr":
+                    yield from self._gathered(state, at_once=True)  # which came before
+                yield prefixed(text, state.host_name(record.host))
+        yield from self._gathered(state, at_once=state.phase is RunPhase.TRAINING)
+
+    def rest(self, state: RunState) -> Iterator[str]:
+        """What still waits for others at the end of the run."""
+        yield from self._gathered(state, at_once=True)
+
+    def _gathered(self, state: RunState, *, at_once: bool) -> Iterator[str]:
+        for line, hosts in self._of_hosts.due(at_once=at_once):
+            if not outcome.repeats(line, state.cause):
+                yield f"[{_names(hosts, state)}] {line}\n"
+        for line, ranks in self._of_ranks.due(at_once=at_once):
+            if not outcome.repeats(line, state.cause):
+                yield f"[{ranks_text(ranks)}] {line}\n"
+
+
+def _number(host: str, state: RunState) -> int:
+    return next((one.index for one in state.hosts if one.name == host), SESSION)
+
+
+def _names(hosts: Sequence[int], state: RunState) -> str:
+    """Hosts, by number, in words: node0; node0 and node2; node0 to node3."""
+    names = [state.host_name(host) for host in hosts]
+    if len(hosts) > 2 and hosts[-1] - hosts[0] == len(hosts) - 1:
+        return f"{names[0]} to {names[-1]}"
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
 
 
 class _Waiting:
@@ -134,35 +256,47 @@ class _Waiting:
 class PlainPrinter:
     """For a pipe or a file: the ranks' lines, each with its rank, as they come; at the end the table."""
 
-    def __init__(self, out: TextIO, err: TextIO, told: int = 0, *, quiet: bool = False) -> None:
-        """`told`: see `Narration`; `quiet`: see `printer`."""
+    def __init__(self, out: TextIO, err: TextIO, told: int = 0, *, quiet: bool = False, verbose: bool = False) -> None:
+        """`told` and `verbose`: see `Narration`; `quiet`: see `printer`."""
         self.gone = False
         self._out, self._err, self._quiet = out, err, quiet
-        self._narration = Narration(told)
+        self._narration = Narration(told, verbose=verbose)
+        self._ranks = RankLines()
 
     def batch(self, records: list[Record], state: RunState) -> None:
         """Print the text among these records, and what they mean."""
-        for record in records:
-            if isinstance(record.event, Text) and not self._quiet:
-                self._write(prefixed(record.event, state.host_name(record.host)))
+        if not self._quiet:
+            self._write_all(self._ranks.chunks(records, state))
         self._tell(records, state)
         self._flush()
 
     def end(self, state: RunState) -> None:
-        """Print the cause of a failure, the table and the verdict."""
-        for line in outcome.cause(state):
-            self._err.write(line + "\n")
-        self._err.flush()
-        if outcome.trained(state):
-            self._write("".join(line + "\n" for line in outcome.columns(outcome.head(state), outcome.table(state))))
+        """Print the cause of a failure, the table of a run that is over, and the verdict."""
+        self._write_all(self._ranks.rest(state))
+        self._explain(state)
+        if outcome.has_results(state):
+            table = outcome.columns(outcome.head(state), outcome.table(state))
+            self._write("".join(line + "\n" for line in (*table, *outcome.captions(state))))
         self._flush()
         _narrate(self._err, outcome.verdict(state))
+        self._err.flush()
+
+    def _explain(self, state: RunState) -> None:
+        """Tell what is left to tell, and why a run failed."""
+        for line in self._narration.rest(state):
+            _narrate(self._err, line)
+        for line in outcome.cause(state):
+            self._err.write(line + "\n")
         self._err.flush()
 
     def _tell(self, records: list[Record], state: RunState) -> None:
         for line in self._narration.lines(records, state):
             _narrate(self._err, line)
         self._err.flush()
+
+    def _write_all(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            self._write(text)
 
     def _write(self, text: str) -> None:
         if not self.gone:
@@ -191,22 +325,66 @@ class JsonPrinter(PlainPrinter):
     """For programs: one JSON object per event on stdout, a rank's text one per line, and nothing else there.
 
     Every object has `event`, `time` (by the launcher's clock), `host` and `rank` (null where there is none), then the
-    event's own fields. The JSON is strict: a number that is not finite is null.
+    event's own fields. The first is `run`, the plan and the run's `folder`; the last `summary`, as in the run directory. The
+    JSON is strict: a number that is not finite is null.
     """
+
+    def __init__(self, out: TextIO, err: TextIO, told: int = 0, *, folder: Path, verbose: bool = False) -> None:
+        """`told` and `verbose`: see `Narration`; `folder`: where the run is recorded."""
+        super().__init__(out, err, told, verbose=verbose)
+        self._folder = folder
+        self._begun = False
+
+    def replay(self, records: Iterable[Record], plan: Plan) -> RunState:
+        """Print expanded records of the run from its beginning; returns the state that they come to."""
+        state = RunState(plan)
+        for record in records:
+            state.apply(record)
+            self._show(record, state)
+            if self.gone:
+                break
+        self._flush()
+        return state
 
     def batch(self, records: list[Record], state: RunState) -> None:
         """Print these records."""
         for record in records:
-            self._write("".join(_escaped(dumps(finite(item))) + "\n" for item in objects(record, state)))
+            self._show(record, state)
         self._tell(records, state)
         self._flush()
 
     def end(self, state: RunState) -> None:
-        """Say on stderr why a run failed, and how it ended."""
-        for line in outcome.cause(state):
-            self._err.write(line + "\n")
+        """Print the summary; say on stderr why a run failed, and how it ended."""
+        self.summarize(state)
+        self._explain(state)
         _narrate(self._err, outcome.verdict(state))
         self._err.flush()
+
+    def summarize(self, state: RunState) -> None:
+        """Print the last object: what has become of the run."""
+        self._begin(state, state.started)
+        self._object(_head("summary", state.ended or state.now) | summary.of(state))
+        self._flush()
+
+    def _show(self, record: Record, state: RunState) -> None:
+        for item in objects(record, state):
+            self._begin(state, item["time"])
+            self._object(item)
+
+    def _begin(self, state: RunState, when: float) -> None:
+        """Print the first object, once."""
+        if not self._begun:
+            self._begun = True
+            names = {"run": state.plan.run, "plan": summary.plan(state.plan), "folder": str(self._folder)}
+            self._object(_head("run", when) | names)
+
+    def _object(self, item: dict[str, Any]) -> None:
+        self._write(_escaped(dumps(summary.finite(item))) + "\n")
+
+
+def _head(event: str, when: float) -> dict[str, Any]:
+    """What every object begins with; these two are no host's."""
+    return {"event": event, "time": when, "host": None, "rank": None}
 
 
 def objects(record: Record, state: RunState) -> Iterator[dict[str, Any]]:

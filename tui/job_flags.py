@@ -1,30 +1,17 @@
-"""The command line's share of the job: one flag per field of `Job`, and what the help says of a sync method's options."""
+"""The command line's share of the job: one flag per field of `Job`."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import Field
 from typing import Annotated, Any, get_type_hints
 
 import typer
-from typer.core import TyperGroup
 
-from training import options, registry
-from training.job import SEVERAL, TYPES, flag, groups, help_text
+from training.job import SEVERAL, TYPES, choices, flag, groups, help_text
 
-
-class Command(TyperGroup):
-    """The command, whose help ends with the options of each sync method."""
-
-    def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
-        """Print the help."""
-        lines = [f"  {name}: {described}" for name in registry.names("sync") if (described := _sync_options(name))]
-        self.epilog = "\n\n".join(["What --sync-option may be, with --sync …", *lines])
-        super().format_help(ctx, formatter)
-
-
-def _sync_options(method: str) -> str:
-    return options.described(options.of("sync", method))
+METAVARS: dict[type[Any], str] = {int: "N", float: "X", str: "TEXT", tuple: "TEXT", bool: ""}
 
 
 def with_job_flags(command: Callable[..., None]) -> Callable[..., None]:
@@ -36,7 +23,7 @@ def with_job_flags(command: Callable[..., None]) -> Callable[..., None]:
         names = [f"{flag(setting)}/{flag(setting).replace('--', '--no-', 1)}"] if setting.type == "bool" else [flag(setting)]
         known = "on" if setting.default is True else setting.default
         default = f" (default: {known})" if known or setting.type == "float" else ""
-        option = typer.Option(*names, help=help_text(setting) + default, rich_help_panel=panel)
+        option = typer.Option(*names, help=help_text(setting) + default, metavar=_metavar(setting), rich_help_panel=panel)
         kind: Any = list[str] if setting.type == SEVERAL else TYPES[str(setting.type)]
         annotation = Annotated[kind | None, option]
         parameters.append(inspect.Parameter(setting.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
@@ -48,3 +35,8 @@ def with_job_flags(command: Callable[..., None]) -> Callable[..., None]:
     launch.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     launch.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return launch
+
+
+def _metavar(setting: Field[Any]) -> str:
+    """What stands for the value of a setting in the help."""
+    return setting.metadata["metavar"] or ("NAME" if choices(setting) else METAVARS[TYPES[str(setting.type)]])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console, Group, RenderableType
@@ -14,9 +14,9 @@ from rich.text import Text as Line
 
 from remote.run import HostState, RankPhase, RankState, RunPhase, RunState
 from remote.waiting import REACHING, STARTING, age
-from training.events import Record, Text
+from training.events import Record
 from tui import outcome
-from tui.headless import Narration, prefixed
+from tui.headless import Narration, RankLines
 from tui.outcome import NOTHING, clock, figure
 from tui.session_clock import SessionClock
 
@@ -38,32 +38,32 @@ STYLES = {
 
 
 @contextmanager
-def live_printer(console: Console | None = None, *, told: int = 0, quiet: bool = False) -> Iterator[LivePrinter]:
-    """A printer whose bar and table stay at the bottom of the terminal until it ends. For `told` and `quiet` see
+def live_printer(
+    console: Console | None = None, *, told: int = 0, quiet: bool = False, verbose: bool = False
+) -> Iterator[LivePrinter]:
+    """A printer whose bar and table stay at the bottom of the terminal until it ends. For `told`, `quiet` and `verbose` see
     `tui.headless`."""
     console = console or Console(highlight=False, emoji=False, markup=False)
     with Live(console=console, auto_refresh=False, transient=True) as live:
-        yield LivePrinter(live, told, quiet=quiet)
+        yield LivePrinter(live, told, quiet=quiet, verbose=verbose)
 
 
 class LivePrinter:
     """For a terminal: lines above, the run's progress and a table of ranks below."""
 
-    def __init__(self, live: Live, told: int, *, quiet: bool) -> None:
+    def __init__(self, live: Live, told: int, *, quiet: bool, verbose: bool) -> None:
         self.gone = False
         self._live, self._quiet = live, quiet
-        self._narration = Narration(told)
+        self._narration = Narration(told, verbose=verbose)
+        self._ranks = RankLines()
         self._clock = SessionClock()
         self._drawn = 0.0
 
     def batch(self, records: list[Record], state: RunState) -> None:
         """Show the text among these records and what they mean, and the state now and then."""
-        texts = [(record.event, state.host_name(record.host)) for record in records if isinstance(record.event, Text)]
-        lines = [line for text, host in texts for line in prefixed(text, host).rstrip("\n").split("\n")]
-        if lines and not self._quiet:
-            self._print(lines)
-        for line in self._narration.lines(records, state):
-            self._live.console.print(Line(f"rankboard: {line}", style="dim"))
+        if not self._quiet:
+            self._print(self._ranks.chunks(records, state))
+        self._tell(self._narration.lines(records, state))
         if time.monotonic() - self._drawn >= EVERY:
             self._drawn = time.monotonic()
             self._live.update(picture(state, self._live.console.height, self._clock.now(state)), refresh=True)
@@ -71,15 +71,25 @@ class LivePrinter:
     def end(self, state: RunState) -> None:
         """Take the table off the screen; leave the cause of a failure, the table of results and the verdict."""
         self._live.stop()
+        self._print(self._ranks.rest(state))
+        self._tell(self._narration.rest(state))
         console = self._live.console
         why = outcome.cause(state)
         for number, line in enumerate(why):
             console.print(Line(line, style="" if number else "bold red"), soft_wrap=True)
-        if outcome.trained(state):
+        if outcome.has_results(state):
             console.print(results(state))
+            console.print(Line("\n".join(outcome.captions(state)), style="dim"))
         console.print(Line(outcome.verdict(state), style="bold red" if why else "bold"))
 
-    def _print(self, lines: list[str]) -> None:
+    def _tell(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self._live.console.print(Line(f"rankboard: {line}", style="dim"))
+
+    def _print(self, chunks: Iterable[str]) -> None:
+        lines = [line for chunk in chunks for line in chunk.rstrip("\n").split("\n")]
+        if not lines:
+            return
         if len(lines) > LINES:
             left_out = len(lines) - LINES
             lines = [f"({left_out:,} lines are not shown here; the run directory has them)", *lines[left_out:]]
@@ -137,7 +147,7 @@ def _rank(rank: RankState, state: RunState, now: float) -> list[RenderableType]:
         Line(rank.doing + since, style="bold red" if rank.doing == "stalled" else STYLES.get(rank.phase, "")),
         str(rank.epoch or NOTHING),
         str(rank.step or NOTHING),
-        figure(rank.loss, ".4f"),
+        outcome.loss(rank),
         figure(100 * rank.accuracy, ".1f"),
         figure(rank.seconds, ".3f"),
         figure(100 * rank.sync_share, ".0f"),
@@ -148,7 +158,9 @@ def _rank(rank: RankState, state: RunState, now: float) -> list[RenderableType]:
 
 def results(state: RunState) -> Table:
     """The table of a run that has ended."""
-    table = Table(*outcome.head(state), header_style="bold")
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
+    for name in outcome.head(state):
+        table.add_column(name, justify="left" if name == "host" else "right", no_wrap=name != "own accuracy")
     for row in outcome.table(state):
         table.add_row(*row)
     return table

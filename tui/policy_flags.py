@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from remote.plan import OnStall, PlanError, Policy
+from remote.plan import OnNan, OnStall, PlanError, Policy
 from tui.flag_group import with_group
 
 PANEL = "When something happens"
@@ -17,8 +17,9 @@ def _flags(
     on_disconnect: Annotated[
         Literal["keep", "stop"] | None,
         typer.Option(
-            help="the run goes on, or ends, when this launcher or its connection is gone (default: stop; keep in the dashboard "
-            "over SSH)",
+            metavar="ACTION",
+            help="keep the run going, or stop it, when this launcher or its connection is gone: keep, stop "
+            "(default: stop; in the dashboard over SSH: keep)",
             rich_help_panel=PANEL,
         ),
     ] = None,
@@ -28,26 +29,36 @@ def _flags(
         typer.Option(
             metavar="SECONDS",
             min=0,
-            help="stop a run whose ranks make no first step in that time (0: wait)",
+            help="stop the run if its ranks make no first step within this time (0: wait)",
             rich_help_panel=PANEL,
         ),
     ] = 0.0,
     on_stall: Annotated[
-        OnStall, typer.Option(help="what follows when ranks make no steps any more", rich_help_panel=PANEL)
+        OnStall,
+        typer.Option(
+            metavar="ACTION", help="what to do when ranks stop making steps: report, stop, restart", rich_help_panel=PANEL
+        ),
     ] = OnStall.REPORT,
+    on_nan: Annotated[
+        OnNan,
+        typer.Option(metavar="ACTION", help="what to do when a loss is NaN or infinite: warn, stop", rich_help_panel=PANEL),
+    ] = OnNan.WARN,
     max_restarts: Annotated[
         int,
         typer.Option(
-            metavar="N", min=0, help="start a failed run again so often, from its last checkpoint", rich_help_panel=PANEL
+            metavar="N", min=0, help="restart a failed run up to N times, from its last checkpoint", rich_help_panel=PANEL
         ),
     ] = 0,
     min_nodes: Annotated[
         int,
         typer.Option(
-            metavar="K", min=0, help="start again without lost hosts while K are left (0: all)", rich_help_panel=PANEL
+            metavar="K",
+            min=0,
+            help="restart without lost hosts as long as K hosts are left (0: only with all)",
+            rich_help_panel=PANEL,
         ),
     ] = 0,
-    fetch: Annotated[bool, typer.Option(help="bring checkpoints back from the hosts at the end", rich_help_panel=PANEL)] = True,
+    fetch: Annotated[bool, typer.Option(help="copy checkpoints back from the hosts at the end", rich_help_panel=PANEL)] = True,
 ) -> None:
     """Only its parameters count."""
 
@@ -62,7 +73,7 @@ def policy(flags: Mapping[str, Any], keep: bool) -> Policy:
     settings = dict(flags)
     wanted = settings.pop("on_disconnect")
     if settings["on_stall"] is OnStall.RESTART and not settings["max_restarts"]:
-        raise PlanError("--on-stall restart needs to know how often: add --max-restarts 1, or another number")
+        raise PlanError("--on-stall restart needs a limit: add --max-restarts 1, or another number")
     if settings["min_nodes"] and not settings["max_restarts"]:
-        raise PlanError(f"--min-nodes {settings['min_nodes']} is about starting again: add --max-restarts 1, or another number")
+        raise PlanError(f"--min-nodes {settings['min_nodes']} applies to restarts: add --max-restarts 1, or another number")
     return Policy(keep=wanted == "keep" if wanted else keep, **settings)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 import shutil
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from json import dumps
 from pathlib import Path
@@ -17,35 +19,49 @@ from typing import Annotated, Any
 import typer
 
 from remote import cleaning, inventory
-from remote.cleaning import Leftover, Removable
-from remote.hosts import Host, HostsError, load
-from remote.inventory import Run
-from remote.lines import shown
+from remote.cleaning import Kept, Leftover, Removable
+from remote.hosts import HOSTS_FILE, Host, HostsError, load, naming
+from remote.inventory import Inventory, Run
+from remote.lines import counted, shown
 from remote.plan import PlanError
 from remote.transport import Transport
+from tui.asking import Yes, agreed
+from tui.usage import USAGE
 
-USAGE, UNREACHABLE = 2, 3
-"""Exit codes of a usage or configuration error, and of an answer that lacks a host's."""
-HOSTS = Path("hosts.toml")
+UNREACHABLE = 3
+"""Exit code of an answer that lacks a host's."""
+HOSTS, AGE = Path(HOSTS_FILE), "7d"
+"""The hosts file, and how long ago a run has ended that is removed, where nothing else is given."""
 NOTHING = "-"
 
-HostsFile = Annotated[Path | None, typer.Option(help="the hosts file (default: hosts.toml, where there is one)")]
-RunsDir = Annotated[Path, typer.Option(help="where runs are recorded")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask")]
+HostsFile = Annotated[Path | None, typer.Option(metavar="FILE", help="the hosts file (default: hosts.toml, if there is one)")]
+RunsDir = Annotated[Path, typer.Option(metavar="PATH", help="where runs are recorded")]
 
 
 def ps(
     hosts: HostsFile = None,
-    json: Annotated[bool, typer.Option("--json", help="one JSON object per run on stdout")] = False,
+    live: Annotated[bool, typer.Option("--live", help="show live runs only")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print one JSON object per run")] = False,
     orphans: Annotated[
-        bool, typer.Option("--orphans", help="show processes of ended runs instead, and end them after asking")
+        bool, typer.Option("--orphans", help="show processes that ended runs left behind, and kill them if you agree")
     ] = False,
     yes: Yes = False,
     runs_dir: RunsDir = Path("runs"),
 ) -> None:
-    """Show the live and ended runs of all hosts, as the hosts tell, and those of this machine.
+    """List the live and ended runs: those that the hosts keep, and those recorded here.
 
-    `age` is that of the last record: some seconds for a run that is well. Exit code 3: a host did not answer.
+    The age is the time since the run's last sign of life: a few seconds for a healthy run. The phase "unknown" is that of a run
+    recorded here that was left to hosts which were not asked.
+
+    Examples:
+      rankboard ps --live
+      rankboard ps --hosts other.toml --json
+      rankboard ps --orphans
+
+    Exit codes:
+      0  all hosts answered
+      2  the command line is wrong, or you could not be asked
+      3  a host did not answer
     """
     with _told():
         transport, known = _reach(hosts)
@@ -55,42 +71,105 @@ def ps(
             if yes:
                 raise PlanError("--yes goes with --orphans")
             found = inventory.take(transport, known, runs_dir)
-            _print(map(_object, found.runs)) if json else _show(RUN_COLUMNS, list(map(_row, found.runs)), "no runs")
+            runs = [run for run in found.runs if run.live or not live]
+            nothing = "no live runs" if live else "no runs"
+            _print(map(_object, runs)) if json else _show(RUN_COLUMNS, list(map(_row, runs)), nothing)
             problems = found.problems
-        _complain(problems)
+        _complain(problems, hosts)
 
 
 def prune(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="RUN", help="just these runs, also if their hosts cannot be reached")
+    ] = None,
     hosts: HostsFile = None,
     older_than: Annotated[
-        str, typer.Option(metavar="AGE", help="only what ended so long ago: 12h, 7d, 2w; 0 for all that has ended")
-    ] = "7d",
-    keep: Annotated[int, typer.Option(metavar="N", min=0, help="keep the N newest ended runs")] = 0,
+        str | None,
+        typer.Option(metavar="AGE", help="only runs that ended at least this long ago: 12h, 7d, 2w; 0 for all (default: 7d)"),
+    ] = None,
+    keep: Annotated[int, typer.Option(metavar="N", min=0, help="keep the N newest of them")] = 0,
     yes: Yes = False,
     runs_dir: RunsDir = Path("runs"),
 ) -> None:
-    """Remove ended runs, with their checkpoints, from the hosts and from the runs directory, after asking.
+    """Delete ended runs, with their checkpoints, on the hosts and here, if you agree.
 
-    So goes code on the hosts that no live run uses. Live runs stay. Exit code 3: a host did not answer.
+    Also removes deployed code that no live run uses. Live runs are kept.
+
+    Examples:
+      rankboard prune
+      rankboard prune --older-than 0 --keep 3
+      rankboard prune 20261120-0930 20261121-1145
+
+    Exit codes:
+      0  done
+      2  the command line is wrong, or you could not be asked
+      3  a host did not answer
     """
     with _told():
-        older = _seconds(older_than)
+        if names and (older_than or keep):
+            raise PlanError("name runs, or give --older-than and --keep, not both")
+        older = _seconds(older_than or AGE)
         transport, known = _reach(hosts)
         found = inventory.take(transport, known, runs_dir)
-        going, kept = cleaning.removable(found, runs_dir, older, keep)
-        _show(REMOVABLE_COLUMNS, [_removable_row(one, runs_dir) for one in going], "")
-        _narrate(kept)
-        if not going:
-            _narrate([_nothing(older_than if older else "", keep)])
-        elif _agreed(f"Remove these {len(going)} folders, {_bytes(sum(one.size for one in going))}?", yes):
+        named = _named(names or (), found)
+        going, kept = cleaning.removable(found, older, keep, named)
+        _show(REMOVABLE_COLUMNS, _removable_rows(going), "")
+        flag = f" --hosts {shlex.quote(str(hosts))}" if hosts else ""
+        _narrate([*_reasons(kept, flag), *_staying(found, {one.run for one in going} & named)])
+        if going and agreed(f"remove {_total(going)}? [y/N]", yes):
             freed, left = cleaning.remove(transport, known, runs_dir, going)
-            _narrate([*left, f"removed {_bytes(freed)}"])
-        _complain(found.problems)
+            _narrate([*(naming(str(hosts or HOSTS), one) for one in left), f"removed {_bytes(freed)}"])
+        elif not going and not named:
+            _narrate([_nothing(older_than or AGE if older else "", keep)])
+        _complain(found.problems, hosts)
+
+
+def _named(names: Sequence[str], found: Inventory) -> set[str]:
+    """The runs that somebody means. Raises: PlanError."""
+    known = [run.name for run in found.runs]
+    meant = {name: [run for run in known if run == name] or [run for run in known if run.startswith(name)] for name in names}
+    for name, runs in meant.items():
+        if not runs:
+            raise PlanError(
+                f"no run called {name!r} here or on the hosts: give its name, or the beginning of it, from rankboard ps"
+            )
+        if len(runs) > 1:
+            raise PlanError(f"{name}: several runs begin so: {', '.join(runs)}")
+    return {run for runs in meant.values() for run in runs}
+
+
+def _reasons(kept: Sequence[Kept], flag: str) -> list[str]:
+    """Why runs are kept, each reason once. `flag` names the hosts file, where it is not the usual one."""
+    by_reason: dict[tuple[str, bool], list[str]] = defaultdict(list)
+    for one in kept:
+        by_reason[one.why, one.by_name].append(one.run)
+    return [_kept(runs, why, f"{flag} {' '.join(runs)}" if by_name else "") for (why, by_name), runs in by_reason.items()]
+
+
+def _kept(runs: Sequence[str], why: str, words: str) -> str:
+    whose = f"{runs[0]} is kept" if len(runs) == 1 else f"{counted(len(runs), 'run')} are kept"
+    return f"{whose}: {why}" + (f"; to remove the record anyway: rankboard prune{words}" if words else "")
+
+
+def _staying(found: Inventory, going: set[str]) -> list[str]:
+    """What stays on hosts that cannot be reached."""
+    away = [(run.name, cleaning.unreachable(run, found)) for run in found.runs if run.name in going]
+    return [
+        f"{run}: {', '.join(hosts)} cannot be asked: what the run left there stays, and so does the run if it is still live"
+        for run, hosts in away
+        if hosts
+    ]
+
+
+def _total(going: Sequence[Removable]) -> str:
+    runs, code = {one.run for one in going if one.run}, any(not one.run for one in going)
+    what = " and ".join([*([counted(len(runs), "run")] if runs else []), *(["unused code"] if code else [])])
+    return f"{what}, {_bytes(sum(one.size for one in going))}"
 
 
 def _nothing(older_than: str, keep: int) -> str:
-    age = f" that ended {older_than} ago or more" if older_than else " that has ended"
-    return f"nothing to remove{age}" + (f", but for the {keep} newest" if keep else "")
+    age = f" that ended at least {older_than} ago" if older_than else " that has ended"
+    return f"nothing to remove{age}" + (f", except for the {keep} newest" if keep else "")
 
 
 @contextmanager
@@ -133,7 +212,7 @@ def _orphans(transport: Transport | None, hosts: Sequence[Host], runs_dir: Path,
     else:
         _show(ORPHAN_COLUMNS, list(map(_orphan_row, left.found)), "no processes of ended runs")
     _narrate([f"{run} is live on another host: its processes are left alone" for run in left.spared])
-    if left.found and _agreed(f"End these {len(left.found)} processes?", yes):
+    if left.found and agreed(f"kill these {len(left.found)} processes? [y/N]", yes):
         still, problems = cleaning.end(transport, hosts, runs_dir, left.found)
         _narrate([f"still there: pid {one.orphan.pid} on {one.host or 'this machine'}" for one in still])
         _narrate([f"ended {len(left.found) - len(still)} processes"])
@@ -141,29 +220,21 @@ def _orphans(transport: Transport | None, hosts: Sequence[Host], runs_dir: Path,
     return left.problems
 
 
-def _agreed(question: str, yes: bool) -> bool:
-    """Whether a person says so, or a script has said so before."""
-    if yes:
-        return True
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        _narrate(["nothing is done without a terminal to ask on: give --yes"])
-        raise typer.Exit(USAGE)
-    return typer.confirm(question, err=True)
-
-
 # Tables
 
 RUN_COLUMNS = ("run", "phase", "hosts", "ranks", "step", "started", "age", "size")
 ORPHAN_COLUMNS = ("host", "run", "pid", "started", "found as", "command")
-REMOVABLE_COLUMNS = ("run", "ended", "where", "age", "size")
+REMOVABLE_COLUMNS = ("run", "phase", "age", "size", "where")
 DISPENSABLE = {"started": 1, "ranks": 2, "found as": 3}
 """Columns that a narrow terminal does without, the first first: a run's name has its start."""
 
 
 def _row(run: Run) -> tuple[str, ...]:
     step = f"{run.step}/{run.steps}" if run.steps else str(run.step or NOTHING)
-    live = f"{run.live} of {run.hosts}"
-    return run.name, run.phase, live, str(run.ranks or NOTHING), step, _when(run.began), _age(run.idle), _bytes(run.size)
+    hosts = f"{run.live} of {run.hosts} live" if 0 < run.live < run.hosts else str(run.hosts or NOTHING)
+    age = _age(run.idle) if run.record or any(part.folder.now for part in run.parts) else NOTHING
+    size = _bytes(run.size) if run.size else NOTHING
+    return run.name, run.phase, hosts, str(run.ranks or NOTHING), step, _when(run.began), age, size
 
 
 def _orphan_row(left: Leftover) -> tuple[str, ...]:
@@ -171,8 +242,21 @@ def _orphan_row(left: Leftover) -> tuple[str, ...]:
     return left.host or "here", one.run, str(one.pid), _when(one.began), one.found, one.command
 
 
-def _removable_row(one: Removable, runs_dir: Path) -> tuple[str, ...]:
-    return one.run or one.name, one.phase, one.host or str(runs_dir), _age(one.idle), _bytes(one.size)
+def _removable_rows(going: Sequence[Removable]) -> list[tuple[str, ...]]:
+    """One row per run, and one for all code."""
+    runs: dict[str, list[Removable]] = defaultdict(list)
+    for one in sorted(going, key=lambda one: not one.run):
+        runs[one.run].append(one)
+    return [
+        (
+            name or "code that no live run uses",
+            parts[0].phase if name else NOTHING,
+            _age(min(one.idle for one in parts)),
+            _bytes(sum(one.size for one in parts)),
+            ", ".join(dict.fromkeys(one.host or "here" for one in parts)),
+        )
+        for name, parts in runs.items()
+    ]
 
 
 def _show(head: Sequence[str], rows: list[tuple[str, ...]], nothing: str) -> None:
@@ -197,7 +281,10 @@ def _widths(table: list[tuple[str, ...]]) -> list[int]:
 
 
 def _when(moment: float) -> str:
-    return time.strftime("%m-%d %H:%M", time.localtime(moment)) if moment else NOTHING
+    """A time of a host's clock, which may be any number."""
+    with suppress(OverflowError, ValueError, OSError):
+        return time.strftime("%m-%d %H:%M", time.localtime(moment)) if moment else NOTHING
+    return NOTHING
 
 
 def _age(seconds: float) -> str:
@@ -244,8 +331,8 @@ def _narrate(lines: Sequence[str]) -> None:
             typer.echo(f"rankboard: {line}", err=True)
 
 
-def _complain(problems: Sequence[str]) -> None:
-    """Name the hosts that did not answer."""
-    _narrate(problems)
+def _complain(problems: Sequence[str], hosts: Path | None) -> None:
+    """Name the hosts of this file that did not answer."""
+    _narrate([naming(str(hosts or HOSTS), problem) for problem in problems])
     if problems:
         raise typer.Exit(UNREACHABLE)

@@ -21,22 +21,28 @@ from tui.flag_group import with_group
 DEFAULT = Path("hosts.toml")
 """The hosts file where none is named."""
 
+RANKS = 4
+"""Ranks on this machine that the form starts with where there is no hosts file."""
+NO_FILE = (
+    f"There is no {DEFAULT} in this folder: the ranks run on this machine. For other hosts, write {DEFAULT} with two lines per "
+    'host, [[host]] and address = "192.168.0.11", or name a file with --hosts.'
+)
+
 
 def _flags(
-    hosts: Annotated[Path | None, typer.Option(help="the hosts file (default: hosts.toml)")] = None,
-    local: Annotated[int, typer.Option(metavar="N", min=0, help="N ranks on this machine, without a hosts file")] = 0,
+    hosts: Annotated[Path | None, typer.Option(metavar="FILE", help="the hosts file (default: hosts.toml)")] = None,
+    local: Annotated[
+        int | None, typer.Option(metavar="N", help="train with N ranks on this machine, without a hosts file")
+    ] = None,
     link: Annotated[
         str,
-        typer.Option(
-            metavar="RATE",
-            help="with --local: give each host a link of 1gbit, 100mbit, … (--slots ranks, or one)",
-        ),
+        typer.Option(metavar="RATE", help="with --local: give each host a link of this rate, such as 1gbit or 100mbit"),
     ] = "",
-    slots: Annotated[int, typer.Option(metavar="M", min=0, help="with --local N: hosts of M ranks each, N/M of them")] = 0,
-    cpus: Annotated[str, typer.Option(metavar="CORES", help="with --link: how many cores each host may use, as 0.5")] = "",
-    nodes: Annotated[int, typer.Option(metavar="K", min=0, help="use only the first K hosts (0: all)")] = 0,
-    only: Annotated[str, typer.Option(metavar="NAMES", help="use only these hosts, names joined by commas")] = "",
-    exclude: Annotated[str, typer.Option(metavar="NAMES", help="leave these hosts out")] = "",
+    slots: Annotated[int | None, typer.Option(metavar="M", help="with --local N: N/M hosts of M ranks each")] = None,
+    cpus: Annotated[str, typer.Option(metavar="CORES", help="with --link: limit each host to this many cores, e.g. 0.5")] = "",
+    nodes: Annotated[int | None, typer.Option(metavar="K", help="use only the first K hosts")] = None,
+    only: Annotated[str, typer.Option(metavar="NAMES", help="use only these hosts (names separated by commas)")] = "",
+    exclude: Annotated[str, typer.Option(metavar="NAMES", help="leave out these hosts (names separated by commas)")] = "",
 ) -> None:
     """Only its parameters count."""
 
@@ -57,10 +63,18 @@ class Selection:
     spec: Spec | None
 
 
-def selection(flags: Mapping[str, Any], upload: Sequence[Path] = ()) -> Selection:
+def selection(flags: Mapping[str, Any], upload: Sequence[Path] = (), *, in_form: bool = False) -> Selection:
     """What the flags of `with_host_flags` mean; what there is to remark of it is printed. `upload` goes to the hosts beside
-    what the hosts file says. Raises: HostsError, PlanError, LabError."""
+    what the hosts file says. `in_form`: a form asks for the rest, and without flags and hosts file starts with this
+    machine. Raises: HostsError, PlanError, LabError."""
+    if in_form and not upload and not any(flags.values()) and not DEFAULT.exists():
+        here = Cluster("this machine", (_local_host("local", RANKS),), (NO_FILE,))
+        return Selection(here, here, local=True, spec=None)
     local, slots, link = flags["local"], flags["slots"], flags["link"]
+    if local is not None and local < 1:
+        raise PlanError(f"--local {local}: give the number of ranks, 1 or more, or leave it out to use the hosts file")
+    if slots is not None and slots < 1:
+        raise PlanError(f"--slots {slots}: give the number of ranks of each host, 1 or more, or leave it out")
     spec = _lab_spec(local, slots, link, flags["cpus"])
     cluster = _cluster(flags["hosts"], local, slots, upload)
     if spec:
@@ -76,7 +90,7 @@ def names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _cluster(path: Path | None, local: int, slots: int, upload: Sequence[Path]) -> Cluster:
+def _cluster(path: Path | None, local: int | None, slots: int | None, upload: Sequence[Path]) -> Cluster:
     """The hosts of the file, or this machine as one or several."""
     if not local:
         if slots:
@@ -98,9 +112,9 @@ def _local_host(name: str, slots: int) -> Host:
     return Host(name, "127.0.0.1", python=sys.executable, slots=slots)
 
 
-def _lab_spec(local: int, slots: int, link: str, cpus: str) -> Spec | None:
+def _lab_spec(local: int | None, slots: int | None, link: str, cpus: str) -> Spec | None:
     """The lab that the flags ask for, if any."""
-    if slots and local % slots:
+    if local and slots and local % slots:
         fit = ", ".join(str(number) for number in range(1, local + 1) if local % number == 0)
         raise LabError(f"--slots {slots} does not divide the {local} ranks of --local: give one of {fit}")
     if not link:

@@ -11,29 +11,41 @@ from typing import Annotated
 
 import typer
 
-from remote.hosts import Host, HostsError, load, select
+from remote.hosts import HOSTS_FILE, Host, HostsError, load, naming, select
 from remote.lines import one_line
 from remote.setup import Condition, Hear, Installation, Installed, Outlook, Wanted, look
 from remote.transport import Transport
+from tui.asking import Yes, agreed
 from tui.selection import names
+from tui.usage import USAGE
 
-USAGE, UNABLE = 2, 3
-"""Exit codes: a mistake, or nobody agreed; a host that could not be set up."""
+UNABLE = 3
+"""Exit code of a host that could not be set up."""
+DEFAULT = Path(HOSTS_FILE)
 
 
 def setup(
-    hosts: Annotated[Path, typer.Option(help="the hosts file")] = Path("hosts.toml"),
-    only: Annotated[str, typer.Option(metavar="NAMES", help="only these hosts, names joined by commas")] = "",
-    exclude: Annotated[str, typer.Option(metavar="NAMES", help="leave these hosts out")] = "",
-    torch: Annotated[str, typer.Option(metavar="VERSION", help="this version of torch (default: the one here)")] = "",
+    hosts: Annotated[Path, typer.Option(metavar="FILE", help="the hosts file")] = DEFAULT,
+    only: Annotated[str, typer.Option(metavar="NAMES", help="only these hosts (names separated by commas)")] = "",
+    exclude: Annotated[str, typer.Option(metavar="NAMES", help="leave out these hosts (names separated by commas)")] = "",
+    torch: Annotated[str, typer.Option(metavar="VERSION", help="the version of torch (default: the one on this machine)")] = "",
     index_url: Annotated[
-        str, typer.Option(metavar="URL", help="where pip gets it from, as https://download.pytorch.org/whl/cpu")
+        str, typer.Option(metavar="URL", help="the package index for pip, such as https://download.pytorch.org/whl/cpu")
     ] = "",
-    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+    yes: Yes = False,
 ) -> None:
-    """Install torch and torchvision, in an environment in their workdir, on the hosts whose python lacks them or has others.
+    """Install torch and torchvision on the hosts that lack them or have another version.
 
-    Exit codes: 0 all hosts have this version of torch, 2 usage or not agreed to, 3 a host could not be set up.
+    They go into an environment in the host's workdir; the hosts' own Python is left as it is.
+
+    Examples:
+      rankboard setup
+      rankboard setup --only node1,node2 --torch 2.14.1
+
+    Exit codes:
+      0  all hosts have this version of torch
+      2  the command line is wrong, or you did not agree
+      3  a host could not be set up
     """
     from remote.transport.ssh import SshTransport
 
@@ -42,53 +54,50 @@ def setup(
     except HostsError as error:
         _say(str(error))
         raise typer.Exit(USAGE) from None
-    raise typer.Exit(set_up(SshTransport(), chosen, Wanted.of(torch, index_url), agreed=yes))
+    raise typer.Exit(set_up(SshTransport(), chosen, Wanted.of(torch, index_url), yes=yes, file=hosts))
 
 
-def set_up(transport: Transport, hosts: Sequence[Host], wanted: Wanted, *, agreed: bool) -> int:
-    """See what there is, ask unless that is agreed, do it, and say what to write into hosts.toml: the exit code."""
+def set_up(transport: Transport, hosts: Sequence[Host], wanted: Wanted, *, yes: bool, file: Path = DEFAULT) -> int:
+    """See what there is, ask unless --yes was given, do it, and say what to write into the hosts file: the exit code."""
     outlooks = look(transport, hosts, wanted)
     for outlook in outlooks:
-        _say(outlook.text)
+        _say(naming(str(file), outlook.text))
     built = [Installed(one.host, one.text, one.venv) for one in outlooks if one.condition is Condition.BUILT]
     lacking = [one for one in outlooks if one.condition is Condition.LACKING]
     if lacking:
-        if not agreed and not _asked(lacking, wanted):
+        if not _confirmed(lacking, wanted, yes):
             _say("nothing was changed")
             return USAGE
         with _shown(one.host for one in lacking) as hear:
             done = Installation(transport, wanted, hear).perform([one.host for one in lacking])
         for one in done:
-            _say(one.text)
+            _say(naming(str(file), one.text))
         built += done
     named = {one.host.name for one in outlooks if one.named}
-    _advise([one for one in built if one.venv and one.host.name not in named])
+    _advise([one for one in built if one.venv and one.host.name not in named], file)
     hopeless = any(one.condition is Condition.HOPELESS for one in outlooks) or not all(one.venv for one in built)
     return UNABLE if hopeless else 0
 
 
-def _asked(lacking: Sequence[Outlook], wanted: Wanted) -> bool:
-    """Say what would be done, and hear whether it shall be."""
-    _say(f"to be installed there by pip, with what they need: {' '.join(wanted.requirements)} (hundreds of MB, or GB)")
+def _confirmed(lacking: Sequence[Outlook], wanted: Wanted, yes: bool) -> bool:
+    """Say what would be done, and ask whether to do it."""
+    _say(f"pip installs {' '.join(wanted.requirements)} and what they need (hundreds of MB, or several GB)")
     for one in lacking:
         _say(f"    on {one.host.name} into {one.venv.removesuffix('/bin/python')}")
-    typer.echo("rankboard: go on? (yes or no) ", nl=False, err=True)
-    answer = sys.stdin.readline()
-    if not sys.stdin.isatty() or not answer:  # nobody has pressed enter
-        typer.echo("", err=True)
-    return answer.strip().lower() in ("y", "yes")
+    return agreed("continue? [y/N]", yes)
 
 
-def _advise(built: Sequence[Installed]) -> None:
-    """Say what to write into hosts.toml, where it is not written there yet."""
+def _advise(built: Sequence[Installed], file: Path) -> None:
+    """Say what to write into the hosts file, where it is not written there yet."""
     if not built:
         return
     pythons = {one.venv for one in built}
     if len(pythons) == 1:
-        _say(f"for {', '.join(one.host.name for one in built)}, write into hosts.toml:")
+        names = ", ".join(one.host.name for one in built)
+        _say(f"write this line into {file}, below the [[host]] of {names}, or once below [defaults]:")
         typer.echo(f'python = "{one_line(pythons.pop())}"')
         return
-    _say("write into hosts.toml:")
+    _say(f"write into {file}:")
     for one in built:
         typer.echo(f'python = "{one_line(one.venv)}"  # {one.host.name}')
 

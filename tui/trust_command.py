@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,28 +9,40 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from remote.hosts import Cluster, Host, HostsError, load, select
+from remote.hosts import HOSTS_FILE, Cluster, Host, HostsError, load, naming, select
 from remote.lines import one_line
 from remote.transport import Unreachable
+from tui.asking import Yes, agreed
+from tui.usage import USAGE
 
 if TYPE_CHECKING:
     from remote.transport.ssh import SshTransport
     from remote.transport.ssh_trust import Shown
 
-USAGE, UNREACHABLE = 2, 3
-"""Exit codes: a mistake, or a key that was not accepted; a host that could not be reached."""
+UNREACHABLE = 3
+"""Exit code of a host that could not be reached."""
 
 
 def trust(
-    names: Annotated[list[str] | None, typer.Argument(metavar="HOST…", help="hosts of the hosts file")] = None,
-    hosts: Annotated[Path, typer.Option(help="the hosts file")] = Path("hosts.toml"),
+    names: Annotated[list[str] | None, typer.Argument(metavar="HOST", help="hosts of the hosts file")] = None,
+    hosts: Annotated[Path, typer.Option(metavar="FILE", help="the hosts file")] = Path(HOSTS_FILE),
     every: Annotated[bool, typer.Option("--all", help="all hosts of the file")] = False,
     replace: Annotated[bool, typer.Option("--replace", help="also accept the new key of a host whose key has changed")] = False,
+    yes: Yes = False,
 ) -> None:
-    """Show the keys of hosts and record them as known, once you have said yes.
+    """Show the SSH keys of hosts, and record them as known once you agree.
 
-    Answer with yes, or with the fingerprint as you have it from the host itself. Exit codes: 0 all are known now, 2 one is not,
-    3 a host could not be reached.
+    Answer yes, or paste the fingerprint that the host itself shows. With --yes every unknown key is accepted: use it only on a
+    network where nobody can stand in for a host.
+
+    Examples:
+      rankboard trust --all
+      rankboard trust node2 --replace
+
+    Exit codes:
+      0  all keys are known now
+      2  a key was not accepted, or the command line is wrong
+      3  a host could not be reached
     """
     from remote.transport.ssh import SshTransport
 
@@ -40,7 +51,7 @@ def trust(
     except HostsError as error:
         _say(str(error).replace("--only ", "trust "))
         raise typer.Exit(USAGE) from None
-    raise typer.Exit(max(Trusting(SshTransport(), replace).hosts(chosen)))
+    raise typer.Exit(max(Trusting(SshTransport(), replace, yes, str(hosts)).hosts(chosen)))
 
 
 def _chosen(cluster: Cluster, names: list[str], every: bool) -> tuple[Host, ...]:
@@ -54,8 +65,9 @@ def _chosen(cluster: Cluster, names: list[str], every: bool) -> tuple[Host, ...]
 class Trusting:
     """Goes through hosts, all reached at once, each question asked by itself."""
 
-    def __init__(self, transport: SshTransport, replace: bool) -> None:
-        self._transport, self._replace = transport, replace
+    def __init__(self, transport: SshTransport, replace: bool, yes: bool = False, file: str = HOSTS_FILE) -> None:
+        """`replace` and `yes` are the flags, `file` is the hosts file that messages name."""
+        self._transport, self._replace, self._yes, self._file = transport, replace, yes, file
 
     def hosts(self, hosts: Iterable[Host]) -> list[int]:
         """What became of each host, as an exit code. A host behind a jump host just accepted is looked at again."""
@@ -67,7 +79,7 @@ class Trusting:
             behind = []
             for host, shown in zip(waiting, met, strict=True):
                 if isinstance(shown, Unreachable):
-                    _say(str(shown))
+                    _say(naming(self._file, str(shown)))
                     codes.append(UNREACHABLE)
                 elif not self._accepted(host, shown):
                     codes.append(USAGE)
@@ -99,7 +111,7 @@ class Trusting:
             return False
         if standing is Standing.CHANGED and not self._changed(whose, shown):
             return False
-        if not _asked(whose, shown):
+        if not self._agreed(whose, shown):
             return False
         try:
             _say(f"{whose}: {shown.what} is recorded in {self._transport.accept(shown)}")
@@ -118,20 +130,16 @@ class Trusting:
             _say("if you know why, accept the new key with --replace")
         return self._replace
 
-
-def _asked(whose: str, shown: Shown) -> bool:
-    """What a person says to the key: yes, or its fingerprint."""
-    kind = shown.key.get_name().removeprefix("ssh-").split("-")[0]
-    _say(f"{whose} shows {shown.what}")
-    _say(f"compare it with what this says there: ssh-keygen -lf /etc/ssh/ssh_host_{kind}_key.pub")
-    typer.echo("rankboard: accept it? (yes, no or the fingerprint) ", nl=False, err=True)
-    answer = sys.stdin.readline()
-    if not sys.stdin.isatty() or not answer:  # nobody has pressed enter
-        typer.echo("", err=True)
-    if answer.strip().lower() in ("y", "yes") or answer.strip() == shown.key.fingerprint:
-        return True
-    _say("not accepted; nothing was recorded")
-    return False
+    def _agreed(self, whose: str, shown: Shown) -> bool:
+        """Whether a person accepts the key, by a yes or by its fingerprint."""
+        kind = shown.key.get_name().removeprefix("ssh-").split("-")[0]
+        _say(f"{whose} shows {shown.what}")
+        if not self._yes:
+            _say(f"compare it with the output of this command there: ssh-keygen -lf /etc/ssh/ssh_host_{kind}_key.pub")
+        if agreed("accept it? (yes, no or the fingerprint)", self._yes, shown.key.fingerprint):
+            return True
+        _say("not accepted; nothing was recorded")
+        return False
 
 
 def _say(text: str) -> None:

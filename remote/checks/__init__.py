@@ -16,6 +16,11 @@ OK, WARNING, FAILED = "ok", "warning", "failed"
 T = TypeVar("T", bound=Hashable)
 
 
+def listed(names: Sequence[str]) -> str:
+    """The names in a sentence: "node0", "node0, node1 and node3"."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
 @dataclass(frozen=True)
 class Found:
     """What a check comes to; see `training.events.Checked`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from remote.checks import FAILED, OK, WARNING, Facts, Found
+from remote.checks import FAILED, OK, WARNING, Facts, Found, listed
 
 GIB = 2**30
 DISK_NEEDED, DISK_WANTED = 16 * 2**20, GIB
@@ -13,6 +13,8 @@ MEMORY_NEEDED, MEMORY_WANTED = 128 * 2**20, 512 * 2**20
 """Bytes that a rank takes at the very least, and those of a small model with torch."""
 CLOCK = 1.0
 """Seconds that a clock may be off; less is the way there and back."""
+RUNS = 3
+"""Other runs that are named."""
 BUSY = 0.5
 """The share of a host's cores that others may keep busy."""
 
@@ -23,20 +25,23 @@ def size(count: float) -> str:
 
 
 def address(facts: Facts, index: int) -> Found:
-    """Which machine this is: one that two hosts of the file mean is most likely a mistake in it."""
+    """Which machine this is: one that several hosts of the file mean is most likely a mistake in it. Those of a lab, and
+    containers, have interfaces of their own."""
     own, hello = facts.host(index), facts.hello(index)
-    first = next((other for other in facts.machine(index) if other < index), None)
-    if first is None:
+    same = [other for other in facts.machine(index) if facts.hello(other).interfaces == hello.interfaces]
+    if len(same) == 1 or facts.plan.is_local:
         return Found(OK, own.address)
-    name = facts.host(first).name
-    if facts.hello(first).interfaces != hello.interfaces or own.address.startswith("127."):
-        return Found(OK, own.address)
+    names = [facts.host(other).name for other in same]
     return Found(
         WARNING,
-        f"it is the same machine as {name} ({hello.hostname})",
-        f"set the address of {own.name} to another machine's, or leave it out and write slots = "
-        f"{facts.host(first).slots + own.slots} for {name}",
+        f"{listed(names)} are the same machine ({_cores(hello.cores)}): adding such hosts will not make training faster",
+        f"in hosts.toml set the address of each to a machine of its own, or keep {names[0]} alone, with slots = "
+        f"{sum(facts.host(other).slots for other in same)}",
     )
+
+
+def _cores(count: float) -> str:
+    return f"{count:g} core{'s' * (count != 1)}"
 
 
 def disk(facts: Facts, index: int) -> Found:
@@ -95,17 +100,24 @@ def cores(facts: Facts, index: int) -> Found:
 
 
 def load(facts: Facts, index: int) -> Found:
-    """Whether others keep the host busy; the agents of its other hosts, which are starting just now, aside."""
-    hello = facts.hello(index)
-    machine = facts.machine(index)
+    """Whether another run of this user, or other processes, keep the host busy; the agents of its other hosts, which are
+    starting just now, aside. The hosts of one machine have one load: what the first of them has told."""
+    machine, without = facts.machine(index), "" if facts.plan.is_local else ", or leave the host out with --exclude"
+    hello = facts.hello(machine[0])
+    if runs := facts.hello(index).runs:
+        listing = listed([f"{run} ({count} rank{'s' * (count != 1)})" if count else run for run, count in runs[:RUNS]])
+        return Found(
+            WARNING,
+            f"another run of yours trains there: {listing}",
+            f"each slows the other down: wait for its end, end it with rankboard stop {runs[0][0]}{without}",
+        )
     others = hello.load - (len(machine) - 1)
-    if others <= max(1.0, BUSY * hello.cores) or index != machine[0]:  # of one machine it is said once
+    if others <= max(1.0, BUSY * hello.cores):
         return Found(OK, f"{hello.load:.1f}")
-    tasks = f"{others:.0f} task{'s' * (round(others) != 1)}"
     return Found(
         WARNING,
-        f"others run there: about {tasks} on {hello.cores:g} core{'s' * (hello.cores != 1)}",
-        "they will slow all ranks down: see top there, wait for their end, or --exclude it",
+        f"about {others:.0f} other process{'es' * (round(others) != 1)} on {_cores(hello.cores)} will slow every rank down",
+        f"see top there and wait for their end{without}",
     )
 
 

@@ -103,7 +103,7 @@ def is_loopback(address: str) -> bool:
 def port(index: int, reserved: Reserved) -> Found:
     """The port that was reserved on the host: the rendezvous on the first, any other one elsewhere."""
     if not reserved.error:
-        return Found(OK, str(reserved.port))
+        return Found(OK, f"{reserved.port} is free")
     hint = "set another master_port for it in hosts.toml, or leave the key out and a free one is chosen"
     return Found(FAILED, reserved.error, hint if index == 0 else "set interface for it in hosts.toml")
 

@@ -6,6 +6,7 @@ import re
 from functools import cache
 
 from remote.checks import FAILED, OK, WARNING, Facts, Found
+from remote.deploy import archive
 from remote.plan import Plan
 from training import registry
 from training.events import Hello
@@ -75,6 +76,8 @@ def torchvision(facts: Facts, index: int) -> Found:
     install = f"install it there: {hello.executable} -m pip install torchvision"
     if needs == "model":
         return Found(FAILED, "no torchvision, and the model is one of its own", install)
+    if hello.data_missing:
+        return Found(FAILED, "no torchvision to download the data set with", install)
     return Found(WARNING, "no torchvision; the data set needs it, unless its files lie ready there", install)
 
 
@@ -98,5 +101,12 @@ def _imports_torchvision(module: str) -> bool:
 
 
 def code(facts: Facts, index: int) -> Found:
-    """The launcher's own code runs there: it is put into a folder named by its digest, and checked before it is unpacked."""
-    return Found(OK, "equal")
+    """The files of rankboard that run there are this machine's, and there are no others beside them. A host that has said Hello
+    has compared them with their digest at this start, in a folder that no other user may write: see `remote.deploy`."""
+    if facts.hello(index).code_changed:
+        return Found(
+            WARNING,
+            f"{archive().count} files, sent again: those in its workdir were not as they had been sent",
+            "see who or what changes files there",
+        )
+    return Found(OK, f"{archive().count} files")

@@ -22,7 +22,7 @@ from typing import TextIO
 
 from remote.lab import quota, relay
 from remote.lab.lab import Lab, LabState
-from remote.lab.spec import LabError, Spec
+from remote.lab.spec import LabError, Spec, flag
 from training.codec import reader_of
 from training.jsonl import dumps
 
@@ -54,6 +54,11 @@ class Folder:
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         self.name, self.path = name, cache.absolute() / "rankboard" / "labs" / name
         self._state = self.path / relay.STATE
+
+    @property
+    def flag(self) -> str:
+        """What a command needs behind it to mean this lab."""
+        return flag(self.name)
 
     @property
     def is_up(self) -> bool:
@@ -91,8 +96,8 @@ class Folder:
             except BlockingIOError:
                 os.close(lock)
                 raise LabError(
-                    f"the lab {self.name!r} is up already (rankboard lab status shows it): "
-                    "end it first with rankboard lab down, or give this one another --name"
+                    f"the lab {self.name!r} is up already (rankboard lab status{self.flag} shows it): "
+                    f"stop it with rankboard lab down{self.flag}, or give this one another --name"
                 ) from None
             if os.fstat(lock).st_nlink:
                 return lock
@@ -132,8 +137,7 @@ class Folder:
     def _none(self) -> LabError:
         if self.is_up:
             return LabError(f"the lab {self.name!r} is just going up or down: try again in a moment")
-        other = "" if self.name == "lab" else f" --name {self.name}"
-        return LabError(f"no lab {self.name!r} is up: start it with rankboard lab up{other}")
+        return LabError(f"no lab {self.name!r} is up: start it with rankboard lab up{self.flag}")
 
     def down(self) -> None:
         """End the lab, and remove what a lab that died has left. Raises: LabError, where there is neither."""

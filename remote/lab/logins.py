@@ -19,7 +19,7 @@ from remote.hosts import Host
 from remote.lab import relay
 from remote.lab.lab import Lab, Node
 from remote.lab.namespaces import PATH
-from remote.lab.spec import LabError
+from remote.lab.spec import LabError, flag
 
 USER, PORT = "rankboard", 22
 STARTING = 10.0
@@ -114,8 +114,9 @@ def hosts_toml(folder: Path, hosts: tuple[Host, ...]) -> str:
         "known_hosts": str(folder / KNOWN),
         "proxy_command": f"{command} %h %p",
     }
+    made = f"rankboard lab up{flag(folder.name)}"
     lines = [
-        f"# The hosts of the lab {folder.name!r}, good as long as it is up. Made by: rankboard lab up",
+        f"# The hosts of the lab {folder.name!r}, valid while it is up. Made by: {made}",
         *("", "[cluster]", _line("name", folder.name), "", "[defaults]"),
         *(_line(key, value) for key, value in defaults.items()),
     ]

@@ -77,7 +77,8 @@ def _enter(folder: str) -> int:
     except (OSError, ValueError):
         lab = -1
     if lab < 0 or not held(folder):  # in this order: while the lock is held, the number stands for the lab's process
-        sys.exit("this lab is not up: start it with rankboard lab up")
+        name = os.path.basename(folder)
+        sys.exit(f"this lab is not up: start it with rankboard lab up{'' if name == 'lab' else f' --name {name}'}")
     libc = ctypes.CDLL(None, use_errno=True)
     for kind in ("user", "net") if space["user"] else ("net",):
         descriptor = os.open(f"/proc/{space['pid']}/ns/{kind}", os.O_RDONLY)

@@ -19,6 +19,8 @@ LINK = re.compile(r"(?P<rate>[^/]+)(?:/(?P<delay>\d+(?:\.\d+)?)(?P<unit>us|ms|s)
 TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 UNITS = {"kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 SLOWEST, FASTEST = 8 * 10**3, 100 * 10**9
+DEFAULT = "lab"
+"""The name of a lab that is not given one."""
 LEAST = 0.01
 """The smallest quota, in cores, that the kernel takes."""
 
@@ -62,12 +64,17 @@ class Spec:
                 return ()
             share = max(LEAST, int(100 * cores / count) / 100)
             return (
-                f"the {count} hosts share the {cores} cores of this machine: more hosts give no more computing power "
+                f"the {count} hosts share the {cores} cores of this machine: adding hosts does not make training faster "
                 f"(--cpus {share:g} gives each host a share of its own)",
             )
         if sum(self.cpus) <= cores:
             return ()
         return (f"the hosts' --cpus sum up to {sum(self.cpus):g} of {cores} cores: they still take time from each other",)
+
+
+def flag(name: str) -> str:
+    """What a command needs behind it to mean the lab of this name."""
+    return "" if name == DEFAULT else f" --name {name}"
 
 
 def parse(hosts: int, link: str, cpus: str = "", slots: int = 1) -> Spec:

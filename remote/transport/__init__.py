@@ -39,7 +39,8 @@ class Agent:
     """How to start, or come back to, the agent of one host for one run.
 
     `after` is the last sequence number already known; `keep` whether the run goes on without its operator; `route_to` the
-    address to which the host shall tell its route; `cwd` where its ranks work; `found` whether it is begun where there is none.
+    address to which the host shall tell its route; `cwd` where its ranks work; `found` whether it is begun where there is none;
+    `needs` what its `Hello` shall tell of, see `remote.needs`.
     """
 
     folder: str
@@ -50,11 +51,13 @@ class Agent:
     after: int = 0
     keep: bool = False
     found: bool = True
+    needs: str = ""
 
     def argv(self) -> tuple[str, ...]:
         """The verb `follow` and its arguments."""
         said = {"folder": self.folder, "run": self.run, "host": self.host, "after": self.after}
         said |= {"policy": "keep" if self.keep else "stop", "route-to": self.route_to, "cwd": self.cwd}
+        said |= {"needs": self.needs}
         more = () if self.found else ("--no-found",)
         return ("follow", *more, *(word for key, value in said.items() for word in (f"--{key}", str(value))))
 
@@ -68,10 +71,11 @@ class Probe:
     folder: str
     host: int
     route_to: str
+    needs: str = ""
 
     def argv(self) -> tuple[str, ...]:
         """The verb `probe` and its arguments."""
-        return ("probe", self.folder, str(self.host), self.route_to)
+        return ("probe", self.folder, str(self.host), self.route_to, self.needs)
 
 
 class Line(Protocol):

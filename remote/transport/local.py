@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from remote.deploy import PACKAGE, Noise, Ready, Talk, last_line
+from remote.deploy import PACKAGE, Failed, Noise, Ready, Talk, last_line, quoted
 from remote.hosts import Host
 from remote.transport import Program, Progress, Unreachable
 
@@ -23,6 +23,8 @@ CLOSING = 1.0
 TAIL = 4096
 """Bytes of stderr that are kept for an explanation."""
 BLOCK = 65536
+LOOK = 0.1
+"""Seconds between two looks at whether a line was closed to which a write is under way."""
 START = (
     "import sys; sys.path[:] = [{code!r}] + [path for path in sys.path if path]; "
     "from training.agent.__main__ import main; sys.exit(main(sys.argv[1:]))"
@@ -52,7 +54,7 @@ class LocalTransport:
         except OSError as error:
             raise Unreachable(f"{host.name}: cannot start {python}: {error.strerror}; set python to one that works") from error
         if problem := line.greet(host.timeout, progress):
-            raise Unreachable(f"{host.name}: its agent {problem}: {last_line(line.close()) or 'no reason given'}")
+            raise Unreachable(f"{host.name}: its agent {problem}: {quoted(last_line(line.close())) or 'no reason given'}")
         return line
 
 
@@ -76,9 +78,12 @@ class LocalLine:
         self._poll = select.poll()
         for fd in (self._out.fileno(), self._err.fileno(), self._woken):
             self._poll.register(fd, select.POLLIN)
+        os.set_blocking(self._in.fileno(), False)  # so that `close` need not wait for a write to a process that does not read
+        self._room = select.poll()
+        self._room.register(self._in.fileno(), select.POLLOUT)
         self._reading, self._writing = threading.Lock(), threading.Lock()
         self._rest = self._tail = b""
-        self._closed = False
+        self._closing = self._closed = False
 
     def greet(self, timeout: float, progress: Progress) -> str:
         """Read up to the agent's marker. Returns why it did not come within `timeout` seconds, or empty text where it did."""
@@ -88,6 +93,8 @@ class LocalLine:
                 match step:
                     case Noise(text):
                         progress.said(text)
+                    case Failed(reason):
+                        return f"was not started: {reason}"
                     case Ready(rest):
                         self._rest = rest
                         return ""
@@ -120,13 +127,17 @@ class LocalLine:
     def write(self, data: bytes) -> None:
         """Send command lines. Raises: OSError, where the line has ended."""
         with self._writing:
-            if self._closed:
-                raise BrokenPipeError("the line is closed")
             while data:
-                data = data[os.write(self._in.fileno(), data) :]
+                if self._closing:
+                    raise BrokenPipeError("the line is closed")
+                with suppress(BlockingIOError):
+                    data = data[os.write(self._in.fileno(), data) :]
+                    continue
+                self._room.poll(LOOK * 1000)
 
     def close(self) -> str:
         """End the line: within `CLOSING` seconds or little more, from any thread, any number of times."""
+        self._closing = True
         with self._writing:
             if not self._closed:
                 self._closed = True

@@ -16,7 +16,22 @@ from typing import TypeVar
 import paramiko
 from paramiko.ssh_exception import SSHException
 
-from remote.deploy import PACKAGE, Archive, Failed, Needed, Noise, Placed, Ready, Talk, archive, bootstrap, last_line
+from remote.deploy import (
+    PACKAGE,
+    Archive,
+    Changed,
+    Failed,
+    Needed,
+    Noise,
+    Placed,
+    Ready,
+    Talk,
+    archive,
+    bootstrap,
+    is_echo,
+    last_line,
+    quoted,
+)
 from remote.hosts import SSH_CONFIG, Host
 from remote.transport import Program, Progress, Unreachable
 from remote.transport.problem import Deadline, Dropped, Problem
@@ -142,12 +157,14 @@ def _start(
                     placed, deadline.doing = True, "starting its agent"
                     if needed:
                         progress.phase("starting")
+                case Changed(folder):
+                    progress.said(f"the code in {folder} was not as it had been sent: it has been sent again")
                 case Failed(reason):
                     raise Problem(reason)
                 case Ready(rest):
                     line.begin(rest)
                     return line
-    raise Problem(_ended(host, line, placed, noise))
+    raise Problem(_ended(host.python, line, placed, noise, talk.echoed))
 
 
 def _run(connection: Connection, command: str, deadline: Deadline) -> paramiko.Channel:
@@ -173,16 +190,25 @@ def _upload(channel: paramiko.Channel, code: Archive, deadline: Deadline) -> Non
         deadline.restart()
 
 
-def _ended(host: Host, line: SshLine, placed: bool, noise: str) -> str:
-    """Why a command ended before its agent spoke."""
+def _ended(python: str, line: SshLine, placed: bool, noise: str, echoed: bool) -> str:
+    """Why a command ended before its agent spoke. `echoed`: the host has printed the program that it was to run."""
     status, said = line.ended()
-    last = last_line(said)
+    last = quoted(last_line(said))
     if placed:
         return f"its agent ended at its start (exit status {status}): {last or 'it gave no reason'}"
+    advice = 'set python = "/path/to/python3" for it in hosts.toml'
+    if echoed or is_echo(said) or _speaks(python, said):
+        return f"{python} is no working Python 3 (exit status {status}): {last or noise}; {advice}"
     if status in (126, 127) or re.search(r"not found|unknown command|no such file", said, re.IGNORECASE):
-        return f'no {host.python} there ({last}); set python = "/path/to/python3" for it in hosts.toml'
+        return f"no {python} there ({last}); {advice}"
     reason = last or noise or "it gave no reason"
-    return f"its login shell, or {host.python} there, ended (exit status {status}) before anything was started: {reason}"
+    return f"its login shell, or {python} there, ended (exit status {status}) before anything was started: {reason}"
+
+
+def _speaks(python: str, said: str) -> bool:
+    """Whether a line is this program's own, as programs begin what they print on stderr with their name."""
+    names = "|".join(map(re.escape, {python, python.rpartition("/")[2]}))
+    return bool(re.search(rf"^(?:{names}): (?!.*(?:not found|no such file))", said, re.IGNORECASE | re.MULTILINE))
 
 
 def _explain(error: Exception, deadline: Deadline) -> str:
@@ -240,12 +266,17 @@ class SshLine:
     def read(self) -> bytes:
         """Some bytes of the journal; b"" once the line has ended or was closed."""
         data, self._rest = self._rest, b""
-        return data or self._channel.recv(BLOCK)
+        with suppress(OSError, SSHException, EOFError):  # as it acknowledges what has come, on a connection that has ended
+            return data or self._channel.recv(BLOCK)
+        return b""
 
     def write(self, data: bytes) -> None:
         """Send command lines. Raises: OSError, where the line has ended."""
         try:
-            self._channel.sendall(data)
+            while data:
+                if not (sent := self._channel.send(data)):  # which `sendall` takes for a reason to try again at once
+                    raise BrokenPipeError("the line is closed")
+                data = data[sent:]
         except (SSHException, EOFError) as error:
             raise OSError(f"the connection broke: {error}") from error
 

@@ -209,12 +209,14 @@ class Way:
         return agent
 
     def _refused(self, transport: paramiko.Transport, host: Host, user: str, tried: list[str], hints: list[str]) -> None:
+        transport.auth_timeout = self.deadline.left()
         try:
             transport.auth_none(user)
             return
         except BadAuthenticationType as error:
             allowed = f"the server accepts {', '.join(error.allowed_types)}"
         except SSHException as error:
+            _check_time(error)
             allowed = f"the server hung up ({error})"
         raise Problem(
             f"login as {user} failed; keys tried: {', '.join(tried) or 'none'}; {allowed}\n"
@@ -228,13 +230,21 @@ def _accepts(transport: paramiko.Transport, user: str, key: paramiko.PKey) -> bo
     """Whether the server takes the key. Raises: Problem, where it wants more than keys."""
     try:
         more = transport.auth_publickey(user, key)
-    except SSHException:
+    except SSHException as error:
+        _check_time(error)
         return False
     if more:
         raise Problem(
             f"the server wants {' and '.join(more)} besides a key, which rankboard cannot give; let keys suffice there"
         )
     return True
+
+
+def _check_time(error: SSHException) -> None:
+    """Raises: TimeoutError, where a server has not refused a login but is too slow to answer, which paramiko tells by its text
+    only."""
+    if str(error) == "Authentication timeout.":
+        raise TimeoutError
 
 
 class _Prompt(socket.socket):

@@ -1,4 +1,4 @@
-"""The table of all faults, printed at the end of the test run; and the tests that are left out as they take long.
+"""The table of all faults, printed at the end of the test run.
 
 Its two hooks become pytest's by being imported in the `conftest.py` of all tests: one that only collects these tests would be
 unknown to the process that prints, where several work.
@@ -6,17 +6,12 @@ unknown to the process that prints, where several work.
 
 from __future__ import annotations
 
-import os
 from dataclasses import astuple, dataclass
 
 import pytest
 
-SLOW = "RANKBOARD_SLOW"
 PROPERTY = "fault"
 HEAD = ("fault", "verdict", "cause named", "seconds", "left over", "lost")
-
-REASON = f"left out, as all faults together take minutes: {SLOW}=1 .venv/bin/pytest -n 2 tests/faults"
-slow = pytest.mark.skipif(not os.environ.get(SLOW), reason=REASON)
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from pathlib import Path
 import psutil
 import pytest
 from launches import LONG
+from slow import slow
 from sshd import Sshd, small_disk
 
 from faults import broken
 from faults.proof import ENDING, FINISHED, SHORT, Expected, Stage
-from faults.table import slow
 
 LOST = Expected("lost", 3, "node3")
 
@@ -47,6 +47,7 @@ def test_guard_killed(stage: Stage) -> None:
     stage.prove("guard of node3 killed", training.run, expected, time.monotonic())
 
 
+@slow
 def test_connection_killed(stage: Stage) -> None:
     """The sshd that serves the connection is killed; its daemon takes a new one."""
     training = stage.train()
@@ -69,6 +70,7 @@ def test_sshd_killed(stage: Stage) -> None:
         stage.sshd.node("node3").start()
 
 
+@slow
 def test_disk_full(stage: Stage) -> None:
     """Somebody fills the disk of the work folder: the last records are written in the place of the reserve."""
     with small_disk(stage.sshd.node("node3"), stage.hosts["node3"].workdir, "8m") as disk:
@@ -128,7 +130,7 @@ def test_master_port_taken(stage: Stage) -> None:
 
 def test_host_key_changed(stage: Stage) -> None:
     swap_keys(stage.sshd, "node3", "node4")
-    refuse(stage, "host key of node3 changed", replace(LOST, says=("host key has CHANGED", "rankboard trust --replace node3")))
+    refuse(stage, "host key of node3 changed", replace(LOST, says=("host key has CHANGED", "--replace node3")))
 
 
 def swap_keys(sshd: Sshd, *names: str) -> None:

@@ -12,17 +12,18 @@ from dataclasses import replace
 import psutil
 import pytest
 from launches import LONG, QUICK, Launched, run, until
+from slow import slow
 
 from faults.proof import ENDING, FINISHED, RANKS, Expected, Stage, journal, recorded
-from faults.table import slow
 
-INTERRUPTED = Expected("stopped", 130, says=("SIGINT to rankboard",))
+INTERRUPTED = Expected("stopped", 130, says=("interrupted (Ctrl+C)",))
 EVERYWHERE = ("node1", "node2", "node3", "node4")
 STEPS = 200
-AT_ONCE = 3.0
-"""Seconds from Ctrl-C to the launcher's end: mostly below 0.5, and up to 1.4 on 2 cores that five others want too."""
+AT_ONCE = 15.0
+"""Seconds from Ctrl-C to the launcher's end: mostly below 0.5, but up to 3.7 beside busy loops on both cores."""
 
 
+@slow
 def test_killed(stage: Stage) -> None:
     """Nobody is told; the agents find out and stop. Who comes back is told so, and gets what was missed."""
     training = stage.train()
@@ -51,7 +52,7 @@ def test_killed_and_kept(stage: Stage) -> None:
     assert until(lambda: steps_on(stage, folder.name) >= seen + STEPS, 60)
     assert folder.name in run(training.run.folder, "ps", "--hosts", str(stage.hosts_file())).stdout
     code = stage.again(training.run, "stop", folder.name)
-    expected = Expected("stopped", 130, says=("stopped by the operator",))
+    expected = Expected("stopped", 0, says=("stopped by the operator",))
     stage.judge("launcher killed, keep", training.run, code, expected, time.monotonic() - killed)
     code = stage.again(training.run, "attach", folder.name, "--run")
     assert code == 130, "who comes back to a run that has ended is told so"
@@ -81,7 +82,7 @@ def test_left_and_failed_and_stopped(stage: Stage) -> None:
     assert until(lambda: not any(map(psutil.pid_exists, training.ranks.values())), 20)
     began = time.monotonic()
     code = stage.again(training.run, "stop", "last")
-    stage.judge("rank of a detached run killed, stop", training.run, code, Expected("stopped", 130), time.monotonic() - began)
+    stage.judge("rank of a detached run killed, stop", training.run, code, Expected("stopped", 0), time.monotonic() - began)
 
 
 def steps_on(stage: Stage, name: str) -> int:
@@ -112,7 +113,7 @@ PHASES = {
     "evaluating": ("entered", "evaluating"),
 }
 """Each phase, and the event by which it begins: its name, and the phase that it says itself where it does."""
-LATE = ("importing", "evaluating", "rendezvous")
+LATE = ("importing", "evaluating", "rendezvous", "training")
 
 
 @pytest.mark.parametrize("phase", [pytest.param(phase, marks=slow if phase in LATE else ()) for phase in PHASES])

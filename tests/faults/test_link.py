@@ -12,10 +12,10 @@ import psutil
 import pytest
 from labs import refused, spaces
 from launches import LONG, QUICK, run
+from slow import slow
 from sshd import SSHD, Sshd
 
 from faults.proof import FINISHED, RANKS, Expected, Stage
-from faults.table import slow
 from remote.hosts import Host, load
 from remote.lab.folder import Folder
 from remote.stall import LEAST

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from launches import QUICK
+from slow import slow
 
 from faults import broken
 from faults.proof import FINISHED, Stage, recorded
@@ -28,6 +29,7 @@ say(b"x" * {LONG} + b"\\n")
 """
 
 
+@slow
 def test_output(stage: Stage) -> None:
     """200,000 lines at once from rank 1; binary, escape sequences and a line of 50 MB from rank 2: the run goes on."""
     stage.change("node2", broken.spoiled, FLOOD)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from launches import LONG
+from slow import slow
 
 from faults import broken
 from faults.proof import Expected, Stage
-from faults.table import slow
 from remote.halts import STACKS
 from remote.stall import LEAST
 
@@ -37,6 +37,7 @@ def spoil(stage: Stage, fault: str, wrong: str, expected: Expected, *lines: str)
     assert {rank["fate"] for rank in ending.summary["ranks"]} <= {"failed", "victim", "stopped"}
 
 
+@slow
 def test_exception(stage: Stage) -> None:
     spoil(stage, "exception in rank 2", 'raise ValueError("a bad batch")', failed("ValueError: a bad batch"))
 
@@ -46,7 +47,8 @@ def test_exit_code(stage: Stage) -> None:
     spoil(stage, "exit 3 in rank 2", "sys.exit(3)", failed("exit code 3"))
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGSEGV, marks=slow)], ids=lambda number: number.name)
+@slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV], ids=lambda number: number.name)
 def test_signal(stage: Stage, number: signal.Signals) -> None:
     training = stage.train()
     os.kill(training.ranks[2], number)
@@ -59,7 +61,7 @@ def test_stopped_rank_and_an_interrupt(stage: Stage) -> None:
     training = stage.train()
     os.kill(training.ranks[2], signal.SIGSTOP)
     training.run.process.send_signal(signal.SIGINT)
-    expected = Expected("stopped", 130, says=("SIGINT",))
+    expected = Expected("stopped", 130, says=("interrupted (Ctrl+C)",))
     stage.prove("SIGSTOP of rank 2, Ctrl-C", training.run, expected, time.monotonic())
 
 

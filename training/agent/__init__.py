@@ -10,6 +10,9 @@ from __future__ import annotations
 MARKER = b"rankboard-agent 1\n"
 """The first line of a follower's stdout. What stands before it is a login shell's, what comes after it are records."""
 
+code_changed = False
+"""Whether this host's code was not as it had been sent, and has been replaced at this start; `remote.deploy` sets it."""
+
 WHOLE = {"whole": True}
 """The last line of an errand's answer, as JSON: nothing before it is missing."""
 

@@ -27,7 +27,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from training.agent import facts
+from training.agent import facts, system
 from training.jsonl import load
 
 Told = Iterator[dict[str, Any]]
@@ -121,7 +121,7 @@ def _beat(folder: str) -> None:
     """Say all the while that this host goes on, as pip may be quiet for minutes; where its disk hangs, that is not said."""
     while True:
         time.sleep(BEAT)
-        facts.disk_free(folder)  # which no cache answers
+        system.disk_free(folder)  # which no cache answers
         os.write(1, b'{"busy":""}\n')
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from importlib import import_module
 
 from training.agent import MARKER, WHOLE
 from training.jsonl import dumps
@@ -23,7 +22,7 @@ def _of(module: str, name: str) -> Callable[[Sequence[str]], Answer]:
     """An errand by the name of its function. What its module imports is needed for nothing else here."""
 
     def errand(words: Sequence[str]) -> Answer:
-        answer: Answer = getattr(import_module(f"training.agent.{module}"), name)(words)
+        answer: Answer = getattr(__import__(f"training.agent.{module}", fromlist=[name]), name)(words)
         return answer
 
     return errand

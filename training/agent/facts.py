@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 import os
 import pwd
-import re
 import socket
 import sys
 
-from training.agent.system import LINUX, cgroups, memory, psutil, text
+from training import agent
+from training.agent.runs import live_runs
+from training.agent.system import LINUX, cgroups, cpu_flags, disk_free, memory, psutil, text
+from training.jsonl import load as load_json
 
 TYPE_CHECKING = False  # as typing itself takes long to import
 if TYPE_CHECKING:
@@ -25,8 +27,9 @@ Interface = tuple[str, str, int]
 _SIOCGIFADDR, _SIOCGIFNETMASK = 0x8915, 0x891B
 
 
-def hello(folder: str, route_to: str) -> dict[str, Any]:
-    """What this host is and has: the fields of `Hello`. `folder` is the run's, or where it will be."""
+def hello(folder: str, route_to: str, needs: str = "") -> dict[str, Any]:
+    """What this host is and has: the fields of `Hello`. `folder` is the run's, or where it will be; `needs` is what the job
+    needs (see `needs`), as JSON."""
     system = os.uname()
     addresses = interfaces()
     source = _source_address(route_to)
@@ -52,7 +55,17 @@ def hello(folder: str, route_to: str) -> dict[str, Any]:
         "disk_free": disk_free(folder),
         "load": load(),
         "backends": tuple(f"{name} {torch[name]}" for name in BACKENDS if name in torch),
+        "flags": cpu_flags(),
+        "code_changed": agent.code_changed,
+        "runs": live_runs(folder),
+        **(_needed(needs, folder) if needs else {}),
     }
+
+
+def _needed(needs: str, folder: str) -> dict[str, Any]:
+    from training.agent.needs import look
+
+    return look(load_json(needs) or {}, folder)
 
 
 def _user() -> str:
@@ -122,21 +135,9 @@ def _memory_left(folder: str) -> float:
     taken = text(f"{folder}/memory.current") or text(f"{folder}/memory.usage_in_bytes")
     if not limit.strip().isdigit() or not taken.strip().isdigit():
         return math.inf
-    cached = re.search(r"^(?:total_)?inactive_file (\d+)", text(f"{folder}/memory.stat"), re.MULTILINE)
-    return max(1, int(limit) - int(taken) + int(cached[1] if cached else 0))
-
-
-def disk_free(folder: str) -> int:
-    """Bytes that this user may still write there; at least 1, as 0 would be a host that does not say."""
-    disk = os.statvfs(existing(folder))
-    return max(1, disk.f_bavail * disk.f_frsize)
-
-
-def existing(folder: str) -> str:
-    """The folder, or what there is of the way to it."""
-    while not os.path.isdir(folder):
-        folder = os.path.dirname(folder)
-    return folder
+    figures = dict(line.split(" ", 1) for line in text(f"{folder}/memory.stat").splitlines())
+    cached = figures.get("total_inactive_file") or figures.get("inactive_file") or 0
+    return max(1, int(limit) - int(taken) + int(cached))
 
 
 def load() -> float:
@@ -154,8 +155,8 @@ def gpus() -> tuple[str, ...]:
     """The names of the NVIDIA GPUs that the driver shows here."""
     folder = "/proc/driver/nvidia/gpus"
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else ()
-    told = (text(f"{folder}/{name}/information") for name in names)
-    return tuple(found[1].strip() for one in told if (found := re.search(r"^Model:(.*)$", one, re.MULTILINE)))
+    lines = (line for name in names for line in text(f"{folder}/{name}/information").splitlines())
+    return tuple(line[6:].strip() for line in lines if line.startswith("Model:"))
 
 
 def interfaces() -> tuple[Interface, ...]:

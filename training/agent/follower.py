@@ -18,12 +18,11 @@ from training.agent import BOTH_GONE, MARKER
 from training.agent.guard import guard
 from training.agent.journal import Journal, Reader, reserve, segments
 from training.agent.options import Options, Times
+from training.agent.runs import LOCK
 from training.events import Ended
 
 SOCKET = "agent.sock"
 """Where the agent listens: relative to the run's folder, as the path of a socket may have 107 bytes at most."""
-LOCK = "lock"
-"""Held by the guard as long as it lives."""
 
 _MOMENT = 0.01
 

@@ -5,7 +5,6 @@ A run is live as long as its guard holds the lock of its folder. All else is rea
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -13,10 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from training.agent.follower import LOCK
 from training.agent.kept import CODE, PLAN
 from training.agent.launch import CODE as OWN_CODE
 from training.agent.outline import STILL, Outline, told
+from training.agent.runs import LOCK, locked, read
 from training.codec import Codec
 from training.events import Exited
 from training.jsonl import load
@@ -95,9 +94,13 @@ def plan(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
     files = ((run, os.path.join(path(workdir, run, host), PLAN)) for run, host in folders(workdir))
     kept = {run: file for run, file in files if os.path.exists(file)}
     names = list(kept)[-1:] if wanted == LAST else [run for run in kept if run.startswith(wanted)]
+    plans = {}
     for run in [wanted] if wanted in names else names:
-        with suppress(FileNotFoundError), open(kept[run], errors="replace") as file:
-            yield {"run": run, "plan": file.read(), "now": time.time()}
+        with suppress(OSError):
+            plans[run] = read(kept[run]).decode(errors="replace")
+    now = time.time()  # as late as can be: the launcher compares it with the moment in which the first of this comes
+    for run, text in plans.items():
+        yield {"run": run, "plan": text, "now": now}
 
 
 def absolute(workdir: str) -> str:
@@ -124,21 +127,6 @@ def _folders_in(folder: str) -> list[str]:
             return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False) and entry.name[0] != ".")
     except (FileNotFoundError, NotADirectoryError):
         return []
-
-
-def locked(lock: str) -> bool:
-    """Whether somebody holds this lock. Looks only: it is neither made nor kept."""
-    try:
-        descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
 
 
 def held(workdir: str, run: str, host: int) -> bool:
@@ -183,8 +171,7 @@ def examine(workdir: str, run: str, host: int) -> RunFolder:
 def _planned(folder: str) -> tuple[bool, int, int]:
     """Whether the plan is there, its hosts and its ranks."""
     try:
-        with open(os.path.join(folder, PLAN), "rb") as file:
-            data = load(file.read())
+        data = load(read(os.path.join(folder, PLAN)))
     except FileNotFoundError:
         return False, 0, 0
     hosts = data.get("hosts") if data else None
@@ -195,12 +182,16 @@ def _planned(folder: str) -> tuple[bool, int, int]:
 
 
 def size(folder: str) -> int:
-    """Bytes that a folder takes on its disk; links count as themselves."""
-    total = 0
-    for parent, below, files in os.walk(folder):
-        for name in (*below, *files):
-            with suppress(FileNotFoundError):
-                total += os.lstat(os.path.join(parent, name)).st_blocks * 512
+    """Bytes that a folder takes on its disk; links count as themselves. What cannot be looked at, as it has just gone or lies
+    too deep, counts as nothing."""
+    total, folders = 0, [folder]
+    while folders:
+        with suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    total += entry.stat(follow_symlinks=False).st_blocks * 512
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
     return total
 
 
@@ -215,7 +206,7 @@ def archives(workdir: str, found: Sequence[RunFolder]) -> Iterator[Archive]:
 
 
 def _code(folder: RunFolder) -> str:
-    with suppress(OSError), open(os.path.join(folder.folder, CODE)) as file:
-        named = file.read().strip()
+    with suppress(OSError, ValueError):
+        named = read(os.path.join(folder.folder, CODE)).decode().strip()
         return os.path.realpath(named) if named else ""
     return ""

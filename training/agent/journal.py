@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
+from training.agent.runs import regular
 from training.events import Dropped, Event, Record, decode, encode
 
 SEGMENT = 16 << 20
@@ -124,7 +125,7 @@ class Reader:
 
     def _enter(self, first: int) -> Iterator[bytes]:
         try:
-            fd = os.open(_path(self._folder, first), os.O_RDONLY | os.O_CLOEXEC)
+            fd = regular(_path(self._folder, first))
         except FileNotFoundError:  # dropped since it was listed
             return
         self.close()

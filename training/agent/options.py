@@ -12,7 +12,8 @@ from dataclasses import dataclass
 class Options:
     """What an agent is told on its command line. `folder` is the run's on this host, `cwd` where its ranks work.
 
-    `found`: it is begun where there is none. `umask` is what its ranks begin with, -1 the agent's own.
+    `found`: it is begun where there is none. `needs`: what the job needs of its host, as JSON. `umask` is what its ranks begin
+    with, -1 the agent's own.
     """
 
     folder: str
@@ -24,6 +25,7 @@ class Options:
     cwd: str = "~"
     umask: int = -1
     found: bool = True
+    needs: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,9 +57,10 @@ def parse(words: Sequence[str], umask: int) -> Options:
     parser.add_argument("--after", type=int, default=0, help="the last sequence number already known")
     parser.add_argument("--policy", choices=("stop", "keep"), default="stop", help="what becomes of a run without its operator")
     parser.add_argument("--route-to", default="", help="address to which Hello shall tell this host's route")
+    parser.add_argument("--needs", default="", help="what Hello shall tell of: see training.agent.needs")
     parser.add_argument("--cwd", default="", help="where the ranks work (default: the home directory)")
     parser.add_argument("--no-found", dest="found", action="store_false", help="only come back to one that there is or was")
     given = parser.parse_args(words)
     folder, cwd = os.path.abspath(os.path.expanduser(given.folder)), os.path.abspath(os.path.expanduser(given.cwd or "~"))
     keep = given.policy == "keep"
-    return Options(folder, given.run, given.host, given.after, keep, given.route_to, cwd, umask, given.found)
+    return Options(folder, given.run, given.host, given.after, keep, given.route_to, cwd, umask, given.found, given.needs)

@@ -6,6 +6,7 @@ import codecs
 import os
 from collections.abc import Iterator
 
+from training.agent.redaction import Redaction
 from training.events import Text
 
 CHUNK = 1 << 16
@@ -15,15 +16,20 @@ _LEFT = 1 << 20
 
 
 class Lines:
-    """Cuts a stream of bytes into whole lines of text. What is no UTF-8 shows as U+FFFD; CR LF ends a line like LF."""
+    """Cuts a stream of bytes into whole lines of text. What is no UTF-8 shows as U+FFFD; CR LF ends a line like LF.
 
-    def __init__(self) -> None:
+    No secret that `redaction` knows is cut in two: a piece of a line has them hidden, and ends before its last characters,
+    which may be the beginning of one.
+    """
+
+    def __init__(self, redaction: Redaction | None = None) -> None:
+        self._redaction = redaction or Redaction()
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._parts: list[str] = []
         self._size = 0
 
     def feed(self, block: bytes) -> str | None:
-        """The lines that this block completes, joined by newlines, or None; a line of CHUNK characters counts as complete."""
+        """The lines that this block completes, joined by newlines, or None; of a line of CHUNK characters it is a piece."""
         whole, newline, rest = self._decode(block).rpartition("\n")
         if newline:
             text = self._take(whole).removesuffix("\r")
@@ -31,7 +37,13 @@ class Lines:
         self._size += len(rest)
         if newline:
             return text
-        return self._take("") if self._size >= CHUNK else None
+        return self.piece() if self._size >= CHUNK + self._redaction.longest else None
+
+    def piece(self) -> str | None:
+        """What has come of a line that goes on, but for what may be the beginning of a secret."""
+        text, rest = self._redaction.cut(self._take(""))
+        self._parts, self._size = [rest], len(rest)
+        return text or None
 
     def end(self) -> str | None:
         """The last line, where it has no newline."""
@@ -47,10 +59,10 @@ class Lines:
 class Pipe:
     """The reading end of one stream of a rank."""
 
-    def __init__(self, fd: int, rank: int, stream: str) -> None:
+    def __init__(self, fd: int, rank: int, stream: str, redaction: Redaction | None = None) -> None:
         os.set_blocking(fd, False)
         self._fd, self._rank, self._stream = fd, rank, stream
-        self._lines = Lines()
+        self._lines = Lines(redaction)
         self.ended = self.filled = False
 
     def fileno(self) -> int:
@@ -80,6 +92,6 @@ class Pipe:
             left -= len(block)
             if block and (text := self._lines.feed(block)) is not None:
                 yield Text(self._rank, self._stream, text)
-        if (text := self._lines.end()) is not None:
+        if (text := self._lines.end() if left > 0 else self._lines.piece()) is not None:
             yield Text(self._rank, self._stream, text)
         os.close(self._fd)

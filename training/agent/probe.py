@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
-from training.agent import CLOSED, OPERATOR_GONE, facts, ports
+from training.agent import CLOSED, OPERATOR_GONE, facts, system
 from training.agent.dial import Dialler
 from training.jsonl import load
 
@@ -30,19 +30,19 @@ CHUNK = 1 << 16
 
 def probe(words: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Records, from `Hello` to `Ended`. Words: the run's folder on this host, the host's index, and the address to which
-    `Hello` shall tell the route (perhaps empty)."""
-    folder, host, route_to = os.path.abspath(os.path.expanduser(words[0])), int(words[1]), words[2]
+    `Hello` shall tell the route (perhaps empty); then, perhaps, what the job needs (see `needs`)."""
+    folder, host, route_to, needs = os.path.abspath(os.path.expanduser(words[0])), int(words[1]), words[2], "".join(words[3:])
     try:
         if problem := obstacle(folder):
             sys.exit(f"cannot use its workdir: {problem}; mend that, or set another workdir for it in hosts.toml")
-        yield from Probe(folder, host, route_to).records()
+        yield from Probe(folder, host, route_to, needs).records()
     except OSError as error:  # to be told as a follower tells it, and not as a record
         sys.exit(f"the facts of the host cannot be had: {error}")
 
 
 def obstacle(folder: str) -> str:
     """Why a run could not use this folder, or make it; "" where it can."""
-    there = facts.existing(folder)
+    there = system.existing(folder)
     if not os.access(there, os.W_OK | os.X_OK):
         return f"{there} is not writable"
     next_one = os.path.join(there, os.path.relpath(folder, there).split(os.sep)[0])
@@ -52,7 +52,7 @@ def obstacle(folder: str) -> str:
 class Probe:
     """Answers the commands `Reserve`, `Connect` and `Close` that come on stdin; its end is the end too."""
 
-    def __init__(self, folder: str, host: int, route_to: str) -> None:
+    def __init__(self, folder: str, host: int, route_to: str, needs: str = "") -> None:
         self._head = {"host": host, "attempt": 0}
         self._seq = 0
         self._selector = selectors.DefaultSelector()
@@ -63,7 +63,7 @@ class Probe:
         self._heard_at = self._told_at = time.monotonic()
         self._over = False
         self._said: list[dict[str, Any]] = []
-        self._say("hello", facts.hello(folder, route_to))
+        self._say("hello", facts.hello(folder, route_to, needs))
         self._hello = self._said[0]
 
     def _say(self, event: str, fields: dict[str, Any]) -> None:
@@ -109,6 +109,8 @@ class Probe:
                 self._end(CLOSED)
 
     def _reserve(self, address: str, port: int) -> None:
+        from training.agent import ports  # which only one host needs
+
         if self._reserved:
             self._reserved.close()
         error, self._reserved = "", None

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from training.agent.inventory import locked
+from training.agent.runs import locked
 
 _LOCK = re.compile(r".*/runs/[^/]+/\d+/lock(?: \(deleted\))?")
 

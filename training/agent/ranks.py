@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from training.agent import processes
 from training.agent.pipes import Pipe
+from training.agent.redaction import Redaction
 from training.agent.samples import OutOfMemory
 from training.events import Event, Exited, Spawned
 
@@ -36,8 +37,10 @@ class Ranks:
     their pipes gather for `gather` seconds, until `listen_at`; unless one of them fills, as then its rank would have to wait.
     """
 
-    def __init__(self, selector: selectors.BaseSelector, say: Callable[[Event], None], gather: float) -> None:
-        self._selector, self._say, self._gather = selector, say, gather
+    def __init__(
+        self, selector: selectors.BaseSelector, say: Callable[[Event], None], gather: float, redaction: Redaction
+    ) -> None:
+        self._selector, self._say, self._gather, self._redaction = selector, say, gather, redaction
         self._pipes = selectors.DefaultSelector()  # all of them behind one descriptor, which leaves the loop and comes back
         self._selector.register(self._pipes, selectors.EVENT_READ, self._hear)
         self.listen_at = math.inf
@@ -59,7 +62,7 @@ class Ranks:
 
         It is not listened to before it is `spawned`: one that preload forks may write before preload has reported it.
         """
-        pipes, ends = open_pipes(number)
+        pipes, ends = open_pipes(number, self._redaction)
         self.failed, self.incomplete = self.failed and bool(self._live), self.incomplete and bool(self._live)
         self._live[number] = Rank(number, pipes)
         return self._live[number], ends
@@ -134,10 +137,10 @@ class Ranks:
             processes.send(pid, signal.SIGKILL)
 
 
-def open_pipes(number: int) -> tuple[tuple[Pipe, Pipe], Ends]:
+def open_pipes(number: int, redaction: Redaction) -> tuple[tuple[Pipe, Pipe], Ends]:
     """A stdout and a stderr for this rank, or AGENT."""
     (out, out_end), (err, err_end) = os.pipe(), os.pipe()
-    return (Pipe(out, number, "stdout"), Pipe(err, number, "stderr")), (out_end, err_end)
+    return (Pipe(out, number, "stdout", redaction), Pipe(err, number, "stderr", redaction)), (out_end, err_end)
 
 
 def signal_name(code: int) -> str:

@@ -6,6 +6,7 @@ Only what a rank prints as it is can be found: a value that it encodes or cuts i
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -27,6 +28,9 @@ class Redaction:
 
     def __init__(self) -> None:
         self._hidden: dict[str, str] = {}
+        self._any = re.compile("")
+        self.longest = 0
+        """Characters of the longest text to hide."""
 
     def learn(self, placements: Iterable[Placement]) -> None:
         """Hide the secrets of these ranks too, from now on."""
@@ -35,6 +39,8 @@ class Redaction:
                 if name in placement.secret:
                     self._hidden |= dict.fromkeys(_spellings(value), stand_in(name))
         self._hidden = dict(sorted(self._hidden.items(), key=lambda entry: -len(entry[0])))
+        self._any = re.compile("|".join(map(re.escape, self._hidden)))
+        self.longest = max(map(len, self._hidden), default=0)
 
     def clean(self, events: list[Event]) -> list[Event]:
         """The events with nothing of the hidden in them."""
@@ -48,6 +54,20 @@ class Redaction:
         for value, name in self._hidden.items():
             text = text.replace(value, name)
         return text
+
+    def cut(self, text: str) -> tuple[str, str]:
+        """The beginning of a text that goes on, with a stand-in for each secret that starts in it, and the rest as it is: the
+        last characters may be the beginning of a secret whose end has not come yet."""
+        if not self._hidden:
+            return text, ""
+        end = max(0, len(text) - self.longest + 1)
+        clean, at = list[str](), 0
+        for found in self._any.finditer(text):
+            if found.start() >= end:
+                break
+            clean += (text[at : found.start()], self._hidden[found[0]])
+            at = found.end()
+        return "".join(clean) + text[at : max(at, end)], text[max(at, end) :]
 
 
 def _spellings(value: str) -> set[str]:

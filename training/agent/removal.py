@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from training.agent import inventory, leftovers
-from training.agent.follower import LOCK
 from training.agent.inventory import ARCHIVES, RUNS
+from training.agent.runs import LOCK
 from training.agent.system import LINUX
 from training.codec import Codec
 
@@ -112,4 +112,31 @@ def finish(parent: str) -> None:
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(parent) as entries:
         for entry in entries:
             if entry.name.startswith(_GOING) and entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry.path, ignore_errors=True)
+                _remove_all(entry.path)
+
+
+def _remove_all(folder: str) -> None:
+    """Remove a folder, however deep it is."""
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+    except RecursionError:
+        with suppress(OSError, RecursionError):
+            _flatten(folder)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _flatten(folder: str) -> None:
+    """Move every folder that lies deeper to the top, so that none is left in another."""
+    top = [name for name in os.listdir(folder) if _is_folder(os.path.join(folder, name))]
+    moved = 0
+    while top:
+        here = os.path.join(folder, top.pop())
+        for name in os.listdir(here):
+            if _is_folder(inner := os.path.join(here, name)):
+                moved += 1
+                top.append(f"{_GOING}{os.getpid()}-{moved}")
+                os.rename(inner, os.path.join(folder, top[-1]))
+
+
+def _is_folder(path: str) -> bool:
+    return os.path.isdir(path) and not os.path.islink(path)

@@ -43,10 +43,10 @@ class Agent:
         self._options, self._listener, self._times, self._guard = options, listener, times, guard
         self._selector = selectors.DefaultSelector()
         self._journal = Journal(".", options.host)
-        self._said: list[Event] = [Hello(**facts.hello(options.folder, options.route_to))]
-        self._ranks = Ranks(self._selector, self._said.append, times.gather)
-        self._starter = Starter(options, self._selector, self._said.append, self._ranks, preload)
+        self._said: list[Event] = [Hello(**facts.hello(options.folder, options.route_to, options.needs))]
         self._redaction = Redaction()
+        self._ranks = Ranks(self._selector, self._said.append, times.gather, self._redaction)
+        self._starter = Starter(options, self._selector, self._said.append, self._ranks, preload, self._redaction)
         self._dialler = Dialler(self._selector, lambda *told: self._said.append(Connected(*told)))
         self._sampler = sampler()
         self._stacks = Collector(self._selector, self._said.append, options.folder)

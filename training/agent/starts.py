@@ -15,6 +15,7 @@ from training.agent.launch import Command, Spawner, common, environment, with_si
 from training.agent.options import Options
 from training.agent.pipes import CHUNK, Lines, Pipe
 from training.agent.ranks import Ranks, open_pipes
+from training.agent.redaction import Redaction
 from training.commands import Placement
 from training.events import AGENT, Event, Launched
 
@@ -43,8 +44,10 @@ class Starter:
         say: Callable[[Event], None],
         ranks: Ranks,
         preload: tuple[str, ...],
+        redaction: Redaction,
     ) -> None:
         self._options, self._selector, self._say, self._ranks, self._argv = options, selector, say, ranks, preload
+        self._redaction = redaction
         self._spawner = Spawner()
         self._preload: Preload | None = None
 
@@ -77,7 +80,7 @@ class Starter:
     def _start_preload(self, command: commands.Start, listener: socket.socket | None) -> None:
         ends = {placement.rank: self._ranks.open(placement.rank)[1] for placement in command.placements}
         given = [descriptor for pair in ends.values() for descriptor in pair]
-        pipes, own_ends = open_pipes(AGENT)
+        pipes, own_ends = open_pipes(AGENT, self._redaction)
         self._ranks.hear(pipes)
         report, report_end = os.pipe()
         os.set_blocking(report, False)

@@ -55,6 +55,11 @@ class Tree:
         disk = os.fstatvfs(self._root)
         return disk.f_bavail * disk.f_frsize
 
+    def capacity(self) -> int:
+        """Bytes that the disk has in all."""
+        disk = os.fstatvfs(self._root)
+        return disk.f_blocks * disk.f_frsize
+
     @contextmanager
     def _parent(self, path: str, make: bool = False) -> Iterator[tuple[int, str]]:
         """The folder that a path lies in, open, and its name there."""

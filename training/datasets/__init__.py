@@ -104,7 +104,7 @@ def _figures(mean: tuple[float, ...], std: tuple[float, ...], device: torch.devi
 def load(job: Job, split: str) -> Images:
     """A split of the job's data set, as the job wants it. Raises: DataError."""
     read, folder = registry.function("datasets", job.dataset, "load"), Path(os.path.expanduser(job.data_dir))
-    wanted = Wanted(split, folder, job.verify_data, job.image_size, job.limit, job.seed)
+    wanted = Wanted(split, folder, job.verify_data, job.image_side, job.limit, job.seed)
     images: Images = replace(read(wanted), size=job.image_size)
     if len(images) < job.limit:
         remark = f"--limit {job.limit}: there are only {len(images)} {split} images, and all are used"

@@ -14,6 +14,19 @@ import torch
 from training.datasets import Images, Wanted, _cache, _download
 
 NAME = "cifar10"
+IMAGE_SIZE = 32
+FILES = (
+    "cifar-10-batches-py/data_batch_1",
+    "cifar-10-batches-py/data_batch_2",
+    "cifar-10-batches-py/data_batch_3",
+    "cifar-10-batches-py/data_batch_4",
+    "cifar-10-batches-py/data_batch_5",
+    "cifar-10-batches-py/test_batch",
+    "cifar-10-batches-py/batches.meta",
+)
+ARCHIVE = "cifar-10-python.tar.gz"
+DOWNLOAD_MB = 171
+ROOM_MB = 360
 FOLDER = "cifar-10-batches-py"
 BATCHES = {"train": tuple(f"data_batch_{number}" for number in range(1, 6)), "test": ("test_batch",)}
 LABELS = "batches.meta"

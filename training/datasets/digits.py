@@ -19,6 +19,8 @@ import torch
 
 from training.datasets import Images, Wanted
 
+IMAGE_SIZE = 32
+FILES = ()
 SAMPLES = 1797
 TRAIN = 1437
 SIDE = 8

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from training.datasets import Images, Wanted, _idx
 
+IMAGE_SIZE = 32
+FILES = (
+    "FashionMNIST/raw/train-images-idx3-ubyte.gz",
+    "FashionMNIST/raw/train-labels-idx1-ubyte.gz",
+    "FashionMNIST/raw/t10k-images-idx3-ubyte.gz",
+    "FashionMNIST/raw/t10k-labels-idx1-ubyte.gz",
+)
+DOWNLOAD_MB = 31
 CLASSES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
 
 

@@ -26,8 +26,7 @@ from training.datasets import DataError, Images, Wanted, _cache
 
 FORM = "imagefolder:PATH"
 NAME = "imagefolder"
-SIDE = 64
-"""Pixels square, unless the job says otherwise."""
+DEFAULT_SIZE = 64
 SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Those of ImageNet's photographs."""
@@ -52,7 +51,7 @@ class Listing:
 
 def load(path: str, wanted: Wanted) -> Images:
     """The images of a split, (N, 3, size, size). Raises: DataError."""
-    root, side = Path(os.path.expanduser(path)), wanted.size or SIDE
+    root, side = Path(os.path.expanduser(path)), wanted.size or DEFAULT_SIZE
     try:
         os.stat(root)
         whole = _split(root, wanted.split)

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from training.datasets import Images, Wanted, _idx
 
+IMAGE_SIZE = 32
+FILES = (
+    "MNIST/raw/train-images-idx3-ubyte.gz",
+    "MNIST/raw/train-labels-idx1-ubyte.gz",
+    "MNIST/raw/t10k-images-idx3-ubyte.gz",
+    "MNIST/raw/t10k-labels-idx1-ubyte.gz",
+)
+DOWNLOAD_MB = 12
+
 
 def load(wanted: Wanted) -> Images:
     """60,000 or 10,000 images of 1x32x32. Downloads the files where they are missing. Raises: DataError."""

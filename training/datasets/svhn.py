@@ -15,6 +15,9 @@ import torch
 from training.datasets import DataError, Images, Wanted, _cache, _download
 
 NAME = "svhn"
+IMAGE_SIZE = 32
+FILES = ("svhn/train_32x32.mat", "svhn/test_32x32.mat")
+DOWNLOAD_MB = 247
 
 
 def load(wanted: Wanted) -> Images:

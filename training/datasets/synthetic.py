@@ -9,6 +9,8 @@ import torch
 
 from training.datasets import Images, Wanted
 
+IMAGE_SIZE = 32
+FILES = ()
 CLASSES = 10
 SAMPLES = {"train": 4096, "test": 1024}
 CONTRAST = 40.0

@@ -2,6 +2,8 @@
 
 from torch import nn
 
+IMAGE_SIZES = (32, 35)
+
 
 def build(channels: int, classes: int) -> nn.Module:
     """The model: (N, channels, 32, 32) float32 to (N, classes) logits."""

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from typing import Any
 
 import torch
 from torch import nn
 
+from training import torchvision_names
 from training.job import JobError
 
 FORM = "torchvision/NAME"
+IMAGE_SIZES = {
+    "alexnet": (63, 0),
+    "convnext": (32, 0),
+    "densenet": (29, 0),
+    "googlenet": (15, 0),
+    "inception": (75, 0),
+    "maxvit": (224, 224),
+    "squeezenet1_0": (21, 0),
+    "squeezenet1_1": (17, 0),
+    "swin": (4, 0),
+    "vgg": (32, 0),
+    "vit": (224, 224),
+}
 
 MORE: dict[str, dict[str, Any]] = {
     "googlenet": {"aux_logits": False, "init_weights": True},
@@ -27,11 +40,8 @@ def build(name: str, channels: int, classes: int) -> nn.Module:
     except ImportError as error:
         install = f"install it with {sys.executable} -m pip install torchvision"
         raise JobError(f"--model torchvision/{name} needs torchvision ({error}): {install}") from None
-    known = models.list_models(module=models)
-    if name not in known:
-        near = difflib.get_close_matches(name, known, 5, 0.5)
-        said = f"near are {', '.join(near)}" if near else f"known are {', '.join(known)}"
-        raise JobError(f"--model torchvision/{name}: torchvision has no classification model of this name; {said}")
+    if problem := torchvision_names.problem(name):
+        raise JobError(problem)
     net: nn.Module = models.get_model(name, weights=None, num_classes=classes, **MORE.get(name, {}))
     return net if channels == 3 else _of_channels(net, channels)
 

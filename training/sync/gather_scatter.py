@@ -44,7 +44,7 @@ class Options:
         if self.granularity == "parameter" and self.segment_kb != 256:
             raise ValueError(f"segment_kb={self.segment_kb:g}: granularity=parameter sends each parameter whole: leave it out")
         if self.granularity != "bucket" and self.bucket_mb != 2.5:
-            raise ValueError(f"bucket_mb={self.bucket_mb:g} is of granularity=bucket: leave it out")
+            raise ValueError(f"bucket_mb={self.bucket_mb:g} only applies with granularity=bucket; remove it")
 
 
 class Star:

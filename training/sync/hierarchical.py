@@ -29,7 +29,7 @@ class Options:
     def check(self, world_size: int) -> None:
         """Raises: ValueError, for what would do nothing."""
         if self.granularity != "bucket" and self.bucket_mb != 2.5:
-            raise ValueError(f"bucket_mb={self.bucket_mb:g} is of granularity=bucket: leave it out")
+            raise ValueError(f"bucket_mb={self.bucket_mb:g} only applies with granularity=bucket; remove it")
 
 
 class Method(Bucketed):

@@ -7,6 +7,7 @@ from statistics import fmean
 
 from textual.app import ComposeResult
 
+from remote.plan import is_loopback
 from remote.run import HostPhase, HostState, RunState
 from remote.waiting import REACHING, age
 from tui.panels import figures
@@ -42,7 +43,8 @@ class Hosts(Panel):
 
     def show(self, run: RunState) -> None:
         now, roomy = self._clock.now(run), self.size.width >= ROOMY
-        self.query_one(Table).fill([_row(host, _age(host, run, now) if roomy else "") for host in run.hosts])
+        wired = not all(is_loopback(host.address) for host in run.plan.hosts)
+        self.query_one(Table).fill([_row(host, _age(host, run, now) if roomy else "", wired) for host in run.hosts])
 
 
 def _age(host: HostState, run: RunState, now: float) -> str:
@@ -52,10 +54,12 @@ def _age(host: HostState, run: RunState, now: float) -> str:
     return f" {figures.duration(age(host.since, run, now))}" if host.phase in REACHING else ""
 
 
-def _row(host: HostState, since: str) -> Row:
+def _row(host: HostState, since: str, wired: bool) -> Row:
+    """`wired`: the ranks' traffic goes over the interfaces that are counted, and not all over loopback."""
     phase = figures.phase(host.phase)
     load = figures.percent(fmean(host.cpu) / 100) if host.cpu else figures.DASH
-    known = (load, *map(figures.memory, (host.sent, host.received, host.memory_used)))
+    traffic = (host.sent, host.received) if wired else (0, 0)
+    known = (load, *map(figures.memory, (*traffic, host.memory_used)))
     shown = known if host.phase is HostPhase.READY else (figures.DASH,) * len(known)  # of the others they are old
     return (
         Cell(plain(host.name)),

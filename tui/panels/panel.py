@@ -17,7 +17,6 @@ class Panel(Container):
     DEFAULT_CSS = """
     Panel { border-top: solid $primary 40%; border-title-color: $text-muted; height: 1fr; }
     Panel:focus-within { border-top: solid $primary; border-title-color: $text; border-title-style: bold; }
-    Panel.-ascii { border-top: ascii $primary; }
     """
     ALLOW_MAXIMIZE = True
     title: ClassVar[str]

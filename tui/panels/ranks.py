@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from textual.app import ComposeResult
 
 from remote.run import RankState, RunState
@@ -59,7 +61,7 @@ def _row(rank: RankState, host: str, far: str, dark: bool) -> Row:
         Cell(plain(host)),
         figures.phase(rank.doing),
         Cell(far),
-        Cell(figures.number(rank.loss)),
+        Cell("nan" if rank.step and math.isnan(rank.loss) else figures.number(rank.loss)),
         Cell(figures.percent(accuracy)),
         Cell(figures.number(rank.seconds)),
         Cell(figures.percent(rank.sync_share)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 from typing import ClassVar
 
@@ -9,6 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.geometry import Size
+from textual.message import Message
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Button, Static
 
@@ -32,26 +34,38 @@ class Leave(Enum):
 
 
 class Dialog(ModalScreen[Leave]):
-    """A question in the middle of the screen. Escape stays; the answers that end something take a key of their own here."""
+    """A question in the middle of the screen. Escape stays. An answer that stops the run has no key of its own: it is
+    chosen, then confirmed. What was typed before the question was drawn does not answer it."""
 
     DEFAULT_CSS = """
     Dialog { align: center middle; background: $background 50%; }
     Dialog > VerticalScroll {
-        width: auto; max-width: 100%; height: auto; max-height: 100%; padding: 0 1;
+        width: 76; max-width: 100%; height: auto; max-height: 100%; padding: 0 1; scrollbar-size-vertical: 1;
         border: round $primary; background: $surface;
     }
-    Dialog Static { width: auto; max-width: 72; margin: 0 1 1 1; }
+    Dialog Static { width: 1fr; margin: 0 1 1 1; }
     Dialog Horizontal { width: auto; height: auto; }
+    Dialog.-narrow Static { margin: 0 1; }
+    Dialog.-narrow Horizontal { layout: vertical; }
     Dialog Button { margin: 0 1; min-width: 8; }
     """
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (66, "-wide")]  # noqa: RUF012
     AUTO_FOCUS = "#stay"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "answer('stay')"),
-        Binding("left,h", "app.focus_previous", show=False),
-        Binding("right,l", "app.focus_next", show=False),
+        Binding("left,up,h", "app.focus_previous", show=False),
+        Binding("right,down,l", "app.focus_next", show=False),
     ]
     question: str
     answers: tuple[tuple[Leave, str], ...]
+    drawn = math.inf
+    """When the question was first on the screen, by the clock of events."""
+
+    def on_mount(self) -> None:
+        self.call_after_refresh(self._see)
+
+    def _see(self) -> None:
+        self.drawn = Message().time
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(can_focus=False):
@@ -71,11 +85,7 @@ class Dialog(ModalScreen[Leave]):
 class QuitDialog(Dialog):
     """The run still goes on."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "answer('stop')"),
-        Binding("q", "answer('stop_and_quit')"),
-        Binding("d", "answer('detach')"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("d", "answer('detach')")]
 
     def __init__(self, keep: bool, leavable: bool, waits: bool) -> None:
         """`keep`: it is to go on without a launcher; `leavable`: it can; `waits`: it may have to be started again, for which a
@@ -84,11 +94,13 @@ class QuitDialog(Dialog):
         self._leavable = leavable
         gone = "goes on without it" if keep else "ends"
         self.question = f"The run still goes on; if this terminal is lost, it {gone}."
-        self.answers = ((Leave.STAY, "Watch (esc)"), (Leave.STOP, "Stop (s)"), (Leave.STOP_AND_QUIT, "Stop and quit (q)"))
+        self.answers = ((Leave.STAY, "Watch (esc)"), (Leave.STOP, "Stop"), (Leave.STOP_AND_QUIT, "Stop and quit"))
         if leavable:
             self.question += "\nDetach leaves it to its hosts; rankboard attach comes back to it."
             self.question += " Until then it is not started again, should it fail." if waits else ""
-            self.answers += ((Leave.DETACH, "Detach (d)"),)
+            watch, *stops = self.answers
+            self.answers = (watch, (Leave.DETACH, "Detach (d)"), *stops)
+        self.question += "\nTo stop it, choose with the arrow keys and press enter."
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """No leaving where the run would not go on."""
@@ -104,7 +116,7 @@ class LeaveDialog(Dialog):
 
 
 HELP = """\
-1, 2, …      the panel with this number: ranks, hosts, loss, …
+1 to 7       the panel of this number: ranks, hosts, loss, ...
 tab          the next panel; shift+tab the one before
 c            the next of hosts and charts
 l            logarithmic y axis, on and off
@@ -114,11 +126,11 @@ r            log of the next rank only; R of all ranks
 f            follow the log; scrolling up pauses it
 s            where every rank is: the stacks of all of them
 D            what the checks before the start have found
-e            export the screen as SVG into the run's folder
+e            save the screen as SVG in the run's folder
 n            back to the launch form, once the run has ended
-q            quit; asks while a run goes on
-ctrl+c       stop the run and quit; twice: at once
-ctrl+p       all commands, and the themes
+q            quit; asks first while a run goes on
+ctrl+c       as q: no key stops a run by itself
+ctrl+p       all commands of the screen, and the themes
 
 In the launch form: tab and shift+tab move, enter opens a
 choice, ctrl+s or f5 starts the run, f2 has the doctor check

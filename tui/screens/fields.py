@@ -88,7 +88,8 @@ def _line(setting: Field[Any], value: Any) -> Widget:
     if kind is bool:
         return Flag("on" if value else "off", value, id=setting.name, compact=True)
     if kind is int:
-        return Input(str(value), type="integer", id=setting.name, compact=True)
+        shown = "" if value is None else str(value)
+        return Input(shown, type="integer", valid_empty=True, id=setting.name, compact=True)
     if kind is float:
         return Input(str(value), type="number", id=setting.name, compact=True)
     if kind is tuple:
@@ -106,6 +107,8 @@ def value(form: Widget, setting: Field[Any]) -> Any:
         return prefix + form.query_one(f"#{setting.name}{ARGUMENT}", Input).value if prefix else control.value
     assert isinstance(control, Input)
     kind = TYPES[str(setting.type)]
+    if setting.default is None and not control.value:
+        return None
     try:
         return tuple(control.value.split()) if kind is tuple else kind(control.value)
     except ValueError:

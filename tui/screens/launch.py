@@ -15,10 +15,12 @@ from textual.events import DescendantFocus
 from textual.screen import Screen
 from textual.widgets import Button, Checkbox, Footer, Input, Select, Static
 
+from remote.checks.job import INSTEAD, SLOW
 from remote.hosts import Cluster
 from remote.plan import Plan, PlanError, notes
 from training import options
-from training.job import Job, JobError, groups, help_text
+from training.agent.system import cpu_flags, lacks_bf16
+from training.job import Job, JobError, groups, help_text, usual_lr
 from training.registry import UnknownName
 from tui.messages import CheckHosts, StartRun
 from tui.screens.fields import ARGUMENT, Argument, Box, controls, heading, labelled, value
@@ -75,6 +77,7 @@ class LaunchScreen(Screen[None]):
         self._job = job
         self._make_plan = make_plan
         self._error = error
+        self._usual_lr = str(usual_lr(job.model))
 
     def compose(self) -> ComposeResult:
         yield Static("rankboard: launch a run", id="title")
@@ -116,6 +119,15 @@ class LaunchScreen(Screen[None]):
         for row in self.query(Argument):
             if row.name == event.select.id:
                 row.ask(str(event.value))
+        if event.select.id == "model":
+            self._suggest_lr(str(event.value))
+
+    def _suggest_lr(self, form: str) -> None:
+        """Fill in the usual learning rate of a model that was chosen, unless the user has written another one."""
+        lr, usual = self.query_one("#lr", Input), str(usual_lr(form))
+        if lr.value == self._usual_lr:
+            lr.value = usual
+        self._usual_lr = usual
 
     @on(Input.Changed)
     @on(Select.Changed)
@@ -131,7 +143,8 @@ class LaunchScreen(Screen[None]):
         if (plan.work, self._chosen().hosts) != (self._job, self._selected):
             self._error = ""
         self._say(self._error, fit=True)
-        self.query_one("#preview", Static).update("\n".join(_described(plan)))
+        lines = [line for remark in self._cluster.remarks for line in (remark, "")]
+        self.query_one("#preview", Static).update("\n".join([*lines, *_described(plan)]))
 
     def _say(self, error: str, fit: bool = False) -> None:
         """Show a mistake, if there is one. `fit`: the run could be started all the same."""
@@ -188,9 +201,18 @@ class LaunchScreen(Screen[None]):
         self.post_message(wanted(cluster, job))
 
 
+def _warned(plan: Plan) -> list[str]:
+    """What the doctor would warn of, as far as it is known here: the CPU, where the ranks are to run on this machine."""
+    if not isinstance(plan.work, Job) or plan.work.precision != "bf16":
+        return []
+    if plan.is_local:
+        return [f"this CPU has no bf16 instructions: {SLOW} here; {INSTEAD}"] if lacks_bf16(cpu_flags()) else []
+    return [f"{SLOW} on CPUs without bf16 instructions: f2 checks those of the hosts"]
+
+
 def _described(plan: Plan) -> list[str]:
     """Hosts, ranks and command, with what should be known before the start."""
-    lines = list(notes(plan))
+    lines = [*notes(plan), *_warned(plan)]
     for index, host in enumerate(plan.hosts):
         ranks = [slot.rank for slot in plan.slots if slot.host == index]
         span = f"ranks {ranks[0]} to {ranks[-1]}" if len(ranks) > 1 else f"rank {ranks[0]}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import ClassVar, Protocol
 
 from textual.app import ComposeResult
@@ -26,7 +25,6 @@ from tui.panels.log import Log
 from tui.panels.outcome import Outcome
 from tui.panels.panel import Panel
 from tui.panels.ranks import Ranks
-from tui.widgets import palette
 
 WIDE = 120
 """Columns from which on all panels are shown at once."""
@@ -94,16 +92,14 @@ class RunScreen(Screen[None]):
         Binding("f", "follow", "Follow"),
         Binding("z", "zoom", "Zoom"),
         Binding("s", "stacks", "Stacks"),
-        Binding("e", "export", "Export"),
+        Binding("e", "app.screenshot", "Screenshot"),
         Binding("D", "checks", "Doctor", show=False),
-        *(Binding(str(number), f"panel({number})", show=False) for number in range(1, len(PANELS) + 1)),
+        *(Binding(str(number), f"panel({number})", f"Panel {number}", show=False) for number in range(1, len(PANELS) + 1)),
     ]
 
-    def __init__(self, session: Session, folder: Path) -> None:
-        """`folder` takes exported screenshots."""
+    def __init__(self, session: Session) -> None:
         super().__init__()
         self.session = session
-        self._folder = folder
         self._chosen_by_hand = False
         self._ended = False
 
@@ -117,7 +113,6 @@ class RunScreen(Screen[None]):
                 panel = kind()
                 panel.number = number
                 panel.set_class(isinstance(panel, (Hosts, Curves)), "staged")
-                panel.set_class(not palette.utf8(), "-ascii")
                 yield panel
         yield Footer(show_command_palette=False)
 
@@ -226,12 +221,3 @@ class RunScreen(Screen[None]):
 
     def action_new(self) -> None:
         self.post_message(NewRun())
-
-    def action_export(self) -> None:
-        folder = self._folder if self._folder.is_dir() else Path.cwd()
-        try:
-            path = self.app.save_screenshot(path=str(folder))
-        except OSError as error:
-            self.notify(f"cannot write a screenshot: {error}", severity="error", markup=False)
-        else:
-            self.notify(f"screenshot: {path}", markup=False)

@@ -5,8 +5,17 @@ A state is always a sign and a word; a colour only repeats what they say.
 
 from __future__ import annotations
 
+import codecs
+import io
+import locale
+import os
 import sys
+from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
+from typing import TextIO
+
+from rich.cells import cell_len
 
 DARK = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#D55E00", "#3C8FD9", "#BBBBBB")
 """On a dark ground: of Okabe-Ito's eight, the blue made lighter and the black a grey."""
@@ -40,9 +49,82 @@ def colour(number: int, dark: bool) -> str:
 @cache
 def utf8() -> bool:
     """Whether the terminal's locale is UTF-8."""
-    return "utf" in (getattr(sys.__stdout__, "encoding", None) or "utf-8").lower()
+    return speaks_utf8(dict(os.environ), _environment_at_start(), getattr(sys.__stdout__, "encoding", None) or "utf-8")
+
+
+def speaks_utf8(environ: Mapping[str, str], at_start: Mapping[str, str], encoding: str) -> bool:
+    """Whether a locale is UTF-8. Python writes UTF-8 in the locale C, too, and sets LC_CTYPE itself then (PEP 538, 540): so
+    the variables count, LC_CTYPE as it was `at_start`. Where none is set nobody asked for C, and Python's choice counts."""
+    name = environ.get("LC_ALL") or at_start.get("LC_CTYPE") or environ.get("LANG") or ""
+    if not name or "utf" in name.lower():
+        return "utf" in encoding.lower()
+    return name not in ("C", "POSIX") and "utf" in locale.nl_langinfo(locale.CODESET).lower()
+
+
+def _environment_at_start() -> Mapping[str, str]:
+    """The environment that this process was started with; the one of now where the system does not tell."""
+    try:
+        pairs = Path("/proc/self/environ").read_bytes().split(b"\0")
+    except OSError:
+        return os.environ
+    return dict(os.fsdecode(pair).partition("=")[::2] for pair in pairs)
 
 
 def sign(name: str) -> str:
     """The sign of that name, one cell wide."""
     return SIGNS[name][0 if utf8() else 1]
+
+
+# On the way to the terminal
+
+ASCII = "rankboard-ascii"
+"""The name of the error handler that writes other characters in ASCII."""
+_RANGES = (
+    ("─━┄┅┈┉╌╍═╴╶╸╺╼╾–—▔", "-"),
+    ("│┃┆┇┊┋╎╏║╵╷╹╻╽╿▉▊▋▌▍▎▏▐▕", "|"),
+    ("▁▂▃▄▅▆▇", "_"),
+    ("▀█░▒▓", "#"),
+    ("←◀◂", "<"),
+    ("→▶▸", ">"),
+    ("↑▲▴", "^"),
+    ("↓▼▾", "v"),
+    ("‘’", "'"),
+    ("“”", '"'),
+    ("•·", "*"),
+    ("🔎", "> "),
+    ("…", "~"),
+    ("\u00a0", " "),
+)
+_STAND_INS = {other: plain for others, plain in _RANGES for other in others} | {
+    SIGNS[name][0]: SIGNS[name][1] for name in SIGNS
+}
+"""What stands for a character, in as many cells: lines, borders, blocks and arrows of Textual and Rich, and our own signs."""
+
+
+def make_fit(*streams: TextIO | None) -> None:
+    """Have these streams write whatever text there is: to a terminal without UTF-8 in ASCII, whoever draws it."""
+    for stream in streams:
+        if isinstance(stream, io.TextIOWrapper):
+            if stream.isatty() and not utf8():
+                codecs.register_error(ASCII, _in_ascii)
+                stream.reconfigure(encoding="ascii", errors=ASCII)
+            else:
+                stream.reconfigure(errors="backslashreplace")
+
+
+def _in_ascii(error: UnicodeError) -> tuple[str | bytes, int]:
+    """What is written in place of characters that ASCII does not have."""
+    assert isinstance(error, UnicodeEncodeError)
+    return "".join(map(_stand_in, error.object[error.start : error.end])), error.end
+
+
+@cache
+def _stand_in(character: str) -> str:
+    """The text in ASCII that stands for a character, and takes as many cells."""
+    if character in _STAND_INS:
+        return _STAND_INS[character]
+    if "\u2500" <= character <= "\u257f":
+        return "+"
+    if "\u2800" <= character <= "\u28ff":
+        return "."
+    return "?" * cell_len(character)

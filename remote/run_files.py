@@ -1,0 +1,109 @@
+"""Reads and writes the files of a run directory, which somebody else may have filled.
+
+No link is followed, and nothing but regular files is opened. A file is read up to a limit.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from remote.limits import LIMITS, in_words
+
+_SAFELY = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe is not waited for, but refused
+BLOCK = 1 << 20
+
+
+def open_regular(path: Path, flags: int) -> int:
+    """A descriptor of a regular file, made for its owner only where `flags` make it. Raises: OSError."""
+    try:
+        descriptor = os.open(path, flags | _SAFELY, 0o600)
+    except OSError as error:
+        raise _explained(error, path) from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    return descriptor
+
+
+def _explained(error: OSError, path: Path) -> OSError:
+    """`error`, in words that name a link as such."""
+    if error.errno == errno.ELOOP:
+        return OSError(errno.ELOOP, "it is a link, which is not followed", str(path))
+    return error
+
+
+def opened(path: Path) -> BinaryIO:
+    """The file, to be read. Raises: OSError."""
+    return os.fdopen(open_regular(path, os.O_RDONLY), "rb")
+
+
+def read(path: Path, limit: int) -> bytes:
+    """The whole file. Raises: OSError, also where it is larger than `limit` bytes."""
+    with opened(path) as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise OSError(errno.EFBIG, f"it is larger than {in_words(limit)}", str(path))
+    return data
+
+
+def lines(path: Path, longest: int = LIMITS.line) -> Iterator[bytes]:
+    """The lines of a file, each with its newline; b"" stands for one of more than `longest` bytes. Raises: OSError."""
+    with opened(path) as file:
+        while line := file.readline(longest + 1):
+            if len(line) <= longest or line.endswith(b"\n"):
+                yield line
+                continue
+            while (more := file.readline(BLOCK)) and not more.endswith(b"\n"):
+                pass
+            yield b""
+
+
+def contains(path: Path, words: bytes) -> bool:
+    """Whether these bytes are in the file; False also where it cannot be read."""
+    with suppress(OSError), opened(path) as file:
+        rest = b""
+        while block := file.read(BLOCK):
+            if words in (block := rest + block):
+                return True
+            rest = block[-len(words) :]
+    return False
+
+
+def append(path: Path) -> BinaryIO:
+    """The file, to be appended to without a buffer; made where there is none. Raises: OSError."""
+    return os.fdopen(open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab", buffering=0)
+
+
+def write(path: Path, data: bytes) -> None:
+    """Write a file, whole or not at all, for its owner only. What lies there is replaced. Raises: OSError."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    try:
+        with os.fdopen(open_regular(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+            file.write(data)
+        os.replace(beside, path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def is_folder(path: Path) -> bool:
+    """Whether there is a folder, and no link to one."""
+    return path.is_dir() and not path.is_symlink()
+
+
+def make_folder(path: Path, *, exist_ok: bool = False) -> None:
+    """Make a folder for its owner only; one that is there already must be the user's own. Raises: OSError."""
+    is_new = not os.path.lexists(path)
+    path.mkdir(mode=0o700, exist_ok=exist_ok and not is_new)
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise OSError(errno.ELOOP, "it is a link, which is not followed", str(path))
+    if not is_new and found.st_uid != os.geteuid():  # some shared disks give what is made there to one user, such as root
+        raise OSError(errno.EPERM, "it belongs to another user", str(path))

@@ -1,0 +1,325 @@
+"""What hosts answer to errands: it costs the launcher a bounded time and memory, and another host's answer nothing."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_session import HELLO, trains
+
+from hostile.conftest import Run, write_hosts
+from hostile.folders import RUN, ended, lines, recorded
+from hostile.host import End, Hosts, Play, acted, answers, endless
+from hostile.values import ESCAPES, wild
+from remote import plan_json
+from remote.hosts import Host
+from remote.plan import Plan
+from training import events
+from training.agent import WHOLE
+from training.agent.inventory import Archive, RunFolder
+from training.agent.leftovers import Live, Orphan, Signalled
+from training.agent.removal import Removed
+from training.commands import Command
+from training.job import Job
+from training.jsonl import dumps
+
+HONEST = RunFolder("20261119-a-run", 0, "/home/u/.rankboard/runs/20261119-a-run/0", False, "finished", "", 1e9, 1e9, 2e9, 4096)
+COMMANDS = {
+    "ps": ("ps",),
+    "ps --json": ("ps", "--json"),
+    "orphans": ("ps", "--orphans", "--yes"),
+    "prune": ("prune", "--older-than", "0", "--yes"),
+    "stop": ("stop", RUN),
+    "attach": ("attach", "last", "--run"),
+    "logs": ("logs", RUN),
+    "setup": ("setup", "--yes"),
+}
+ERRANDS = [*COMMANDS]
+
+
+def honest(end: End) -> None:
+    """A host with one run that has ended."""
+    match end.words[0]:
+        case "runs":
+            answers({"kind": "runfolder"} | asdict(HONEST))(end)
+        case "remove":
+            answers(*({"kind": "removed", "name": name, "kept": ""} for name in end.words[2:]))(end)
+        case "orphans" | "end" | "plan" | "journal":
+            answers()(end)
+
+
+def at_desk(desk: Path, play: Play, **more: object) -> Hosts:
+    """An honest host and one that plays this, in the operator's hosts file."""
+    hosts = Hosts(acted(lambda end, command: None, honest), acted(lambda end, command: None, play))
+    write_hosts(desk / "hosts.toml", hosts.hosts, **more)
+    return hosts
+
+
+FLOODS: dict[str, Play] = {
+    "a line without end": endless(b"x" * 65_536),
+    "a list without end": endless(b'{"kind":"runfolder"},' * 3000, first=b'{"entries":['),
+    "lines without end": endless(b'{"kind":"x"}\n' * 5000),
+    "errors without end": endless(b'{"error":"no"}\n' * 4000),
+    "records without end": endless(lines(1, ended(1))[3] * 400),
+    "newlines without end": endless(b"\n" * 65_536),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "flood"),
+    [
+        *(("ps", flood) for flood in FLOODS),
+        *((name, "a line without end") for name in ERRANDS if name != "ps"),
+        *(("logs", flood) for flood in ("lines without end", "records without end")),
+    ],
+)
+def test_an_answer_without_end_is_bounded(name: str, flood: str, rankboard: Run, desk: Path) -> None:
+    hosts = at_desk(desk, FLOODS[flood])
+    done = rankboard(*COMMANDS[name], over=hosts).holds()
+    assert done.code in (2, 3), done.said
+    assert "node2" in done.err
+    if name == "ps":
+        assert "20261119-a-run" in done.out
+
+
+ODD: dict[str, Play] = {
+    "nothing": lambda end: None,
+    "no end": answers({"kind": "runfolder"}, whole=False),
+    "half a line": answers(b'{"kind": "runf', whole=False),
+    "bytes": answers(bytes(range(256)) * 20 + b"\n"),
+    "deep": answers(b"[" * 100_000 + b"\n"),
+    "escapes": answers({"error": ESCAPES}),
+    "an error that is none": answers({"error": None}, {"error": [1, {"a": ESCAPES}]}, {"error": 7}),
+    "escapes for names": answers({"run": ESCAPES, "plan": "{}", "now": 1.0}),
+    "two ends": answers(WHOLE, WHOLE, {"kind": "runfolder"}),
+    "a marker": answers(b"rankboard-agent 1\n"),
+    "another's record": answers(lines(0, ended(0))[3]),
+    "the session's record": answers(b'{"host":-1,"attempt":0,"seq":1,"time":1.0,"event":"closed"}\n'),
+    "a number of 100,000 digits": answers(b'{"run":' + b"9" * 100_000 + b"}\n"),
+    "100,000 lists": answers(b"[]\n" * 100_000),
+}
+
+
+@pytest.mark.parametrize("name", ["ps", "orphans", "stop", "logs", "setup"])
+@pytest.mark.parametrize("case", ODD)
+def test_an_odd_answer_is_told(name: str, case: str, rankboard: Run, desk: Path) -> None:
+    hosts = at_desk(desk, ODD[case])
+    done = rankboard(*COMMANDS[name], over=hosts).holds()
+    if name == "ps":
+        assert "20261119-a-run" in done.out
+
+
+@pytest.mark.parametrize("name", ["ps", "ps --json", "prune", "stop", "logs"])
+def test_a_host_that_says_nothing_is_given_up(name: str, rankboard: Run, desk: Path) -> None:
+    def silent(end: End) -> None:
+        for _ in end.lines():
+            continue
+
+    hosts = at_desk(desk, silent, timeout=0.3)
+    done = rankboard(*COMMANDS[name], over=hosts).holds()
+    assert "node2: no answer within 0.3 s" in done.err or "node2: its journal stood still" in done.err
+    assert done.code in (2, 3)
+
+
+KINDS = {"runs": (RunFolder, Archive), "orphans": (Orphan, Live), "end": (Signalled,), "remove": (Removed,)}
+
+
+@pytest.mark.parametrize("name", ["ps", "ps --json", "orphans", "prune"])
+@pytest.mark.parametrize("kind", [kind for kinds in KINDS.values() for kind in kinds], ids=lambda kind: kind.__name__)
+def test_any_object_with_any_value(name: str, kind: type[Any], rankboard: Run, desk: Path) -> None:
+    """No time, number or name of a host hides what others tell."""
+
+    def play(end: End) -> None:
+        said = [{"kind": kind.__name__.lower()} | one for one in wild(kind, run="evil-run")]
+        answers(*said)(end)
+
+    hosts = at_desk(desk, play)
+    done = rankboard(*COMMANDS[name], over=hosts).holds()
+    if name.startswith("ps"):
+        assert "20261119-a-run" in done.out
+
+
+@pytest.mark.parametrize("when", [1e300, -1e300, 1e18, -1e18, float("nan"), float("inf"), 2e9, -1.0])
+@pytest.mark.parametrize("field", ["began", "last", "now"])
+def test_no_time_hides_the_runs_of_others(field: str, when: float, rankboard: Run, desk: Path) -> None:
+    hosts = at_desk(desk, answers({"kind": "runfolder"} | asdict(HONEST) | {"run": "evil-run", "host": 1, field: when}))
+    for words in (("ps",), ("ps", "--json")):
+        assert "20261119-a-run" in rankboard(*words, over=hosts).holds().out
+
+
+NAMES = ["../../etc", "/etc", "..", ".", "", "a/b", "-rf", ".hidden", "x\0y", ESCAPES, "20261119-a-run"]
+
+
+@pytest.mark.parametrize("run", NAMES, ids=ascii)
+def test_no_name_of_a_host_leads_a_prune_elsewhere(run: str, rankboard: Run, desk: Path) -> None:
+    """Each host removes below its own workdir what it has told of itself; here goes what is recorded here."""
+    hosts = at_desk(desk, answers({"kind": "runfolder"} | asdict(HONEST) | {"run": run, "folder": "/etc", "size": -(2**62)}))
+    (desk / "runs").mkdir()
+    (desk / "precious").write_text("mine")
+    done = rankboard(*COMMANDS["prune"], over=hosts).holds()
+    assert (desk / "precious").read_text() == "mine"
+    asked = [words for player in hosts.players[:1] for words in [end.words for end in player.ends] if words[0] == "remove"]
+    assert asked in ([("remove", "~/.rankboard", f"runs/{HONEST.run}/0")], [])
+    assert "-9223" not in done.said
+    assert "-4611686018427387904" not in done.said
+
+
+def test_what_is_live_here_is_not_pruned_on_a_hosts_word(rankboard: Run, desk: Path) -> None:
+    hosts = at_desk(desk, answers({"kind": "runfolder"} | asdict(HONEST) | {"run": RUN, "host": 1}))
+    folder = recorded(desk / "runs", hosts.hosts)
+    (folder / "launcher.pid").write_text("1 elsewhere\n")
+    with (folder / "launcher.pid").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        rankboard(*COMMANDS["prune"], over=hosts).holds()
+    assert (folder / "plan.json").exists()
+
+
+# Setting up -------------------------------------------------------------------------------------------------------------
+
+HAS = {"executable": "/usr/bin/python3", "python": "3.11.7", "venv": "/w/venv/bin/python", "installed": {}, "obstacle": ""}
+LACKS = HAS | {"versions": {"torch": "", "torchvision": ""}}
+INSTALLS: dict[str, Play] = {
+    "nothing": lambda end: None,
+    "a line without end": endless(b"x" * 65_536),
+    "an escape": answers({"phase": ESCAPES}, {"error": ESCAPES}),
+    "a share of nothing": answers({"bytes": "x", "of": 0}, {"bytes": [], "of": 1}),
+    "a share without bytes": answers({"of": 7}),
+    "a share beyond all": answers({"bytes": 10**400, "of": 1}),
+    "versions that are none": answers({"installed": 7, "venv": None}),
+    "no venv": answers({"installed": {}}),
+    "another's venv": answers({"installed": {"torch": ESCAPES}, "venv": ESCAPES}),
+}
+
+
+@pytest.mark.parametrize("case", INSTALLS)
+def test_an_installation_that_tells_lies(case: str, rankboard: Run, desk: Path) -> None:
+    def errand(end: End) -> None:
+        if end.words[0] == "environment":
+            answers(LACKS)(end)
+        else:
+            next(end.lines())  # what is to be installed
+            INSTALLS[case](end)
+
+    hosts = Hosts(acted(lambda end, command: None, errand))
+    write_hosts(desk / "hosts.toml", hosts.hosts)
+    assert rankboard("setup", "--yes", over=hosts).holds().code in (0, 3)
+
+
+@pytest.mark.parametrize("claim", [*HAS, "versions"])
+@pytest.mark.parametrize("value", [None, 7, [], {}, ESCAPES, {"torch": 7, "torchvision": ESCAPES}], ids=str)
+def test_facts_of_an_environment_that_are_none(claim: str, value: Any, rankboard: Run, desk: Path) -> None:
+    def errand(end: End) -> None:
+        answers(LACKS | {claim: value} if end.words[0] == "environment" else {"error": "no"})(end)
+
+    hosts = Hosts(acted(lambda end, command: None, errand))
+    write_hosts(desk / "hosts.toml", hosts.hosts)
+    rankboard("setup", "--yes", over=hosts).holds()
+
+
+# Plans that hosts keep --------------------------------------------------------------------------------------------------
+
+
+def kept(**claims: Any) -> str:
+    """The text of a plan as a host may keep it."""
+    data = json.loads(plan_json.dump(Plan(RUN, (Host("node1", "127.0.0.1"), Host("node2", "127.0.0.2")), Job())))
+    for key, value in claims.items():
+        if key.startswith("host_"):
+            for host in data["hosts"]:
+                host[key.removeprefix("host_")] = value
+        else:
+            data[key] = value
+    return json.dumps(data)
+
+
+PLANS: dict[str, str] = {
+    "a proxy": kept(host_proxy_command="touch PWNED"),
+    "a secret": kept(host_env_from=["MY_SECRET_TOKEN"]),
+    "a python": kept(host_python="/tmp/mallory"),
+    "10^9 ranks": kept(host_slots=10**9),
+    "no ranks": kept(host_slots=0),
+    "a timeout of NaN": kept(host_timeout=float("nan")),
+    "a start that waits for ever": kept(policy={"start_timeout": float("inf")}),
+    "restarts without end": kept(policy={"max_restarts": 10**18}),
+    "uploads": kept(uploads=[{"source": "/etc", "target": "etc"}], project="x"),
+    "a script": kept(work={"script": ["sh", "-c", "touch PWNED"]}),
+    "another run": kept(run="../../x"),
+    "no hosts": kept(hosts=[]),
+    "10,000 hosts": kept(hosts=[{"name": f"n{number}", "address": "x"} for number in range(10_000)]),
+    "escapes": kept(run=ESCAPES),
+    "deep": "[" * 100_000,
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("name", ["stop", "attach", "logs"])
+@pytest.mark.parametrize("case", PLANS)
+def test_a_plan_that_a_host_keeps_decides_little(
+    name: str, case: str, rankboard: Run, desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_SECRET_TOKEN", "topsecret-value-123")
+
+    def part(end: End, command: Command | None) -> None:
+        if command is None:
+            for event in ended(end.host):
+                end.say(event)
+
+    def errand(end: End) -> None:
+        if end.words[0] == "plan":
+            end.send(dumps({"run": RUN, "plan": PLANS[case], "now": time.time()}).encode() + b"\n")
+        elif end.words[0] == "journal":
+            end.send(b"".join(lines(end.host, ended(end.host))[int(end.words[3]) :]))
+        end.send(dumps(WHOLE).encode() + b"\n")
+
+    hosts = Hosts(acted(part, errand), acted(part, errand))
+    for player in hosts.players:
+        player.journal += lines(player.number, ended(player.number))
+    write_hosts(desk / "hosts.toml", hosts.hosts)
+    done = rankboard(*COMMANDS[name], over=hosts).holds()
+    ways = {(host.address, host.proxy_command, host.python, host.env_from) for host, _ in hosts.opened}
+    assert ways <= {(host.address, "", "python3", ()) for host in hosts.hosts}
+    assert not (desk / "PWNED").exists()
+    assert not any("topsecret" in repr(command) for player in hosts.players for _, command in player.heard)
+    assert not [words for _, words in hosts.opened if words[0] == "receive"], done.said
+
+
+# The doctor -------------------------------------------------------------------------------------------------------------
+
+
+def probe(*said: bytes | events.Event, first: bool = True) -> Play:
+    """A probe that says these and then listens."""
+
+    def part(end: End, command: Command | None) -> None:
+        if command is None:
+            if first:
+                end.say(HELLO)
+            for one in said:
+                end.send(one) if isinstance(one, bytes) else end.say(one)
+
+    return acted(part, honest)
+
+
+PROBES: dict[str, Play] = {
+    "ends": probe(events.Ended(ESCAPES)),
+    "a line without end": probe(b"x" * 5_000_000),
+    "noise": probe(b"\xff\x00\x1b[2J\n" * 100, events.Ended("x")),
+    "another's facts": probe(b'{"host":0,"attempt":0,"seq":9,"time":1.0,"event":"ended","reason":"x"}\n', events.Ended("x")),
+    "connections unasked": probe(*[events.Connected("x", 1, 0.1, ESCAPES)] * 50, events.Ended("x")),
+    "ports unasked": probe(events.Reserved(ESCAPES, -1), events.Ended("x")),
+    "checks of its own": probe(events.Checked(0, "trust", "ok", ESCAPES), events.Ended("x")),
+    "launched": probe(events.Launched((0, 1), (0, 1)), events.Ended("x")),
+    "nothing but an end": probe(events.Ended("closed"), first=False),
+}
+
+
+@pytest.mark.parametrize("case", PROBES)
+def test_a_doctor_of_a_host_that_means_harm(case: str, rankboard: Run, desk: Path) -> None:
+    hosts = Hosts(acted(trains, honest), PROBES[case])  # type: ignore[arg-type]
+    write_hosts(desk / "hosts.toml", hosts.hosts)
+    done = rankboard("doctor", over=hosts).holds()
+    assert done.code != 0
+    assert "node1" in done.said

@@ -1,0 +1,153 @@
+"""Nothing that a host does holds up the launcher or another host: floods, lines without end, ears that are shut."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from test_session import HELLO, trains
+
+from hostile.host import End, Hosts, Part, acted
+from hostile.launcher import BLOCKED, LEASE, MIB, Watched, measured, session, watch
+from hostile.values import ESCAPES
+from remote.limits import Limits
+from training import events
+from training.commands import Close, Command, Lease, Start
+from training.events import HostSample, Text
+
+SMALL = Limits(line=64 * 1024, log=MIB, shown=1024, unsent=MIB, write=1.0)
+"""As the real ones, but sooner."""
+DURATION, VOLUME = 2.5, 4 * MIB
+"""Seconds and bytes for which a flood goes on at the most: leases are due each second."""
+
+
+def floods(what: bytes | events.Event) -> Part:
+    """An honest agent that, once it has started its rank, sends this again and again, and meanwhile does not listen."""
+
+    def part(end: End, command: Command | None) -> None:
+        trains(end, command)  # type: ignore[arg-type]
+        if isinstance(command, Start):
+            until, left, number = time.monotonic() + DURATION, VOLUME, 100
+            while left > 0 and time.monotonic() < until:
+                block = what if isinstance(what, bytes) else record(what, number)
+                end.send(block)
+                left, number = left - len(block), number + 1
+            end.player.done = True
+
+    return part
+
+
+def record(event: events.Event, number: int, host: int = 1) -> bytes:
+    """The line of a record of a host."""
+    return events.encode(events.Record(host, 0, number, time.time(), event)).encode("utf-8", "backslashreplace")
+
+
+def samples(end: End, command: Command | None) -> None:
+    """An honest agent that gives a sign of life at each lease."""
+    trains(end, command)  # type: ignore[arg-type]
+    if isinstance(command, Lease):
+        end.say(HostSample((), 1, 1))
+
+
+FLOODS: dict[str, bytes | events.Event] = {
+    "facts": HELLO,
+    "samples": HostSample((1.0,) * 64, 1, 1),
+    "long texts": Text(1, "stdout", "x" * 60_000),
+    "many lines": Text(1, "stdout", "x\n" * 5000),
+    "errors": Text(1, "stderr", "Traceback\n" * 2000),
+    "phases": Text(1, "stdout", events.PREFIX + '{"event":"entered","rank":1,"phase":"training"}'),
+    "exits": events.Exited(1, 1, ESCAPES),
+    "launches": events.Launched((1,), (0, 1)),
+    "stacks": events.Stack(1, "kernel", "x" * 20_000),
+    "gaps": events.Dropped(1, 2),
+    "ports": events.Reserved("x", 1, "no"),
+    "noise": b"x" * 500 + b"\n" + b"\xff\x00\x1b[2J\n" * 100,
+    "empty lines": b"\n" * 60_000,
+    "a line without end": b"x" * 65_536,
+    "another's records": record(HostSample((), 1, 1), 1000, host=0) * 100,
+    "the session's records": record(events.Closed(), 1000, host=-1) * 100,
+}
+
+
+@pytest.mark.parametrize("case", FLOODS)
+def test_a_flood_costs_its_host_alone(case: str, tmp_path: Path) -> None:
+    """The other host gets every lease, the memory is bounded, and a person can stop the run."""
+    hosts = Hosts(acted(samples), acted(floods(FLOODS[case])))
+    began = time.monotonic()
+    with measured() as growth:
+        watched = watch(
+            session(hosts, tmp_path, hosts.hosts, limits=SMALL),
+            lambda _: time.monotonic() - began > DURATION,
+            40,
+        )
+    good = hosts.players[0]
+    assert not watched.state.hosts[0].gone, watched.state.hosts[0].reason
+    assert good.longest_wait() < LEASE + BLOCKED
+    assert watched.held_up < LEASE + BLOCKED
+    assert good.of(Close)
+    assert growth.bytes < 100 * MIB
+    assert sum(len(line.text) for line in watched.state.log) < 4 * SMALL.log
+
+
+def test_a_host_that_shuts_its_ears_holds_up_nobody(tmp_path: Path) -> None:
+    """It goes on sampling, so that it is never silent, and makes the launcher write more than fits."""
+
+    def part(end: End, command: Command | None) -> None:
+        trains(end, command)  # type: ignore[arg-type]
+        if isinstance(command, Start):
+            until = time.monotonic() + 2 * DURATION
+            while time.monotonic() < until and not end.player.done:
+                for _ in range(20):
+                    end.say(HELLO)
+                end.say(HostSample((), 1, 1))
+                time.sleep(0.002)
+
+    hosts = Hosts(acted(samples), acted(part))
+    began = time.monotonic()
+
+    def enough(watched: Watched) -> bool:
+        return time.monotonic() - began > 2 * DURATION or watched.state.hosts[1].gone
+
+    watched = watch(session(hosts, tmp_path, hosts.hosts, limits=SMALL), enough, 40)
+    assert not watched.state.hosts[0].gone
+    assert hosts.players[0].longest_wait() < LEASE + BLOCKED
+    assert watched.held_up < LEASE + BLOCKED
+    assert hosts.players[0].of(Close)
+
+
+@pytest.mark.parametrize("size", [1, 7, 4096])
+def test_a_line_in_small_pieces_is_a_line(size: int, tmp_path: Path) -> None:
+    """However its bytes come; and no work is done twice for them."""
+
+    def part(end: End, command: Command | None) -> None:
+        trains(end, command)  # type: ignore[arg-type]
+        if isinstance(command, Start):
+            end.player.journal.append(b"")
+            line = events.encode(
+                events.Record(1, 0, len(end.journal), time.time(), Text(end.rank, "stdout", "in pieces " + "x" * 2000))
+            ).encode()
+            end.player.journal[-1] = line
+            for start in range(0, len(line), size):
+                end.send(line[start : start + size])
+            end.player.done = True
+
+    hosts = Hosts(acted(trains), acted(part))
+    watched = watch(
+        session(hosts, tmp_path, hosts.hosts), lambda watched: any("in pieces" in line.text for line in watched.state.log)
+    )
+    assert not any(host.gone for host in watched.state.hosts)
+
+
+def test_a_line_beyond_the_limit_loses_that_host_and_says_why(tmp_path: Path) -> None:
+    def part(end: End, command: Command | None) -> None:
+        trains(end, command)  # type: ignore[arg-type]
+        if isinstance(command, Start):
+            end.send(b"x" * (SMALL.line + 1))
+
+    hosts = Hosts(acted(trains), acted(part))
+    watched = watch(session(hosts, tmp_path, hosts.hosts, limits=SMALL))
+    state = watched.state
+    assert [host.gone for host in state.hosts] == [False, True]
+    assert "longer than 64 KiB" in state.hosts[1].reason
+    assert hosts.players[0].of(Close)

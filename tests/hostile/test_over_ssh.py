@@ -1,0 +1,206 @@
+"""The real command over real SSH, to servers that play a host by a script: with bounds on its time and memory."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from test_session import HELLO, finishes, trains
+
+from hostile.folders import RUN, recorded
+from hostile.host import Daemon, End, Keys, Play, Player, acted, answers, endless
+from hostile.launcher import BLOCKED, LEASE, rankboard
+from hostile.values import ESCAPES
+from remote.deploy import SPOKEN
+from remote.hosts import Host
+from remote.transport import Errand, Unreachable
+from remote.transport.ssh import SshTransport
+from training.agent import MARKER
+from training.commands import Close, Command, Lease, Start
+from training.events import SESSION, Closed, Ended, Exited, HostSample, Text
+
+HEADLESS = ("--run", "--no-fetch", "--steps", "100000")
+
+
+@contextmanager
+def served(keys: Keys, folder: Path, *plays: Play, window: int = 0, greeting: bytes | None = None) -> Iterator[list[Daemon]]:
+    """A server for each play, and a hosts.toml of them in the folder."""
+    with ExitStack() as stack:
+        daemons = [
+            stack.enter_context(Daemon(Player(number, play), keys, window=window, greeting=greeting))
+            for number, play in enumerate(plays)
+        ]
+        keys.hosts_toml(folder / "hosts.toml", *daemons)
+        yield daemons
+
+
+def samples(end: End, command: Command | None) -> None:
+    """An honest agent that gives a sign of life at each lease."""
+    trains(end, command)  # type: ignore[arg-type]
+    if isinstance(command, Lease):
+        end.say(HostSample((), 1, 1))
+
+
+def interrupt(daemon: Daemon, seconds: float, *numbers: signal.Signals) -> object:
+    """Once the server's rank is started, and so many seconds later, signals the launcher."""
+
+    def then(pid: int) -> None:
+        until = time.monotonic() + 20
+        while not daemon.player.of(Start) and time.monotonic() < until:
+            time.sleep(0.05)
+        time.sleep(seconds)
+        for number in numbers:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                return
+            time.sleep(0.5)
+
+    return then
+
+
+def test_an_honest_host_finishes(keys: Keys, tmp_path: Path) -> None:
+    """So the cases below fail of what they do."""
+    with served(keys, tmp_path, acted(finishes)) as (daemon,):  # type: ignore[arg-type]
+        done = rankboard(tmp_path, *HEADLESS, home=keys.home).holds()
+    assert done.code == 0, done.said
+    assert daemon.connections == 1
+
+
+def test_a_host_that_never_reads_holds_up_nobody(keys: Keys, tmp_path: Path) -> None:
+    """With a window of 32 KiB, which is soon full. The other host gets every lease, and Ctrl-C ends the command."""
+
+    def part(end: End, command: Command | None) -> None:
+        trains(end, command)  # type: ignore[arg-type]
+        if isinstance(command, Start):
+            until = time.monotonic() + 8
+            while time.monotonic() < until:
+                for _ in range(10):
+                    end.say(HELLO)
+                end.say(HostSample((), 1, 1))
+                time.sleep(0.01)
+
+    with served(keys, tmp_path, acted(samples), acted(part), window=32_768) as (good, evil):
+        done = rankboard(tmp_path, *HEADLESS, home=keys.home, then=interrupt(evil, 4, signal.SIGINT)).holds()  # type: ignore[arg-type]
+    assert good.player.longest_wait() < LEASE + BLOCKED
+    assert good.player.of(Close)
+    assert done.code in (3, 130)
+
+
+@pytest.mark.parametrize("block", [b"x" * 32_768, b"\n" * 32_768], ids=["a line without end", "newlines without end"])
+def test_a_flood_takes_neither_memory_nor_the_other_host(block: bytes, keys: Keys, tmp_path: Path) -> None:
+    def part(end: End, command: Command | None) -> None:
+        trains(end, command)  # type: ignore[arg-type]
+        if isinstance(command, Start):
+            until = time.monotonic() + 4
+            while time.monotonic() < until:
+                end.send(block)
+
+    with served(keys, tmp_path, acted(samples), acted(part)) as (good, evil):
+        done = rankboard(tmp_path, *HEADLESS, home=keys.home, then=interrupt(evil, 3, signal.SIGINT)).holds()  # type: ignore[arg-type]
+    assert good.player.longest_wait() < LEASE + BLOCKED
+    assert done.code in (3, 130)
+
+
+@pytest.mark.parametrize("words", [("ps",), ("stop", "x"), ("prune", "--yes")], ids=" ".join)
+def test_an_answer_without_end_is_bounded(words: tuple[str, ...], keys: Keys, tmp_path: Path) -> None:
+    with served(keys, tmp_path, acted(trains, answers()), acted(trains, endless(b'{"kind":"' + b"x" * 60_000 + b'"}\n'))):  # type: ignore[arg-type]
+        done = rankboard(tmp_path, *words, home=keys.home).holds()
+    assert done.code in (2, 3)
+    assert "node2" in done.err
+
+
+def test_a_stop_reaches_the_host_in_whose_name_another_spoke(keys: Keys, tmp_path: Path) -> None:
+    """Another host has forged its end and the session's: it is stopped all the same."""
+
+    def forges(end: End, command: Command | None) -> None:
+        trains(end, command)  # type: ignore[arg-type]
+        if isinstance(command, Start):
+            for number, said in enumerate((Exited(0, 0), Ended("closed")), 500):
+                end.say(said, host=0, seq=number)
+            end.say(Closed(), host=SESSION, seq=500)
+
+    with served(keys, tmp_path, acted(samples), acted(forges)) as (good, evil):
+        left = rankboard(
+            tmp_path,
+            *HEADLESS,
+            "--on-disconnect",
+            "keep",
+            home=keys.home,
+            then=interrupt(evil, 1, signal.SIGTERM),  # type: ignore[arg-type]
+        ).holds()
+        assert not good.player.of(Close), left.said
+        before = good.connections
+        rankboard(tmp_path, "stop", "last", home=keys.home).holds()
+        assert good.connections > before
+        assert good.player.of(Close)
+
+
+def test_a_foreign_folder_executes_nothing(keys: Keys, tmp_path: Path) -> None:
+    with served(keys, tmp_path, acted(trains, answers())):  # type: ignore[arg-type]
+        recorded(tmp_path / "runs", host_proxy_command=f"touch {tmp_path}/PWNED; false #", host_env_from=["MY_SECRET_TOKEN"])
+        for words in (("logs", RUN), ("stop", RUN)):
+            rankboard(tmp_path, *words, home=keys.home, MY_SECRET_TOKEN="topsecret-value-123").holds()
+            (tmp_path / "hosts.toml").rename(tmp_path / "elsewhere.toml")
+            rankboard(tmp_path, *words, home=keys.home, MY_SECRET_TOKEN="topsecret-value-123").holds()
+            (tmp_path / "elsewhere.toml").rename(tmp_path / "hosts.toml")
+    assert not (tmp_path / "PWNED").exists()
+
+
+@pytest.mark.parametrize("words", [("--run", "--no-fetch"), ("--run", "--json", "--no-fetch")], ids=["lines", "json"])
+def test_nothing_that_a_host_says_reaches_a_terminal_raw(words: tuple[str, ...], keys: Keys, tmp_path: Path) -> None:
+    def part(end: End, command: Command | None) -> None:
+        if command is None:
+            end.say(replace(HELLO, hostname=ESCAPES, python=ESCAPES, user=ESCAPES))
+            return
+        finishes(end, command)  # type: ignore[arg-type]
+        if isinstance(command, Start):
+            end.say(Text(0, "stdout", ESCAPES), Text(0, "stderr", ESCAPES), Text(-1, "stderr", ESCAPES))
+            end.send(ESCAPES.encode(errors="replace") + b"\n")
+
+    with served(keys, tmp_path, acted(part)):
+        rankboard(tmp_path, *words, home=keys.home).holds()
+
+
+# Before the agent speaks ------------------------------------------------------------------------------------------------
+
+
+GREETINGS: dict[str, bytes] = {
+    "noise without end": b"welcome\n" * 400_000,
+    "noise without a newline": b"x" * 3_000_000,
+    "nothing": b"",
+    "half a marker": MARKER[:5],
+    "an error": SPOKEN + b"error " + ESCAPES.encode(errors="replace") + b"\n",
+    "a word that there is not": SPOKEN + b"sudo rm\n",
+    "the code, again and again": (SPOKEN + b"need\n") * 50,
+    "escapes": ESCAPES.encode(errors="replace") + b"\n" + SPOKEN + b"error no\n",
+}
+
+
+@pytest.mark.parametrize("case", GREETINGS)
+def test_what_comes_before_the_marker(case: str, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host is given up in bounded time, in words fit for a terminal."""
+    monkeypatch.setenv("HOME", str(keys.home))
+
+    class Hearing:
+        texts = 0
+
+        def phase(self, name: str) -> None:
+            pass
+
+        def said(self, text: str) -> None:
+            self.texts += len(text)
+
+    with served(keys, tmp_path, acted(trains), greeting=GREETINGS[case]) as (daemon,):  # type: ignore[arg-type]
+        host = Host("node1", daemon.address, "u", daemon.port, str(keys.identity), timeout=4.0)
+        heard, began = Hearing(), time.monotonic()
+        with pytest.raises(Unreachable):
+            SshTransport().open(host, Errand(("runs", "~/.rankboard")), heard).read()
+        assert time.monotonic() - began < 20
+        assert heard.texts < 4 * 2**20

@@ -1,0 +1,140 @@
+"""The help of every command, and the answer to a command that does not exist."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Any
+
+import typer
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+
+from training import options, registry
+from training.registry import did_you_mean
+
+USAGE = 2
+"""Exit code of a usage error."""
+STARTS = ("run", "start", "launch", "train", "exec")
+LISTS = ("ls", "list", "status", "runs", "jobs", "top", "show")
+REMOVES = ("prune", "stop", "down")
+"""Commands that end or delete something: they are never suggested for a typing error."""
+
+
+class Command(TyperCommand):
+    """A command such as `rankboard ps`, with a plain help."""
+
+    def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+        """Print the help."""
+        _simplify(self, ctx)
+        super().format_help(ctx, formatter)
+
+
+class Commands(TyperGroup):
+    """A group of commands such as `rankboard lab`, with a plain help and an answer to a command that does not exist."""
+
+    def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+        """Print the help."""
+        _simplify(self, ctx)
+        super().format_help(ctx, formatter)
+
+    def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
+        """The command that the arguments name; where there is none, say what to write instead."""
+        if args[0] in self.commands or args[0].startswith("-"):
+            return super().resolve_command(ctx, args)
+        typer.echo(f"rankboard: {self.answer(ctx, args)}", err=True)
+        raise typer.Exit(USAGE)
+
+    def answer(self, ctx: typer.Context, words: list[str]) -> str:
+        """What to tell somebody who wrote a command that does not exist."""
+        return _unknown(f"rankboard {self.name}", words[0], list(self.commands))
+
+
+class Rankboard(Commands):
+    """The command itself: without the name of another command it starts a run."""
+
+    def get_usage(self, ctx: typer.Context) -> str:  # type: ignore[override]
+        """The first line of the help and of an error."""
+        return "Usage: rankboard [OPTIONS]\n       rankboard COMMAND [ARGS]..."
+
+    def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+        """Print the help, which ends with the options of each sync method."""
+        described = {name: _sync_options(name) for name in registry.names("sync")}
+        lines = [f"  {name}: {text}" for name, text in described.items() if text]
+        self.epilog = "\n\n".join(["Options for --sync-option, by sync method:", *lines])
+        super().format_help(ctx, formatter)
+
+    def answer(self, ctx: typer.Context, words: list[str]) -> str:
+        """What to tell somebody who wrote a command that does not exist."""
+        return answer(words, given(ctx), list(self.commands))
+
+
+def given(context: typer.Context) -> dict[str, Any]:
+    """The flags that are on the command line, by name."""
+    sources = {name: str(context.get_parameter_source(name)) for name in context.params}
+    return {name: context.params[name] for name, source in sources.items() if source.endswith("COMMANDLINE")}
+
+
+def answer(words: list[str], flags: dict[str, Any], commands: list[str]) -> str:
+    """What to tell somebody who wrote a command that does not exist, with what followed it, behind these flags."""
+    word = words[0]
+    what = f"rankboard has no command {word!r}. "
+    if any(_is_program(one) for one in (word, *words[1:2])):
+        program = next(one for one in words if _is_program(one))
+        return (
+            f"rankboard cannot start your own program yet ({program}). It trains the models and data sets "
+            "that rankboard --help lists; to start a run, write: rankboard --run"
+        )
+    if word in STARTS:
+        rest = shlex.join(words[1:])
+        return f"{what}To start a run, write: rankboard --run {'… ' if flags else ''}{rest}".rstrip()
+    if word in LISTS:
+        return f"{what}To list runs, write: rankboard ps"
+    if word.endswith(".toml"):
+        return f"{what}To use a hosts file, write: rankboard --hosts {shlex.quote(word)}"
+    if bare := [one for one in flags.get("sync_option") or () if "=" not in one]:
+        return f"{word!r} is not a command. Write an option and its value as one word: --sync-option {bare[-1]}={word}"
+    if not word.isidentifier() and not did_you_mean(word, commands):
+        return f"{word!r} is not a command: a flag takes one value; see rankboard --help"
+    return _unknown("rankboard", word, commands)
+
+
+def _unknown(command: str, word: str, known: list[str]) -> str:
+    near = did_you_mean(word, [name for name in known if name not in REMOVES])
+    return f"{command} has no command {word!r}{f'{near} ' if near else '. '}{command} --help lists all commands"
+
+
+def _is_program(word: str) -> bool:
+    return word.endswith((".py", ".sh")) or word in ("python", "python3", "torchrun", "mpirun")
+
+
+def _sync_options(method: str) -> str:
+    return options.described(options.of("sync", method))
+
+
+def _joined(text: str) -> str:
+    """The text with one line per paragraph; indented lines, such as examples, stay as they are."""
+    return re.sub(r"(?<!\n)\n(?![\n ])", " ", text)
+
+
+def _simplify(command: TyperCommand | TyperGroup, context: typer.Context) -> None:
+    """Make the help of a command plain: each default once and in one style, no type beside a switch. The command is not run
+    after that."""
+    command.help = _joined(command.help or "")
+    for one in command.get_params(context):
+        if isinstance(one, TyperOption):
+            _simplify_option(one)
+        elif isinstance(one, TyperArgument):
+            one.display_type_rich = lambda ctx: None  # type: ignore[method-assign]
+
+
+def _simplify_option(option: TyperOption) -> None:
+    value = option.default
+    if option.name == "help":
+        option.help = "show this message"
+    if option.is_flag:
+        option.metavar = ""
+        value = "on" if value and option.secondary_opts else None
+    if option.show_default and value not in (None, "", 0, ()):
+        option.help = f"{option.help} (default: {getattr(value, 'value', value)})"
+    option.show_default = False
+    option.min = option.max = None
