@@ -21,7 +21,7 @@ from training.job import Job
 from training.jsonl import dumps
 
 DATA = b"weights"
-SMALL = Limits(line=64 * 1024, answer=MIB, busy=0.5)
+SMALL = Limits(line=64 * 1024, answer=MIB, busy=4.0)
 
 
 def entry(path: Any = "checkpoints/step-1/model.pt", **more: Any) -> dict[str, Any]:
