@@ -100,8 +100,13 @@ def is_folder(path: Path) -> bool:
 
 def make_folder(path: Path, *, exist_ok: bool = False) -> None:
     """Make a folder for its owner only; one that is there already must be the user's own. Raises: OSError."""
-    is_new = not os.path.lexists(path)
-    path.mkdir(mode=0o700, exist_ok=exist_ok and not is_new)
+    is_new = True
+    try:
+        path.mkdir(mode=0o700)
+    except FileExistsError:
+        if not exist_ok:
+            raise
+        is_new = False
     found = path.lstat()
     if not stat.S_ISDIR(found.st_mode):
         raise OSError(errno.ELOOP, "it is a link, which is not followed", str(path))

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -233,6 +234,18 @@ def test_a_folder_just_made_is_ours_whomever_the_disk_gives_it(tmp_path: Path, m
     run_files.make_folder(tmp_path / "newer", exist_ok=True)
     with pytest.raises(OSError, match="belongs to another user"):
         run_files.make_folder(tmp_path / "new", exist_ok=True)
+
+
+def test_transfers_that_make_a_folder_at_once_all_have_it(tmp_path: Path) -> None:
+    meet = Barrier(8)
+
+    def make(round: int) -> None:
+        meet.wait()
+        run_files.make_folder(tmp_path / str(round), exist_ok=True)
+
+    with ThreadPoolExecutor(8) as pool:
+        for round in range(100):
+            list(pool.map(make, [round] * 8))
 
 
 def test_a_disk_without_hard_links_has_a_key_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from training.job import Job
 from training.jsonl import dumps
 
 DATA = b"weights"
-SMALL = Limits(line=64 * 1024, answer=MIB, busy=4.0)
+SMALL = Limits(line=64 * 1024, answer=MIB, busy=1.5)
 
 
 def entry(path: Any = "checkpoints/step-1/model.pt", **more: Any) -> dict[str, Any]:
@@ -58,8 +58,8 @@ def fetched(tmp_path: Path, play: Play, seconds: float = 20.0) -> tuple[dict[int
         problems = Files(plan, hosts, lambda on, text: None, SMALL).fetch(folder, [0, 1])
     assert time.monotonic() - began < seconds
     assert growth.bytes < 100 * MIB
+    assert 0 not in problems, problems
     assert (folder / "hosts" / "node1" / "checkpoints" / "step-1" / "model.pt").read_bytes() == DATA
-    assert 0 not in problems
     return problems, folder
 
 
