@@ -271,7 +271,7 @@ def test_ranks_are_sampled_and_keep_the_launchers_own_niceness(tmp_path: Path) -
     assert os.getpriority(os.PRIO_PROCESS, running.process.pid) == min(19, mine + 10)
     assert os.getpriority(os.PRIO_PROCESS, agent) == min(19, mine + 10)
     running.process.send_signal(signal.SIGTERM)
-    assert running.end(5) == 130
+    assert running.end() == 130
 
 
 FRONT_ENDS = pytest.mark.parametrize("front_end", [(), ("--run",)], ids=["dashboard", "headless"])
