@@ -22,13 +22,13 @@ from pathlib import Path
 
 from loopback import Loopback, loopback
 
-from remote.hosts import Cluster
-from remote.plan import Plan, Script
-from remote.recorder import Recorder
-from remote.session import Session
-from remote.transport.ssh import SshTransport
-from training.events import Record, Text
+from remote.cluster.hosts import Cluster
+from remote.plan.plan import Plan, Script
+from remote.record.recorder import Recorder
+from remote.session.session import Session
+from remote.transport.ssh.transport import SshTransport
 from training.job import Job
+from training.wire.events import Record, Text
 from tui.app import Launch, RankboardApp
 
 HOSTS, LINES, ROUNDS = 4, 50_000, 5

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from training.agent.system import cpu_flags, lacks_bf16
+from training.agent.host.system import cpu_flags, lacks_bf16
 
 RANKS = 4
 REFERENCE = "reference"

@@ -24,10 +24,10 @@ from pathlib import Path
 
 from loopback import Loopback, loopback
 
-from remote.deploy import archive, bootstrap
-from remote.hosts import Host
+from remote.cluster.hosts import Host
 from remote.transport import Probe
-from training.commands import Close, encode
+from remote.transport.deploy import archive, bootstrap
+from training.wire.commands import Close, encode
 
 ROUNDS = 7
 COUNT = 64
@@ -59,8 +59,8 @@ def on_all(hosts: Sequence[Host], do: Callable[[Host], object]) -> float:
 def run_true(hosts: Sequence[Host]) -> dict[str, float]:
     """Connect and run `true`; then run it again on the open connections."""
     from remote.transport.problem import Deadline
-    from remote.transport.ssh_connect import Connection, Way
-    from remote.transport.ssh_keys import Keys
+    from remote.transport.ssh.connect import Connection, Way
+    from remote.transport.ssh.keys import Keys
 
     keys, made = Keys(), dict[str, Connection]()
 
@@ -84,7 +84,7 @@ def run_true(hosts: Sequence[Host]) -> dict[str, float]:
 
 def run_hello(hosts: Sequence[Host]) -> dict[str, float]:
     """Connect, start a probe, hear its facts, and end it."""
-    from remote.transport.ssh import SshTransport
+    from remote.transport.ssh.transport import SshTransport
 
     transport = SshTransport()
 

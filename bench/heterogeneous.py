@@ -20,8 +20,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from remote.recorder import read
-from training.events import Evaluated, Record, Step
+from remote.record.recorder import read
+from training.wire.events import Evaluated, Record, Step
 
 RANKBOARD = Path(sys.executable).parent / "rankboard"
 HOSTS = 4

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from training.events import PREFIX
+from training.wire.events import PREFIX
 
 RANKS = 4
 COLUMNS, LINES = 160, 48
@@ -116,8 +116,8 @@ def cpu_seconds(pid: int) -> float:
 
 def iteration_time(runs: Path) -> float:
     """Mean seconds of the iterations after the first, from the records of the one run there."""
-    from remote.recorder import read
-    from training.events import Step
+    from remote.record.recorder import read
+    from training.wire.events import Step
 
     (run,) = (path.parent for path in runs.glob("*/events.jsonl"))
     return statistics.fmean(r.event.seconds for r in read(run) if isinstance(r.event, Step) and r.event.step > 1)

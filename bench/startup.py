@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from training.events import PREFIX
+from training.wire.events import PREFIX
 
 RANKS = 4
 JOB = ("--sync", "ddp", "--model", "lenet5", "--dataset", "digits", "--steps", "3")

@@ -16,13 +16,13 @@ from pathlib import Path
 
 from loopback import Loopback, loopback
 
-from remote.plan import Plan, Script
-from remote.recorder import Recorder
-from remote.session import Session
-from remote.transport.ssh import SshTransport
-from training.commands import Stop
-from training.events import Exited, Record, Step, Text
+from remote.plan.plan import Plan, Script
+from remote.record.recorder import Recorder
+from remote.session.session import Session
+from remote.transport.ssh.transport import SshTransport
 from training.job import Job
+from training.wire.commands import Stop
+from training.wire.events import Exited, Record, Step, Text
 
 HOSTS, SLOTS = 4, 2
 ROUNDS = 5

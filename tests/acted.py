@@ -12,12 +12,12 @@ from queue import SimpleQueue
 
 from textual.pilot import Pilot
 
-from remote.hosts import Cluster, Host
-from remote.plan import Plan, check, new_run
-from remote.run import RunState
-from training import events
-from training.events import SESSION, Event, Record
+from remote.cluster.hosts import Cluster, Host
+from remote.plan.plan import Plan, check, new_run
+from remote.run.state import RunState
 from training.job import Job
+from training.wire import events
+from training.wire.events import SESSION, Event, Record
 from tui.app import RankboardApp
 
 BEGIN = 1_000.0

@@ -17,11 +17,11 @@ from typing import TypeVar
 import pytest
 
 from remote.transport import Probe
-from training import commands
 from training.agent import MARKER
 from training.agent.options import Times
-from training.commands import Placement
-from training.events import Event, Exited, Hello, Record, Spawned, Text, decode
+from training.wire import commands
+from training.wire.commands import Placement
+from training.wire.events import Event, Exited, Hello, Record, Spawned, Text, decode
 
 ROOT = Path(__file__).parents[1]
 MARK = "RANKBOARD_TEST"

@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from remote import plan_json
-from remote.hosts import Host
-from remote.plan import Plan, Policy
-from training.events import SESSION, Closed, Ended, Event, Exited, Hello, Launched, Record, Spawned, Stopping, Text, encode
+from remote.cluster.hosts import Host
+from remote.plan import serialize
+from remote.plan.plan import Plan, Policy
 from training.job import Job
+from training.wire.events import SESSION, Closed, Ended, Event, Exited, Hello, Launched, Record, Spawned, Stopping, Text, encode
 
 HELLO = Hello("box", "me", 1, "3.11.2", "python3", "Linux", "b", 2.0, 1 << 30)
 BEGUN: tuple[tuple[int, Event], ...] = ((0, HELLO), (0, Launched((0,))), (0, Spawned(0, 7)), (0, Text(0, "stdout", "up")))
@@ -48,7 +48,7 @@ def foreign_run(
     folder = runs / name
     folder.mkdir(parents=True)
     plan = Plan(name, (host,), Job(), Policy(keep=True, max_restarts=3))
-    (folder / "plan.json").write_text(json.dumps(json.loads(plan_json.dump(plan)) | dict(more or {})))
+    (folder / "plan.json").write_text(json.dumps(json.loads(serialize.dump(plan)) | dict(more or {})))
     (folder / "events.jsonl").write_text(records(events) + lines)
     return folder
 

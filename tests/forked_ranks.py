@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from training_ranks import ROOT, Ranks, alive, kill, until
 
-from training.commands import Placement
 from training.job import Job
+from training.wire.commands import Placement
 
 
 class Forker:

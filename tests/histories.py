@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from remote.hosts import Host
-from remote.plan import Plan, Script
-from remote.run import RunState
-from training.events import SESSION, Closed, Event, Exited, Finished, Launched, Record, Spawned, Started, Step, Text, expand
+from remote.cluster.hosts import Host
+from remote.plan.plan import Plan, Script
+from remote.run.state import RunState
 from training.job import Job
+from training.wire.events import (
+    SESSION,
+    Closed,
+    Event,
+    Exited,
+    Finished,
+    Launched,
+    Record,
+    Spawned,
+    Started,
+    Step,
+    Text,
+    expand,
+)
 
 GLOO = (
     "RuntimeError: [/gloo/transport/tcp/pair.cc:561] Connection closed by peer [127.0.0.1]:6320. This is typically caused by a "

@@ -49,7 +49,7 @@ except OSError:
 FACTS = """
 import json, os, socket, sys
 sys.path.insert(0, sys.argv[1])
-from training.agent.facts import interfaces, usable_cores
+from training.agent.host.facts import interfaces, usable_cores
 print(json.dumps({
     "name": socket.gethostname(), "interfaces": interfaces(), "cores": usable_cores(), "uid": os.getuid(),
     "first": open("/proc/1/comm").read().strip(), "named": socket.gethostbyname("node2"),

@@ -32,7 +32,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from remote.hosts import Host
+from remote.cluster.hosts import Host
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 ADDRESSES = ("127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4")

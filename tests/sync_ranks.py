@@ -34,13 +34,13 @@ from torch.nn.functional import cross_entropy
 
 from training import loop, models, progress, registry
 from training.datasets import Images
-from training.events import Drifted, Event, Step
 from training.job import Job
 from training.loop import Trainer
 from training.models import lenet5
 from training.place import Place
 from training.preload import die_with
 from training.shard import Shard, share
+from training.wire.events import Drifted, Event, Step
 
 SEED = 5
 SAMPLES, BATCH = 34, 10

@@ -16,23 +16,11 @@ from agents import ROOT, Host, host, python, wait_for
 
 from training.agent import ALL_ENDED, OPERATOR_GONE
 from training.agent.__main__ import main
+from training.agent.host.system import LINUX
 from training.agent.options import Times
-from training.agent.processes import descendants
-from training.agent.system import LINUX
-from training.commands import Close, Lease, Placement, Reserve, Start, Stop
-from training.events import (
-    AGENT,
-    Ended,
-    Exited,
-    Hello,
-    HostSample,
-    Launched,
-    RankSample,
-    Record,
-    Reserved,
-    Spawned,
-    Text,
-)
+from training.agent.ranks.processes import descendants
+from training.wire.commands import Close, Lease, Placement, Reserve, Start, Stop
+from training.wire.events import AGENT, Ended, Exited, Hello, HostSample, Launched, RankSample, Record, Reserved, Spawned, Text
 
 __all__ = ["host"]
 pytestmark = pytest.mark.skipif(not LINUX, reason="the proof that nothing is left needs /proc")
@@ -528,7 +516,7 @@ def test_a_mistake_in_the_agent_itself_is_told(host: Host) -> None:
 
 FORKING = """
 import os, sys, time
-from training.commands import decode
+from training.wire.commands import decode
 print("importing")
 words = dict(zip(sys.argv[1::2], sys.argv[2::2]))
 report, pipes = int(words["--report-fd"]), [[int(n) for n in pipe.split(":")] for pipe in words["--pipes"].split(",")]

@@ -14,11 +14,12 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from training.agent import facts, ports, processes, samples
+from training.agent.host import facts, samples
+from training.agent.host.system import LINUX
 from training.agent.journal import Journal, Reader, reserve, segments
-from training.agent.pipes import CHUNK, Lines, Pipe
-from training.agent.system import LINUX
-from training.events import Dropped, Ended, Event, Record, Text, decode
+from training.agent.ranks import ports, processes
+from training.agent.ranks.pipes import CHUNK, Lines, Pipe
+from training.wire.events import Dropped, Ended, Event, Record, Text, decode
 
 
 def text(number: int, size: int = 0) -> Text:

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from agents import Follower, Host, host, python, wait_for
 
-from remote.stacks import frames, threads, whereabouts
-from remote.stall import culprits
-from training.agent import spy, stacks
-from training.agent.launch import SITE
-from training.agent.stacks import SIGNAL
-from training.commands import Placement, Stacks, Start
-from training.events import Spawned, Stack
+from remote.run.stacks import frames, threads, whereabouts
+from remote.run.stall import culprits
+from training.agent.host import spy, stacks
+from training.agent.host.stacks import SIGNAL
+from training.agent.ranks.launch import SITE
+from training.wire.commands import Placement, Stacks, Start
+from training.wire.events import Spawned, Stack
 
 __all__ = ["host"]
 AT = "print('at it', flush=True)"

@@ -18,20 +18,21 @@ from test_journals import Hosts, KeptLine, Library
 from test_run_commands import Done, run
 from test_session import all_run, trains, until
 
-from remote import inventory, plan_json
-from remote.errands import Answer
-from remote.hosts import Cluster, Host
-from remote.plan import Plan, PlanError, Policy, Upload
-from remote.recorder import Recorder
-from remote.session import Session
+from remote.cluster.hosts import Cluster, Host
+from remote.errands import inventory
+from remote.errands.errands import Answer
+from remote.launch import Launcher
+from remote.plan import serialize
+from remote.plan.plan import Plan, PlanError, Policy, Upload
+from remote.record.recorder import Recorder
+from remote.session.session import Session
 from remote.transport import Transport
-from training.agent import inventory as far
+from training.agent.errands import run_folders as far
 from training.agent.journal import Journal
-from training.events import PREFIX, Ended, Exited, Finished, Record, Text, encode, to_object
 from training.job import Job
-from training.jsonl import dumps
-from tui import attach_commands
-from tui.launcher import Launcher
+from training.wire.events import PREFIX, Ended, Exited, Finished, Record, Text, encode, to_object
+from training.wire.jsonl import dumps
+from tui.commands import attach
 
 __all__ = ["run"]
 
@@ -46,7 +47,7 @@ NOWHERE: Any = None
 
 def told(run: str = "a-run", said: Plan = PLAN, **more: object) -> dict[str, Any]:
     """What a host answers that keeps this plan of the run."""
-    return {"run": run, "plan": json.dumps(json.loads(plan_json.dump(said)) | more), "now": 1000.0}
+    return {"run": run, "plan": json.dumps(json.loads(serialize.dump(said)) | more), "now": 1000.0}
 
 
 @pytest.fixture
@@ -84,10 +85,10 @@ def test_hosts_that_keep_different_plans_are_not_believed(answer: Callable[..., 
 def test_a_name_that_is_no_plain_one_is_refused_wherever_a_plan_is_read(name: str, answer: Callable[..., None]) -> None:
     """A run's name says where this machine writes."""
     with pytest.raises(ValueError, match="is no plain name"):
-        plan_json.parse(plan_json.dump(replace(PLAN, run=name)))
+        serialize.parse(serialize.dump(replace(PLAN, run=name)))
     if name:
         with pytest.raises(ValueError, match="is no plain name"):
-            plan_json.parse(plan_json.dump(replace(PLAN, project=name)))
+            serialize.parse(serialize.dump(replace(PLAN, project=name)))
     answer(told(name, replace(PLAN, run=name)))
     with pytest.raises(PlanError, match=r"cannot be read: its run .* is no plain name"):
         inventory.plan_of(NOWHERE, FILE, name)
@@ -96,7 +97,7 @@ def test_a_name_that_is_no_plain_one_is_refused_wherever_a_plan_is_read(name: st
 @pytest.mark.parametrize("target", ["/etc", "../x", "a/../../b", "a//b", "a\0b"])
 def test_an_upload_that_leads_elsewhere_is_refused(target: str) -> None:
     with pytest.raises(ValueError, match="leads elsewhere"):
-        plan_json.parse(plan_json.dump(replace(PLAN, uploads=(Upload("/src", target),), project="x")))
+        serialize.parse(serialize.dump(replace(PLAN, uploads=(Upload("/src", target),), project="x")))
 
 
 @pytest.mark.parametrize(
@@ -110,10 +111,10 @@ def test_an_upload_that_leads_elsewhere_is_refused(target: str) -> None:
         (told(work={"script": [["rm"]]}), "cannot be read"),
         ({"run": "a-run", "plan": "[" * 100_000}, "cannot be read"),
         (
-            {"run": "b-run", "plan": plan_json.dump(replace(PLAN, run="b-run"))},
+            {"run": "b-run", "plan": serialize.dump(replace(PLAN, run="b-run"))},
             "No run called 'a-run' here or on the hosts of test",
         ),
-        ({"run": 7, "plan": plan_json.dump(PLAN)}, "No run called 'a-run' here or on the"),
+        ({"run": 7, "plan": serialize.dump(PLAN)}, "No run called 'a-run' here or on the"),
     ],
     ids=["another", "twice", "no rank", "unknown host", "policy", "script", "deep", "not asked for", "no name"],
 )
@@ -184,7 +185,7 @@ def over(monkeypatch: pytest.MonkeyPatch) -> Callable[[Transport], None]:
         def way(local: bool, spec: object) -> Iterator[Transport]:
             yield transport
 
-        monkeypatch.setattr(attach_commands.selection, "transport", way)
+        monkeypatch.setattr(attach.selection, "transport", way)
 
     return over
 
@@ -199,13 +200,13 @@ def test_a_run_that_is_begun_after_coming_back_is_kept_over_ssh(
             (tmp_path / "runs" / name / "node").mkdir()
     watched = Watched()
     for name in ("a-run", "b-run"):
-        assert run(attach_commands.attach_command(watched), run=name).returncode == 42
+        assert run(attach.attach_command(watched), run=name).returncode == 42
         watched.sessions[-1]._recorder.release()
     assert [launcher.policy.keep for launcher in watched.launchers] == [True, False]
 
 
 def test_who_names_no_run_of_this_machine_or_its_hosts_is_told(run: Callable[..., Done]) -> None:
-    done = run(attach_commands.attach_command(Watched()), run="last")
+    done = run(attach.attach_command(Watched()), run="last")
     assert done.returncode == 2
     assert done.stderr.startswith("rankboard: No run called 'last' in runs, and no hosts to ask for it: hosts.toml: no")
 
@@ -220,7 +221,7 @@ def test_logs_ends_where_a_host_is_silent_and_says_so(
     )
     over(library)
     Recorder(tmp_path / "runs", library.plan).release()
-    done = run(attach_commands.logs, run="a-run")
+    done = run(attach.logs, run="a-run")
     assert (done.returncode, done.stdout) == (3, "[rank 0] line 1\n[rank 0] line 2\n")
     assert "rankboard: node1: its journal stood still for 0.3 s" in done.stderr
     assert "rankboard: node2: /w/runs/a-run/1: No such file or directory\n" in done.stderr
@@ -232,9 +233,9 @@ def test_logs_of_a_run_that_only_its_hosts_know(sshd: Sshd, run: Callable[..., D
     sshd.hosts_toml(hosts)
     folder = Path(hosts[0].workdir) / "runs" / "a-run" / "0"
     folder.mkdir(parents=True)
-    (folder / "plan.json").write_text(plan_json.dump(replace(PLAN, hosts=hosts)))
+    (folder / "plan.json").write_text(serialize.dump(replace(PLAN, hosts=hosts)))
     Journal(str(folder), 0).write(0, [Text(0, "stdout", "up")])
-    done = run(attach_commands.logs, run="a-")
+    done = run(attach.logs, run="a-")
     assert (done.returncode, done.stdout) == (3, "[rank 0] up\n")
     missing = f"{hosts[1].workdir}/runs/a-run/1: No such file or directory"
     assert done.stderr.splitlines() == [
@@ -264,10 +265,10 @@ def test_logs_follows_from_elsewhere_from_the_first_line_on(
     stage = finished(tmp_path / "elsewhere")
     over(stage)
     Recorder(tmp_path / "runs", stage.plan(Policy(keep=True))).release()
-    done = run(attach_commands.logs, run="a-run", follow=True)
+    done = run(attach.logs, run="a-run", follow=True)
     assert done.returncode == 0
     assert sorted(done.stdout.splitlines()) == ["[rank 0] rank 0 is done", "[rank 1] rank 1 is done"]
-    again = run(attach_commands.logs, run="a-run", rank=1)
+    again = run(attach.logs, run="a-run", rank=1)
     assert (again.returncode, again.stdout) == (0, "[rank 1] rank 1 is done\n")
 
 
@@ -276,11 +277,11 @@ def test_logs_follows_from_elsewhere_from_the_first_line_on(
 RECORDING = """
 import signal, time
 from pathlib import Path
-from remote.hosts import Host
-from remote.plan import Plan
-from remote.recorder import Recorder
-from remote.run import RunState
-from training.events import SESSION, Closed, Record, Stopping
+from remote.cluster.hosts import Host
+from remote.plan.plan import Plan
+from remote.record.recorder import Recorder
+from remote.run.state import RunState
+from training.wire.events import SESSION, Closed, Record, Stopping
 from training.job import Job
 plan = Plan("a-run", (Host("node1", "127.0.0.1"),), Job())
 recorder = Recorder(Path("runs"), plan)
@@ -313,7 +314,7 @@ def recording(folder: Path, then: str) -> Iterator[int]:
 def test_a_launcher_that_is_told_to_stop_is_waited_for(now: bool, name: str, run: Callable[..., Done], tmp_path: Path) -> None:
     watched = Watched()
     with recording(tmp_path, OBEYING) as pid:
-        done = run(attach_commands.stop_command(watched), run="last", now=now)
+        done = run(attach.stop_command(watched), run="last", now=now)
     assert done.returncode == 0
     assert done.stderr.splitlines() == [
         "rankboard: last is a-run",
@@ -326,9 +327,9 @@ def test_a_launcher_that_is_told_to_stop_is_waited_for(now: bool, name: str, run
 def test_a_launcher_that_does_not_obey_is_named(
     run: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attach_commands, "OBEYING", 0.3)
+    monkeypatch.setattr(attach, "OBEYING", 0.3)
     with recording(tmp_path, DEAF) as pid:
-        done = run(attach_commands.stop_command(Watched()), run="a-run", now=True)
+        done = run(attach.stop_command(Watched()), run="a-run", now=True)
     assert done.returncode == 3
     assert done.stderr.endswith(
         f"rankboard: it does not answer: kill -9 {pid} ends it, then rankboard stop a-run what it has left behind\n"
@@ -341,7 +342,7 @@ def test_what_a_launcher_has_left_behind_is_stopped_without_it(
     over(NOWHERE)
     watched = Watched()
     with recording(tmp_path, ""):
-        assert run(attach_commands.stop_command(watched), run="a-run").returncode == 42
+        assert run(attach.stop_command(watched), run="a-run").returncode == 42
     (session,) = watched.sessions
     assert not session._queue.empty(), "it is told to stop"
     session._recorder.release()

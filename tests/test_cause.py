@@ -8,10 +8,10 @@ from collections.abc import Callable
 import pytest
 from histories import GLOO, TRACEBACK, History, plan, raised, said, state_of
 
-from remote.cause import Cause, Evidence, exception, judge, ranks_text
-from remote.run import Verdict
+from remote.run.cause import Cause, Evidence, exception, judge, ranks_text
+from remote.run.state import Verdict
 from training.agent import OPERATOR_GONE
-from training.events import SESSION, Closed, Ended, Exited, Lost, Record, Refused, Silent, Stopping
+from training.wire.events import SESSION, Closed, Ended, Exited, Lost, Record, Refused, Silent, Stopping
 
 RESET = (
     "RuntimeError: [/gloo/transport/tcp/pair.cc:545] Read error [127.0.0.1]:52931: Connection reset by peer. This is typically "

@@ -10,7 +10,7 @@ import pytest
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import classification_report, confusion_matrix
 
-from remote.classification import Confusion, Report, matrix
+from remote.record.classification import Confusion, Report, matrix
 
 
 def predictions(classes: int, samples: int, seed: int, true: range | None = None) -> tuple[list[int], list[int]]:

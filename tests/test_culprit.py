@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from remote.hosts import Host
-from remote.plan import Plan, Script
-from remote.recorder import Recorder
-from remote.run import RankPhase, Verdict
-from remote.session import Session
+from remote.cluster.hosts import Host
+from remote.plan.plan import Plan, Script
+from remote.record.recorder import Recorder
+from remote.run.state import RankPhase, Verdict
+from remote.session.session import Session
 from remote.transport.local import LocalTransport
 
 RANKS = 2

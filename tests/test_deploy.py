@@ -21,7 +21,8 @@ from pathlib import Path
 import pytest
 from standin import AGENT, AN_AGENT, package
 
-from remote.deploy import (
+from remote.limits import LIMITS
+from remote.transport.deploy import (
     QUOTED,
     Archive,
     Changed,
@@ -38,7 +39,6 @@ from remote.deploy import (
     last_line,
     quoted,
 )
-from remote.limits import LIMITS
 
 STATE = "checked.state"
 """The file of the unpacked code by which later starts know that nothing has changed."""
@@ -64,7 +64,7 @@ def test_archive_depends_on_contents_only(tmp_path: Path) -> None:
 def test_archive_holds_code_and_data_of_the_real_package() -> None:
     names = zipfile.ZipFile(BytesIO(archive().data)).namelist()
     assert archive().count == len(names)
-    assert {"training/__init__.py", "training/agent/__main__.py", "training/events.py"} <= set(names)
+    assert {"training/__init__.py", "training/agent/__main__.py", "training/wire/events.py"} <= set(names)
     assert names == sorted(names, key=Path)
     assert not [name for name in names if "__pycache__" in name]
     assert archive() is archive()

@@ -8,20 +8,20 @@ from dataclasses import replace
 
 import pytest
 
-from remote import doctor
-from remote.checks import listed
-from remote.hosts import Host
-from remote.plan import Plan, Script
+from remote.cluster.hosts import Host
+from remote.doctor import doctor
+from remote.doctor.check import listed
+from remote.plan.plan import Plan, Script
 from remote.transport import Agent, Unreachable
-from remote.transport.ssh import SshTransport
+from remote.transport.ssh.transport import SshTransport
 from tests import agents
 from tests.agents import host as host
 from tests.sshd import Sshd
 from tests.sshd import daemons as daemons
 from tests.sshd import sshd as sshd
-from training import commands
-from training.events import Checked, Connected, Hello, Reserved
 from training.job import Job
+from training.wire import commands
+from training.wire.events import Checked, Connected, Hello, Reserved
 
 GIB = 2**30
 

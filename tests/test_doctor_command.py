@@ -13,20 +13,20 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from remote import doctor
-from remote.plan import Plan
-from remote.recorder import Unrecorded
-from remote.run import RunState
+from remote.doctor import doctor
+from remote.plan.plan import Plan
+from remote.record.recorder import Unrecorded
+from remote.run.state import RunState
 from tests.acted import ActedSession, cluster, make_plan, until
 from tests.histories import History, plan
 from tests.sshd import Sshd
 from tests.sshd import daemons as daemons
 from tests.sshd import sshd as sshd
-from training.events import SESSION, Checked, Closed, Hello, Lost, Spawned, Stopping
 from training.job import Job
-from tui import checks
+from training.wire.events import SESSION, Checked, Closed, Hello, Lost, Spawned, Stopping
 from tui.app import Launch, RankboardApp
 from tui.screens.doctor import DoctorScreen
+from tui.text import checks
 from tui.widgets import palette
 
 ROOT = Path(__file__).parents[1]

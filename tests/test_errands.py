@@ -12,13 +12,13 @@ from dataclasses import replace
 
 import pytest
 
-from remote import setup
-from remote.errands import Answer, perform
-from remote.hosts import Host
-from remote.journals import fetch
+from remote.cluster.hosts import Host
+from remote.errands import setup
+from remote.errands.errands import Answer, perform
+from remote.errands.setup import Condition, Installation, Wanted
 from remote.limits import LIMITS, Limits
-from remote.plan import Plan
-from remote.setup import Condition, Installation, Wanted
+from remote.plan.plan import Plan
+from remote.session.returning import fetch
 from remote.transport import Errand, Program, Progress
 from training.agent import WHOLE
 from training.job import Job

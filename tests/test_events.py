@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from training.events import EVENTS, PREFIX, Event, Hello, Record, Step, Text, decode, encode, expand, to_object
-from training.jsonl import dumps
+from training.wire.events import EVENTS, PREFIX, Event, Hello, Record, Step, Text, decode, encode, expand, to_object
+from training.wire.jsonl import dumps
 
 TEXTS = ("", "a", "ä — 🏖️", 'quo"te\\', "two\nlines", "\x1b[31m\r\t", "@rankboard {}", "null")
 VALUES: dict[str, Any] = {

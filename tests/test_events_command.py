@@ -17,16 +17,16 @@ from test_attach import NOWHERE, OBEYING, Watched, over, recording
 from test_headless import good, printed
 from test_run_commands import Done, run
 
-from remote import summary
-from remote.hosts import Host
-from remote.plan import Plan
-from remote.recorder import Recorder
+from remote.cluster.hosts import Host
+from remote.plan.plan import Plan
+from remote.record import summary
+from remote.record.recorder import Recorder
 from remote.transport import Transport
-from training.events import EVENTS
 from training.job import Job
-from tui.attach_commands import attach_command
-from tui.events_command import events_command
-from tui.headless import JsonPrinter, printer
+from training.wire.events import EVENTS
+from tui.commands.attach import attach_command
+from tui.commands.events import events_command
+from tui.text.headless import JsonPrinter, printer
 
 __all__ = ["over", "run"]
 

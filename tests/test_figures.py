@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from remote.state import RankState
+from remote.run.ranks import RankState
 from training import figures
-from tui import outcome
 from tui.panels import ranks
+from tui.text import outcome
 
 
 @pytest.mark.parametrize(

@@ -20,19 +20,19 @@ import pytest
 from agents import ROOT, wait_for
 from sshd import Sshd
 
-from remote import sources
-from remote.files import Files, expected_sizes, folder_of
-from remote.hosts import Host
+from remote.cluster.hosts import Host
 from remote.limits import LIMITS, Limits
-from remote.plan import Plan, PlanError, Policy, Script, Upload
-from remote.resume import FETCHED
-from remote.state import RankState
-from remote.transfers import Transfer
+from remote.plan.plan import Plan, PlanError, Policy, Script, Upload
+from remote.record.resume import FETCHED
+from remote.run.ranks import RankState
 from remote.transport import Line, Program, Progress
-from remote.transport.ssh import SshTransport
+from remote.transport.ssh.transport import SshTransport
+from remote.upload import sources
+from remote.upload.files import Files, expected_sizes, folder_of
+from remote.upload.transfers import Transfer
 from training.agent import MARKER
-from training.agent.entries import Entry, Misplaced, check, stays
-from training.agent.tree import Damaged, Tree
+from training.agent.errands.entries import Entry, Misplaced, check, stays
+from training.agent.errands.tree import Damaged, Tree
 from training.job import Job
 
 SCRIPT = Script(("python", "train.py"))
@@ -553,7 +553,7 @@ def test_a_fetch_leaves_room_on_the_disk_and_keeps_what_came_whole(tmp_path: Pat
     monkeypatch.setattr(Tree, "capacity", lambda _: 1000)
     free = iter([600, 600, 600, 499, 499])  # others write, too
     monkeypatch.setattr(Tree, "free", lambda _: next(free))
-    monkeypatch.setattr("remote.files.LOOK", 1)
+    monkeypatch.setattr("remote.upload.files.LOOK", 1)
     assert fetched(host, tmp_path / "run", limits).startswith(
         "node1: the disk here has 499 bytes left, of which 500 bytes stay"
     )

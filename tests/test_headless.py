@@ -16,8 +16,8 @@ import pytest
 from histories import GLOO, START, History, plan, raised, said, stepped
 from rich.console import Console
 
-from remote.run import RunState
-from training.events import (
+from remote.run.state import RunState
+from training.wire.events import (
     SESSION,
     Clock,
     Detached,
@@ -35,8 +35,8 @@ from training.events import (
     Stopping,
     expand,
 )
-from tui import live, outcome
-from tui.headless import MOMENT, Gathered, JsonPrinter, PlainPrinter, Printer, printer
+from tui.text import live, outcome
+from tui.text.headless import MOMENT, Gathered, JsonPrinter, PlainPrinter, Printer, printer
 
 FOLDER = Path("/runs/a-run")
 HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30, "2.14.1")
@@ -335,7 +335,7 @@ import sys
 from pathlib import Path
 sys.path[:0] = [{tests!r}]
 from test_headless import good, show
-from tui.headless import printer
+from tui.text.headless import printer
 history = good()
 with printer(history.state(), {json}, Path()) as to:
     while not to.gone:
@@ -359,9 +359,7 @@ def test_head_ends_quietly(json: bool) -> None:
 
 
 def test_neither_textual_nor_rich_is_needed_for_a_pipe() -> None:
-    code = (
-        "import sys, tui.headless; print([name for name in sys.modules if name.split('.')[0] in ('textual', 'rich', 'torch')])"
-    )
+    code = "import sys, tui.text.headless; print([name for name in sys.modules if name.split('.')[0] in ('textual', 'rich', 'torch')])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 

@@ -21,27 +21,27 @@ from launches import run as rankboard
 from test_attach import Watched, over
 from test_run_commands import Done, run
 
-from remote import recorder, run_files, trust
-from remote.hosts import Cluster, Host, HostsError
-from remote.launcher_lock import launcher
+from remote.cluster.hosts import Cluster, Host, HostsError
 from remote.limits import LIMITS
-from remote.plan import Plan, PlanError, Policy
-from remote.recorder import Recorder, RunFolderError, load_plan
+from remote.plan.plan import Plan, PlanError, Policy
+from remote.record import files, recorder, trust
+from remote.record.lock import launcher
+from remote.record.recorder import Recorder, RunFolderError, load_plan
 from remote.transport import Line, Transport, Unreachable
-from training.events import SESSION, Clock, Exited, Launched, Restarted, Text
 from training.job import Job
-from tui import attach_commands
+from training.wire.events import SESSION, Clock, Exited, Launched, Restarted, Text
 from tui.cli import _watch
-from tui.events_command import events_command
-from tui.run_commands import prune, ps
+from tui.commands import attach
+from tui.commands.events import events_command
+from tui.commands.runs import prune, ps
 
 __all__ = ["over", "run"]
 
 COMMANDS: dict[str, tuple[Callable[..., None], dict[str, Any]]] = {
-    "attach": (attach_commands.attach_command(_watch), {"headless": True}),
-    "stop": (attach_commands.stop_command(_watch), {}),
-    "logs": (attach_commands.logs, {}),
-    "logs --follow": (attach_commands.logs, {"follow": True}),
+    "attach": (attach.attach_command(_watch), {"headless": True}),
+    "stop": (attach.stop_command(_watch), {}),
+    "logs": (attach.logs, {}),
+    "logs --follow": (attach.logs, {"follow": True}),
     "events": (events_command(_watch), {}),
 }
 HOSTS = '[[host]]\nname = "node1"\naddress = "127.0.0.1"\ntimeout = 5\n'
@@ -90,13 +90,13 @@ def test_the_operators_hosts_file_says_how_to_reach_the_hosts_of_a_foreign_run(
 ) -> None:
     foreign_run(tmp_path / "runs", evil_host(tmp_path / "executed", slots=2, threads=3))
     (tmp_path / "hosts.toml").write_text(HOSTS)
-    done = run(attach_commands.logs, run="a-run")
+    done = run(attach.logs, run="a-run")
     assert (done.returncode, nobody.asked) == (3, [replace(Host("node1", "127.0.0.1"), timeout=5.0, slots=2, threads=3)])
     (tmp_path / "hosts.toml").write_text(HOSTS.replace("node1", "node7"))
-    done = run(attach_commands.logs, run="a-run")
+    done = run(attach.logs, run="a-run")
     assert done.returncode == 3
     assert 'that hosts.toml does not have: node1. Add a [[host]] with name = "node1"' in done.stderr
-    done = run(attach_commands.logs, run="a-run", hosts=tmp_path / "hosts.toml")
+    done = run(attach.logs, run="a-run", hosts=tmp_path / "hosts.toml")
     assert done.returncode == 2, "a file that is named has to know the hosts"
     assert len(nobody.asked) == 1
 
@@ -125,7 +125,7 @@ def test_a_foreign_run_restarts_only_as_often_as_the_operator_says(
     foreign_run(tmp_path / "runs", evil_host(tmp_path / "executed"), FAILED)
     (tmp_path / "hosts.toml").write_text(HOSTS)
     watched = Watched()
-    done = run(attach_commands.attach_command(watched), run="a-run", max_restarts=given)
+    done = run(attach.attach_command(watched), run="a-run", max_restarts=given)
     (session,) = watched.sessions
     session._recorder.release()
     assert session.plan.policy.max_restarts == session._restarts_left == restarts
@@ -138,17 +138,17 @@ def test_a_foreign_folder_that_looks_like_a_run_of_this_machine_runs_no_program_
 ) -> None:
     folder = foreign_run(tmp_path / "runs", evil_host(tmp_path / "executed"))
     (folder / "node").mkdir()
-    run(attach_commands.logs, run="a-run")
+    run(attach.logs, run="a-run")
     (host,) = nobody.asked
     assert (host.python, host.workdir, host.env_from) == (sys.executable, str(folder / "node"), ())
     (folder / "node").rmdir()
     (folder / "node").symlink_to(tmp_path)
-    assert "you did not record its plan.json here" in run(attach_commands.logs, run="a-run").stderr
+    assert "you did not record its plan.json here" in run(attach.logs, run="a-run").stderr
 
 
 def test_the_plan_of_another_run_is_refused(run: Callable[..., Done], nobody: Nobody, tmp_path: Path) -> None:
     foreign_run(tmp_path / "runs", Host("node1", "x"), name="b-run").rename(tmp_path / "runs" / "a-run")
-    done = run(attach_commands.attach_command(Watched()), run="a-run")
+    done = run(attach.attach_command(Watched()), run="a-run")
     assert (done.returncode, nobody.asked) == (2, [])
     assert "has the plan of another run, b-run" in done.stderr
 
@@ -180,10 +180,10 @@ def signed_run(runs: Path, mark: Path) -> tuple[Path, Plan]:
 def test_a_run_that_we_recorded_needs_no_hosts_file(run: Callable[..., Done], nobody: Nobody, tmp_path: Path) -> None:
     folder, plan = signed_run(tmp_path / "runs", tmp_path / "mark")
     assert load_plan(folder) == plan
-    run(attach_commands.logs, run="a-run")
+    run(attach.logs, run="a-run")
     assert nobody.asked == [*plan.hosts]
     watched = Watched()
-    run(attach_commands.attach_command(watched), run="a-run")
+    run(attach.attach_command(watched), run="a-run")
     watched.sessions[0]._recorder.release()
     assert watched.sessions[0].plan == plan
     assert load_plan(folder) == plan, "also after somebody has come back to it"
@@ -230,10 +230,10 @@ def test_two_launchers_that_make_the_key_at_once_have_one(tmp_path: Path, monkey
 
 def test_a_folder_just_made_is_ours_whomever_the_disk_gives_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
-    run_files.make_folder(tmp_path / "new")
-    run_files.make_folder(tmp_path / "newer", exist_ok=True)
+    files.make_folder(tmp_path / "new")
+    files.make_folder(tmp_path / "newer", exist_ok=True)
     with pytest.raises(OSError, match="belongs to another user"):
-        run_files.make_folder(tmp_path / "new", exist_ok=True)
+        files.make_folder(tmp_path / "new", exist_ok=True)
 
 
 def test_transfers_that_make_a_folder_at_once_all_have_it(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_transfers_that_make_a_folder_at_once_all_have_it(tmp_path: Path) -> Non
 
     def make(round: int) -> None:
         meet.wait()
-        run_files.make_folder(tmp_path / str(round), exist_ok=True)
+        files.make_folder(tmp_path / str(round), exist_ok=True)
 
     with ThreadPoolExecutor(8) as pool:
         for round in range(100):
@@ -326,7 +326,7 @@ def test_no_folder_that_is_a_link_is_written_into(name: str, tmp_path: Path) -> 
 
 def test_the_folder_of_another_user_is_not_written_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = foreign_run(tmp_path / "runs", Host("node1", "x"))
-    monkeypatch.setattr(run_files.os, "geteuid", lambda: os.getuid() + 1)
+    monkeypatch.setattr(files.os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(PlanError, match="it belongs to another user"):
         Recorder(tmp_path / "runs", load_plan(folder), again=True)
     assert not (folder / "launcher.pid").exists()
@@ -338,7 +338,7 @@ def test_a_pipe_is_not_waited_for(name: str, run: Callable[..., Done], nobody: N
     with suppress(FileNotFoundError):
         (folder / name).unlink()
     os.mkfifo(folder / name)
-    done = run(attach_commands.logs, run="a-run")
+    done = run(attach.logs, run="a-run")
     assert done.returncode == (2 if name in ("plan.json", "events.jsonl") else 0)
     assert "Traceback" not in done.stderr
     assert run(ps).returncode == 0
@@ -374,7 +374,7 @@ def test_a_launcher_that_the_file_does_not_name_is_not_signalled(
 ) -> None:
     folder = foreign_run(tmp_path / "runs", Host("node1", "x"))
     with locked(folder, text):
-        for command in (attach_commands.stop_command(Watched()), attach_commands.attach_command(Watched())):
+        for command in (attach.stop_command(Watched()), attach.attach_command(Watched())):
             done = run(command, run="a-run")
             assert done.returncode == 2
             assert done.stderr.count("\n") == 1
@@ -387,7 +387,7 @@ def test_a_launcher_that_the_file_does_not_name_is_not_signalled(
 def test_a_process_that_does_not_record_the_run_is_not_signalled(run: Callable[..., Done], tmp_path: Path) -> None:
     folder = foreign_run(tmp_path / "runs", Host("node1", "x"))
     with bystander() as pid, locked(folder, f"{pid}"):
-        done = run(attach_commands.stop_command(Watched()), run="a-run")
+        done = run(attach.stop_command(Watched()), run="a-run")
         assert done.returncode == 2
         assert f"names process {pid}, which is not your rankboard that records this run: nothing is signalled" in done.stderr
 
@@ -399,7 +399,7 @@ def test_who_holds_the_lock_but_is_no_rankboard_is_not_signalled(run: Callable[.
     with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
         assert process.stdout
         process.stdout.readline()
-        done = run(attach_commands.stop_command(Watched()), run="a-run")
+        done = run(attach.stop_command(Watched()), run="a-run")
         assert process.poll() is None
         process.kill()
     assert done.returncode == 2
@@ -500,7 +500,7 @@ def test_numbers_beyond_bounds_are_no_plan(
 def test_numbers_beyond_bounds_are_mistakes_in_a_hosts_file(line: str, tmp_path: Path) -> None:
     (tmp_path / "hosts.toml").write_text(HOSTS.replace("timeout = 5", line))
     with pytest.raises(HostsError, match=rf"host 1 \(node1\): {line.split()[0]} = .* is wrong: write a"):
-        attach_commands.load(tmp_path / "hosts.toml")
+        attach.load(tmp_path / "hosts.toml")
 
 
 @pytest.mark.parametrize(
@@ -556,14 +556,14 @@ def test_the_last_run_is_the_newest_that_has_begun(run: Callable[..., Done], nob
     runs = tmp_path / "runs"
     for name, events in (("1-old", ENDED), ("2-ended", ENDED), ("3-refused", ())):
         foreign_run(runs, Host("node1", "x"), events, name)
-    assert run(attach_commands.logs, run="last").stderr == "rankboard: last is 2-ended\n"
+    assert run(attach.logs, run="last").stderr == "rankboard: last is 2-ended\n"
     starting = foreign_run(runs, Host("node1", "x"), (), "4-starting")
     with locked(starting, "7 elsewhere"):
-        done = run(attach_commands.stop_command(Watched()), run="last")
+        done = run(attach.stop_command(Watched()), run="last")
     assert done.stderr == (
         "rankboard: last is 4-starting\nrankboard: 4-starting: its launcher is elsewhere's process 7: stop it there\n"
     )
-    done = run(attach_commands.stop_command(Watched()), run="last")
+    done = run(attach.stop_command(Watched()), run="last")
     assert done.stderr == "rankboard: last is 2-ended\nrankboard: 2-ended had already ended: stopped\n"
     assert done.returncode == 0
 
@@ -571,7 +571,7 @@ def test_the_last_run_is_the_newest_that_has_begun(run: Callable[..., Done], nob
 def test_of_many_runs_that_begin_so_the_newest_are_named(run: Callable[..., Done], tmp_path: Path) -> None:
     for number in range(14):
         foreign_run(tmp_path / "runs", Host("node1", "x"), (), f"2026-{number:02}")
-    done = run(attach_commands.logs, run="2026")
+    done = run(attach.logs, run="2026")
     assert done.returncode == 2
     lines = done.stderr.splitlines()
     assert lines[0] == "rankboard: 2026: 14 runs begin so; write more of the name:"

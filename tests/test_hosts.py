@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from remote.hosts import Cluster, Host, HostsError, load, naming, select
-from remote.hosts_file import WRITE, HostTable
+from remote.cluster.file import WRITE, HostTable
+from remote.cluster.hosts import Cluster, Host, HostsError, load, naming, select
 
 NOWHERE = Path("/nonexistent/config")
 
@@ -225,10 +225,12 @@ def test_messages_name_the_hosts_file_that_is_in_use() -> None:
 
 
 def test_ssh_imports_no_invoke() -> None:
-    code = "import sys, remote.transport.ssh; print(sys.modules['invoke'], 'paramiko' in sys.modules)"
+    code = "import sys, remote.transport.ssh.transport; print(sys.modules['invoke'], 'paramiko' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "None True\n"
 
 
 def test_hosts_alone_import_no_parser() -> None:
-    code = "import sys, remote.hosts; print([name for name in ('pydantic', 'paramiko', 'torch') if name in sys.modules])"
+    code = (
+        "import sys, remote.cluster.hosts; print([name for name in ('pydantic', 'paramiko', 'torch') if name in sys.modules])"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

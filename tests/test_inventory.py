@@ -11,14 +11,15 @@ from pathlib import Path
 import pytest
 from agents import Host, hosting, python, wait_for
 
-from training.agent import inventory, kept, outline
-from training.agent.inventory import Archive, RunFolder
+from training.agent import kept
+from training.agent.errands import outline, run_folders
+from training.agent.errands.outline import Outline
+from training.agent.errands.removal import alone
+from training.agent.errands.run_folders import Archive, RunFolder
+from training.agent.host.system import LINUX
 from training.agent.journal import Journal
-from training.agent.outline import Outline
-from training.agent.removal import alone
-from training.agent.system import LINUX
-from training.commands import Keep
-from training.events import PREFIX, Ended, Event, Exited, Hello, HostSample, Launched, Record, Spawned, Text
+from training.wire.commands import Keep
+from training.wire.events import PREFIX, Ended, Event, Exited, Hello, HostSample, Launched, Record, Spawned, Text
 
 SLEEP = "import time; print('up'); time.sleep(600)"
 HELLO = Hello("somewhere", "ada", 1, "3.11.2", "python3", "Linux", "another boot", 2.0, 1 << 30)
@@ -31,8 +32,8 @@ def host(tmp_path: Path) -> Iterator[Host]:
 
 
 def listed(workdir: Path) -> list[RunFolder]:
-    found = [inventory.examine(str(workdir), run, index) for run, index in inventory.folders(str(workdir))]
-    told = [json.loads(json.dumps(one, default=str)) for one in inventory.runs([str(workdir)])]
+    found = [run_folders.examine(str(workdir), run, index) for run, index in run_folders.folders(str(workdir))]
+    told = [json.loads(json.dumps(one, default=str)) for one in run_folders.runs([str(workdir)])]
     assert [one["run"] for one in told if one["kind"] == "runfolder"] == [one.run for one in found]
     return found
 
@@ -55,10 +56,10 @@ def test_a_run_is_live_until_its_guard_is_gone(host: Host, tmp_path: Path) -> No
     wait_for(lambda: not listed(tmp_path)[0].live, "the guard is gone")
     (found,) = listed(tmp_path)
     assert (found.phase, found.reason, {exit.rank for exit in found.exits}) == ("stopped", "closed", {0, 1})
-    (kept,) = inventory.plan([str(tmp_path), "a-run"])
+    (kept,) = run_folders.plan([str(tmp_path), "a-run"])
     assert (kept["run"], kept["plan"]) == ("a-run", '{"hosts": [{"slots": 2}, {"slots": 3}]}')
     assert found.last <= kept["now"] <= time.time()
-    assert list(inventory.plan([str(tmp_path), "another-run"])) == []
+    assert list(run_folders.plan([str(tmp_path), "another-run"])) == []
 
 
 @pytest.mark.skipif(not LINUX, reason="the proof that nothing is left needs /proc")
@@ -167,8 +168,8 @@ def test_links_and_what_is_no_folder_of_a_run_are_not_listed(tmp_path: Path) -> 
     (tmp_path / "runs" / "linked").symlink_to(tmp_path / "runs" / "a-run")
     (tmp_path / "runs" / "a-run" / "7").symlink_to(tmp_path)
     (tmp_path / "runs" / "file").write_text("")
-    assert list(inventory.folders(str(tmp_path))) == [("a-run", 0)]
-    assert list(inventory.folders(str(tmp_path / "none"))) == []
+    assert list(run_folders.folders(str(tmp_path))) == [("a-run", 0)]
+    assert list(run_folders.folders(str(tmp_path / "none"))) == []
     (found,) = listed(tmp_path)
     assert (found.live, found.phase, found.last) == (False, "lost", 0.0)
 
@@ -180,9 +181,9 @@ def test_code_is_used_by_the_live_run_that_names_it_or_by_any_that_does_not(tmp_
     folder = tmp_path / "runs" / "a-run" / "0"
     folder.mkdir(parents=True)
     (folder / kept.CODE).write_text(str(tmp_path / "code" / "mine"))
-    ended = inventory.examine(str(tmp_path), "a-run", 0)
+    ended = run_folders.examine(str(tmp_path), "a-run", 0)
     with alone(str(folder)):
-        live = inventory.examine(str(tmp_path), "a-run", 0)
+        live = run_folders.examine(str(tmp_path), "a-run", 0)
     assert (ended.live, live.live) == (False, True)
     assert used(tmp_path, [ended]) == {"new"}
     assert used(tmp_path, [live]) == {"new", "mine"}
@@ -191,7 +192,7 @@ def test_code_is_used_by_the_live_run_that_names_it_or_by_any_that_does_not(tmp_
 
 
 def used(workdir: Path, runs: list[RunFolder]) -> set[str]:
-    found: list[Archive] = list(inventory.archives(str(workdir), runs))
+    found: list[Archive] = list(run_folders.archives(str(workdir), runs))
     assert len(found) == 3
     return {archive.name for archive in found if archive.used}
 
@@ -213,7 +214,7 @@ def test_what_is_no_regular_file_of_a_run_holds_nothing_up(name: str, kind: str,
     else:
         with path.open("wb") as file:
             file.truncate(1 << 40)
-    told = list(inventory.runs([str(tmp_path)]))
+    told = list(run_folders.runs([str(tmp_path)]))
     assert [one.get("hosts", 0) for one in told] == [0]
     if name == "plan.json":
-        assert [len(one["plan"]) for one in inventory.plan([str(tmp_path), "a-run"])] == [8 << 20] * (kind == "huge")
+        assert [len(one["plan"]) for one in run_folders.plan([str(tmp_path), "a-run"])] == [8 << 20] * (kind == "huge")

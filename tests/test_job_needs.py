@@ -11,17 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from remote import doctor, needs
-from remote.hosts import Host
-from remote.plan import Plan, Script, Upload
+from remote.cluster.hosts import Host
+from remote.doctor import doctor
+from remote.plan import needs
+from remote.plan.plan import Plan, Script, Upload
 from tests import agents
 from tests.agents import host as host
 from tests.test_doctor import GIB, amiss, check, hello, hellos, plan
-from training.agent.needs import look
-from training.agent.runs import live_runs
-from training.agent.system import CPUINFO, cpu_flags
-from training.events import Checked, Hello
+from training.agent.errands.live_runs import live_runs
+from training.agent.host.needs import look
+from training.agent.host.system import CPUINFO, cpu_flags
 from training.job import Job
+from training.wire.events import Checked, Hello
 from tui.screens import launch
 
 JOB = Job(dataset="mnist", data_dir="/data")
@@ -90,7 +91,7 @@ def test_nothing_is_looked_for_that_means_another_thing_there() -> None:
 
 def test_flags_of_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     info = tmp_path / "cpuinfo"
-    monkeypatch.setattr("training.agent.system.CPUINFO", str(info))
+    monkeypatch.setattr("training.agent.host.system.CPUINFO", str(info))
     monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Linux", "host", "6", "1", "x86_64")))
     info.write_text("processor\t: 0\nmodel name\t: A CPU\nflags\t\t: fpu avx2 avx512f amx_bf16\n\nprocessor\t: 1\n")
     assert cpu_flags() == ("avx2", "avx512f", "amx_bf16")

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from test_session import Part, Stage, all_run, loses_its_agent, recorded, trains, until
 
-from remote.hosts import Host
-from remote.journals import Problem, ReturningSession, fetch
-from remote.plan import Plan, Policy
-from remote.recorder import LOGS, Recorder
-from remote.run import HostPhase, Verdict
+from remote.cluster.hosts import Host
+from remote.plan.plan import Plan, Policy
+from remote.record.recorder import LOGS, Recorder
+from remote.run.state import HostPhase, Verdict
+from remote.session.returning import Problem, ReturningSession, fetch
 from remote.transport import Agent, Errand, Line, Program, Progress, Unreachable
 from training.agent import WHOLE
-from training.events import PREFIX, SESSION, Clock, Dropped, Event, Record, Said, Step, Text, encode, to_object
 from training.job import Job
-from training.jsonl import dumps
+from training.wire.events import PREFIX, SESSION, Clock, Dropped, Event, Record, Said, Step, Text, encode, to_object
+from training.wire.jsonl import dumps
 
 END = dumps(WHOLE).encode() + b"\n"
 

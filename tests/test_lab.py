@@ -20,8 +20,8 @@ from remote.lab.lab import Lab, LabState, Node
 from remote.lab.namespaces import Space
 from remote.lab.spec import LabError, parse
 from remote.transport.local import LocalTransport
-from training.commands import Close, encode
-from training.events import Ended, Hello, decode
+from training.wire.commands import Close, encode
+from training.wire.events import Ended, Hello, decode
 
 pytestmark = pytest.mark.skipif(bool(refused()), reason=f"no lab can be made here: {refused()}")
 BY_ROOT = pytest.mark.skipif(os.geteuid() != 0 or quota.base() is None, reason="no control group with a quota can be made here")

@@ -19,7 +19,7 @@ from launches import LONG, QUICK, RANKBOARD, launch, run
 from slow import slow
 from sshd import SSHD
 
-from remote.hosts import load
+from remote.cluster.hosts import load
 from remote.lab import logins, relay
 from remote.lab.folder import Folder
 from remote.lab.lab import LabState

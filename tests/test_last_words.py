@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from histories import GLOO, History, plan, said
 
-from remote.cause import TAIL
-from remote.last_words import HEADER, LINKS, last_words
-from training.events import Ended, Exited, Hello
-from tui import outcome
+from remote.run.cause import TAIL
+from remote.run.last_words import HEADER, LINKS, last_words
+from training.wire.events import Ended, Exited, Hello
+from tui.text import outcome
 
 SITE = "/opt/venv/lib/python3.11/site-packages"
 

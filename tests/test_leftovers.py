@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from agents import Follower, Host, hosting, python, wait_for
 
-from training.agent import leftovers, process_table
-from training.agent.leftovers import Orphan
+from training.agent.errands import leftovers, process_table
+from training.agent.errands.leftovers import Orphan
+from training.agent.host.system import LINUX
 from training.agent.options import Times
-from training.agent.system import LINUX
 
 pytestmark = pytest.mark.skipif(not LINUX, reason="needs /proc")
 SLEEP = "import time; print('up', flush=True); time.sleep(600)"

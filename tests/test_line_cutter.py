@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from remote.limits import LIMITS, MIB, in_words
-from remote.line_cutter import LineCutter, LineTooLong
+from remote.transport.line_cutter import LineCutter, LineTooLong
 
 SENT = b"one\n\ntwo\r\nthr\ree\nrest"
 

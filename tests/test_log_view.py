@@ -7,7 +7,7 @@ from collections import deque
 from rich.cells import cell_len
 from textual.app import App, ComposeResult
 
-from remote.run import LogLine
+from remote.run.state import LogLine
 from tui.widgets import log_view
 from tui.widgets.log_view import LogView, plain
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from remote import plan_json
-from remote.hosts import Host
-from remote.plan import Plan, PlanError, Policy, Upload, check, dry_run, master_address, new_run, notes, place
-from training.events import Hello
+from remote.cluster.hosts import Host
+from remote.plan import serialize
+from remote.plan.plan import Plan, PlanError, Policy, Upload, check, dry_run, master_address, new_run, notes, place
 from training.job import Job
 from training.place import Place
+from training.wire.events import Hello
 
 LO, ETH = ("lo", "127.0.0.1", 8), ("eth1", "10.0.0.1", 24)
 
@@ -58,7 +58,7 @@ def test_ranks_work_where_uploads_land() -> None:
     of = replace(of, uploads=(Upload("/here/src", "src"), Upload("/here", "")), project="p-1")
     assert of.cwd(0) == "~/.rankboard/files/p-1"
     assert "  upload /here/src to ~/.rankboard/files/p-1/src\n" in dry_run(of)
-    assert plan_json.parse(plan_json.dump(of)) == of
+    assert serialize.parse(serialize.dump(of)) == of
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ import pytest
 from agents import ROOT, Follower, Host, host
 
 from training.agent import OPERATOR_GONE
-from training.commands import Close, Reserve, Stacks
-from training.events import Ended, Hello, Reserved
+from training.wire.commands import Close, Reserve, Stacks
+from training.wire.events import Ended, Hello, Reserved
 
 __all__ = ["host"]
 

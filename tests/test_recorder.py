@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 from histories import GLOO, START, History, plan, raised, said, state_of
 
-from remote import recorder, summary, trust
-from remote.launcher_lock import Holder, launcher
-from remote.plan import OnNan, Plan, PlanError, Policy
-from remote.recorder import Recorder, RunFolderError, load_plan, read
-from remote.run import RunState
-from training.events import (
+from remote.plan.plan import OnNan, Plan, PlanError, Policy
+from remote.record import recorder, summary, trust
+from remote.record.lock import Holder, launcher
+from remote.record.recorder import Recorder, RunFolderError, load_plan, read
+from remote.run.state import RunState
+from training.job import Job
+from training.wire.events import (
     PREFIX,
     SESSION,
     Drifted,
@@ -34,8 +35,7 @@ from training.events import (
     expand,
     to_object,
 )
-from training.job import Job
-from training.jsonl import dumps
+from training.wire.jsonl import dumps
 
 HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30, "2.14.1", "0.29.1")
 
@@ -215,7 +215,7 @@ def test_a_full_disk_is_said_once_and_a_gap_tears_no_later_line(tmp_path: Path, 
     into.write(records[0])
     assert into.flush() == ""
     with monkeypatch.context() as patch:
-        patch.setattr("remote.run_files.append", Full)
+        patch.setattr("remote.record.files.append", Full)
         into.write(records[1])
         assert (
             into.flush()

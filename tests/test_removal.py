@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from training.agent import inventory, removal
+from training.agent.errands import removal, run_folders
+from training.agent.errands.removal import alone, remove
 from training.agent.follower import LOCK
 from training.agent.journal import Journal
-from training.agent.removal import alone, remove
-from training.events import Ended, Text
+from training.wire.events import Ended, Text
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def kept(workdir: Path, *names: str) -> dict[str, str]:
 
 def test_an_ended_run_goes_host_by_host(workdir: Path) -> None:
     assert kept(workdir, "runs/a-run/0") == {"runs/a-run/0": ""}
-    assert list(inventory.folders(str(workdir))) == [("a-run", 1)]
+    assert list(run_folders.folders(str(workdir))) == [("a-run", 1)]
     assert kept(workdir, "runs/a-run/1", "code/old") == {"runs/a-run/1": "", "code/old": ""}
     assert not any((workdir / "runs").iterdir())
     assert not any((workdir / "code").iterdir())
@@ -69,7 +69,7 @@ def test_a_live_run_stays_and_so_does_code(workdir: Path) -> None:
 def test_what_is_no_run_is_not_touched(name: str, workdir: Path) -> None:
     assert all(kept(workdir, name).values())
     assert (workdir.parent / "precious" / "file").read_text() == "precious"
-    assert len(list(inventory.folders(str(workdir)))) == 2
+    assert len(list(run_folders.folders(str(workdir)))) == 2
 
 
 def test_links_are_not_followed(workdir: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_lock_that_is_a_link_is_not_opened(workdir: Path) -> None:
 
 def test_what_an_interrupted_removal_has_left_goes_with_the_next(workdir: Path) -> None:
     (workdir / "runs" / ".removed-1-2" / "checkpoints").mkdir(parents=True)
-    assert list(inventory.folders(str(workdir))) == [("a-run", 0), ("a-run", 1)]
+    assert list(run_folders.folders(str(workdir))) == [("a-run", 0), ("a-run", 1)]
     kept(workdir, "runs/a-run/0")
     assert [path.name for path in (workdir / "runs").iterdir()] == ["a-run"]
 
@@ -117,6 +117,6 @@ def test_a_folder_of_any_depth_is_measured_and_removed(tmp_path: Path) -> None:
     os.close(here)
     (deep / "link").symlink_to(tmp_path)
     (tmp_path / "beside").mkdir()
-    assert inventory.size(str(tmp_path)) > 0
+    assert run_folders.size(str(tmp_path)) > 0
     removal.finish(str(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["beside"]

@@ -14,12 +14,12 @@ from launches import QUICK, launch, run
 from slow import slow
 from sshd import Sshd
 
-from remote import resume, summary
-from remote.hosts import Host
-from remote.plan import Plan, PlanError, Script, Upload
-from remote.recorder import Recorder, read
-from training.events import Launched, Saved, Spawned, Started, Step
+from remote.cluster.hosts import Host
+from remote.plan.plan import Plan, PlanError, Script, Upload
+from remote.record import resume, summary
+from remote.record.recorder import Recorder, read
 from training.job import Job, JobError
+from training.wire.events import Launched, Saved, Spawned, Started, Step
 
 OLD = Job(
     sync="ring", sync_option=("segment_kb=64",), model="vgg11", dataset="cifar10", epochs=3, lr=0.05, checkpoint_every="10"

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from histories import GLOO, START, History, plan, raised, said, state_of, stepped
 
-from remote import summary
-from remote.lines import shown
-from remote.plan import OnNan, Policy
-from remote.run import HostPhase, RankPhase, RunPhase, RunState, Series, Timing, Verdict
-from remote.series import Means, joined
-from training.events import (
+from remote.plan.plan import OnNan, Policy
+from remote.record import summary
+from remote.run.series import Means, joined
+from remote.run.state import HostPhase, RankPhase, RunPhase, RunState, Series, Timing, Verdict
+from remote.sanitise import shown
+from training.wire.events import (
     EVENTS,
     PREFIX,
     SESSION,
@@ -51,7 +51,7 @@ from training.events import (
     expand,
     to_object,
 )
-from tui import outcome
+from tui.text import outcome
 
 HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30, "2.14.1")
 

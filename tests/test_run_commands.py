@@ -20,20 +20,22 @@ from agents import hosting, python, wait_for
 from sshd import Sshd
 from test_leftovers import SLEEP, kill_both
 
-from remote import cleaning, inventory, plan_json, trust
-from remote.hosts import Cluster, Host
-from remote.plan import Plan, PlanError, Script
-from remote.recorder import Recorder, load_plan
-from remote.transport.ssh import SshTransport
+from remote.cluster.hosts import Cluster, Host
+from remote.errands import cleaning, inventory
+from remote.plan import serialize
+from remote.plan.plan import Plan, PlanError, Script
+from remote.record import trust
+from remote.record.recorder import Recorder, load_plan
+from remote.transport.ssh.transport import SshTransport
 from training.agent import WHOLE
-from training.agent.inventory import Archive, RunFolder, codec
+from training.agent.errands.run_folders import Archive, RunFolder, codec
+from training.agent.host.system import LINUX
 from training.agent.journal import Journal
-from training.agent.system import LINUX
-from training.commands import Keep
-from training.events import Ended, Exited, Hello, Launched
 from training.job import Job
-from training.jsonl import dumps
-from tui.run_commands import _removable_rows, _total, _when, prune, ps
+from training.wire.commands import Keep
+from training.wire.events import Ended, Exited, Hello, Launched
+from training.wire.jsonl import dumps
+from tui.commands.runs import _removable_rows, _total, _when, prune, ps
 
 pytestmark = pytest.mark.skipif(not LINUX, reason="needs /proc")
 Live = tuple[Sshd, tuple[Host, ...], AgentHost]
@@ -59,7 +61,7 @@ def live(sshd: Sshd) -> Iterator[Live]:
     ended_run(second, "b-run", 1, code=1)
     with hosting(first / "runs" / "a-run" / "0") as agent:
         line = agent.follow()
-        line.send(Keep("plan.json", plan_json.dump(Plan("a-run", hosts, Job()))))
+        line.send(Keep("plan.json", serialize.dump(Plan("a-run", hosts, Job()))))
         line.start(python(SLEEP))
         line.wait_for_text("up")
         yield sshd, hosts, agent
@@ -155,7 +157,7 @@ def test_orphans_over_ssh(live: Live, run: Callable[..., Done]) -> None:
 def recorded(runs_dir: Path, name: str, local: bool, verdict: str | None, age: float = 0) -> Path:
     folder = runs_dir / name
     folder.mkdir(parents=True)
-    (folder / "plan.json").write_text(plan_json.dump(Plan(name, (Host("node1", "127.0.0.1"),), Script(("true",)))))
+    (folder / "plan.json").write_text(serialize.dump(Plan(name, (Host("node1", "127.0.0.1"),), Script(("true",)))))
     if verdict:
         (folder / "summary.json").write_text(json.dumps({"verdict": verdict}))
     if local:
@@ -273,7 +275,7 @@ class Told:
 def test_a_wild_time_hides_no_run(wild: float, run: Callable[..., Done], monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("began", "last", "now"):
         folders = told("", name="a", **{name: wild}).folder, told("", name="b").folder
-        monkeypatch.setattr("tui.run_commands._reach", lambda _, folders=folders: (Told(*folders), (Host("n", "n"),)))
+        monkeypatch.setattr("tui.commands.runs._reach", lambda _, folders=folders: (Told(*folders), (Host("n", "n"),)))
         done = run(ps)
         rows = table(done.stdout)[1:]
         assert [row[0] for row in rows] == ["a", "b"]
@@ -290,7 +292,7 @@ def test_a_time_that_is_no_number_is_not_known() -> None:
 @pytest.mark.parametrize("wild", [-(2**63), 2**63 - 1])
 def test_figures_that_cannot_be_are_not_shown(wild: int, run: Callable[..., Done], monkeypatch: pytest.MonkeyPatch) -> None:
     folder = told("", size=wild, step=wild, steps=wild, hosts=wild, world_size=wild).folder
-    monkeypatch.setattr("tui.run_commands._reach", lambda _: (Told(folder), (Host("n", "n"),)))
+    monkeypatch.setattr("tui.commands.runs._reach", lambda _: (Told(folder), (Host("n", "n"),)))
     (row,) = table(run(ps).stdout)[1:]
     assert row[1:5] == ["finished", "1", "-", "-"]
     assert row[-1] == "-"

@@ -27,21 +27,21 @@ from launches import LONG, Launched, launch
 from rich.console import Console
 from sshd import Sshd
 
-from remote import plan_json
-from remote.forwarding import forwarded
-from remote.hosts import Host, HostsError, load
-from remote.plan import Plan, PlanError, dry_run, place
-from remote.transport.known_hosts import find
-from remote.transport.ssh import SshTransport
-from training import events
-from training.agent.pipes import CHUNK, Lines, Pipe
-from training.agent.redaction import Redaction
-from training.events import AGENT, Hello, Spawned, Stack, Text
+from remote.cluster.hosts import Host, HostsError, load
+from remote.plan import serialize
+from remote.plan.environment import forwarded
+from remote.plan.plan import Plan, PlanError, dry_run, place
+from remote.transport.ssh.known_hosts import find
+from remote.transport.ssh.transport import SshTransport
+from training.agent.host.redaction import Redaction
+from training.agent.ranks.pipes import CHUNK, Lines, Pipe
 from training.job import Job
-from tui import live
+from training.wire import events
+from training.wire.events import AGENT, Hello, Spawned, Stack, Text
 from tui.app import Launch, RankboardApp
-from tui.headless import JsonPrinter, PlainPrinter, Printer
-from tui.trust_command import Trusting
+from tui.commands.trust import Trusting
+from tui.text import live
+from tui.text.headless import JsonPrinter, PlainPrinter, Printer
 
 __all__ = ["host"]
 
@@ -62,8 +62,8 @@ def test_values_reach_the_placements_of_their_hosts_and_nothing_that_is_shown() 
     assert (dict(first.env)[NAME], dict(first.env)["MODE"], first.secret) == (TOKEN, "on", (NAME,))
     assert not {NAME, "MODE"} & dict(second.env).keys()
     assert f"MODE=on {NAME}=[{NAME}] RANK=0" in dry_run(plan)
-    assert "hunter2" not in dry_run(plan) + plan_json.dump(plan) + repr(plan)
-    assert plan_json.parse(plan_json.dump(plan)) == plan
+    assert "hunter2" not in dry_run(plan) + serialize.dump(plan) + repr(plan)
+    assert serialize.parse(serialize.dump(plan)) == plan
 
 
 @pytest.mark.parametrize(

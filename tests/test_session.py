@@ -12,15 +12,16 @@ from queue import SimpleQueue
 import pytest
 from agents import wait_for
 
-from remote.hosts import Host
-from remote.plan import OnNan, OnStall, Plan, Policy, Upload
-from remote.recorder import Recorder, Unrecorded, read
-from remote.run import HostPhase, RunPhase, RunState, Verdict
-from remote.session import AWAY, EVIDENCE, Session
+from remote.cluster.hosts import Host
+from remote.plan.plan import OnNan, OnStall, Plan, Policy, Upload
+from remote.record.recorder import Recorder, Unrecorded, read
+from remote.run.state import HostPhase, RunPhase, RunState, Verdict
+from remote.session.session import AWAY, EVIDENCE, Session
 from remote.transport import Agent, Probe, Program, Progress, Unreachable
-from training import commands
-from training.commands import Close, Command, Connect, Keep, Lease, OnDisconnect, Reserve, Stacks, Start, Stop
-from training.events import (
+from training.job import Job
+from training.wire import commands
+from training.wire.commands import Close, Command, Connect, Keep, Lease, OnDisconnect, Reserve, Stacks, Start, Stop
+from training.wire.events import (
     PREFIX,
     SESSION,
     Connected,
@@ -45,8 +46,7 @@ from training.events import (
     encode,
     to_object,
 )
-from training.job import Job
-from training.jsonl import dumps
+from training.wire.jsonl import dumps
 
 HELLO = Hello("h", "u", 1, "3.11", "/usr/bin/python3", "Linux", "boot", 2.0, 1, torch="2", route_address="127.0.0.1")
 DIED = Ended("the agent died: SIGKILL", died=True)
@@ -363,8 +363,8 @@ def test_the_operator_is_there_while_nobody_reads(tmp_path: Path) -> None:
 
 def test_what_has_come_counts_though_nobody_read_it_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first look at the clock after a pause must not take for lost what only waits in the queue."""
-    monkeypatch.setattr("remote.upkeep.LOST", 0.5)
-    monkeypatch.setattr("remote.session.BATCH", 1)
+    monkeypatch.setattr("remote.session.reconnect.LOST", 0.5)
+    monkeypatch.setattr("remote.session.session.BATCH", 1)
     stage = Stage(trains, trains)
     session = stage.session(tmp_path)
     batches = session.batches()
@@ -388,7 +388,7 @@ def never_ends(line: ActedLine, command: Command | None) -> None:
 
 
 def test_only_the_host_that_does_not_end_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("remote.session.CLOSING", 0.3)
+    monkeypatch.setattr("remote.session.session.CLOSING", 0.3)
     session = Stage(trains, never_ends).session(tmp_path)
     batches = session.batches()
     while not all(rank.pid for rank in session.state.ranks):
@@ -403,7 +403,7 @@ def test_only_the_host_that_does_not_end_is_lost(tmp_path: Path, monkeypatch: py
 def test_a_host_of_which_nothing_is_heard_is_not_waited_for_by_a_person_who_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("remote.session.MOMENT", 0.3)
+    monkeypatch.setattr("remote.session.session.MOMENT", 0.3)
     session = Stage(trains, never_ends).session(tmp_path)
     batches = session.batches()
     until(session, batches, lambda: all_run(session))
@@ -471,8 +471,8 @@ def test_a_line_that_breaks_is_opened_again_after_the_last_record(tmp_path: Path
 
 def test_what_comes_over_two_lines_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A host that is silent gets a second line, over which comes what is on its way over the first, too."""
-    monkeypatch.setattr("remote.upkeep.SILENT", 0.3)
-    monkeypatch.setattr("remote.session.LOOK", 0.02)
+    monkeypatch.setattr("remote.session.reconnect.SILENT", 0.3)
+    monkeypatch.setattr("remote.session.session.LOOK", 0.02)
     stage = Stage(trains)
     session = stage.session(tmp_path)
     batches = session.batches()
@@ -504,10 +504,10 @@ def deaf_at_stop(line: ActedLine, command: Command | None) -> None:
 
 
 def test_a_host_that_stays_away_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("remote.upkeep.LOST", 0.5)
-    monkeypatch.setattr("remote.session.LEASE", 0.02)
-    monkeypatch.setattr("remote.upkeep.RETRY", 0.05)
-    monkeypatch.setattr("remote.session.LOOK", 0.05)
+    monkeypatch.setattr("remote.session.reconnect.LOST", 0.5)
+    monkeypatch.setattr("remote.session.session.LEASE", 0.02)
+    monkeypatch.setattr("remote.session.reconnect.RETRY", 0.05)
+    monkeypatch.setattr("remote.session.session.LOOK", 0.05)
     stage = Stage(samples, trains)
     session, batches = running(stage, tmp_path)
     stage.refuses.add(1)
@@ -677,9 +677,9 @@ def test_a_run_whose_end_nobody_saw_is_ended_by_who_comes_back(tmp_path: Path) -
 
 def test_a_line_over_which_nothing_comes_is_no_way_to_a_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent that is gone without a last word, whose follower ends at once, again and again."""
-    monkeypatch.setattr("remote.upkeep.PARTED", 0.5)
-    monkeypatch.setattr("remote.upkeep.RETRY", 0.05)
-    monkeypatch.setattr("remote.session.LOOK", 0.02)
+    monkeypatch.setattr("remote.session.reconnect.PARTED", 0.5)
+    monkeypatch.setattr("remote.session.reconnect.RETRY", 0.05)
+    monkeypatch.setattr("remote.session.session.LOOK", 0.02)
     stage = Stage(trains)
     session, batches = running(stage, tmp_path)
     stage.gone = True
@@ -712,8 +712,8 @@ def test_a_kept_run_of_which_nothing_is_heard_any_more_is_left_and_not_given_up(
 def test_a_host_that_cannot_be_reached_from_elsewhere_does_not_end_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("remote.session.LOOK", 0.02)
-    monkeypatch.setattr("remote.upkeep.SILENT", 0.1)
+    monkeypatch.setattr("remote.session.session.LOOK", 0.02)
+    monkeypatch.setattr("remote.session.reconnect.SILENT", 0.1)
     stage = Stage(trains, trains)
     left(stage, tmp_path / "here", Policy(keep=True))
     stage.refuses.add(1)
@@ -769,7 +769,7 @@ def test_what_lives_on_on_a_host_that_was_lost_is_reached_by_a_stop(tmp_path: Pa
 
 def test_a_stop_waits_for_hosts_that_take_long_to_be_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWAY", "CLOSING", "LOOK"):
-        monkeypatch.setattr(f"remote.session.{name}", 0.1)
+        monkeypatch.setattr(f"remote.session.session.{name}", 0.1)
     stage = Stage(trains, trains)
     left(stage, tmp_path, Policy(keep=True))
     stage.ways.clear()
@@ -800,7 +800,7 @@ def test_who_asks_twice_waits_for_no_host(tmp_path: Path) -> None:
 def test_a_host_that_has_not_heard_of_a_stop_is_stopped_by_who_comes_back(
     stops: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("remote.session.AWAY", 0.1)
+    monkeypatch.setattr("remote.session.session.AWAY", 0.1)
     stage = Stage(trains, trains)
     session, batches = running(stage, tmp_path, Policy(keep=True))
     stage.refuses.add(1)
@@ -832,7 +832,7 @@ def test_a_run_that_its_launcher_has_not_started_yet_is_stopped_from_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("CLOSING", "LOOK"):
-        monkeypatch.setattr(f"remote.session.{name}", 0.1)
+        monkeypatch.setattr(f"remote.session.session.{name}", 0.1)
     stage = Stage(waits_for_its_start, waits_for_its_start)
     session = from_elsewhere(stage, tmp_path, Policy(keep=True))
     session.stop()
@@ -962,7 +962,7 @@ def test_a_stall_ends_a_run_that_is_to_stop_then(soon: None, tmp_path: Path) -> 
 
 
 def test_a_stall_is_not_acted_on_while_a_host_is_silent(soon: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("remote.upkeep.SILENT", 0.2)
+    monkeypatch.setattr("remote.session.reconnect.SILENT", 0.2)
     stage = Stage(stands_still, stands_still_unheard)
     session = stage.session(tmp_path, Policy(on_stall=OnStall.STOP))
     batches = session.batches()

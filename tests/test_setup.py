@@ -24,15 +24,15 @@ import typer
 from agents import ROOT
 from sshd import Sshd
 
-from remote import setup
-from remote.hosts import Host
-from remote.setup import Condition, Installation, Wanted, look
+from remote.cluster.hosts import Host
+from remote.errands import setup
+from remote.errands.setup import Condition, Installation, Wanted, look
 from remote.transport import Line, Program, Progress, Transport
 from remote.transport.local import LocalTransport
-from remote.transport.ssh import SshTransport
+from remote.transport.ssh.transport import SshTransport
 from training.agent import WHOLE
-from training.agent.environment import lacking
-from tui.setup_command import Lines, set_up
+from training.agent.errands.environment import lacking
+from tui.commands.setup import Lines, set_up
 
 PYTHON = os.path.realpath(sys.executable)
 INDEX = "https://alice:hunter2/s3cret@index.example/simple"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from histories import History, plan, stepped
 
-from remote import summary
-from remote.run import RankPhase, RunState, Verdict
-from remote.stacks import Presence, whereabouts
-from remote.stall import COMPILING, LEAST, complete, culprits, stalled
-from training.events import (
+from remote.record import summary
+from remote.run.stacks import Presence, whereabouts
+from remote.run.stall import COMPILING, LEAST, complete, culprits, stalled
+from remote.run.state import RankPhase, RunState, Verdict
+from training.wire.events import (
     SESSION,
     Clock,
     Closed,

@@ -14,8 +14,8 @@ import torch
 from torch import nn
 from training_ranks import ROOT
 
-from training.sync._bucketed import Background
-from training.sync._gradients import Bucket, Gradients
+from training.sync.parts.bucketed import Background
+from training.sync.parts.gradients import Bucket, Gradients
 from training.sync.ring import alike, cut
 
 

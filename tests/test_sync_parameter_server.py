@@ -22,15 +22,15 @@ from sync_runs import Ran
 from test_sync_exact import compare
 from torch import distributed, nn
 
-from remote.run import RunPhase, Verdict
+from remote.run.state import RunPhase, Verdict
 from training import options
-from training.events import Entered, Evaluated, Finished
 from training.job import Job, JobError
 from training.meter import Meter
 from training.place import Place
 from training.rendezvous import TIMEOUT
 from training.sync.parameter_server import PATIENCE, Method
-from tui import outcome
+from training.wire.events import Entered, Evaluated, Finished
+from tui.text import outcome
 
 WORLD = 3
 LR = 0.1

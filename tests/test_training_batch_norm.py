@@ -11,7 +11,7 @@ from rank_calls import call
 from torch import nn
 from torch.testing import assert_close
 
-from training.batch_norm import BatchNorm, batch_dependent
+from training.batch_norm.layers import BatchNorm, batch_dependent
 from training.meter import Meter
 from training.place import Place
 

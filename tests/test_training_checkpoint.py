@@ -16,10 +16,10 @@ from torch import nn
 from training_ranks import alive, kill, until
 
 from training import registry
-from training.checkpoint import Position
-from training.events import Entered, Evaluated, Finished, Saved, Started, Text
+from training.checkpoint.resume import Key, _check, _manifest, choose, look
+from training.checkpoint.save import Position
 from training.job import Job, JobError
-from training.resume import Key, _check, _manifest, choose, look
+from training.wire.events import Entered, Evaluated, Finished, Saved, Started, Text
 
 JOB = Job(sync="all_reduce", steps=10, batch_size=30, momentum=0.9, weight_decay=1e-4, log_every=4)
 CUT = 6

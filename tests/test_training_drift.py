@@ -9,7 +9,7 @@ from histories import History, plan, said
 from sync_ranks import Case
 from sync_runs import Ran
 
-from training.events import PREFIX, dumps, to_object
+from training.wire.events import PREFIX, dumps, to_object
 
 
 @pytest.mark.parametrize("case", [Case("all_reduce", world=2), Case("none", world=2)], ids=str)

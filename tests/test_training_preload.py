@@ -9,8 +9,8 @@ from pathlib import Path
 
 from training_ranks import ROOT, Ranks, alive, kill, ranks, until
 
-from training.events import Entered
 from training.job import Job
+from training.wire.events import Entered
 
 JOB = Job(steps=2)
 LONG = Job(epochs=100_000, log_every=1_000_000)

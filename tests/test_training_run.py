@@ -10,8 +10,8 @@ import pytest
 from forked_ranks import Forker
 from training_ranks import ROOT
 
-from training.events import Entered, Evaluated, Event, Finished, Record, Started, Step, Text, expand
 from training.job import Job
+from training.wire.events import Entered, Evaluated, Event, Finished, Record, Started, Step, Text, expand
 
 EPOCH = 12
 """Steps of an epoch of 1,437 digits in batches of 120, of which the last has 117."""

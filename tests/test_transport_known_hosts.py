@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from remote.transport.known_hosts import Known, find
+from remote.transport.ssh.known_hosts import Known, find
 
 
 @pytest.fixture

@@ -15,11 +15,11 @@ import psutil
 import pytest
 from standin import AN_AGENT, Heard, Reader, package
 
-from remote.hosts import Host
+from remote.cluster.hosts import Host
 from remote.transport import Agent, Unreachable
 from remote.transport.local import CLOSING, LocalLine, LocalTransport
-from training.commands import Close, encode
-from training.events import Ended, Hello, decode
+from training.wire.commands import Close, encode
+from training.wire.events import Ended, Hello, decode
 
 HOST = Host("here", "localhost", python="", timeout=20)
 

@@ -26,13 +26,14 @@ import pytest
 from sshd import Daemon, Sshd, free_port, keygen
 from standin import AN_AGENT, Heard, Reader, package
 
-from remote.hosts import Host
-from remote.transport import Agent, Unreachable, ssh_connect
+from remote.cluster.hosts import Host
+from remote.transport import Agent, Unreachable
 from remote.transport.problem import Deadline
-from remote.transport.ssh import CLOSING, SshLine, SshTransport
-from remote.transport.ssh_keys import Keys
-from training.commands import Close, encode
-from training.events import Ended, Hello, decode
+from remote.transport.ssh import connect
+from remote.transport.ssh.keys import Keys
+from remote.transport.ssh.transport import CLOSING, SshLine, SshTransport
+from training.wire.commands import Close, encode
+from training.wire.events import Ended, Hello, decode
 
 Open = Callable[..., SshLine]
 
@@ -536,8 +537,8 @@ def test_name_whose_first_address_is_a_black_hole(sshd: Sshd, monkeypatch: pytes
         full.listen(0)
         addresses = [(socket.AF_INET, full.getsockname()), (socket.AF_INET, (host.address, host.port))]
         with socket.create_connection(full.getsockname()):  # from now on nobody else gets through
-            monkeypatch.setattr(ssh_connect, "_addresses", lambda *_: addresses)
-            with ssh_connect._tcp(host, Deadline(1.0)) as connection:
+            monkeypatch.setattr(connect, "_addresses", lambda *_: addresses)
+            with connect._tcp(host, Deadline(1.0)) as connection:
                 assert connection.getpeername() == (host.address, host.port)
 
 
@@ -658,8 +659,8 @@ class Slow:
 def test_a_login_that_times_out_is_no_refusal() -> None:
     slow: Any = Slow()
     with pytest.raises(TimeoutError):
-        ssh_connect._accepts(slow, "ada", paramiko.PKey())
-    way = ssh_connect.Way(Keys(), print, Deadline(5.0), "node1")
+        connect._accepts(slow, "ada", paramiko.PKey())
+    way = connect.Way(Keys(), print, Deadline(5.0), "node1")
     with pytest.raises(TimeoutError):
         way._refused(slow, Host("node1", "127.0.0.1"), "ada", ["a key"], [])
     assert 0 < slow.auth_timeout <= 5

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from remote.run import HostPhase, RankPhase, RunPhase, Verdict
+from remote.run.state import HostPhase, RankPhase, RunPhase, Verdict
 from tui.panels import figures
 
 

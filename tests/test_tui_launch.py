@@ -15,8 +15,8 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Button, Checkbox, Input, Select, Static
 
-from remote.hosts import Cluster, Host, select
-from remote.plan import Plan
+from remote.cluster.hosts import Cluster, Host, select
+from remote.plan.plan import Plan
 from training import options
 from training.job import Job, choices, groups, help_text
 from tui.app import Launch, RankboardApp

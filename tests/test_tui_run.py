@@ -13,11 +13,11 @@ from acted import ActedSession, cluster, make_plan, until
 from textual.events import Key
 from textual.pilot import Pilot
 
-from remote.plan import Plan
-from remote.run import Verdict
-from training import events
-from training.events import SESSION
+from remote.plan.plan import Plan
+from remote.run.state import Verdict
 from training.job import Job
+from training.wire import events
+from training.wire.events import SESSION
 from tui.app import Launch, RankboardApp
 from tui.panels.curves import Curves
 from tui.panels.hosts import Hosts

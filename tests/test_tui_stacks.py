@@ -7,7 +7,7 @@ from acted import ActedSession, until
 from test_stall import C10D, LOADS, OUTER, STOPPED, WAITS, by, dump
 from test_tui_run import Stage
 
-from training.events import SESSION, Stack, Stalled
+from training.wire.events import SESSION, Stack, Stalled
 from tui.screens.run import RunScreen
 from tui.screens.stacks import StacksScreen
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from acted import ActedSession, cluster, make_plan, until
 
-from remote.plan import Plan
-from training.events import Entered
+from remote.plan.plan import Plan
 from training.job import Job
+from training.wire.events import Entered
 from tui.app import Launch, RankboardApp
 from tui.panels.curves import Curves
 from tui.panels.panel import Panel

@@ -34,18 +34,18 @@ from test_session import (
     waits_once,
 )
 
-from remote.host_clock import LATE, HostClock
-from remote.hosts import Host
+from remote.cluster.hosts import Host
 from remote.limits import Limits
-from remote.link import Asked
-from remote.plan import Policy
-from remote.recorder import Recorder
-from remote.run import RunState, Verdict
-from remote.session import Session
+from remote.plan.plan import Policy
+from remote.record.recorder import Recorder
+from remote.run.state import RunState, Verdict
+from remote.session.connection import Asked
+from remote.session.host_clock import LATE, HostClock
+from remote.session.session import Session
 from remote.transport.local import LocalTransport
-from remote.transport.ssh import SshLine
-from training.commands import Close, Command, Keep, Lease, OnDisconnect, Reserve, Start, Stop
-from training.events import (
+from remote.transport.ssh.transport import SshLine
+from training.wire.commands import Close, Command, Keep, Lease, OnDisconnect, Reserve, Start, Stop
+from training.wire.events import (
     PREFIX,
     SESSION,
     Clock,
@@ -67,7 +67,7 @@ from training.events import (
     encode,
     to_object,
 )
-from training.jsonl import dumps
+from training.wire.jsonl import dumps
 
 GONE = Ended("stopped: operator gone")
 
@@ -75,7 +75,7 @@ GONE = Ended("stopped: operator gone")
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """The others are stopped soon after a failure."""
-    monkeypatch.setattr("remote.session.EVIDENCE", 0.05)
+    monkeypatch.setattr("remote.session.session.EVIDENCE", 0.05)
 
 
 def session_of(stage: Stage, folder: Path, limits: Limits, policy: Policy = Policy()) -> Session:  # noqa: B008
@@ -170,7 +170,7 @@ def test_commands_that_wait_for_a_host_are_bounded(often: None, tmp_path: Path) 
 def test_a_run_ends_though_a_host_never_reads(
     stops_at: type[Command], often: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("remote.session.CLOSING", 0.3)
+    monkeypatch.setattr("remote.session.session.CLOSING", 0.3)
     wedged = Wedged(stops_at)
     stage = Stage(samples, wedged)
     session = session_of(stage, tmp_path, Limits(flush=0.2))

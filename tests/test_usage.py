@@ -10,7 +10,7 @@ import pytest
 from launches import RANKBOARD
 from typer.testing import CliRunner, Result
 
-from remote import plan_json
+from remote.plan import serialize
 from training import options, registry
 from training.job import Job, JobError, flag, groups
 from tui.cli import application
@@ -82,7 +82,7 @@ def test_zero_is_a_mistake(words: tuple[str, ...], message: str) -> None:
 
 def test_a_dry_run_as_json() -> None:
     done = call("--dry-run", "--json", "--local", "2", "--steps", "3")
-    plan = plan_json.parse(done.stdout)
+    plan = serialize.parse(done.stdout)
     assert (done.exit_code, plan.world_size) == (0, 2)
     assert isinstance(plan.work, Job)
     assert (plan.work.steps, plan.work.epochs) == (3, None)

@@ -10,9 +10,9 @@ from acted import until
 from histories import History, plan
 from test_tui_run import Stage
 
-from remote.run import RunState
-from remote.waiting import PATIENCE, waiting
-from training.events import (
+from remote.run.state import RunState
+from remote.run.waiting import PATIENCE, waiting
+from training.wire.events import (
     SESSION,
     Entered,
     Event,
@@ -28,10 +28,10 @@ from training.events import (
     Spawned,
     Started,
 )
-from training.events import Stopping as StoppingEvent
-from tui import headless
-from tui.headless import PlainPrinter
+from training.wire.events import Stopping as StoppingEvent
 from tui.session_clock import SessionClock
+from tui.text import headless
+from tui.text.headless import PlainPrinter
 
 HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30, "2.14.1")
 WORK = ("importing", "loading", "rendezvous", "joining")

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from training.commands import Placement, Start, encode
-from training.events import Evaluated, Event, Record, Step, Text, expand
 from training.job import Job
+from training.wire.commands import Placement, Start, encode
+from training.wire.events import Evaluated, Event, Record, Step, Text, expand
 
 ROOT = Path(__file__).parent.parent
 DEADLINE = 60.0

@@ -16,16 +16,16 @@ import torch
 from torch import distributed
 
 from training import datasets
-from training.agent import stacks
+from training.agent.host import stacks
 from training.allocator import keep_freed_memory
-from training.checkpoint import CheckpointError
+from training.checkpoint.save import CheckpointError
 from training.datasets import DataError
-from training.events import Entered, emit
 from training.job import Job, JobError
 from training.loop import Trainer
 from training.place import Place
 from training.progress import say
 from training.rendezvous import meet
+from training.wire.events import Entered, emit
 
 
 def main(argv: Sequence[str]) -> int:

@@ -11,7 +11,7 @@ import torch
 from torch import distributed, nn
 from torch.nn.functional import cross_entropy
 
-from training.batch_norm import batch_dependent
+from training.batch_norm.layers import batch_dependent
 from training.datasets import Images
 from training.place import Place
 

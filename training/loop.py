@@ -13,20 +13,20 @@ from torch import distributed
 from torch.nn.functional import cross_entropy
 
 from training import drift, models, registry
-from training.batch_norm import BatchNorm
-from training.checkpoint import Checkpoints, Parts
+from training.batch_norm.layers import BatchNorm
+from training.checkpoint.resume import resume
+from training.checkpoint.save import Checkpoints, Parts
 from training.compute import Compute
 from training.datasets import Images
 from training.evaluate import CONFUSION_CLASSES, evaluate
-from training.events import Drifted, Entered, Evaluated, Finished, Saved, Started, emit
 from training.job import Job, JobError
 from training.meter import Meter
 from training.place import Place
 from training.progress import Iteration, Progress, say
 from training.rendezvous import PATIENCE, new_group
-from training.resume import resume
 from training.shard import Group, shard
 from training.sync import SyncMethod, broadcast
+from training.wire.events import Drifted, Entered, Evaluated, Finished, Saved, Started, emit
 
 
 class Trainer:

@@ -23,10 +23,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NoReturn
 
-from training.agent import stacks
-from training.agent.processes import name
-from training.commands import Placement, Start, decode
+from training.agent.host import stacks
+from training.agent.ranks.processes import name
 from training.place import FOLDER, LISTEN_FD
+from training.wire.commands import Placement, Start, decode
 
 PR_SET_PDEATHSIG = 1
 DEFAULT = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 
 from training import figures
-from training.events import Epoch, Step, emit
 from training.job import Job
 from training.meter import Lap
+from training.wire.events import Epoch, Step, emit
 
 
 @dataclass(frozen=True)

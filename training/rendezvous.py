@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 from torch import distributed
 
-from training.events import Entered, emit
 from training.place import Place
+from training.wire.events import Entered, emit
 
 PATIENCE = timedelta(minutes=30)
 """How long a rank waits for one that still loads, perhaps downloads, its data, or evaluates; who supervises the ranks sees one

@@ -22,10 +22,10 @@ from textual.dom import DOMNode
 from textual.events import Event, Key, Resize
 from textual.screen import Screen
 
-from remote.hosts import Cluster
-from remote.launcher_lock import STOP
-from remote.plan import Plan, PlanError
-from remote.run import RunState, Verdict
+from remote.cluster.hosts import Cluster
+from remote.plan.plan import Plan, PlanError
+from remote.record.lock import STOP
+from remote.run.state import RunState, Verdict
 from training.job import Job
 from tui.messages import CheckHosts, StartRun
 from tui.screens.dialogs import Dialog, HelpDialog, Leave, LeaveDialog, QuitDialog, TooSmall, too_small

@@ -15,36 +15,29 @@ from typing import Annotated, Any
 
 import typer
 
-from remote import plan as planning
-from remote import plan_json, resume, summary
-from remote.hosts import Cluster, HostsError
+from remote.cluster.hosts import Cluster, HostsError
 from remote.lab.spec import LabError
-from remote.launcher_lock import STOP
-from remote.plan import PlanError
-from remote.recorder import REPORT
-from remote.run import RunState, Verdict
-from remote.session import Session
-from training.agent.inventory import LAST
-from training.events import Record
+from remote.launch import Launcher
+from remote.plan import plan as planning
+from remote.plan import serialize
+from remote.plan.plan import PlanError
+from remote.record import resume, summary
+from remote.record.lock import STOP
+from remote.record.recorder import REPORT
+from remote.run.state import RunState, Verdict
+from remote.session.session import Session
+from training.agent.errands.run_folders import LAST
 from training.job import Job, JobError
 from training.registry import UnknownName
-from tui import (
-    attach_commands,
-    doctor_command,
-    events_command,
-    lab_commands,
-    outcome,
-    run_commands,
-    selection,
-    setup_command,
-    trust_command,
-)
-from tui.headless import Printer, printer
-from tui.job_flags import with_job_flags
-from tui.launcher import Launcher
-from tui.policy_flags import policy, with_policy_flags
-from tui.selection import with_host_flags
-from tui.usage import USAGE, Command, Rankboard, given
+from training.wire.events import Record
+from tui.commands import attach, doctor, events, lab, runs, setup, trust
+from tui.flags import selection
+from tui.flags.job import with_job_flags
+from tui.flags.policy import policy, with_policy_flags
+from tui.flags.selection import with_host_flags
+from tui.text import outcome
+from tui.text.headless import Printer, printer
+from tui.text.usage import USAGE, Command, Rankboard, given
 from tui.widgets import palette
 
 NICE = 10
@@ -64,17 +57,17 @@ def application() -> typer.Typer:
     app.callback(invoke_without_command=True, context_settings=settings)(
         with_job_flags(with_policy_flags(with_host_flags(_launch)))
     )
-    app.add_typer(lab_commands.app, name="lab")
+    app.add_typer(lab.app, name="lab")
     for name, command in (
-        ("doctor", with_job_flags(with_host_flags(doctor_command.doctor))),
-        ("trust", trust_command.trust),
-        ("ps", run_commands.ps),
-        ("prune", run_commands.prune),
-        ("setup", setup_command.setup),
-        ("attach", attach_commands.attach_command(_watch)),
-        ("stop", attach_commands.stop_command(_watch)),
-        ("logs", attach_commands.logs),
-        ("events", events_command.events_command(_watch)),
+        ("doctor", with_job_flags(with_host_flags(doctor.doctor))),
+        ("trust", trust.trust),
+        ("ps", runs.ps),
+        ("prune", runs.prune),
+        ("setup", setup.setup),
+        ("attach", attach.attach_command(_watch)),
+        ("stop", attach.stop_command(_watch)),
+        ("logs", attach.logs),
+        ("events", events.events_command(_watch)),
     ):
         app.command(name, cls=Command, context_settings=settings)(command)
     return app
@@ -151,7 +144,7 @@ def _launch(
             launcher = Launcher(transport, local, runs_dir.absolute(), policy(policy_flags, keep))
             if dry_run:
                 plan = launcher.plan(hosts, job)
-                typer.echo(plan_json.dump(plan) if json else planning.dry_run(plan), nl=not json)
+                typer.echo(serialize.dump(plan) if json else planning.dry_run(plan), nl=not json)
                 return
             if spec or any(host.address.startswith("127.") for host in hosts.hosts):
                 os.nice(NICE)  # our threads from here on; the transport's own, which starts agents, is older

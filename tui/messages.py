@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
-from remote.hosts import Cluster
+from remote.cluster.hosts import Cluster
 from training.job import Job
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from remote.run import RunPhase, RunState
+from remote.run.state import RunPhase, RunState
 
 
 class SessionClock:

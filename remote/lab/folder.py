@@ -23,8 +23,8 @@ from typing import TextIO
 from remote.lab import quota, relay
 from remote.lab.lab import Lab, LabState
 from remote.lab.spec import LabError, Spec, flag
-from training.codec import reader_of
-from training.jsonl import dumps
+from training.wire.codec import reader_of
+from training.wire.jsonl import dumps
 
 ENDING = 15.0
 """Seconds that a daemon has to end before it is killed."""

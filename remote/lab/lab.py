@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from remote.hosts import Host
+from remote.cluster.hosts import Host
 from remote.lab import namespaces, quota, wires
 from remote.lab.namespaces import Space
 from remote.lab.spec import INTERFACE, LabError, Spec

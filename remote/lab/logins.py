@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-from remote.hosts import Host
+from remote.cluster.hosts import Host
 from remote.lab import relay
 from remote.lab.lab import Lab, Node
 from remote.lab.namespaces import PATH

@@ -7,7 +7,7 @@ import re
 import sys
 from dataclasses import dataclass
 
-from remote.hosts import Host
+from remote.cluster.hosts import Host
 
 NETWORK = "10.10.1"
 MOST = 253

@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from typing import Protocol
 
-from remote.hosts import Host
+from remote.cluster.hosts import Host
 
 sys.modules.setdefault("invoke", None)  # type: ignore[arg-type]
 # paramiko does without invoke, which takes a third of its import: it is for `Match exec`, and that is never followed here
@@ -25,7 +25,7 @@ class Program(Protocol):
 
 @dataclass(frozen=True)
 class Errand:
-    """Something small to do on a host, which ends by itself: see `training.agent.errands`."""
+    """Something small to do on a host, which ends by itself: see `training.agent.errands.table`."""
 
     words: tuple[str, ...]
 
@@ -40,7 +40,7 @@ class Agent:
 
     `after` is the last sequence number already known; `keep` whether the run goes on without its operator; `route_to` the
     address to which the host shall tell its route; `cwd` where its ranks work; `found` whether it is begun where there is none;
-    `needs` what its `Hello` shall tell of, see `remote.needs`.
+    `needs` what its `Hello` shall tell of, see `remote.plan.needs`.
     """
 
     folder: str

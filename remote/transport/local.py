@@ -14,9 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from remote.deploy import PACKAGE, Failed, Noise, Ready, Talk, last_line, quoted
-from remote.hosts import Host
+from remote.cluster.hosts import Host
 from remote.transport import Program, Progress, Unreachable
+from remote.transport.deploy import PACKAGE, Failed, Noise, Ready, Talk, last_line, quoted
 
 CLOSING = 1.0
 """Seconds that a follower has to end by itself once its stdin is closed."""

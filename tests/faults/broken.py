@@ -9,7 +9,7 @@ import textwrap
 from dataclasses import replace
 from pathlib import Path
 
-from remote.hosts import Host
+from remote.cluster.hosts import Host
 
 STEP = 5
 """Before this step of the optimiser something happens in a spoiled rank."""

@@ -17,8 +17,8 @@ from launches import LONG, QUICK, RANKBOARD, Launched, launch, left_behind, unti
 from sshd import Sshd
 
 from faults.table import PROPERTY, Row, cells
-from remote.hosts import Host
-from training import events
+from remote.cluster.hosts import Host
+from training.wire import events
 
 ENDING = 90.0
 """Seconds in which a run has ended, whatever became of it; far more than it may take, as the table shows the seconds."""

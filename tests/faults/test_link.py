@@ -16,9 +16,9 @@ from slow import slow
 from sshd import SSHD, Sshd
 
 from faults.proof import FINISHED, RANKS, Expected, Stage
-from remote.hosts import Host, load
+from remote.cluster.hosts import Host, load
 from remote.lab.folder import Folder
-from remote.stall import LEAST
+from remote.run.stall import LEAST
 
 pytestmark = pytest.mark.skipif(
     bool(refused()) or not SSHD, reason=f"no lab with sshd can be made here: {refused() or 'install openssh-server'}"

@@ -14,8 +14,8 @@ from slow import slow
 
 from faults import broken
 from faults.proof import Expected, Stage
-from remote.halts import STACKS
-from remote.stall import LEAST
+from remote.run.stall import LEAST
+from remote.session.watchdog import STACKS
 
 GROUPS = Path("/sys/fs/cgroup/memory")
 LIMIT = 1 << 30

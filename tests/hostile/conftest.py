@@ -14,8 +14,8 @@ import pytest
 import tui
 from hostile.host import Hosts, Keys
 from hostile.launcher import Command, measured
-from remote.hosts import Host
-from training.jsonl import dumps
+from remote.cluster.hosts import Host
+from training.wire.jsonl import dumps
 
 Run = Callable[..., Command]
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
@@ -74,7 +74,7 @@ def rankboard(
 
     def run(*words: str, over: Hosts | None = None) -> Command:
         hosts = over or Hosts()
-        monkeypatch.setattr("remote.transport.ssh.SshTransport", lambda *_: hosts)
+        monkeypatch.setattr("remote.transport.ssh.transport.SshTransport", lambda *_: hosts)
         monkeypatch.setattr(sys, "argv", ["rankboard", *words])
         code, began = 0, time.monotonic()
         with measured() as growth:

@@ -11,15 +11,15 @@ from typing import Any
 from test_session import HELLO
 
 from hostile.host import End, Hosts, Play, acted
-from remote import plan_json
-from remote.hosts import Host
-from remote.plan import Plan
-from training import events
+from remote.cluster.hosts import Host
+from remote.plan import serialize
+from remote.plan.plan import Plan
 from training.agent import ALL_ENDED, WHOLE
-from training.commands import Close, Command
-from training.events import PREFIX, Ended, Event, Exited, Finished, Launched, Record, Spawned, Text, encode, to_object
 from training.job import Job
-from training.jsonl import dumps
+from training.wire import events
+from training.wire.commands import Close, Command
+from training.wire.events import PREFIX, Ended, Event, Exited, Finished, Launched, Record, Spawned, Text, encode, to_object
+from training.wire.jsonl import dumps
 
 RUN = "20261120-093000-ddp-lenet5-3f9a"
 HOSTS = (Host("node1", "127.0.0.1"), Host("node2", "127.0.0.2"))
@@ -47,7 +47,7 @@ def lines(host: int, said: Sequence[Event], began: float = 1_000.0) -> list[byte
 def kept(*journals: Sequence[bytes], plan: str = "") -> Hosts:
     """Two honest hosts, or with these journals, on which the run has ended or goes on."""
     found = journals or [lines(host, ended(host)) for host in range(2)]
-    hosts = Hosts(*(keeper(plan or plan_json.dump(Plan(RUN, HOSTS, Job()))) for _ in found))
+    hosts = Hosts(*(keeper(plan or serialize.dump(Plan(RUN, HOSTS, Job()))) for _ in found))
     for player, journal in zip(hosts.players, found, strict=True):
         player.journal += journal
     return hosts
@@ -88,7 +88,7 @@ def recorded(
     folder.chmod(0o700)
     runs_dir.chmod(0o700)
     plan = Plan(name, tuple(of) or HOSTS, Job())
-    data = json.loads(plan_json.dump(plan))
+    data = json.loads(serialize.dump(plan))
     for key, value in claims.items():
         if key.startswith("host_"):
             for host in data["hosts"]:

@@ -26,14 +26,14 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import paramiko
 
-from remote.deploy import SPOKEN
-from remote.hosts import Host
+from remote.cluster.hosts import Host
 from remote.transport import Program, Progress, Unreachable
-from training import commands
+from remote.transport.deploy import SPOKEN
 from training.agent import MARKER, WHOLE
-from training.commands import Close, Command, Lease, Start
-from training.events import Event, Record, encode
-from training.jsonl import dumps
+from training.wire import commands
+from training.wire.commands import Close, Command, Lease, Start
+from training.wire.events import Event, Record, encode
+from training.wire.jsonl import dumps
 
 C = TypeVar("C")
 Part = Callable[["End", Command | None], None]
@@ -310,7 +310,7 @@ class _Server(paramiko.ServerInterface):
 
 
 def words_of(command: str) -> tuple[str, ...]:
-    """The program's arguments in the launcher's one command (see `remote.deploy.bootstrap`)."""
+    """The program's arguments in the launcher's one command (see `remote.transport.deploy.bootstrap`)."""
     found = re.search(r'a2b_base64\("([^"]+)"\)', command)
     assert found, command
     call = ast.parse(base64.b64decode(found[1]).decode().strip().rpartition("\n")[2], mode="eval").body

@@ -13,15 +13,15 @@ from pathlib import Path
 
 from launches import RANKBOARD
 
-from remote.hosts import Host
+from remote.cluster.hosts import Host
 from remote.limits import LIMITS, Limits
-from remote.plan import Plan, Policy
-from remote.recorder import Recorder
-from remote.run import RunState
-from remote.session import Session
+from remote.plan.plan import Plan, Policy
+from remote.record.recorder import Recorder
+from remote.run.state import RunState
+from remote.session.session import Session
 from remote.transport import Transport
-from training.events import Record
 from training.job import Job
+from training.wire.events import Record
 
 MIB = 2**20
 MEMORY = 300 * MIB

@@ -16,17 +16,17 @@ from hostile.conftest import Run, write_hosts
 from hostile.folders import RUN, ended, lines, recorded
 from hostile.host import End, Hosts, Play, acted, answers, endless
 from hostile.values import ESCAPES, wild
-from remote import plan_json
-from remote.hosts import Host
-from remote.plan import Plan
-from training import events
+from remote.cluster.hosts import Host
+from remote.plan import serialize
+from remote.plan.plan import Plan
 from training.agent import WHOLE
-from training.agent.inventory import Archive, RunFolder
-from training.agent.leftovers import Live, Orphan, Signalled
-from training.agent.removal import Removed
-from training.commands import Command
+from training.agent.errands.leftovers import Live, Orphan, Signalled
+from training.agent.errands.removal import Removed
+from training.agent.errands.run_folders import Archive, RunFolder
 from training.job import Job
-from training.jsonl import dumps
+from training.wire import events
+from training.wire.commands import Command
+from training.wire.jsonl import dumps
 
 HONEST = RunFolder("20261119-a-run", 0, "/home/u/.rankboard/runs/20261119-a-run/0", False, "finished", "", 1e9, 1e9, 2e9, 4096)
 COMMANDS = {
@@ -226,7 +226,7 @@ def test_facts_of_an_environment_that_are_none(claim: str, value: Any, rankboard
 
 def kept(**claims: Any) -> str:
     """The text of a plan as a host may keep it."""
-    data = json.loads(plan_json.dump(Plan(RUN, (Host("node1", "127.0.0.1"), Host("node2", "127.0.0.2")), Job())))
+    data = json.loads(serialize.dump(Plan(RUN, (Host("node1", "127.0.0.1"), Host("node2", "127.0.0.2")), Job())))
     for key, value in claims.items():
         if key.startswith("host_"):
             for host in data["hosts"]:

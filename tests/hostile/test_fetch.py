@@ -13,12 +13,12 @@ import pytest
 from hostile.host import End, Hosts, Play, acted
 from hostile.launcher import MIB, measured
 from hostile.values import ESCAPES
-from remote import inventory
-from remote.files import Files
+from remote.errands import inventory
 from remote.limits import Limits
-from remote.plan import Plan
+from remote.plan.plan import Plan
+from remote.upload.files import Files
 from training.job import Job
-from training.jsonl import dumps
+from training.wire.jsonl import dumps
 
 DATA = b"weights"
 SMALL = Limits(line=64 * 1024, answer=MIB, busy=1.5)

@@ -12,9 +12,9 @@ from hostile.host import End, Hosts, Part, acted
 from hostile.launcher import BLOCKED, LEASE, MIB, Watched, measured, session, watch
 from hostile.values import ESCAPES
 from remote.limits import Limits
-from training import events
-from training.commands import Close, Command, Lease, Start
-from training.events import HostSample, Text
+from training.wire import events
+from training.wire.commands import Close, Command, Lease, Start
+from training.wire.events import HostSample, Text
 
 SMALL = Limits(line=64 * 1024, log=MIB, shown=1024, unsent=MIB, write=1.0)
 """As the real ones, but sooner."""

@@ -15,9 +15,9 @@ import pytest
 from hostile.conftest import Run, write_hosts
 from hostile.folders import RUN, ended, kept, lines, recorded, session_says
 from hostile.host import Hosts
-from remote.hosts import Host
-from training import events
-from training.commands import Start
+from remote.cluster.hosts import Host
+from training.wire import events
+from training.wire.commands import Start
 
 COMMANDS = {
     "attach": ("attach", RUN, "--run"),

@@ -17,13 +17,13 @@ from hostile.folders import RUN, recorded
 from hostile.host import Daemon, End, Keys, Play, Player, acted, answers, endless
 from hostile.launcher import BLOCKED, LEASE, rankboard
 from hostile.values import ESCAPES
-from remote.deploy import SPOKEN
-from remote.hosts import Host
+from remote.cluster.hosts import Host
 from remote.transport import Errand, Unreachable
-from remote.transport.ssh import SshTransport
+from remote.transport.deploy import SPOKEN
+from remote.transport.ssh.transport import SshTransport
 from training.agent import MARKER
-from training.commands import Close, Command, Lease, Start
-from training.events import SESSION, Closed, Ended, Exited, HostSample, Text
+from training.wire.commands import Close, Command, Lease, Start
+from training.wire.events import SESSION, Closed, Ended, Exited, HostSample, Text
 
 HEADLESS = ("--run", "--no-fetch", "--steps", "100000")
 

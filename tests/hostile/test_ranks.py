@@ -14,14 +14,14 @@ from histories import History
 from histories import plan as planned
 
 from hostile.values import ESCAPES, wild
-from remote.run import RunState
-from training import events
-from training.agent.pipes import CHUNK, Lines
-from training.agent.redaction import Redaction
-from training.commands import Placement
-from training.events import PREFIX, Event, Text, expand
-from training.jsonl import dumps
-from tui.headless import JsonPrinter, PlainPrinter
+from remote.run.state import RunState
+from training.agent.host.redaction import Redaction
+from training.agent.ranks.pipes import CHUNK, Lines
+from training.wire import events
+from training.wire.commands import Placement
+from training.wire.events import PREFIX, Event, Text, expand
+from training.wire.jsonl import dumps
+from tui.text.headless import JsonPrinter, PlainPrinter
 
 SECRET = "hunter2-SECRET-value-0123456789"
 

@@ -15,12 +15,12 @@ from test_session import HELLO, finishes, trains
 from hostile.host import End, Hosts, Part, acted
 from hostile.launcher import BLOCKED, LEASE, Watched, session, watch
 from hostile.values import ESCAPES, wild
-from remote.recorder import read
-from remote.run import Verdict
-from training import events
-from training.commands import Close, Command, Connect, Reserve, Start, Stop
-from training.events import SESSION, Ended, Event, Exited, HostSample, Launched, Text
-from training.jsonl import dumps
+from remote.record.recorder import read
+from remote.run.state import Verdict
+from training.wire import events
+from training.wire.commands import Close, Command, Connect, Reserve, Start, Stop
+from training.wire.events import SESSION, Ended, Event, Exited, HostSample, Launched, Text
+from training.wire.jsonl import dumps
 
 PATIENCE = 3.0
 """Seconds after which a person stops a run that does not begin."""

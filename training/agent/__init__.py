@@ -11,7 +11,7 @@ MARKER = b"rankboard-agent 1\n"
 """The first line of a follower's stdout. What stands before it is a login shell's, what comes after it are records."""
 
 code_changed = False
-"""Whether this host's code was not as it had been sent, and has been replaced at this start; `remote.deploy` sets it."""
+"""Whether this host's code was not as it had been sent, and has been replaced at this start; `remote.transport.deploy` sets it."""
 
 WHOLE = {"whole": True}
 """The last line of an errand's answer, as JSON: nothing before it is missing."""

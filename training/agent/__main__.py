@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 
-from training.agent import errands
+from training.agent.errands import table
 
 TYPE_CHECKING = False  # as typing itself takes long to import
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ def main(argv: list[str] | None = None, times: Times | None = None, preload: tup
     """
     words = sys.argv[1:] if argv is None else argv
     if words[:1] != ["follow"]:
-        return errands.main(words)
+        return table.main(words)
     from training.agent.follower import follow  # of which an errand needs nothing
-    from training.agent.launch import PRELOAD
     from training.agent.options import Times, parse
+    from training.agent.ranks.launch import PRELOAD
 
     gc.enable()  # the launcher's program disables it, which makes all that is short a tenth faster
     options = parse(words[1:], os.umask(0o077))  # what an agent keeps is for its user's eyes only

@@ -15,11 +15,11 @@ import threading
 import time
 
 from training.agent import BOTH_GONE, MARKER
+from training.agent.errands.live_runs import LOCK
 from training.agent.guard import guard
 from training.agent.journal import Journal, Reader, reserve, segments
 from training.agent.options import Options, Times
-from training.agent.runs import LOCK
-from training.events import Ended
+from training.wire.events import Ended
 
 SOCKET = "agent.sock"
 """Where the agent listens: relative to the run's folder, as the path of a socket may have 107 bytes at most."""

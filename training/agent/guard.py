@@ -8,13 +8,13 @@ import socket
 import traceback
 from typing import NoReturn
 
-from training.agent import processes
+from training.agent.host.system import LINUX
 from training.agent.journal import Journal, Reader
 from training.agent.options import Options, Times
-from training.agent.ranks import signal_name
+from training.agent.ranks import processes
+from training.agent.ranks.ranks import signal_name
 from training.agent.server import Agent
-from training.agent.system import LINUX
-from training.events import Ended, Exited, Spawned, decode
+from training.wire.events import Ended, Exited, Spawned, decode
 
 LOG = "agent.log"
 """Where guard and agent write what goes wrong with themselves."""

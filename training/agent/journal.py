@@ -13,8 +13,8 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
-from training.agent.runs import regular
-from training.events import Dropped, Event, Record, decode, encode
+from training.agent.errands.live_runs import regular
+from training.wire.events import Dropped, Event, Record, decode, encode
 
 SEGMENT = 16 << 20
 LIMIT = 1 << 30

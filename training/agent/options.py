@@ -57,7 +57,7 @@ def parse(words: Sequence[str], umask: int) -> Options:
     parser.add_argument("--after", type=int, default=0, help="the last sequence number already known")
     parser.add_argument("--policy", choices=("stop", "keep"), default="stop", help="what becomes of a run without its operator")
     parser.add_argument("--route-to", default="", help="address to which Hello shall tell this host's route")
-    parser.add_argument("--needs", default="", help="what Hello shall tell of: see training.agent.needs")
+    parser.add_argument("--needs", default="", help="what Hello shall tell of: see training.agent.host.needs")
     parser.add_argument("--cwd", default="", help="where the ranks work (default: the home directory)")
     parser.add_argument("--no-found", dest="found", action="store_false", help="only come back to one that there is or was")
     given = parser.parse_args(words)

@@ -11,19 +11,21 @@ import socket
 import time
 from dataclasses import dataclass, field
 
-from training import commands
-from training.agent import ALL_ENDED, CLOSED, OPERATOR_GONE, facts, kept, ports, processes
-from training.agent.dial import Dialler
+from training.agent import ALL_ENDED, CLOSED, OPERATOR_GONE, kept
+from training.agent.host import facts
+from training.agent.host.dial import Dialler
+from training.agent.host.redaction import Redaction
+from training.agent.host.samples import sampler
+from training.agent.host.stacks import Collector
 from training.agent.journal import Journal
-from training.agent.launch import CODE
 from training.agent.options import Options, Times
-from training.agent.pipes import CHUNK
-from training.agent.ranks import Ranks
-from training.agent.redaction import Redaction
-from training.agent.samples import sampler
-from training.agent.stacks import Collector
-from training.agent.starts import Starter
-from training.events import AGENT, Connected, Ended, Event, Hello, Reserved, StopHeard, Text
+from training.agent.ranks import ports, processes
+from training.agent.ranks.launch import CODE
+from training.agent.ranks.pipes import CHUNK
+from training.agent.ranks.ranks import Ranks
+from training.agent.ranks.starts import Starter
+from training.wire import commands
+from training.wire.events import AGENT, Connected, Ended, Event, Hello, Reserved, StopHeard, Text
 
 NICE = 10
 

@@ -9,9 +9,9 @@ from typing import Literal
 
 from torch import distributed
 
-from training.sync import _payload
-from training.sync._bucketed import Bucketed
-from training.sync._gradients import Bucket
+from training.sync.parts import payload
+from training.sync.parts.bucketed import Bucketed
+from training.sync.parts.gradients import Bucket
 
 
 @dataclass(frozen=True)
@@ -57,4 +57,4 @@ class Method(Bucketed):
 
     def payload(self, size: int) -> int:
         """A ring's."""
-        return _payload.ring(size, self.place.world_size)
+        return payload.ring(size, self.place.world_size)

@@ -21,8 +21,9 @@ from torch.nn.parallel import DistributedDataParallel
 from training.job import JobError
 from training.meter import Meter
 from training.place import Place
-from training.sync import SyncMethod, _payload
-from training.sync._power_sgd import PowerSGD
+from training.sync import SyncMethod
+from training.sync.parts import payload
+from training.sync.parts.power_sgd import PowerSGD
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ class Method(SyncMethod):
         return 4 * len(self._named)
 
     def _count_bytes(self, size: int) -> None:
-        self._meter.bytes_sent += _payload.ring(size, self._place.world_size)
+        self._meter.bytes_sent += payload.ring(size, self._place.world_size)
 
     def _check_used(self) -> None:
         if self._finds_unused:

@@ -15,9 +15,9 @@ import torch
 from torch import distributed
 
 from training.rendezvous import new_group
-from training.sync import _payload
-from training.sync._bucketed import Background, Bucketed, segment_count, wait
-from training.sync._gradients import Bucket
+from training.sync.parts import payload
+from training.sync.parts.bucketed import Background, Bucketed, segment_count, wait
+from training.sync.parts.gradients import Bucket
 
 AHEAD = 8
 """How many segments the root is ready to receive from each rank before it has added the first of them."""
@@ -129,4 +129,4 @@ class Method(Bucketed):
 
     def payload(self, size: int) -> int:
         """A star's, with all of it through the root."""
-        return _payload.star(size, self.place.world_size, root=self.place.rank == 0)
+        return payload.star(size, self.place.world_size, root=self.place.rank == 0)

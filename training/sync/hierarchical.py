@@ -10,9 +10,9 @@ import torch
 from torch import distributed
 
 from training.rendezvous import new_group
-from training.sync import _payload
-from training.sync._bucketed import Background, Bucketed, wait
-from training.sync._gradients import Bucket
+from training.sync.parts import payload
+from training.sync.parts.bucketed import Background, Bucketed, wait
+from training.sync.parts.gradients import Bucket
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Method(Bucketed):
 
     def payload(self, size: int) -> int:
         """On a host's leader a ring's between the hosts."""
-        return _payload.hierarchy(size, self._host_count, leader=self._leads)
+        return payload.hierarchy(size, self._host_count, leader=self._leads)
 
     @property
     def _leads(self) -> bool:

@@ -15,8 +15,9 @@ from torch import distributed, nn
 from training.meter import Meter
 from training.place import Place
 from training.rendezvous import PATIENCE, new_group
-from training.sync import SyncMethod, _payload
-from training.sync._gradients import Bucket, Gradients
+from training.sync import SyncMethod
+from training.sync.parts import payload
+from training.sync.parts.gradients import Bucket, Gradients
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Method(SyncMethod):
         self._group = new_group(timeout=PATIENCE) if self._ranks > 1 else None
         self._gradients = Gradients(model, self._launch, self._ranks, overlap=False)
         self._buckets = self._gradients.buckets
-        self._bytes = _payload.ring(self._gradients.size, self._ranks)
+        self._bytes = payload.ring(self._gradients.size, self._ranks)
         return model
 
     def reduce(self, model: nn.Module) -> None:

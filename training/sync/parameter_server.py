@@ -23,10 +23,10 @@ from training.meter import Meter
 from training.place import Place
 from training.rendezvous import TIMEOUT
 from training.sync import SyncMethod
-from training.sync._async_server import AsyncServer
-from training.sync._gradients import Bucket, Gradients
-from training.sync._push_pull import HEADER_BYTES, PARTED, Line, flatten, header, lines
-from training.sync._server import SyncServer
+from training.sync.parts.async_server import AsyncServer
+from training.sync.parts.gradients import Bucket, Gradients
+from training.sync.parts.push_pull import HEADER_BYTES, PARTED, Line, flatten, header, lines
+from training.sync.parts.sync_server import SyncServer
 
 PATIENCE = timedelta(days=1)
 """How long ranks wait at their own pace for the slowest, at the end of an epoch; one that dies is noticed at once."""

@@ -16,9 +16,9 @@ from typing import Literal
 import torch
 from torch import distributed
 
-from training.sync import _payload
-from training.sync._bucketed import Background, Bucketed, segment_count, wait
-from training.sync._gradients import Bucket
+from training.sync.parts import payload
+from training.sync.parts.bucketed import Background, Bucketed, segment_count, wait
+from training.sync.parts.gradients import Bucket
 
 
 @dataclass(frozen=True)
@@ -125,4 +125,4 @@ class Method(Bucketed):
 
     def payload(self, size: int) -> int:
         """A ring's."""
-        return _payload.ring(size, self.place.world_size)
+        return payload.ring(size, self.place.world_size)

@@ -9,7 +9,7 @@ import numpy as np
 from textual.app import ComposeResult
 from textual.content import Content
 
-from remote.run import RankState, RunPhase, RunState, Series
+from remote.run.state import RankState, RunPhase, RunState, Series
 from tui.panels.panel import Panel
 from tui.widgets import palette
 from tui.widgets.chart import Chart

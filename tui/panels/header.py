@@ -7,9 +7,9 @@ import textwrap
 from rich.text import Text
 from textual.widgets import Static
 
-from remote.plan import Plan
-from remote.run import RunPhase, RunState
-from remote.waiting import Wait, waiting
+from remote.plan.plan import Plan
+from remote.run.state import RunPhase, RunState
+from remote.run.waiting import Wait, waiting
 from training.job import Job
 from tui.panels import figures
 from tui.session_clock import SessionClock

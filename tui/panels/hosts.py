@@ -7,9 +7,9 @@ from statistics import fmean
 
 from textual.app import ComposeResult
 
-from remote.plan import is_loopback
-from remote.run import HostPhase, HostState, RunState
-from remote.waiting import REACHING, age
+from remote.plan.plan import is_loopback
+from remote.run.state import HostPhase, HostState, RunState
+from remote.run.waiting import REACHING, age
 from tui.panels import figures
 from tui.panels.panel import Panel
 from tui.session_clock import SessionClock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.app import ComposeResult
 
-from remote.run import RunState
+from remote.run.state import RunState
 from tui.panels.panel import Panel
 from tui.widgets.log_view import LogView
 

@@ -10,12 +10,12 @@ from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from remote.classification import Report
-from remote.last_words import last_words
-from remote.recorder import REPORT
-from remote.run import Cause, RankState, RunState, Verdict
-from tui import outcome
+from remote.record.classification import Report
+from remote.record.recorder import REPORT
+from remote.run.last_words import last_words
+from remote.run.state import Cause, RankState, RunState, Verdict
 from tui.panels import figures
+from tui.text import outcome
 from tui.widgets.log_view import plain
 
 FRAME = 4

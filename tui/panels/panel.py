@@ -7,8 +7,8 @@ from typing import ClassVar
 from textual.containers import Container
 from textual.content import Content
 
-from remote.plan import Plan
-from remote.run import RunState
+from remote.plan.plan import Plan
+from remote.run.state import RunState
 
 
 class Panel(Container):

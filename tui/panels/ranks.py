@@ -6,8 +6,8 @@ import math
 
 from textual.app import ComposeResult
 
-from remote.run import RankState, RunState
-from remote.waiting import STARTING, age
+from remote.run.state import RankState, RunState
+from remote.run.waiting import STARTING, age
 from tui.panels import figures
 from tui.panels.panel import Panel
 from tui.session_clock import SessionClock

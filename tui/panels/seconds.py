@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from remote.run import RankState, Series
+from remote.run.state import RankState, Series
 from tui.panels.curves import Curves
 from tui.widgets.frame import Look
 

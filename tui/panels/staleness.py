@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from remote.plan import Plan
-from remote.run import RankState, Series
+from remote.plan.plan import Plan
+from remote.run.state import RankState, Series
 from training.job import Job
 from tui.panels.curves import Curves
 from tui.widgets.frame import Look

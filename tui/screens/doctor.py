@@ -13,12 +13,12 @@ from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Footer, Static
 
-from remote.doctor import FAILED, OK, WARNING
-from remote.run import RunPhase, RunState
-from remote.waiting import REACHING, Wait, waiting
-from tui import checks
+from remote.doctor.doctor import FAILED, OK, WARNING
+from remote.run.state import RunPhase, RunState
+from remote.run.waiting import REACHING, Wait, waiting
 from tui.screens.run import Session
 from tui.session_clock import SessionClock
+from tui.text import checks
 
 STYLES = {OK: "$text-success", WARNING: "$text-warning", FAILED: "bold $text-error", "": "$text-muted"}
 TICK = 0.2

@@ -15,11 +15,11 @@ from textual.events import DescendantFocus
 from textual.screen import Screen
 from textual.widgets import Button, Checkbox, Footer, Input, Select, Static
 
-from remote.checks.job import INSTEAD, SLOW
-from remote.hosts import Cluster
-from remote.plan import Plan, PlanError, notes
+from remote.cluster.hosts import Cluster
+from remote.doctor.job import INSTEAD, SLOW
+from remote.plan.plan import Plan, PlanError, notes
 from training import options
-from training.agent.system import cpu_flags, lacks_bf16
+from training.agent.host.system import cpu_flags, lacks_bf16
 from training.job import Job, JobError, groups, help_text, usual_lr
 from training.registry import UnknownName
 from tui.messages import CheckHosts, StartRun

@@ -13,9 +13,9 @@ from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Footer
 
-from remote.plan import Plan
-from remote.run import RunPhase, RunState
-from training.events import Record
+from remote.plan.plan import Plan
+from remote.run.state import RunPhase, RunState
+from training.wire.events import Record
 from tui.messages import NewRun
 from tui.panels import PANELS
 from tui.panels.curves import Curves

@@ -13,8 +13,8 @@ from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Footer, Static
 
-from remote.run import RankState, RunPhase, RunState
-from remote.stacks import Frame, Presence, calls, threads, whereabouts
+from remote.run.stacks import Frame, Presence, calls, threads, whereabouts
+from remote.run.state import RankState, RunPhase, RunState
 from tui.panels import figures
 from tui.screens.run import Session
 from tui.session_clock import SessionClock

@@ -20,7 +20,7 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from remote.run import LogLine
+from remote.run.state import LogLine
 from tui.widgets import palette
 from tui.widgets.lines import Lines
 

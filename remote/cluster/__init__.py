@@ -1,0 +1,1 @@
+"""The hosts: hosts.toml and ~/.ssh/config."""

@@ -1,0 +1,250 @@
+"""The format of hosts.toml: its tables, and every mistake in them as one line that says where and what to write instead."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tomllib
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from remote.cluster.hosts import HOSTS, SLOTS, THREADS, Cluster, Host, HostsError
+from training.registry import did_you_mean
+
+Text = Annotated[str, Field(min_length=1)]
+Port = Annotated[int, Field(ge=1, le=65535)]
+Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+class HostTable(BaseModel):
+    """A [[host]] table; [defaults] has the same keys. What is left out is `Host`'s default."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: Text = ""
+    address: Text = ""
+    user: Text = ""
+    port: Port = 22
+    identity_file: Text = ""
+    known_hosts: Text = ""
+    jump: Annotated[str, Field(pattern=r"^([^@\s,]+@)?[^@\s,]+(,([^@\s,]+@)?[^@\s,]+)*$")] = ""
+    proxy_command: Text = ""
+    python: Text = ""
+    workdir: Text = ""
+    slots: Annotated[int, Field(ge=1, le=SLOTS)] = 1
+    threads: Annotated[int, Field(ge=0, le=THREADS)] = 0
+    interface: Text = ""
+    master_port: Annotated[int, Field(ge=0, le=65535)] = 0
+    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0
+    env: dict[Variable, Annotated[str, Field(pattern=r"^[^\x00]*$")]] = {}
+    env_from: list[Variable] = []
+
+
+class ClusterTable(BaseModel):
+    """The [cluster] table."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: Text = ""
+    sync: list[Text] = []
+    on_disconnect: Literal["keep", "stop"] | None = None
+
+
+WRITE = {
+    "name": 'a text in quotes, such as name = "node1"',
+    "address": 'a name or an IP address in quotes, such as address = "10.10.1.1"',
+    "user": 'a login name in quotes, such as user = "ada"',
+    "port": "a whole number from 1 to 65535, such as port = 22",
+    "identity_file": 'a path in quotes, such as identity_file = "~/.ssh/id_ed25519"',
+    "known_hosts": 'a path in quotes, such as known_hosts = "~/.ssh/known_hosts"',
+    "jump": '[user@]host[:port] in quotes, such as jump = "ada@gateway:22"',
+    "proxy_command": 'a command in quotes, such as proxy_command = "nc -X 5 %h %p"',
+    "python": 'a command or path in quotes, such as python = "/opt/venv/bin/python3"',
+    "workdir": 'a path in quotes, such as workdir = "~/.rankboard"',
+    "slots": f"a whole number of ranks from 1 to {SLOTS}, such as slots = 1",
+    "threads": f"a whole number from 0 (as many as its ranks have cores) to {THREADS}, such as threads = 4",
+    "interface": 'the name of a network interface in quotes, such as interface = "eth0"',
+    "master_port": "a whole number from 0 (any free port) to 65535, such as master_port = 29500",
+    "timeout": "a finite number of seconds above 0, such as timeout = 10",
+    "env": 'names and texts in quotes, such as env = { NCCL_DEBUG = "INFO" }',
+    "env_from": 'names of variables of your own environment in quotes, such as env_from = ["WANDB_API_KEY"]',
+}
+"""What to write for each key of a host."""
+WRITE_CLUSTER = {
+    "name": 'a text in quotes, such as name = "lab"',
+    "on_disconnect": '"keep" or "stop", in quotes: whether a run goes on when its launcher is gone',
+    "sync": 'folders of this machine in quotes, taken from that of the hosts file, such as sync = ["src", "configs"]',
+}
+TABLES = ("cluster", "defaults", "host")
+OWN = {"OMP_NUM_THREADS": "threads", "GLOO_SOCKET_IFNAME": "interface", "NCCL_SOCKET_IFNAME": "interface"}
+"""Variables that follow from a key."""
+PLACE = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
+"""Variables that follow from a rank's place."""
+
+
+BRACKETS = "write [[host]] with two brackets, once per host"
+
+
+@dataclass
+class _Reading:
+    """One file as it is read, and the mistakes found in it so far."""
+
+    path: Path
+    mistakes: list[str] = field(default_factory=list)
+    content: str = ""
+
+    def say(self, where: str, mistake: str) -> None:
+        self.mistakes.append(f"{self.path}: {where + ': ' if where else ''}{mistake}")
+
+    def single_brackets(self) -> str:
+        """The first line that says [host], where [[host]] is meant."""
+        found = SINGLE.search(self.content)
+        return f"line {self.content.count(chr(10), 0, found.end()) + 1}" if found else ""
+
+    def check(self, where: str, table: object, model: type[BaseModel]) -> dict[str, Any]:
+        """What a table says, by key, without the keys that are wrong."""
+        if not isinstance(table, dict):
+            self.say(where, "this is no table: write its keys below a line of its own, [cluster], [defaults] or [[host]]")
+            return {}
+        try:
+            model.model_validate(table)
+        except ValidationError as error:
+            wrong = {str(one["loc"][0]): one["type"] for one in error.errors()}
+            for key, kind in wrong.items():
+                self.say(where, _mistake(key, table[key], model, unknown=kind == "extra_forbidden"))
+            return {key: value for key, value in table.items() if key not in wrong}
+        return table
+
+
+def _mistake(key: str, value: object, model: type[BaseModel], *, unknown: bool) -> str:
+    if unknown:
+        known = list(model.model_fields)
+        return f"unknown key '{key}'{did_you_mean(key, known) or '; the keys are ' + ', '.join(known)}"
+    write = WRITE_CLUSTER if model is ClusterTable else WRITE
+    return f"{key} = {json.dumps(value, default=str, ensure_ascii=False)} is wrong: write {write[key]}"
+
+
+def read(path: Path, ssh_config: Path) -> Cluster:
+    """The cluster of the file, completed by ssh's configuration. Raises: HostsError with all mistakes."""
+    reading = _Reading(path)
+    data = _parse(reading)
+    for key in [key for key in data if key not in TABLES]:
+        reading.say(
+            "", f"unknown table '{key}'{did_you_mean(key, TABLES) or '; the tables are [cluster], [defaults] and [[host]]'}"
+        )
+    cluster = reading.check("[cluster]", data.get("cluster", {}), ClusterTable)
+    tables = list(_hosts(reading, data))
+    if reading.mistakes:
+        raise HostsError("\n".join(reading.mistakes))
+    hosts, remarks = _complete(tables, ssh_config)
+    sync = tuple(os.path.abspath(path.parent / os.path.expanduser(entry)) for entry in cluster.get("sync", []))
+    keep = {"keep": True, "stop": False}.get(cluster.get("on_disconnect", ""))
+    return Cluster(cluster.get("name", path.stem), hosts, remarks, sync, keep, str(path))
+
+
+SINGLE = re.compile(r"^\s*\[\s*host\s*\]", re.MULTILINE)
+BARE = re.compile(r"\s*([\w-]+)\s*=\s*([A-Za-z~/.][^\"'#]*?)\s*(?:#.*)?")
+"""A [[host]] with one pair of brackets, and a value without quotes: the commonest mistakes."""
+
+
+def _parse(reading: _Reading) -> dict[str, Any]:
+    try:
+        reading.content = reading.path.read_text(encoding="utf-8")
+        return tomllib.loads(reading.content)
+    except FileNotFoundError:
+        text = "no such file: name yours with --hosts FILE (README.md has an example)"
+    except tomllib.TOMLDecodeError as error:
+        text = _not_toml(reading, str(error))
+    except UnicodeDecodeError as error:
+        text = f"not a text in UTF-8 ({error.reason} at byte {error.start})"
+    except OSError as error:
+        text = f"cannot be read: {error.strerror}"
+    raise HostsError(f"{reading.path}: {text}")
+
+
+def _not_toml(reading: _Reading, error: str) -> str:
+    """Where the mistake is that a parser found, and what to write instead."""
+    found = re.fullmatch(r"(.*) \(at line (\d+), (.*)\)", error)
+    if not found:
+        return f"this is not TOML: {error}"
+    line = reading.content.split("\n")[int(found[2]) - 1]
+    if re.match(r"\s*\[+\s*host\b", line) and (single := reading.single_brackets()):
+        return f"{single}: {BRACKETS}"
+    if bare := BARE.fullmatch(line):
+        return f"line {found[2]}: put the text in quotes: {bare[1]} = {json.dumps(bare[2], ensure_ascii=False)}"
+    return f"line {found[2]}, {found[3]}: {found[1]}: this is not TOML"
+
+
+def _hosts(reading: _Reading, data: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """What each [[host]] says, over what [defaults] say."""
+    defaults = reading.check("[defaults]", data.get("defaults", {}), HostTable)
+    for mistake in _variables(defaults):
+        reading.say("[defaults]", mistake)
+    for key in ("name", "address"):
+        if defaults.pop(key, None) is not None:
+            reading.say("[defaults]", f"{key} belongs to one host: write it in its [[host]]")
+    tables = data.get("host", [])
+    if not isinstance(tables, list):
+        reading.say(reading.single_brackets(), BRACKETS)
+    elif not tables and not reading.mistakes:
+        reading.say("", 'no host yet: write [[host]] and below it address = "…", once per host, in rank order')
+    elif len(tables) > HOSTS:
+        reading.say("", f"it has {len(tables)} hosts: write {HOSTS} at most")
+    else:
+        yield from _each(reading, defaults, tables)
+
+
+def _each(reading: _Reading, defaults: dict[str, Any], tables: list[object]) -> Iterator[dict[str, Any]]:
+    taken: dict[str, int] = {}
+    for number, table in enumerate(tables, start=1):
+        said = table if isinstance(table, dict) else {}
+        name = said.get("name") or said.get("address")
+        where = f"host {number}" + (f" ({name})" if isinstance(name, str) else "")
+        own = reading.check(where, table, HostTable)
+        if table == own and not {"name", "address"} & own.keys():
+            reading.say(where, f"it has no address: write {WRITE['address']}")
+        if "jump" in own and "proxy_command" in own:
+            reading.say(where, "jump and proxy_command exclude each other: keep one")
+        for mistake in _variables(own):
+            reading.say(where, mistake)
+        if isinstance(name, str) and taken.setdefault(name, number) != number:
+            reading.say(where, f"host {taken[name]} has this name already: give each host a name of its own")
+        away = {"jump", "proxy_command"} if {"jump", "proxy_command"} & own.keys() else set()
+        yield {key: value for key, value in defaults.items() if key not in away} | own | _environment(defaults, own)
+
+
+def _variables(table: dict[str, Any]) -> Iterator[str]:
+    """What is wrong with the variables of a table."""
+    for key in ("env", "env_from"):
+        for name in table.get(key, ()):
+            if name in OWN:
+                yield f"{key}: {name} follows from a key of its own: set {OWN[name]} instead"
+            elif name in PLACE or name.startswith("RANKBOARD_"):
+                yield f"{key}: {name} follows from the rank's place: take it out"
+    for name in sorted(set(table.get("env", ())) & set(table.get("env_from", ()))):
+        yield f"{name} is in env and in env_from: keep one"
+
+
+def _environment(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """The variables of both, name by name: a host's own way to set one goes before that of [defaults]."""
+    env, names = own.get("env", {}), own.get("env_from", [])
+    given = {name: value for name, value in defaults.get("env", {}).items() if name not in names} | env
+    asked = [name for name in defaults.get("env_from", []) if name not in env] + names
+    return {"env": tuple(given.items()), "env_from": tuple(dict.fromkeys(asked))}
+
+
+def _complete(tables: list[dict[str, Any]], ssh_config: Path) -> tuple[tuple[Host, ...], tuple[str, ...]]:
+    """The hosts of the tables; name and address stand for each other, and ssh's configuration for the rest."""
+    tables = [{"name": table.get("address"), "address": table.get("name")} | table for table in tables]
+    if not ssh_config.expanduser().is_file():
+        return tuple(Host(**table) for table in tables), ()
+    from remote.cluster.ssh_config import SshConfig
+
+    config = SshConfig.read(ssh_config)
+    hosts = tuple(config.fill(Host(**table), frozenset(table)) for table in tables)
+    return hosts, config.remarks

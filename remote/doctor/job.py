@@ -1,0 +1,95 @@
+"""Whether the hosts have what the job needs: its data, its checkpoint, a CPU for its precision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from remote.doctor.check import FAILED, OK, WARNING, Facts, Found, listed
+from remote.doctor.machine import size
+from remote.plan.needs import path_of
+from remote.plan.plan import Plan
+from training import registry
+from training.agent.host.system import lacks_bf16
+from training.job import Job
+
+MB = 10**6
+SLOW = "--precision bf16 is many times slower than fp32"
+INSTEAD = "leave it out; --sync ddp --sync-option compression=bf16 halves the traffic alone"
+
+
+def checks(plan: Plan) -> tuple[str, ...]:
+    """Which of the checks below the plan's work has a use for."""
+    if not isinstance(plan.work, Job):
+        return ()
+    has_files = path_of(plan.work) or registry.declared("datasets", plan.work.dataset, "FILES") is not None
+    return ("data",) * bool(has_files) + ("job",) + ("precision",) * (plan.work.precision == "bf16")
+
+
+def data(facts: Facts, index: int) -> Found:
+    """The files of the data set: there, to be downloaded, or missing."""
+    hello, job = facts.hello(index), _job(facts)
+    if not path_of(job) and not registry.declared("datasets", job.dataset, "FILES"):
+        return Found(OK, "not needed")
+    if facts.plan.uploads and not hello.data_folder:
+        return Found(OK, "uploaded")
+    if not hello.data_folder:
+        return Found(OK, "not known")
+    return found(job, hello.data_folder, hello.data_missing, hello.data_problem, hello.data_free)
+
+
+def found(
+    job: Job,
+    data_folder: str = "",
+    data_missing: Sequence[str] = (),
+    data_problem: str = "",
+    data_free: int = 0,
+) -> Found:
+    """What it means for a job that this was found of its data, see `Hello`."""
+    if path := path_of(job):
+        name = job.dataset.removesuffix(path)
+        advice = f"write {name}PATH with a path that can be read there; --upload sends a folder of this machine to the hosts"
+        return Found(FAILED, data_problem, advice) if data_problem else Found(OK, "there")
+    if not data_missing:
+        return Found(FAILED, data_problem, "let this user read it, or use --data-dir") if data_problem else Found(OK, "there")
+    download = registry.declared("datasets", job.dataset, "DOWNLOAD_MB", 0)
+    room = registry.declared("datasets", job.dataset, "ROOM_MB", download)
+    if data_problem:
+        what = f"{job.dataset} is not in {data_folder}, and cannot be downloaded into it: {data_problem}"
+        return Found(FAILED, what, "put its files there, or use --data-dir")
+    if data_free < room * MB:
+        what = f"{job.dataset} is not in {data_folder}, and its {room} MB do not fit: only {size(data_free)} are free there"
+        return Found(FAILED, what, "make room there, or use --data-dir")
+    return Found(OK, f"fetch {download} MB")
+
+
+def job(facts: Facts, index: int) -> Found:
+    """The model, and the checkpoint that the run resumes from: one host that has it is enough."""
+    job, hello = _job(facts), facts.hello(index)
+    if not job.resume or hello.resume != job.resume:
+        return Found(OK, f"{job.image_side}x{job.image_side}" if job.image_side else "ok")
+    if hello.resume_step:
+        return Found(OK, f"step {hello.resume_step}")
+    if any(facts.hello(other).resume_step for other in facts.reached):
+        return Found(OK, "none here")
+    known = sorted({run for other in facts.reached for run in facts.hello(other).resume_known}, reverse=True)
+    there = f"the newest there that have some are {listed(known[:3])}" if known else "no run there has saved one"
+    return Found(
+        FAILED,
+        f"--resume {job.resume}: no complete checkpoint of it is there; {there}",
+        "give the hosts that it ran on, a run that was started with --checkpoint-every, or a path on the hosts",
+    )
+
+
+def precision(facts: Facts, index: int) -> Found:
+    """Whether the CPU has instructions for bf16. It does not matter where every rank has a GPU."""
+    flags = facts.hello(index).flags
+    if all(len(facts.hello(other).gpus) >= facts.host(other).slots for other in facts.reached):
+        return Found(OK, "bf16 on GPUs")
+    if not lacks_bf16(flags):
+        return Found(OK, "bf16" if flags else "not known")
+    return Found(WARNING, f"the CPU has no bf16 instructions: {SLOW} there", INSTEAD)
+
+
+def _job(facts: Facts) -> Job:
+    assert isinstance(facts.plan.work, Job), "only jobs are checked"
+    return facts.plan.work

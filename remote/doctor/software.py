@@ -1,0 +1,112 @@
+"""Whether the software of a host is that of the others: Python, torch, torchvision, our own code."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from remote.doctor.check import FAILED, OK, WARNING, Facts, Found
+from remote.plan.plan import Plan
+from remote.transport.deploy import archive
+from training import registry
+from training.job import Job
+from training.wire.events import Hello
+
+
+def python(facts: Facts, index: int) -> Found:
+    """The version of Python, of which the first two numbers count."""
+    hello, usual = facts.hello(index), facts.usual(_minor)
+    if _minor(hello) == usual:
+        return Found(OK, hello.python)
+    return Found(
+        WARNING,
+        f"{hello.python}, but {usual} on {facts.names(lambda one: _minor(one) == usual)}",
+        f'set python in hosts.toml to a Python {usual} there, as python = "/usr/bin/python{usual}"',
+    )
+
+
+def _minor(hello: Hello) -> str:
+    return ".".join(hello.python.split(".")[:2])
+
+
+def torch(facts: Facts, index: int) -> Found:
+    """The version of torch and what it was built for. A user's script may do without, where all hosts do."""
+    hello, usual = facts.hello(index), facts.usual(_torch)
+    if not hello.torch and (isinstance(facts.plan.work, Job) or usual):
+        return Found(
+            FAILED,
+            f"{hello.executable} (Python {hello.python}) has no torch",
+            f"install it there ({hello.executable} -m pip install torch torchvision; rankboard setup does so for hosts.toml), "
+            "or set python in hosts.toml to one that has it",
+        )
+    if _torch(hello) != usual:
+        return Found(
+            FAILED,
+            f"torch {hello.torch or 'none'}, but {usual or 'none'} on {facts.names(lambda one: _torch(one) == usual)}",
+            f"install the same everywhere ({hello.executable} -m pip install torch=={usual}), "
+            "or set python in hosts.toml to one that has it",
+        )
+    return _backend(facts, hello)
+
+
+def _torch(hello: Hello) -> str:
+    """The version without what it was built for, as in 2.14.1+cpu."""
+    return hello.torch.partition("+")[0]
+
+
+def _backend(facts: Facts, hello: Hello) -> Found:
+    """Builds for different GPUs cannot talk to each other on them; where no host has one, all do on CPUs."""
+    usual = facts.usual(lambda one: one.backends)
+    if hello.backends == usual or not any(facts.hello(index).gpus for index in facts.reached):
+        return Found(OK, hello.torch or "none")
+    own, theirs = (", ".join(backends) or "CPUs only" for backends in (hello.backends, usual))
+    outcome = FAILED if hello.backends and usual else WARNING
+    return Found(
+        outcome,
+        f"torch {hello.torch} is built for {own}, but for {theirs} on {facts.names(lambda one: one.backends == usual)}",
+        "install the same build of torch everywhere" + ("" if outcome == FAILED else "; as it is, all ranks train on CPUs"),
+    )
+
+
+def torchvision(facts: Facts, index: int) -> Found:
+    """Torchvision, where the job has a use for it: a model of its own, or a data set whose files may have to be fetched."""
+    hello, needs = facts.hello(index), torchvision_needed(facts.plan)
+    if hello.torchvision:
+        return Found(OK, hello.torchvision)
+    install = f"install it there: {hello.executable} -m pip install torchvision"
+    if needs == "model":
+        return Found(FAILED, "no torchvision, and the model is one of its own", install)
+    if hello.data_missing:
+        return Found(FAILED, "no torchvision to download the data set with", install)
+    return Found(WARNING, "no torchvision; the data set needs it, unless its files lie ready there", install)
+
+
+def torchvision_needed(plan: Plan) -> str:
+    """What of the job is torchvision's: `model`, `dataset` or nothing."""
+    if not isinstance(plan.work, Job):
+        return ""
+    if plan.work.model.startswith("torchvision/"):
+        return "model"
+    module = re.split(r"\W", plan.work.dataset)[0]
+    return "dataset" if _imports_torchvision(module) else ""
+
+
+@cache
+def _imports_torchvision(module: str) -> bool:
+    """Whether a data set's module, or one of the folder's own that it imports, says torchvision."""
+    path = registry.ROOT / "datasets" / f"{module}.py"
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    shared = re.findall(r"\b_\w+\b", "\n".join(re.findall(r"^from training\.datasets import .*$", text, re.MULTILINE)))
+    return bool(re.search(r"^\s*(from|import) torchvision", text, re.MULTILINE)) or any(map(_imports_torchvision, shared))
+
+
+def code(facts: Facts, index: int) -> Found:
+    """The files of rankboard that run there are this machine's, and there are no others beside them. A host that has said Hello
+    has compared them with their digest at this start, in a folder that no other user may write: see `remote.transport.deploy`."""
+    if facts.hello(index).code_changed:
+        return Found(
+            WARNING,
+            f"{archive().count} files, sent again: those in its workdir were not as they had been sent",
+            "see who or what changes files there",
+        )
+    return Found(OK, f"{archive().count} files")

@@ -1,0 +1,1 @@
+"""Short programs on all hosts at once: listing, cleaning, setting up."""

@@ -1,0 +1,332 @@
+"""The runs that hosts and this machine's runs directory know of, put together from what each host tells of its part."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from remote.cluster.hosts import Cluster, Host
+from remote.errands.errands import Answer, perform
+from remote.limits import LIMITS, in_words
+from remote.plan import serialize
+from remote.plan.plan import Plan, PlanError
+from remote.record import trust
+from remote.record.files import is_folder
+from remote.record.recorder import EVENTS, PLAN, SUMMARY, RunFolderError, load_plan, meant, verdict
+from remote.record.resume import NODE
+from remote.transport import Errand, Transport
+from training.agent.errands import run_folders
+from training.agent.errands.run_folders import LAST, Archive, RunFolder
+from training.wire.codec import Codec
+
+AGES, BYTES, COUNT = 1e11, 10**18, 10**6
+"""Bounds of what a host may say: seconds of a time or an age, bytes and steps, and numbers of hosts and ranks."""
+REFUSED = 2
+"""Exit code of a rank that refuses its job."""
+ORDER = ("lost", "failed", "stopped", "finished", "not started")
+"""What became of a run is the first of these that any of its hosts tells."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one host tells of a run: `host` is its name in the hosts file, "" for this machine; `workdir` as it is asked for."""
+
+    host: str
+    workdir: str
+    folder: RunFolder
+
+    @property
+    def idle(self) -> float:
+        """Seconds since its last record, 0 where the host's clock cannot be believed."""
+        return max(0.0, self.folder.now - self.folder.last)
+
+    @property
+    def name(self) -> str:
+        """The folder below the workdir."""
+        return f"{run_folders.RUNS}/{self.folder.run}/{self.folder.host}"
+
+
+@dataclass(frozen=True)
+class Record:
+    """A run's directory here. `verdict` "" where its session did not come to an end; `idle` seconds since it was written;
+    `local`: the run's only host is this machine."""
+
+    run: str
+    folder: Path
+    hosts: tuple[str, ...]
+    ranks: int
+    local: bool
+    verdict: str
+    size: int
+    idle: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run: the parts that hosts know of it, in the order of its hosts, and its record here; one of both at least."""
+
+    name: str
+    parts: tuple[Part, ...]
+    record: Record | None = None
+
+    @property
+    def live(self) -> int:
+        """On how many hosts it is live."""
+        return sum(part.folder.live for part in self.parts)
+
+    @property
+    def hosts(self) -> int:
+        """How many hosts it has, as far as is known."""
+        planned = len(self.record.hosts) if self.record else 0
+        return max([len(self.parts), planned, *(part.folder.hosts for part in self.parts)])
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks it has, as far as is known."""
+        planned = self.record.ranks if self.record else 0
+        found = sum(len(part.folder.ranks) for part in self.parts)
+        return max([found, planned, *(part.folder.world_size for part in self.parts)])
+
+    @property
+    def phase(self) -> str:
+        """What most of its live hosts do; where there is none, what became of it."""
+        phases = [part.folder.phase for part in self.parts if part.folder.live]
+        if phases:
+            return max(phases, key=phases.count)
+        ended = {part.folder.phase for part in self.parts}
+        verdict = self.record.verdict if self.record else ""
+        if ended == {"not started"} or verdict == "refused" or self._refused:
+            return "not started"
+        if verdict:  # of a rank that a person's stop has ended a host knows no more than its exit code
+            return verdict
+        return next((phase for phase in ORDER if phase in ended), "lost" if ended else "unknown")
+
+    @property
+    def _refused(self) -> bool:
+        """Whether a rank refused the job before any made a step."""
+        exits = [exited for part in self.parts for exited in part.folder.exits]
+        return not self.step and not self.steps and any(one.code == REFUSED and not one.stopped for one in exits)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why it ended, one of each kind."""
+        return tuple(dict.fromkeys(part.folder.reason for part in self.parts if part.folder.reason))
+
+    @property
+    def step(self) -> int:
+        """The newest step of any rank."""
+        return max((part.folder.step for part in self.parts), default=0)
+
+    @property
+    def steps(self) -> int:
+        """How many steps it is to make, 0 where that is not known."""
+        return max((part.folder.steps for part in self.parts), default=0)
+
+    @property
+    def began(self) -> float:
+        """Time of its first record, 0 where there is none."""
+        return min((part.folder.began for part in self.parts if part.folder.began), default=0.0)
+
+    @property
+    def idle(self) -> float:
+        """Seconds since its last record, by the clock of the machine that wrote it; 0 where that is not known."""
+        known = [part.idle for part in self.parts if part.folder.now]
+        return min([*known, self.record.idle] if self.record else known, default=0.0)
+
+    @property
+    def size(self) -> int:
+        """Bytes on the disks of its hosts and of this machine, whose record has the part that it keeps itself."""
+        there = sum(part.folder.size for part in self.parts if part.host or not self.record)
+        return there + (self.record.size if self.record else 0)
+
+
+@dataclass(frozen=True)
+class Code:
+    """An archive of code in a host's workdir."""
+
+    host: str
+    archive: Archive
+
+    @property
+    def name(self) -> str:
+        """The folder below the workdir."""
+        return f"{run_folders.ARCHIVES}/{self.archive.name}"
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """All that is known, the newest run last. `problems`: what hosts could not tell, and why, one line each; `answered` are
+    the names of those that told all."""
+
+    runs: tuple[Run, ...] = ()
+    code: tuple[Code, ...] = ()
+    answered: frozenset[str] = frozenset()
+    problems: tuple[str, ...] = ()
+
+
+def take(transport: Transport | None, hosts: Sequence[Host], runs_dir: Path) -> Inventory:
+    """Ask all hosts at once, each for as long as its timeout, and look into the runs directory."""
+    answers = ask(transport, hosts, "runs") if transport else []
+    parts = list(recorded(runs_dir))
+    code = []
+    for answer in answers:
+        told = values(run_folders.codec, answer.objects)
+        folders = [_plausible(one) for one in told if isinstance(one, RunFolder)]
+        parts += [Part(answer.host.name, answer.host.workdir, one) for one in folders]
+        code += [Code(answer.host.name, _plausible_code(one)) for one in told if isinstance(one, Archive)]
+    problems = tuple(answer.error for answer in answers if answer.error)
+    kept = {record.run: record for record in records(runs_dir)}
+    told_of = [replace(run, record=kept.pop(run.name, None)) for run in joined(parts)]
+    runs = sorted((*told_of, *(Run(name, (), record) for name, record in kept.items())), key=lambda run: run.name)
+    return Inventory(tuple(runs), tuple(code), frozenset(one.host.name for one in answers if not one.error), problems)
+
+
+def _plausible(told: RunFolder) -> RunFolder:
+    """What a host tells, with 0, which stands for not known, in place of figures that cannot be."""
+    if not all(0 <= moment <= AGES for moment in (told.began, told.last, told.now)):
+        told = replace(told, began=0.0, last=0.0, now=0.0)
+    size, step, steps = _bounded(told.size, BYTES), _bounded(told.step, BYTES), _bounded(told.steps, BYTES)
+    hosts, world_size = _bounded(told.hosts, COUNT), _bounded(told.world_size, COUNT)
+    return replace(told, size=size, step=step, steps=steps, hosts=hosts, world_size=world_size)
+
+
+def _plausible_code(told: Archive) -> Archive:
+    return replace(told, size=_bounded(told.size, BYTES), idle=told.idle if 0 <= told.idle <= AGES else 0.0)
+
+
+def _bounded(number: int, most: int) -> int:
+    return number if 0 <= number <= most else 0
+
+
+def ask(
+    transport: Transport,
+    hosts: Sequence[Host],
+    verb: str,
+    words: Callable[[Host], Iterable[str]] = lambda _: (),
+    longer: float = 0.0,
+) -> list[Answer]:
+    """Have an errand done on each host in its own workdir; the answers, with the host's name in what went wrong.
+
+    `longer`: seconds beyond its timeout that a host may take to answer.
+    """
+
+    def errand(host: Host) -> Errand:
+        return Errand((verb, host.workdir, *words(host)))
+
+    answers = perform(transport, hosts, errand, patience=lambda host: host.timeout + longer)
+    return [
+        replace(
+            answer, error=answer.error if answer.error.startswith(answer.host.name) else f"{answer.host.name}: {answer.error}"
+        )
+        if answer.error
+        else answer
+        for answer in answers
+    ]
+
+
+def values(codec: Codec, objects: Iterable[dict[str, Any]]) -> list[Any]:
+    """The values of an answer's objects; what is none, as another version may send it, is left out."""
+    return [value for value in map(codec.value, objects) if value is not None]
+
+
+def recorded(runs_dir: Path) -> Iterator[Part]:
+    """The parts of runs of this machine, which keep what a host would beside their record."""
+    for node in sorted(runs_dir.glob(f"*/{NODE}")):
+        if is_folder(node) and not node.parent.is_symlink() and (node.parent / PLAN).is_file():
+            workdir = str(node.absolute())
+            for run, host in run_folders.folders(workdir):
+                with suppress(OSError):  # it is just being removed
+                    yield Part("", workdir, _plausible(run_folders.examine(workdir, run, host)))
+
+
+def records(runs_dir: Path) -> Iterator[Record]:
+    """The runs recorded here. What has no plan in it is no run, and a link is none."""
+    for folder in sorted(runs_dir.glob("*")):
+        if folder.name[0] == "." or folder.is_symlink() or not (folder / PLAN).is_file():
+            continue
+        try:
+            plan = load_plan(folder)
+            hosts, ranks = tuple(host.name for host in plan.hosts), plan.world_size
+        except RunFolderError:
+            hosts, ranks = (), 0
+        local = (folder / NODE).is_dir()
+        newest = max(path.stat().st_mtime for name in (PLAN, EVENTS, SUMMARY) if (path := folder / name).exists())
+        size = run_folders.size(str(folder))
+        idle = max(0.0, time.time() - newest)
+        yield Record(folder.name, folder, hosts, ranks, local, verdict(folder), size, idle)
+
+
+def joined(parts: Iterable[Part]) -> tuple[Run, ...]:
+    """The runs of the parts, by name, which begins with the time. What several hosts see in one shared folder counts once."""
+    runs: dict[str, dict[int, Part]] = defaultdict(dict)
+    for part in parts:
+        known = runs[part.folder.run].get(part.folder.host)
+        if known is None or (part.folder.live, part.folder.here) > (known.folder.live, known.folder.here):
+            runs[part.folder.run][part.folder.host] = part
+    return tuple(Run(name, tuple(found[index] for index in sorted(found))) for name, found in sorted(runs.items()))
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The plan of a run, as this machine or its hosts keep it. `offsets`: how many seconds the clocks of those that answered
+    are ahead of this machine's, by number; `problems` are what other hosts could not tell. `refusal`: why its hosts cannot be
+    reached, "" where they can; what is recorded here can be read all the same. `foreign`: this user has
+    not recorded it here."""
+
+    plan: Plan
+    offsets: Mapping[int, float]
+    problems: tuple[str, ...] = ()
+    refusal: str = ""
+    foreign: bool = False
+
+
+def plan_of(transport: Transport, cluster: Cluster, run: str) -> Kept:
+    """The plan that hosts keep of the run of this name, of the one whose name begins so, or of the newest (`last`), with the
+    hosts as the hosts file has them. Raises: PlanError."""
+    answers = ask(transport, cluster.hosts, "plan", lambda _: (run,))
+    problems = tuple(answer.error for answer in answers if answer.error)
+    told = [(answer, one) for answer in answers for one in answer.objects if _is_asked_for(one, run)]
+    if not told:
+        text = "".join(f"\n{problem}" for problem in problems)
+        hosts = cluster.file or cluster.name
+        raise PlanError(f"No run called {run!r} here or on the hosts of {hosts}; rankboard ps lists all runs{text}")
+    name = meant(run, sorted({one["run"] for _, one in told}))
+    told = [(answer, one) for answer, one in told if one["run"] == name]
+    plans = [_read(one["plan"], name, cluster) for _, one in told]
+    # Some hosts may not have been there to hear that the run was left.
+    left = [replace(plan, policy=replace(plan.policy, keep=True)) for plan in plans]
+    if any(plan != left[0] for plan in left):
+        raise PlanError(f"{name}: its hosts keep different plans of it: {' and '.join(answer.host.name for answer, _ in told)}")
+    plan = left[0] if any(plan.policy.keep for plan in plans) else plans[0]
+    ahead = {answer.host.name: one["now"] - answer.moment for answer, one in told if _is_time(one.get("now"))}
+    offsets = {index: ahead[host.name] for index, host in enumerate(plan.hosts) if host.name in ahead}
+    return Kept(plan, offsets, problems, foreign=True)
+
+
+def _is_asked_for(told: Mapping[str, Any], run: str) -> bool:
+    """Whether this is a plan, and of a run that was asked for."""
+    name = told.get("run")
+    return isinstance(name, str) and isinstance(told.get("plan"), str) and (run == LAST or name.startswith(run))
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, float) and math.isfinite(value)
+
+
+def _read(text: str, run: str, cluster: Cluster) -> Plan:
+    """The plan of this run that a host tells. Raises: PlanError."""
+    try:
+        if len(text) > LIMITS.plan:
+            raise ValueError(f"it is longer than {in_words(LIMITS.plan)}")
+        plan = serialize.parse(text)
+    except ValueError as error:
+        raise PlanError(f"{run}: the plan that its hosts keep cannot be read: {error}") from error
+    if plan.run != run:
+        raise PlanError(f"{run}: what its hosts keep is the plan of another run, {plan.run}")
+    return trust.with_ways(trust.harmless(plan), cluster)

@@ -1,0 +1,125 @@
+"""Where a plan comes from and how it is begun: the same for the dashboard and without it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+from remote.cluster.hosts import HOSTS_FILE, Cluster
+from remote.doctor import job as checks
+from remote.doctor.check import FAILED
+from remote.errands.inventory import Kept
+from remote.plan import needs
+from remote.plan import plan as planning
+from remote.plan.environment import forwarded
+from remote.plan.plan import Plan, PlanError, Policy, Upload
+from remote.record import resume
+from remote.record.recorder import EVENTS, Recorder, Unrecorded, read
+from remote.session.returning import ReturningSession
+from remote.session.session import Session
+from remote.transport import Transport
+from training import registry
+from training.agent.host.needs import look
+from training.job import Job
+from training.wire.events import Record
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """Makes plans and begins sessions, for either front end."""
+
+    transport: Transport
+    local: bool
+    runs_dir: Path
+    policy: Policy = field(default_factory=Policy)
+    remark: Callable[[str], object] = len
+    """Hears what is to be said of a recorded run."""
+
+    def plan(self, cluster: Cluster, job: Job) -> Plan:
+        """The plan of a new run. A relative folder of data is taken from here, `~` is each node's own. Raises: PlanError."""
+        uploads, project = _uploads(cluster)
+        where, here = partial(_on_hosts, uploads=uploads), job
+        dataset = registry.with_path("datasets", job.dataset, where)
+        job = replace(job, data_dir=where(job.data_dir), dataset=dataset)
+        if self.local or needs.path_of(job)[:1] not in ("", "/", "~"):
+            _check_data(here)
+        ranks = sum(host.slots for host in cluster.hosts)
+        job = resume.located(job, self.runs_dir, self.local, uploads=bool(uploads), ranks=ranks)
+        run = planning.new_run(job, datetime.now())
+        hosts = cluster.hosts
+        if self.local:  # what an agent keeps on its node goes where the run is recorded: one folder is the whole run
+            hosts = tuple(replace(host, workdir=str(self.runs_dir / run / resume.NODE)) for host in hosts)
+        policy = replace(self.policy, fetch=self.policy.fetch and not self.local)
+        plan = Plan(run, hosts, job, policy, uploads, project, cluster.file or HOSTS_FILE)
+        planning.check(plan)
+        if policy.min_nodes > len(hosts):
+            raise PlanError(f"--min-nodes {policy.min_nodes}: the run has {len(hosts)} host{'s' * (len(hosts) > 1)} in all")
+        return plan
+
+    def begin(self, plan: Plan) -> Session:
+        """The session that acts the plan out. Raises: PlanError, where a variable to be handed on is not in our environment."""
+        values = forwarded(plan, os.environ)
+        return Session(plan, self.transport, Recorder(self.runs_dir, plan), os.getcwd() if self.local else "", values)
+
+    def attach(self, kept: Kept) -> Session:
+        """The session that comes back to a run, after what is recorded of it here.
+
+        Raises: PlanError, also where its hosts have to be reached and cannot be; RunFolderError.
+        """
+        plan = kept.plan
+        recorder = Recorder(self.runs_dir, plan, again=True)  # from here on nobody else records
+        values = {name: os.environ[name] for host in plan.hosts for name in host.env_from if name in os.environ}
+        cwd = os.getcwd() if self.local else ""
+        session: Session
+        if not (recorder.folder / EVENTS).exists():
+            session = ReturningSession(plan, self.transport, recorder, cwd, values, kept.offsets)
+        else:
+            session = Session(plan, self.transport, recorder, cwd, values)
+            session.catch_up(self.recorded(plan))
+        if kept.refusal and not session.has_ended:
+            recorder.release()
+            raise PlanError(kept.refusal)
+        return session
+
+    def recorded(self, plan: Plan) -> Iterator[Record]:
+        """What is recorded here of a run, perhaps nothing. Raises: RunFolderError."""
+        folder = self.runs_dir / plan.run
+        return read(folder, len(plan.hosts), self.remark) if (folder / EVENTS).exists() else iter(())
+
+    def check(self, plan: Plan) -> Session:
+        """The session that checks the hosts for the plan, as its start would, and starts and records nothing."""
+        return Session(plan, self.transport, Unrecorded(self.runs_dir, plan), only_checks=True)
+
+
+def _uploads(cluster: Cluster) -> tuple[tuple[Upload, ...], str]:
+    """What goes to the hosts, and the name of its folder there. Raises: PlanError."""
+    if not cluster.sync:
+        return (), ""
+    from remote.upload import sources  # of which most runs need nothing
+
+    here = Path.cwd()
+    return sources.uploads(cluster.sync, here), sources.project(here)
+
+
+def _check_data(job: Job) -> None:
+    """Look for the data on this machine, where they are to be read or uploaded from. Raises: PlanError."""
+    here = partial(_on_hosts, uploads=())
+    job = replace(job, data_dir=here(job.data_dir), dataset=registry.with_path("datasets", job.dataset, here))
+    found = checks.found(job, **look(needs.of(replace(job, resume="")), ""))
+    if found.outcome == FAILED:
+        raise PlanError(f"--dataset {job.dataset}: {found.text}; {found.advice}")
+
+
+def _on_hosts(path: str, uploads: Sequence[Upload]) -> str:
+    """Where a folder lies on the hosts that is named here: what is uploaded, in the folder that the ranks work in."""
+    if path.startswith("~"):
+        return path
+    here = os.path.abspath(path)
+    for upload in uploads:
+        if Path(here).is_relative_to(upload.source):
+            return (PurePosixPath(upload.target) / Path(here).relative_to(upload.source)).as_posix()
+    return here

@@ -1,0 +1,36 @@
+"""Variables that hosts.toml hands on from the operator's environment (`env_from`): their values, and what stands for them.
+
+A value goes into the command that starts a rank, and nowhere else: whatever is shown or recorded has `[NAME]` in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from remote.plan.plan import Plan, PlanError
+
+
+def forwarded(plan: Plan, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that the plan's hosts ask for, out of the operator's environment.
+
+    Raises: PlanError, where one is missing, or is no text that would survive the way.
+    """
+    wanted = {name: host.name for host in reversed(plan.hosts) for name in reversed(host.env_from)}
+    if missing := [name for name in wanted if name not in environ]:
+        names, hosts = ", ".join(missing), ", ".join(dict.fromkeys(wanted[name] for name in missing))
+        raise PlanError(
+            f"{hosts}: env_from names {names}, which your environment does not have: "
+            f"export {missing[0]}=…, or take it out of env_from in {plan.hosts_file}"
+        )
+    for name in wanted:
+        if not _is_text(environ[name]):
+            raise PlanError(f"{wanted[name]}: the value of {name} in your environment is no text in UTF-8: export it anew")
+    return {name: environ[name] for name in wanted}
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

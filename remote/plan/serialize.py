@@ -1,0 +1,85 @@
+"""A plan as JSON text, for the run directory and for the hosts, and back."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from dataclasses import asdict, fields
+from importlib import metadata
+from typing import Any
+
+from remote.cluster.hosts import Host
+from remote.plan.plan import OnNan, OnStall, Plan, Policy, Script, Upload
+from training.job import Job
+from training.wire.codec import reader_of
+
+
+def dump(plan: Plan) -> str:
+    """The plan, and with which versions it was launched."""
+    work = {"script": plan.work.words} if isinstance(plan.work, Script) else {"job": asdict(plan.work)}
+    launcher = {
+        "rankboard": metadata.version("rankboard"),
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "platform": platform.platform(),
+    }
+    hosts = [asdict(host) for host in plan.hosts]
+    data = {"run": plan.run, "hosts": hosts, "work": work, "policy": asdict(plan.policy), "launcher": launcher}
+    data |= {"uploads": [asdict(upload) for upload in plan.uploads], "project": plan.project}
+    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def parse(text: str | bytes) -> Plan:
+    """The plan of a text; what another version has written and this one does not know is left out. The names in it are those of
+    folders and lead nowhere else, and its numbers are within bounds. Raises: ValueError."""
+    try:
+        data = json.loads(text)
+        hosts = tuple(map(reader_of(Host), data["hosts"]))
+        kind, work = next(iter(data["work"].items()))
+        done: Job | Script = Script(_words(work)) if kind == "script" else Job.of(_job(work))
+        uploads = tuple(map(reader_of(Upload), data.get("uploads", [])))
+        plan = Plan(str(data["run"]), hosts, done, _policy(data.get("policy", {})), uploads, str(data.get("project", "")))
+    except (LookupError, TypeError, AttributeError, StopIteration, RecursionError) as error:
+        raise ValueError(str(error)) from error
+    _check_names(plan)
+    return plan
+
+
+_words = reader_of(tuple[str, ...])
+
+
+def _job(data: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a job. Earlier versions wrote 0 for epochs and steps that were not given."""
+    unset = [name for name in ("epochs", "steps") if data.get(name) == 0]
+    return _known(Job, data) | dict.fromkeys(unset)
+
+
+def _policy(data: dict[str, Any]) -> Policy:
+    said = _known(Policy, data)
+    on_stall = OnStall(said.pop("on_stall", OnStall.REPORT))
+    on_nan = OnNan(said.pop("on_nan", OnNan.WARN))
+    readers = {field.name: reader_of(type(field.default)) for field in fields(Policy)}
+    return Policy(**{name: readers[name](value) for name, value in said.items()}, on_stall=on_stall, on_nan=on_nan)
+
+
+def _check_names(plan: Plan) -> None:
+    """Raises: ValueError, where a name that a folder is to have could lead out of where it belongs, or is not unique."""
+    if len({host.name for host in plan.hosts}) < len(plan.hosts):
+        raise ValueError("it has a host twice")
+    if not is_plain(plan.run):
+        raise ValueError(f"its run {plan.run!r} is no plain name")
+    if plan.project and not is_plain(plan.project):
+        raise ValueError(f"its project {plan.project!r} is no plain name")
+    for target in (upload.target for upload in plan.uploads if upload.target):
+        if any(part in ("", ".", "..") for part in target.split("/")) or "\0" in target:
+            raise ValueError(f"its upload to {target!r} leads elsewhere")
+
+
+def is_plain(name: str) -> bool:
+    """Whether a name is that of one entry of a folder, and neither hidden nor unfit to be shown."""
+    return name[:1] not in ("", ".", "-") and "/" not in name and name.isprintable()
+
+
+def _known(cls: type[Any], data: dict[str, Any]) -> dict[str, Any]:
+    return {field.name: data[field.name] for field in fields(cls) if field.name in data}

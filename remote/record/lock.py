@@ -1,0 +1,136 @@
+"""Which launcher records a run: a lock in the run directory, held as long as it does, and the process that the file names.
+
+The file may be somebody else's work. The process that it names is signalled only if it is this user's rankboard and holds
+the lock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import socket
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
+
+from remote.plan.plan import PlanError
+from remote.record import files
+
+if TYPE_CHECKING:
+    import psutil
+
+LOCK = "launcher.pid"
+"""Held, by the launcher whose number and machine are in it, as long as it records the run."""
+STOP = signal.SIGUSR1
+"""Tells that launcher to stop the run. SIGTERM also comes when the machine shuts down, over which a kept run goes on."""
+LONGEST = 256
+"""Bytes of the file that are read."""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The process that records a run: its number (0: the file does not tell), and the name of its machine."""
+
+    pid: int
+    machine: str
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it runs on this machine; a folder may be seen from several."""
+        return self.machine == socket.gethostname()
+
+    def __str__(self) -> str:
+        process = f"process {self.pid}" if self.pid else f"a process that {LOCK} does not name"
+        return process + ("" if self.is_here else f" on {self.machine}")
+
+
+def launcher(folder: Path) -> Holder | None:
+    """Who records the run now; None where nobody does."""
+    with suppress(OSError):
+        lock = files.open_regular(folder / LOCK, os.O_RDONLY)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _named(os.pread(lock, LONGEST, 0))
+        finally:
+            os.close(lock)
+    return None
+
+
+def _named(text: bytes) -> Holder:
+    """Whom the text of a lock file names, as far as it does."""
+    number, _, machine = text.decode(errors="replace").strip().partition(" ")
+    pid = int(number) if number.isascii() and number.isdigit() else 0
+    known = machine if machine and machine.isprintable() else socket.gethostname()
+    return Holder(pid if 1 < pid < 2**31 else 0, known)
+
+
+def take(path: Path) -> int:
+    """A descriptor of the file, which is ours alone as long as it is open. Raises: OSError; PlanError, where another launcher
+    has it."""
+    lock = files.open_regular(path, os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = _named(os.pread(lock, LONGEST, 0))
+        os.close(lock)
+        there = f"the launcher of {path.parent.name} is still there, {holder}"
+        raise PlanError(
+            f"{there}: leave it there (q and d in its dashboard), or watch with rankboard logs {path.parent.name} --follow"
+        ) from None
+    os.ftruncate(lock, 0)
+    os.write(lock, f"{os.getpid()} {socket.gethostname()}\n".encode())
+    os.fsync(lock)  # for who looks from another machine
+    return lock
+
+
+def notify(folder: Path, number: signal.Signals) -> Holder | None:
+    """Signal the launcher that records the run; None where there is none.
+
+    Raises: PlanError, where it is on another machine, another user's, or not the process that the file names.
+    """
+    holder = launcher(folder)
+    if not holder:
+        return None
+    if not holder.is_here:
+        raise PlanError(f"{folder.name}: its launcher is {holder.machine}'s process {holder.pid}: stop it there")
+    if not (holder.pid and _is_ours(holder.pid, folder / LOCK)):
+        if not launcher(folder):  # it has ended just now
+            return None
+        raise PlanError(
+            f"{folder.name}: {folder / LOCK} names {holder}, which is not your rankboard that records this run: nothing is "
+            "signalled. Stop its launcher where it was started"
+        )
+    try:
+        os.kill(holder.pid, number)
+    except ProcessLookupError:
+        return None
+    return holder
+
+
+def _is_ours(pid: int, lock: Path) -> bool:
+    """Whether a process is this user's rankboard and holds the lock."""
+    import psutil  # which takes a while, and nobody else here needs it
+
+    try:
+        process = psutil.Process(pid)
+        is_rankboard = any(PurePath(word).name == "rankboard" for word in process.cmdline())
+        return is_rankboard and process.uids().real == os.getuid() and _holds(process, lock)
+    except (psutil.Error, OSError):
+        return False
+
+
+def _holds(process: psutil.Process, lock: Path) -> bool:
+    found = lock.lstat()
+    if not sys.platform.startswith("linux"):  # which does not tell of locks, but of open files
+        return any(os.path.samestat(os.stat(file.path), found) for file in process.open_files())
+    for descriptor in Path(f"/proc/{process.pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            if os.path.samestat(descriptor.stat(), found):
+                told = Path(f"/proc/{process.pid}/fdinfo/{descriptor.name}").read_text()
+                if any(line.startswith("lock:") and {"FLOCK", "WRITE"} <= set(line.split()) for line in told.splitlines()):
+                    return True
+    return False

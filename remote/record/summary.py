@@ -1,0 +1,200 @@
+"""What became of a run, as the JSON-ready object that stays beside its records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from remote.plan.plan import Plan, Script
+from remote.record.classification import Report, matrix
+from remote.run.series import Means, joined
+from remote.run.state import HostState, RankState, RunState
+from training import figures
+from training.wire.events import Epoch, Evaluated
+
+
+def of(state: RunState) -> dict[str, Any]:
+    """The summary of a run. Times in seconds, accuracies as fractions; what is not known is None."""
+    work = state.plan.work
+    summary: dict[str, Any] = finite(
+        {
+            "run": state.plan.run,
+            "verdict": state.verdict.name.lower() if state.verdict else None,
+            "exit_code": state.verdict.value if state.verdict else None,
+            "cause": asdict(state.cause) | {"text": state.cause.text()} if state.cause else None,
+            "started": state.started,
+            "elapsed": state.elapsed,
+            "steps": state.total_steps,
+            "diverged": _diverged(state),
+            "training_seconds": state.training_seconds,
+            "means": _means(*(joined(getattr(rank.timing, what) for rank in state.ranks) for what in ("early", "whole"))),
+            "job": None if isinstance(work, Script) else asdict(work),
+            "script": work.words if isinstance(work, Script) else None,
+            "test": _test(state),
+            "evaluations": [_evaluation(one) for one in state.evaluations],
+            "ranks": [_rank(rank, state) for rank in state.ranks],
+            "hosts": [_host(host) for host in state.hosts],
+            "stalls": [asdict(stall) for stall in state.stalls],
+            "restarts": [asdict(restart) for restart in state.restarts],
+            "remarks": remarks(state),
+        }
+    )
+    return summary
+
+
+def plan(of: Plan) -> dict[str, Any]:
+    """A plan as a reader of its run's events needs it: what is done, and which rank runs where. It has neither secrets nor the
+    ways to the hosts."""
+    return {
+        "job": None if isinstance(of.work, Script) else asdict(of.work),
+        "script": of.work.words if isinstance(of.work, Script) else None,
+        "world_size": of.world_size,
+        "ranks": [{"rank": slot.rank, "local_rank": slot.local_rank, "host": of.hosts[slot.host].name} for slot in of.slots],
+        "policy": asdict(of.policy),
+    }
+
+
+def remarks(state: RunState) -> list[str]:
+    """What who compares the figures of runs has to know: which hosts were one machine, and shared more cores than it has;
+    what the checkpoints cost; whether the ranks' models drifted apart."""
+    machines: dict[str, list[HostState]] = {}
+    for host in state.hosts:
+        if host.hello and host.cpu:
+            machines.setdefault(host.hello.boot_id, []).append(host)
+    shared = [
+        f"{_names(hosts)} are the same machine ({len(hosts[0].cpu)} cores): adding such hosts does not make training faster"
+        for hosts in machines.values()
+        if len(hosts) > 1 and sum(host.hello.cores for host in hosts if host.hello) > len(hosts[0].cpu)
+    ]
+    return [*shared, *_checkpoints(state), *_drift(state)]
+
+
+def _names(hosts: Sequence[HostState]) -> str:
+    *head, last = (host.name for host in hosts)
+    return f"{', '.join(head)} and {last}"
+
+
+def report(state: RunState) -> str:
+    """The last evaluation's classification report and confusion matrix, to read; "" where there is no matrix."""
+    last = state.evaluations[-1] if state.evaluations else None
+    if not last or not last.confusion:
+        return ""
+    found = f"test loss {figures.loss(last.loss)}, test accuracy {last.accuracy:.2%}, {last.samples} samples"
+    return "\n".join(
+        (
+            f"{state.plan.run} after epoch {last.epoch}, step {last.step}: {found}\n",
+            Report.of(last.confusion, last.classes).text(),
+            "confusion matrix: row is the true class, column the predicted\n",
+            matrix(last.confusion, last.classes),
+        )
+    )
+
+
+def _checkpoints(state: RunState) -> Iterator[str]:
+    slowest = max(state.ranks, key=lambda rank: rank.saving_seconds, default=None)
+    if slowest and slowest.saved:
+        took, size = slowest.saving_seconds, sum(rank.saved_bytes for rank in state.ranks) / 1e6
+        what = "1 checkpoint" if slowest.saved == 1 else f"{slowest.saved} checkpoints"
+        spent = f"took {took:.2f} s of the run's {state.elapsed:.2f} s"
+        yield f"{what} of {size:.1f} MB {spent}; the newest is of step {slowest.saved_step}"
+
+
+def _drift(state: RunState) -> Iterator[str]:
+    if state.drift and state.largest_drift:
+        yield f"drift: from step {state.drift.step} on the ranks' models differed, at most {state.largest_drift.extent}"
+
+
+def finite(value: Any) -> Any:
+    """The same with None for every number that strict JSON cannot say."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    return [finite(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _rank(rank: RankState, state: RunState) -> dict[str, Any]:
+    timing = rank.timing
+    return {
+        "rank": rank.rank,
+        "host": state.host_name(rank.host),
+        "fate": rank.phase.value,
+        "exit": rank.exit,
+        "epoch": rank.epoch,
+        "step": rank.step,
+        "loss": rank.loss,
+        "accuracy": rank.accuracy,
+        "test_loss": rank.test_loss,
+        "test_accuracy": rank.test_accuracy,
+        "own_accuracy": rank.own_accuracy,
+        "timing_rule": timing.rule,
+        "median": timing.median,
+        "p95": timing.p95,
+        "mean": timing.mean,
+        "means": _means(timing.early, timing.whole),
+        "epoch_seconds": rank.epoch_seconds,
+        "epochs": [_epoch(epoch) for epoch in rank.epochs],
+        "resumed": rank.begun.resumed if rank.begun else None,
+        "checkpoints": rank.saved,
+        "checkpoint_step": rank.saved_step or None,
+        "checkpoint_bytes": rank.saved_bytes or None,
+        "checkpoint_seconds": rank.saving_seconds,
+        "device": rank.begun.device if rank.begun else None,
+        "backend": rank.begun.backend if rank.begun else None,
+        "torch": rank.begun.torch if rank.begun else None,
+        "threads": rank.begun.threads if rank.begun else None,
+        "parameters": rank.begun.parameters if rank.begun else None,
+    }
+
+
+def _means(early: Means, whole: Means) -> dict[str, Any]:
+    """What an iteration took, in seconds and as shares of it, over iterations 2 to 40 and over all."""
+    found: dict[str, Any] = {}
+    for name, means in (("iterations_2_to_40", early), ("all_iterations", whole)):
+        shares = {f"{phase}_share": means.share(getattr(means, phase)) for phase in ("data", "compute", "sync")}
+        seconds = {phase: getattr(means, phase) for phase in ("seconds", "data", "compute", "sync")}
+        found[name] = seconds | shares | {"samples_per_second": means.throughput}
+    return found
+
+
+def _diverged(state: RunState) -> dict[str, Any] | None:
+    """Where the loss was first no finite number; `loss` is that number by name, as strict JSON has none."""
+    first = state.diverged
+    return {"rank": first.rank, "step": first.step, "loss": str(first.value)} if first else None
+
+
+def _epoch(epoch: Epoch) -> dict[str, Any]:
+    return {
+        "epoch": epoch.epoch,
+        "step": epoch.step,
+        "train_loss": epoch.loss,
+        "train_accuracy": epoch.accuracy,
+        "samples": epoch.samples,
+        "seconds": epoch.seconds,
+    }
+
+
+def _evaluation(found: Evaluated) -> dict[str, Any]:
+    return {name: getattr(found, name) for name in ("epoch", "step", "loss", "accuracy", "samples", "seconds")}
+
+
+def _test(state: RunState) -> dict[str, Any] | None:
+    if not state.evaluations:
+        return None
+    last = state.evaluations[-1]
+    if not last.confusion:
+        return {"confusion": None, "classes": None, "report": None} | _evaluation(last)
+    report = Report.of(last.confusion, last.classes)
+    return {"confusion": last.confusion, "classes": last.classes or None, "report": report.object()} | _evaluation(last)
+
+
+def _host(host: HostState) -> dict[str, Any]:
+    return {
+        "name": host.name,
+        "phase": host.phase.value,
+        "reason": host.reason,
+        "clock_offset": host.offset,
+        "facts": asdict(host.hello) if host.hello else None,
+    }

@@ -1,0 +1,130 @@
+"""What a recorded plan may decide, and where everything else comes from.
+
+A run directory is data, and so is a plan that a host keeps: either may be somebody else's work. Such a plan decides what
+`harmless` takes from it. The ways to its hosts come from the operator's hosts file, the number of restarts from flags. A plan
+that this user's rankboard recorded is signed with a key of the user's, and stands for the hosts file and flags of its launch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import stat
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from remote.cluster.hosts import Cluster, Host
+from remote.limits import LIMITS
+from remote.plan.plan import Plan, PlanError, Policy
+from remote.record import files
+
+KEY_BYTES = 32
+
+
+def harmless(plan: Plan) -> Plan:
+    """What a plan decides that somebody else may have written: the run's name and work, and the hosts' names, their order, and
+    how many ranks and threads each has, on which interface. Its hosts have no address, and it is never restarted."""
+    hosts = tuple(Host(host.name, "", slots=host.slots, threads=host.threads, interface=host.interface) for host in plan.hosts)
+    said = plan.policy
+    policy = Policy(keep=said.keep, on_stall=said.on_stall, min_nodes=said.min_nodes, on_nan=said.on_nan, fetch=said.fetch)
+    return Plan(plan.run, hosts, plan.work, policy, project=plan.project)
+
+
+def with_ways(plan: Plan, cluster: Cluster) -> Plan:
+    """The plan with the hosts as the operator's file has them, but for what `harmless` takes from it. Raises: PlanError, where
+    the file lacks a host."""
+    known = {host.name: host for host in cluster.hosts}
+    if missing := [host.name for host in plan.hosts if host.name not in known]:
+        raise PlanError(
+            f"{plan.run} runs on hosts that {cluster.file or cluster.name} does not have: {_listed(missing)}. "
+            f'Add a [[host]] with name = "{missing[0]}" and its address, or give another file with --hosts'
+        )
+    placed = (
+        replace(known[host.name], slots=host.slots, threads=host.threads, interface=host.interface) for host in plan.hosts
+    )
+    return replace(plan, hosts=tuple(placed), hosts_file=cluster.file or plan.hosts_file)
+
+
+def on_this_machine(plan: Plan, workdir: Path) -> Plan:
+    """The plan of a run of this machine, which keeps what a host would in `workdir`, with ways that it cannot choose."""
+    here = Host("", "127.0.0.1", python=sys.executable, workdir=str(workdir))
+    return with_ways(plan, Cluster("this machine", tuple(replace(here, name=host.name) for host in plan.hosts)))
+
+
+def has_ways(plan: Plan) -> bool:
+    """Whether the plan says how to reach its hosts."""
+    return all(host.address for host in plan.hosts)
+
+
+def unknown(plan: Plan, why: str) -> str:
+    """What to say where nothing tells how to reach the hosts of a plan, and why."""
+    return (
+        f"{plan.run}: you did not record its plan.json here, so your hosts file has to say how to reach "
+        f"{_listed([host.name for host in plan.hosts])}. {why}"
+    )
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    return ", ".join(names[:4]) + more
+
+
+# Signatures ---------------------------------------------------------------------------------------------------------------
+
+
+def signature(data: bytes) -> str:
+    """What shows later that this user recorded the data; "" where the user's configuration cannot hold a key."""
+    try:
+        key = _key()
+    except (OSError, RuntimeError):  # a user without a home
+        return ""
+    return hmac.new(key, b"rankboard plan.json\n" + data, hashlib.sha256).hexdigest()
+
+
+def is_signed(data: bytes, signed: bytes) -> bool:
+    """Whether the signature is this user's, of these data."""
+    own = signature(data)
+    return bool(own) and hmac.compare_digest(own.encode(), signed.strip())
+
+
+def _key() -> bytes:
+    """The user's key, made where there is none that only the user could read. Raises: OSError."""
+    config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    path = config / "rankboard" / "key"
+    if (key := _read_key(path)) is None:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if os.path.lexists(path) and _read_key(path) is None:  # others can read it
+            path.unlink()
+        made = path.with_name(f".key.{secrets.token_hex(8)}")
+        files.write(made, secrets.token_hex(KEY_BYTES).encode())
+        try:
+            _put(made, path)
+        finally:
+            made.unlink(missing_ok=True)
+        key = _read_key(path)
+    if key is None:
+        raise OSError(f"{path} cannot be kept")
+    return key
+
+
+def _put(made: Path, path: Path) -> None:
+    """Give a new key its place; of two that are made at once, the first one stays. Raises: OSError."""
+    try:
+        os.link(made, path)
+    except FileExistsError:
+        return
+    except OSError:  # a disk without hard links
+        os.replace(made, path)
+
+
+def _read_key(path: Path) -> bytes | None:
+    try:
+        found = path.lstat()
+        key = bytes.fromhex(files.read(path, LIMITS.small_file).decode())
+    except (OSError, ValueError):
+        return None
+    is_private = found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & 0o077
+    return key if is_private and len(key) == KEY_BYTES else None

@@ -1,0 +1,1 @@
+"""What the records of a run mean: its hosts, ranks, cause and verdict. Pure."""

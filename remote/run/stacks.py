@@ -1,0 +1,165 @@
+"""Reading a rank's stack: the frames of its main thread, and whether it waits for other ranks. Pure.
+
+The text of a `Stack` begins with a line `state: S (sleeping), in futex_wait`; then comes what faulthandler or py-spy wrote.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from remote.sanitise import shown
+from training.wire.events import Stack
+
+_STATE = re.compile(r"state: (?P<letter>\w)\b")
+_HEAD = re.compile(r"(?:Current thread|Thread) \S+.*:|Thread \S+ \(.*\)(?:: .*)?")
+_MAIN = re.compile(r'Current thread |.*"MainThread"')
+_FAULTHANDLER = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+|\?+) in (?P<function>.*)')
+_PY_SPY = re.compile(r"    (?P<function>\S.*) \((?P<file>.*):(?P<line>\d+)\)")
+
+_STANDARD = re.compile(r"/lib(?:64)?/python[\d.]+/(?!(?:site|dist)-packages/)|^<frozen ")
+_TORCH = re.compile(r"(?:^|/)torch/")
+_INSTALLED = re.compile(r"/(?:site|dist)-packages/")
+_COLLECTIVE = re.compile(
+    r"(?:^|/)torch/distributed/(?:distributed_c10d|c10d_logger|_functional_collectives|collective_utils|rendezvous)\.py$"
+)
+_DDP = re.compile(r"(?:^|/)torch/nn/parallel/distributed\.py$")
+_AUTOGRAD = re.compile(r"(?:^|/)torch/autograd/\w+\.py$")
+_EXCHANGE = re.compile(r"(?:^|/)training/(?:sync/\w+|rendezvous)\.py$")
+_METER = re.compile(r"(?:^|/)training/meter\.py$")
+_OURS = re.compile(r"(?:^|/)(training/(?:\w+/)*\w+\.py)$")
+_WAITING = re.compile(r"\.(?:wait|synchronize)\(|\bstore\.get\(")
+
+
+ON_GPU = "a step on its GPU"
+"""Where a rank is that can only say that: its own kernels and the exchange with others are one queue there."""
+
+
+class Presence(Enum):
+    """Whether a rank is where it waits for others."""
+
+    INSIDE = "inside a collective"
+    ELSEWHERE = "elsewhere"
+    STOPPED = "stopped"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One call: `code` is the line's text, "" where it is not known."""
+
+    file: str
+    line: str
+    function: str
+    code: str = ""
+
+    def text(self) -> str:
+        """In short: "train.py:41, load_batch"."""
+        ours = _OURS.search(self.file)
+        return f"{ours[1] if ours else self.file.rpartition('/')[2]}:{self.line}, {self.function}"
+
+
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """What a stack says of its rank. `where` is the collective for one that is inside, else a place in its program."""
+
+    presence: Presence
+    where: str
+
+
+def threads(text: str) -> list[list[str]]:
+    """The lines of the text, the state first, then each thread's in a list of its own, the main thread's before the others'."""
+    parts: list[list[str]] = [[]]
+    for line in shown(text.rstrip()):
+        if _HEAD.fullmatch(line):
+            parts.append([])
+        parts[-1].append(line)
+    head, *found = parts
+    named = [part for part in found if _MAIN.match(part[0])]
+    main = named or found[-1:]  # faulthandler writes the newest thread first
+    return [head, *main, *(part for part in found if part not in main)]
+
+
+def frames(text: str) -> list[Frame]:
+    """The main thread's frames, the newest call first; none where nobody could tell."""
+    return next((calls(thread) for thread in threads(text)[1:]), [])
+
+
+def calls(thread: Iterable[str]) -> list[Frame]:
+    """The frames in the lines of one thread, the newest call first."""
+    found: list[Frame] = []
+    for line in thread:
+        if match := _FAULTHANDLER.fullmatch(line) or _PY_SPY.fullmatch(line):
+            found.append(Frame(match["file"], match["line"], match["function"]))
+        elif found and line.startswith("    "):
+            last = found[-1]
+            found[-1] = Frame(last.file, last.line, last.function, line.strip())
+    return found
+
+
+def state(text: str) -> str:
+    """The letter that Linux has for the process's state, such as S or T; "" where it is not known."""
+    match = _STATE.match(text)
+    return match["letter"] if match else ""
+
+
+def whereabouts(stack: Stack) -> Whereabouts:
+    """Whether the rank is inside a collective, and where it is."""
+    found, letter = frames(stack.text), state(stack.text)
+    if letter in ("T", "t"):
+        return Whereabouts(Presence.STOPPED, _place(found))
+    if not found:
+        return Whereabouts(Presence.UNKNOWN, next(iter(shown(stack.text)), ""))
+    inside = _collective(found, busy=letter == "R")
+    return Whereabouts(Presence.INSIDE, inside) if inside else Whereabouts(Presence.ELSEWHERE, _place(found))
+
+
+def _collective(found: list[Frame], *, busy: bool) -> str:
+    """The collective that the newest calls belong to, or ""; one that waits in C++ is known by the Python line that called it.
+
+    Frames further out prove nothing: a model's own code runs inside DDP's forward. `busy`: it computes, so it waits for nobody.
+    """
+    newest = found[0]
+    if not busy and _AUTOGRAD.search(newest.file) and newest.function in ("_engine_run_backward", "backward"):
+        return "backward"
+    if not busy and _DDP.search(newest.file):
+        return "DistributedDataParallel"
+    ours = [frame for frame in found if not _inner(frame)]
+    if not ours:
+        return ""
+    if _COLLECTIVE.search(ours[0].file):
+        named = [frame.function for frame in ours if _COLLECTIVE.search(frame.file) and frame.function != "wrapper"]
+        return named[0] if named else "torch.distributed"
+    if _METER.search(ours[0].file) and ours[0].function == "phases":  # where the host waits for a step's end on its GPU
+        return ON_GPU
+    if busy:
+        return ""
+    if _EXCHANGE.search(ours[0].file):
+        return "rendezvous" if ours[0].file.endswith("/rendezvous.py") else "the exchange of " + _method(ours)
+    return f"wait at {ours[0].text()}" if ours[0] is newest and _WAITING.search(newest.code) else ""
+
+
+def _method(found: list[Frame]) -> str:
+    """The sync method's name: its module's, where one that is not shared is among the newest frames."""
+    for frame in found:
+        name = frame.file.rpartition("/")[2].removesuffix(".py")
+        if not _EXCHANGE.search(frame.file):
+            break
+        if not name.startswith("_"):
+            return name
+    return "gradients"
+
+
+def _inner(frame: Frame) -> bool:
+    """Whether it is the standard library's or torch's, but no collective's: then it is as its caller is."""
+    inside_torch = _TORCH.search(frame.file) and not _COLLECTIVE.search(frame.file)
+    return bool(_STANDARD.search(frame.file) or inside_torch)
+
+
+def _place(found: list[Frame]) -> str:
+    """The newest place in the program itself, not in what is installed beside it; "" where nothing is known."""
+    own = (frame for frame in found if not _inner(frame) and not _INSTALLED.search(frame.file))
+    frame = next(own, found[0] if found else None)
+    return frame.text() if frame else ""

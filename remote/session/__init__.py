@@ -1,0 +1,1 @@
+"""One live run: connections to its hosts, and the decisions about it."""

@@ -1,0 +1,1 @@
+"""Hosts over SSH. Only this package imports paramiko."""

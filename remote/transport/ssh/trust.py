@@ -1,0 +1,117 @@
+"""Host keys: what the user's files say of one that a host shows, and recording it once a person has said so."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Self
+
+import paramiko
+
+from remote.cluster.hosts import Host
+from remote.cluster.ssh_config import SshConfig
+from remote.transport.problem import Problem
+from remote.transport.ssh import known_hosts
+from remote.transport.ssh.known_hosts import Known
+
+SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
+
+
+class Standing(Enum):
+    """What the files say of a key: accepted, of a host without any, not the one they have, or revoked."""
+
+    KNOWN = "known"
+    UNKNOWN = "unknown"
+    CHANGED = "changed"
+    REVOKED = "revoked"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The key that a host (or jump host) has shown."""
+
+    host: Host
+    key: paramiko.PKey
+
+    @property
+    def what(self) -> str:
+        """Type and fingerprint, as ssh shows them."""
+        return f"{self.key.algorithm_name} {self.key.fingerprint}"
+
+    @property
+    def name(self) -> str:
+        """How the files write the host."""
+        return known_hosts.spelling(self.host.address, self.host.port)
+
+    def known(self) -> tuple[Known, ...]:
+        """What the files hold for the host now."""
+        return known_hosts.find(self.host.address, self.host.port, self.host.known_hosts)
+
+    def _same(self) -> list[Known]:
+        return [one for one in self.known() if (one.kind, one.key) == (self.key.get_name(), self.key.get_base64())]
+
+    def standing(self) -> Standing:
+        """What the files say of the key now."""
+        same = self._same()
+        if any(entry.revoked for entry in same):
+            return Standing.REVOKED
+        if same:
+            return Standing.KNOWN
+        return Standing.CHANGED if self.known() else Standing.UNKNOWN
+
+    def place(self) -> str:
+        """Where the key stands, in words."""
+        return self._same()[0].place
+
+    def revoked(self) -> str:
+        """The key, and where it is revoked, in words."""
+        return f"{self.what} is revoked in {next(entry.place for entry in self._same() if entry.revoked)}"
+
+    def others(self) -> list[str]:
+        """The keys that the files have in the place of this one: type, fingerprint and where they stand."""
+        return [f"{_type(entry.kind)} {_fingerprint(entry.key)} ({entry.place})" for entry in self.known()]
+
+    def record(self, ssh_config: Path, system_config: Path = SYSTEM_CONFIG) -> Path:
+        """Accept the key, in place of others that the host had: the file that has it now. Raises: Problem.
+
+        The host's name is written as a digest where ssh's configuration has `HashKnownHosts yes`.
+        """
+        file = known_hosts.files(self.host.known_hosts)[0]
+        said = (SshConfig.read(config).says(self.host.address, "hashknownhosts") for config in (ssh_config, system_config))
+        hashed = next(filter(None, said), "").lower() == "yes"
+        try:
+            known_hosts.forget(self.name, tuple(entry for entry in self.known() if not entry.revoked))
+            known_hosts.record(file, self.name, self.key.get_name(), self.key.get_base64(), hashed=hashed)
+        except known_hosts.NotForgotten as error:
+            raise Problem(str(error)) from None
+        except OSError as error:
+            raise Problem(f"{error.filename or file} cannot be written: {error.strerror}") from None
+        return file
+
+
+class Unverified(Problem):
+    """A host shows a key that the user has not accepted: `shown`."""
+
+    def __init__(self, text: str, shown: Shown) -> None:
+        super().__init__(text)
+        self.shown = shown
+
+    def of(self, whose: str) -> Self:
+        """The same of another host on the way."""
+        return type(self)(f"{whose}: {self}", self.shown)
+
+
+def _type(kind: str) -> str:
+    """A key's type as ssh calls it in front of a fingerprint."""
+    return kind.removeprefix("ssh-").removeprefix("ecdsa-sha2-").upper().replace("NISTP", "ECDSA-")
+
+
+def _fingerprint(key: str) -> str:
+    try:
+        digest = hashlib.sha256(base64.b64decode(key)).digest()
+    except ValueError:
+        return "(no key)"
+    return f"SHA256:{base64.b64encode(digest).decode().rstrip('=')}"

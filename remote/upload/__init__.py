@@ -1,0 +1,1 @@
+"""Folders to the hosts before a run, and results back after it."""

@@ -1,0 +1,208 @@
+"""Conversations in which files move between this machine and hosts, with all hosts at once; what moves is not its business.
+
+`training.agent.errands.files` is their other end.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from remote.cluster.hosts import Host
+from remote.limits import LIMITS, Limits, in_words
+from remote.transport import Errand, Line, Transport, Unreachable
+from remote.transport.deploy import last_line
+from remote.upload.sources import shown, size
+from training.agent.errands.entries import Entry, Incoming
+from training.agent.errands.tree import Damaged
+from training.wire.jsonl import dumps
+
+TOLD = 2.0
+"""Seconds between two lines on how far a transfer is."""
+STALLED = 90.0
+"""Seconds without a byte after which a host is given up."""
+LEAST = 64 * 1024
+"""Bytes of files that are to move within `Limits.busy`."""
+CLOSING = 1.0
+"""Seconds that a transfer has to end once it is told to."""
+
+Tell = Callable[[int, str], None]
+"""Takes a line of narration on host number n, or SESSION; called by several threads."""
+
+
+class _Quiet:
+    """The way to a host has been told of already, when its agent was reached."""
+
+    def phase(self, name: str) -> None:
+        pass
+
+    def said(self, text: str) -> None:
+        pass
+
+
+@dataclass
+class Transfer:
+    """The conversation with one host. `verb` is what is done, as in `uploading`."""
+
+    index: int
+    host: Host
+    verb: str
+    tell: Tell
+    line: Line | None = None
+    files: int = 0
+    size: int = 0
+    files_moved: int = 0
+    moved: int = 0
+    last: float = field(default_factory=time.monotonic)
+    """When something moved last, by the monotonic clock."""
+    limits: Limits = LIMITS
+    marked: tuple[int, float] = (0, 0.0)
+    """How much of files had moved at some moment before, and when that was."""
+
+    def open(self, transport: Transport, *words: str) -> None:
+        """Have an errand begin there. Raises: Unreachable."""
+        self.line = transport.open(self.host, Errand(words), _Quiet())
+        self.last = time.monotonic()
+        self.marked = (0, self.last)
+        self.incoming = Incoming(self._read, self.limits.listing, self.limits.values)
+
+    def _read(self) -> bytes:
+        assert self.line
+        return self.move(self.line.read(), counted=False)
+
+    def say(self, **said: Any) -> None:
+        """Send an object. Raises: OSError."""
+        self.send(dumps(said).encode(errors="surrogatepass") + b"\n", counted=False)
+
+    def send(self, data: bytes, *, counted: bool = True) -> None:
+        """Send some bytes. Raises: OSError."""
+        assert self.line
+        self.line.write(data)
+        self.move(data, counted=counted)
+
+    def move(self, data: bytes, *, counted: bool = True) -> bytes:
+        """Something has moved; it counts where it is part of a file."""
+        self.moved += len(data) if counted else 0
+        self.last = time.monotonic()
+        return data
+
+    def answer(self) -> dict[str, Any]:
+        """The host's next answer; what it waits for is told. Raises: OSError, also with what the host finds wrong."""
+        told = set[str]()
+        for _ in range(self.limits.busy_lines):
+            answer = self.incoming.line()
+            if "error" in answer:
+                raise OSError(str(answer["error"])[: self.limits.shown])
+            if "busy" not in answer:
+                return answer
+            text = str(answer["busy"])[: self.limits.shown]
+            if text and text not in told and len(told) < self.limits.errors:
+                self.tell(self.index, f"{self.host.name} waits: {shown(text)}")
+                told.add(text)
+        raise OSError(f"it said {self.limits.busy_lines:,} times that it is busy, and gave no answer")
+
+    def begin(self, entries: Sequence[Entry]) -> None:
+        """These files will move."""
+        self.files, self.size = len(entries), sum(entry.size for entry in entries)
+
+    def look(self) -> None:
+        """Tell how far it is; give it up where nothing moves any more."""
+        if self.files and self.files_moved < self.files:
+            done = f"{self.files_moved:,} of {self.files:,} files, {size(self.moved)} of {size(self.size)}"
+            self.tell(self.index, f"{self.host.name}: {self.verb}: {done}")
+        if self.moved >= self.marked[0] + LEAST:
+            self.marked = (self.moved, time.monotonic())
+        if self.line and (self.stalled or self.crawls):
+            self.line.close()
+
+    @property
+    def stalled(self) -> bool:
+        """Whether nothing has moved for too long."""
+        return time.monotonic() - self.last > STALLED
+
+    @property
+    def crawls(self) -> bool:
+        """Whether less of files has moved than is worth waiting for."""
+        return time.monotonic() - self.marked[1] > self.limits.busy
+
+    def close(self) -> str:
+        """End the conversation: why it broke, where that is known."""
+        return self.line.close() if self.line else ""
+
+
+class Transfers:
+    """Those with all hosts at once. `stop` may come from any thread, at any time."""
+
+    def __init__(self) -> None:
+        self.stopped = threading.Event()
+        self._ended: SimpleQueue[tuple[int, str] | None] = SimpleQueue()
+        self._open: Collection[Transfer] = ()
+
+    def stop(self) -> None:
+        """End what is under way: what has been moved stays, every file whole."""
+        self.stopped.set()
+        self._ended.put(None)
+        for transfer in self._open:
+            threading.Thread(target=transfer.close, name="leaving", daemon=True).start()
+
+    def perform(self, transfers: Collection[Transfer], work: Callable[[Transfer], None]) -> dict[int, str]:
+        """Do the work for each, all at once, and tell how far it is; what went wrong, by host."""
+        self._open, left = transfers, {transfer.index: transfer for transfer in transfers}
+        problems: dict[int, str] = {}
+        for transfer in transfers:
+            threading.Thread(target=self._one, args=(transfer, work), name=transfer.verb, daemon=True).start()
+        next_look, give_up = time.monotonic() + TOLD, float("inf")
+        while left and (now := time.monotonic()) < give_up:
+            try:
+                ended = self._ended.get(timeout=max(0.0, min(next_look, give_up) - now))
+            except Empty:
+                next_look = time.monotonic() + TOLD
+                for transfer in left.values():
+                    transfer.look()
+            else:
+                if ended is None:
+                    give_up = now + CLOSING
+                else:
+                    left.pop(ended[0])
+                    problems |= {ended[0]: ended[1]} if ended[1] else {}
+        return problems | {index: f"{transfer.host.name}: {_STOPPED}" for index, transfer in left.items()}
+
+    def _one(self, transfer: Transfer, work: Callable[[Transfer], None]) -> None:
+        problem = "its transfer failed"
+        try:
+            problem = self._outcome(transfer, work)
+        finally:
+            transfer.close()
+            self._ended.put((transfer.index, f"{transfer.host.name}: {problem}" if problem else ""))
+
+    def _outcome(self, transfer: Transfer, work: Callable[[Transfer], None]) -> str:
+        """Do one host's work; what went wrong with it."""
+        try:
+            work(transfer)
+        except Unreachable as error:
+            return str(error).removeprefix(f"{transfer.host.name}: ")
+        except (OSError, Damaged, LookupError, TypeError, ValueError) as error:
+            if self.stopped.is_set():
+                return _STOPPED
+            if transfer.stalled:
+                return f"nothing moved for {STALLED:.0f} s while {transfer.verb}"
+            if transfer.line and transfer.crawls:
+                return f"less than {in_words(LEAST)} of its files moved in {transfer.limits.busy:.0f} s while {transfer.verb}"
+            return _why(error, transfer.close())
+        return ""
+
+
+_STOPPED = "stopped before its end"
+
+
+def _why(error: Exception, said: str) -> str:
+    """What an error means; `said` is what the far end had to say on stderr."""
+    if isinstance(error, ConnectionError) and said:
+        return shown(last_line(said))
+    if isinstance(error, OSError):
+        return shown(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error))
+    return shown(str(error) if isinstance(error, ValueError) else f"its answer is none: {error!r}")

@@ -1,0 +1,1 @@
+"""Short programs on a host, one per file. `table` lists them."""

@@ -1,0 +1,96 @@
+"""Which runs are live in a workdir, as their locks tell. Imports little: every start and every doctor asks it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from training.wire.jsonl import load
+
+LOCK = "lock"
+"""Held by a run's guard as long as it lives, in the run's folder."""
+LONGEST = 8 << 20
+"""Bytes of a small file, such as a plan, that are read."""
+NEWEST = 32
+"""Runs that are looked at, the newest by their names."""
+
+
+def read(path: str) -> bytes:
+    """A small file of a run, as far as `LONGEST`; see `regular`. Raises: OSError."""
+    with os.fdopen(regular(path), "rb") as file:
+        return file.read(LONGEST)
+
+
+def regular(path: str) -> int:
+    """A descriptor of a regular file, to be read; no link is followed, and no pipe waited for. Raises: OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no regular file", path)
+    return descriptor
+
+
+def locked(lock: str) -> bool:
+    """Whether somebody holds this lock. Looks only: it is neither made nor kept."""
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)  # also by a link of /proc
+    except FileNotFoundError:
+        return False
+    import fcntl  # which most probes do without, as they find no other run
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def live_runs(folder: str) -> tuple[tuple[str, int], ...]:
+    """The other live runs of this user beside a run's folder, and how many ranks each has on this host (0: not known).
+
+    With `--local` each run has a workdir of its own, so that of the others is looked at too.
+    """
+    runs, own = os.path.dirname(os.path.dirname(folder)), os.path.basename(os.path.dirname(folder))
+    found: dict[str, int] = {}
+    if os.path.basename(runs) != "runs":
+        return ()
+    for run, place in _places(runs):
+        for host in _names(place):
+            if run != own and _is_live(f"{place}/{host}/{LOCK}"):
+                found[run] = found.get(run, 0) + _ranks(f"{place}/{host}/plan.json", host)
+    return tuple(found.items())
+
+
+def _places(runs: str) -> list[tuple[str, str]]:
+    """Each run with the folder that holds those of its hosts."""
+    workdir = os.path.dirname(runs)
+    recorded = os.path.dirname(os.path.dirname(workdir))
+    if os.path.basename(workdir) != "node":
+        return [(run, f"{runs}/{run}") for run in _names(runs)]
+    return [(run, f"{recorded}/{run}/node/runs/{run}") for run in _names(recorded)]
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder), reverse=True)[:NEWEST]
+    except OSError:
+        return []
+
+
+def _is_live(lock: str) -> bool:
+    try:
+        return locked(lock)
+    except OSError:
+        return False
+
+
+def _ranks(plan: str, host: str) -> int:
+    """The ranks of host number `host` in a plan as it is kept beside a journal."""
+    try:
+        hosts = (load(read(plan)) or {}).get("hosts")
+        return int(hosts[int(host)].get("slots", 1)) if isinstance(hosts, list) else 0
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return 0

@@ -1,0 +1,212 @@
+"""The runs of this host: what a launcher that has not watched them can learn of them.
+
+A run is live as long as its guard holds the lock of its folder. All else is read from the ends of its journal.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from training.agent.errands.live_runs import LOCK, locked, read
+from training.agent.errands.outline import STILL, Outline, told
+from training.agent.kept import CODE, PLAN
+from training.agent.ranks.launch import CODE as OWN_CODE
+from training.wire.codec import Codec
+from training.wire.events import Exited
+from training.wire.jsonl import load
+
+RUNS, ARCHIVES = "runs", "code"
+"""What a workdir holds: the runs' folders, RUN/HOST INDEX, and the unpacked code, by its digest."""
+LAST = "last"
+"""What stands for the name of the newest run."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """What one host has of one run.
+
+    `phase`: what its ranks do; once none is left finished, failed, stopped, `not started` or, of an ended run, `lost` (the
+    agent could not go on; `reason` says why). `began` and `last` are the times of its first and last record and `now` that of
+    the listing, by the host's clock. `size` in bytes on disk. `ranks` are those of this host. `steps` (0: not known) are the
+    whole run's. `hosts` and `world_size` are the plan's, 0 where it is not kept there. `here`: it is this machine's, not that
+    of another one which shares the folder.
+    """
+
+    run: str
+    host: int
+    folder: str
+    live: bool
+    phase: str
+    reason: str
+    began: float
+    last: float
+    now: float
+    size: int
+    step: int = 0
+    steps: int = 0
+    ranks: tuple[int, ...] = ()
+    exits: tuple[Exited, ...] = ()
+    hosts: int = 0
+    world_size: int = 0
+    planned: bool = False
+    here: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """Unpacked code in the workdir: `used` by a live run, or perhaps by one that is just being started."""
+
+    name: str
+    size: int
+    used: bool
+    idle: float
+
+
+codec = Codec("kind", (RunFolder, Archive))
+"""The objects that `runs` answers with."""
+
+
+def runs(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The errand `runs WORKDIR`: every run folder and every archive of code there."""
+    workdir = absolute(arguments[0])
+    found = []
+    for run, host in folders(workdir):
+        try:
+            found.append(examine(workdir, run, host))
+        except FileNotFoundError:  # it has just been removed
+            continue
+        except OSError as error:
+            yield {"error": f"{error.filename or run}: {error.strerror}"}
+        else:
+            yield codec.object(found[-1])
+    yield from map(codec.object, archives(workdir, found))
+
+
+def plan(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The errand `plan WORKDIR RUN`: `{"run": NAME, "plan": TEXT, "now": TIME}` of the run of this name, else of those whose
+    names begin so, or for `last` of the newest; with what time it is here."""
+    workdir, wanted = absolute(arguments[0]), arguments[1]
+    files = ((run, os.path.join(path(workdir, run, host), PLAN)) for run, host in folders(workdir))
+    kept = {run: file for run, file in files if os.path.exists(file)}
+    names = list(kept)[-1:] if wanted == LAST else [run for run in kept if run.startswith(wanted)]
+    plans = {}
+    for run in [wanted] if wanted in names else names:
+        with suppress(OSError):
+            plans[run] = read(kept[run]).decode(errors="replace")
+    now = time.time()  # as late as can be: the launcher compares it with the moment in which the first of this comes
+    for run, text in plans.items():
+        yield {"run": run, "plan": text, "now": now}
+
+
+def absolute(workdir: str) -> str:
+    """The workdir as the agents know it."""
+    return os.path.abspath(os.path.expanduser(workdir))
+
+
+def path(workdir: str, run: str, host: int) -> str:
+    """A run's folder."""
+    return os.path.join(workdir, RUNS, run, str(host))
+
+
+def folders(workdir: str) -> Iterator[tuple[str, int]]:
+    """Each run's name with each host index that there is a folder of; links are none."""
+    for run in _folders_in(os.path.join(workdir, RUNS)):
+        for host in _folders_in(os.path.join(workdir, RUNS, run)):
+            if host.isascii() and host.isdigit() and str(int(host)) == host:
+                yield run, int(host)
+
+
+def _folders_in(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False) and entry.name[0] != ".")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def held(workdir: str, run: str, host: int) -> bool:
+    """Whether a run's guard is alive, or may be: the folder of another user is not for us to judge."""
+    try:
+        return locked(os.path.join(path(workdir, run, host), LOCK))
+    except OSError:
+        return True
+
+
+def examine(workdir: str, run: str, host: int) -> RunFolder:
+    """What there is to know of a run's folder. Raises: OSError."""
+    folder, now = path(workdir, run, host), time.time()
+    held = locked(os.path.join(folder, LOCK))  # before the journal: what has ended by then has written its last record
+    outline = Outline()
+    for record in told(folder, host):
+        outline.hear(record)
+    live = held or outline.perhaps_elsewhere(now)
+    planned, hosts, world_size = _planned(folder)
+    return RunFolder(
+        run=run,
+        host=host,
+        folder=folder,
+        live=live,
+        phase=outline.doing() if live else outline.verdict(),
+        reason=outline.reason(live),
+        began=outline.began,
+        last=outline.last,
+        now=now,
+        size=size(folder),
+        step=outline.step,
+        steps=outline.steps,
+        ranks=outline.ranks,
+        exits=tuple(outline.exits.values()),
+        hosts=hosts,
+        world_size=world_size,
+        planned=planned,
+        here=outline.here,
+    )
+
+
+def _planned(folder: str) -> tuple[bool, int, int]:
+    """Whether the plan is there, its hosts and its ranks."""
+    try:
+        data = load(read(os.path.join(folder, PLAN)))
+    except FileNotFoundError:
+        return False, 0, 0
+    hosts = data.get("hosts") if data else None
+    if not isinstance(hosts, list):
+        return True, 0, 0
+    slots = [host.get("slots", 1) if isinstance(host, dict) else 1 for host in hosts]
+    return True, len(hosts), sum(number for number in slots if isinstance(number, int))
+
+
+def size(folder: str) -> int:
+    """Bytes that a folder takes on its disk; links count as themselves. What cannot be looked at, as it has just gone or lies
+    too deep, counts as nothing."""
+    total, folders = 0, [folder]
+    while folders:
+        with suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    total += entry.stat(follow_symlinks=False).st_blocks * 512
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+    return total
+
+
+def archives(workdir: str, found: Sequence[RunFolder]) -> Iterator[Archive]:
+    """The code in the workdir. Where a live run does not name its code, any may be its."""
+    used = {_code(folder) for folder in found if folder.live} | {os.path.realpath(OWN_CODE)}
+    for name in _folders_in(os.path.join(workdir, ARCHIVES)):
+        folder = os.path.join(workdir, ARCHIVES, name)
+        with suppress(FileNotFoundError):
+            idle = time.time() - os.stat(folder).st_mtime
+            yield Archive(name, size(folder), "" in used or os.path.realpath(folder) in used or idle < STILL, idle)
+
+
+def _code(folder: RunFolder) -> str:
+    with suppress(OSError, ValueError):
+        named = read(os.path.join(folder.folder, CODE)).decode().strip()
+        return os.path.realpath(named) if named else ""
+    return ""

@@ -1,0 +1,72 @@
+"""Errands: what a launcher has done on a host beside following a run, each by one short-lived process.
+
+An errand is `python -m training.agent VERB [ARGUMENT …]`. It writes the agent's marker, then its answer, one JSON object per
+line, of which `WHOLE` is the last, and ends; its exit status is 0 also where there is nothing to tell. An `{"error": TEXT}`
+says why it could not be done. The bytes of files stand between the lines as they are.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+
+from training.agent import MARKER, WHOLE
+from training.wire.jsonl import dumps
+
+Answer = Iterator[object]
+"""Objects; or bytes, of a file."""
+
+
+def _of(module: str, name: str) -> Callable[[Sequence[str]], Answer]:
+    """An errand by the name of its function. What its module imports is needed for nothing else here."""
+
+    def errand(words: Sequence[str]) -> Answer:
+        answer: Answer = getattr(__import__(f"training.agent.{module}", fromlist=[name]), name)(words)
+        return answer
+
+    return errand
+
+
+PROBE = "probe"
+"""The one that gives records, as an agent does, of which `Ended` is the last."""
+ERRANDS: dict[str, Callable[[Sequence[str]], Answer]] = {
+    "runs": _of("inventory", "runs"),
+    "plan": _of("inventory", "plan"),
+    "journal": _of("journal", "kept"),
+    "orphans": _of("leftovers", "orphans"),
+    "end": _of("leftovers", "end"),
+    "remove": _of("removal", "remove"),
+    "receive": _of("files", "receive"),
+    "send": _of("files", "send"),
+    "environment": _of("environment", "look"),
+    "install": _of("environment", "install"),
+    PROBE: _of("probe", "probe"),
+}
+"""Each verb's function: takes the arguments, gives its answer."""
+
+
+def main(words: Sequence[str]) -> int:
+    """Do an errand: 0, or 2 where there is none of this name."""
+    verb, arguments = (words[0], words[1:]) if words else ("", ())
+    if verb not in ERRANDS:
+        os.write(2, f"no errand {verb!r}; known are follow, {', '.join(ERRANDS)}\n".encode())
+        return 2
+    _write(MARKER)
+    try:
+        for answer in ERRANDS[verb](arguments):
+            _say(answer)
+        if verb != PROBE:
+            _say(WHOLE)
+    except OSError as error:
+        _say({"error": f"{error.filename or verb}: {error.strerror or error}"})
+    return 0
+
+
+def _say(answer: object) -> None:
+    _write(answer if isinstance(answer, bytes) else dumps(answer).encode(errors="surrogatepass") + b"\n")
+
+
+def _write(data: bytes) -> None:
+    while data:
+        data = data[os.write(sys.stdout.fileno(), data) :]

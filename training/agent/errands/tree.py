@@ -1,0 +1,174 @@
+"""Writing below one folder what another machine has announced.
+
+Both ends of a transfer use it: a host that is sent the operator's files, and the launcher that fetches a host's.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import socket
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+
+from training.agent.errands.entries import Entry, Misplaced, digest, opened
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Damaged(Exception):
+    """A file that did not arrive as it was announced: nothing was written."""
+
+
+class Tree:
+    """Writes below one folder and nowhere else: every folder on the way to a file is opened by its parent, and no link is
+    followed. A file is written in `staging`, on the same disk, and renamed once its digest is right.
+
+    All raise: OSError; its `filename` is the path below the folder.
+    """
+
+    def __init__(self, root: str, staging: str) -> None:
+        """Both folders are made. What lies in `staging` is left over from a transfer that broke: see `sweep`."""
+        for folder in (root, staging):
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+        self._staging_path = staging
+        self._temporary = f"{socket.gethostname()}-{os.getpid()}-{id(self)}"
+        self._root, self._staging = os.open(root, _FOLDER), os.open(staging, _FOLDER)
+
+    def close(self) -> None:
+        """To be called at the end; the staging folder goes, if nobody else uses it."""
+        os.close(self._root)
+        os.close(self._staging)
+        with suppress(OSError):
+            os.rmdir(self._staging_path)
+
+    def sweep(self) -> None:
+        """Remove what transfers left over that broke; for who knows that none is under way."""
+        for name in os.listdir(self._staging):
+            with suppress(OSError):
+                os.unlink(name, dir_fd=self._staging)
+
+    def free(self) -> int:
+        """Bytes that the disk has left."""
+        disk = os.fstatvfs(self._root)
+        return disk.f_bavail * disk.f_frsize
+
+    def capacity(self) -> int:
+        """Bytes that the disk has in all."""
+        disk = os.fstatvfs(self._root)
+        return disk.f_blocks * disk.f_frsize
+
+    @contextmanager
+    def _parent(self, path: str, make: bool = False) -> Iterator[tuple[int, str]]:
+        """The folder that a path lies in, open, and its name there."""
+        *folders, name = path.split("/")
+        here = os.dup(self._root)
+        try:
+            for depth, part in enumerate(folders, start=1):
+                with _naming("/".join(folders[:depth])):
+                    inner = _enter(here, part, make)
+                os.close(here)
+                here = inner
+            with _naming(path):
+                yield here, name
+        finally:
+            os.close(here)
+
+    def state(self, path: str) -> os.stat_result | None:
+        """What is at a path (a link counts as itself), if anything."""
+        with suppress(FileNotFoundError), self._parent(path) as (folder, name):
+            return os.stat(name, dir_fd=folder, follow_symlinks=False)
+        return None
+
+    def holds(self, entry: Entry, moved: Callable[[], object] = lambda: None) -> bool:
+        """Whether the entry is there with these contents; whether it is executable does not matter."""
+        state = self.state(entry.path)
+        if state is None:
+            return False
+        with self._parent(entry.path) as (folder, name):
+            if entry.link or not stat.S_ISREG(state.st_mode):
+                return stat.S_ISLNK(state.st_mode) and os.readlink(name, dir_fd=folder) == entry.link
+            if state.st_size != entry.size:
+                return False
+            with opened(name, folder) as file:
+                return digest(file, moved) == entry.digest
+
+    def put(self, entry: Entry, data: Iterable[bytes]) -> None:
+        """Write a file, or make a link, in place of whatever file or link is there. Takes all of `data` where it is Damaged."""
+        with self._parent(entry.path, make=True) as (folder, name):
+            try:
+                if entry.link:
+                    os.symlink(entry.link, self._temporary, dir_fd=self._staging)
+                else:
+                    self._fill(entry, data)
+                os.rename(self._temporary, name, src_dir_fd=self._staging, dst_dir_fd=folder)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(self._temporary, dir_fd=self._staging)
+                raise
+
+    def _fill(self, entry: Entry, data: Iterable[bytes]) -> None:
+        found, flags = hashlib.sha256(), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        file = os.open(self._temporary, flags, 0o700 if entry.executable else 0o600, dir_fd=self._staging)
+        try:
+            for chunk in data:
+                found.update(chunk)
+                view = memoryview(chunk)
+                while view:
+                    view = view[os.write(file, view) :]
+        finally:
+            os.close(file)
+        if found.hexdigest() != entry.digest:
+            raise Damaged(entry.path)
+
+    def mark(self, entry: Entry) -> None:
+        """Make a file that is there executable, or not."""
+        with self._parent(entry.path) as (folder, name), opened(name, folder) as file:
+            os.fchmod(file, 0o700 if entry.executable else 0o600)
+
+    def remove(self, path: str) -> None:
+        """Remove a file or link, and the folders above it that are empty then."""
+        with self._parent(path) as (folder, name):
+            os.unlink(name, dir_fd=folder)
+        while "/" in path:
+            path = path.rpartition("/")[0]
+            try:
+                with self._parent(path) as (folder, name):
+                    os.rmdir(name, dir_fd=folder)
+            except OSError:
+                return
+
+
+def _enter(folder: int, name: str, make: bool) -> int:
+    if make:
+        with suppress(FileExistsError):
+            os.mkdir(name, mode=0o700, dir_fd=folder)
+    try:
+        return os.open(name, _FOLDER, dir_fd=folder)
+    except OSError as error:
+        if error.errno in (errno.ENOTDIR, errno.ELOOP):
+            text = "a link or no folder there, and nothing is written through it; move it away, or leave out what lies below it"
+            raise Misplaced(errno.EPERM, text) from None
+        raise
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Puts the whole path into errors of one step on it."""
+    try:
+        yield
+    except OSError as error:
+        if "/" not in str(error.filename or ""):
+            error.filename, error.filename2 = path, None
+        raise
+
+
+def scan(root: str, names: Iterable[str]) -> Iterator[str]:
+    """The paths below `root` of the files and links in its folders of these names, in order; no link is followed."""
+    for name in names:
+        for folder, inner, files in os.walk(os.path.join(root, name)):
+            inner.sort()
+            links = [one for one in inner if os.path.islink(os.path.join(folder, one))]
+            yield from (os.path.relpath(os.path.join(folder, one), root) for one in sorted(files + links))

@@ -1,0 +1,1 @@
+"""What an agent reads from its host: facts, samples, stacks."""

@@ -1,0 +1,213 @@
+"""The facts of this host that `Hello` tells. Torch is asked for its version by its files, never imported.
+
+A probe has little more to do than this, so what takes a while to import or compile (contextlib, importlib.util, regular
+expressions) stays out of its way.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import pwd
+import socket
+import sys
+
+from training import agent
+from training.agent.errands.live_runs import live_runs
+from training.agent.host.system import LINUX, cgroups, cpu_flags, disk_free, memory, psutil, text
+from training.wire.jsonl import load as load_json
+
+TYPE_CHECKING = False  # as typing itself takes long to import
+if TYPE_CHECKING:
+    from typing import Any
+
+BACKENDS = ("cuda", "hip", "xpu")
+"""What torch may be built for beside CPUs, as its version.py names it."""
+Interface = tuple[str, str, int]
+_SIOCGIFADDR, _SIOCGIFNETMASK = 0x8915, 0x891B
+
+
+def hello(folder: str, route_to: str, needs: str = "") -> dict[str, Any]:
+    """What this host is and has: the fields of `Hello`. `folder` is the run's, or where it will be; `needs` is what the job
+    needs (see `needs`), as JSON."""
+    system = os.uname()
+    addresses = interfaces()
+    source = _source_address(route_to)
+    torch = _constants("torch")
+    return {
+        "hostname": socket.gethostname(),
+        "user": _user(),
+        "pid": os.getpid(),
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "executable": sys.executable,
+        "platform": f"{system.sysname} {system.release} {system.machine}",
+        "boot_id": text("/proc/sys/kernel/random/boot_id").strip() or socket.gethostname(),
+        "cores": usable_cores(),
+        "memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        "torch": torch.get("__version__", ""),
+        "torchvision": version("torchvision"),
+        "gpus": gpus(),
+        "interfaces": addresses,
+        "route_address": source,
+        "route_interface": _interface_of(source, addresses),
+        "folder": folder,
+        "memory_free": memory_free(),
+        "disk_free": disk_free(folder),
+        "load": load(),
+        "backends": tuple(f"{name} {torch[name]}" for name in BACKENDS if name in torch),
+        "flags": cpu_flags(),
+        "code_changed": agent.code_changed,
+        "runs": live_runs(folder),
+        **(_needed(needs, folder) if needs else {}),
+    }
+
+
+def _needed(needs: str, folder: str) -> dict[str, Any]:
+    from training.agent.host.needs import look
+
+    return look(load_json(needs) or {}, folder)
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container may run under a number that has no name
+        return str(os.getuid())
+
+
+def version(package: str) -> str:
+    """The version that an installed package gives in its version.py, or "" where there is none."""
+    return _constants(package).get("__version__", "")
+
+
+def _constants(package: str) -> dict[str, str]:
+    """The texts that the version.py of an installed package assigns to names; none where there is no such file."""
+    finders = [finder for finder in sys.meta_path if hasattr(finder, "find_spec")]
+    try:
+        spec = next(filter(None, (finder.find_spec(package, None) for finder in finders)), None)
+    except (ImportError, ValueError):
+        return {}
+    folders = (spec.submodule_search_locations if spec else None) or ()
+    found = {}
+    for line in next(filter(None, (text(f"{folder}/version.py") for folder in folders)), "").splitlines():
+        name, _, value = line.partition("=")
+        quote = value.strip()[:1]
+        if quote in ("'", '"'):
+            found[name.partition(":")[0].strip()] = value.split(quote)[1]
+    return found
+
+
+def usable_cores(root: str = "/sys/fs/cgroup") -> float:
+    """The cores that this process may use under its affinity and the CPU quota of its control group and those above."""
+    cores = float(len(os.sched_getaffinity(0)) if LINUX else os.cpu_count() or 1)
+    return min(cores, *map(_quota, _groups("cpu", root)))
+
+
+def _groups(controller: str, root: str) -> list[str]:
+    """The folders of this process's control group and of those above it, as far as they are to be seen from here."""
+    found = [root]
+    for controllers, path in cgroups():
+        folder = f"{root}/{controller}" if controller in controllers else root if controllers == [""] else ""
+        if folder:
+            found.append(folder)
+            for part in filter(None, path.split("/")):
+                found.append(f"{found[-1]}/{part}")
+    return found
+
+
+def _quota(folder: str) -> float:
+    """Cores' worth of time per time that a control group has, or infinity."""
+    given = text(f"{folder}/cpu.max") or text(f"{folder}/cpu.cfs_quota_us") + text(f"{folder}/cpu.cfs_period_us")
+    quota, period = (*given.split(), "", "")[:2]
+    return int(quota) / int(period) if quota.isdigit() and period.isdigit() else math.inf
+
+
+def memory_free(root: str = "/sys/fs/cgroup") -> int:
+    """Bytes that new processes could take under the limits of their control groups; 0 where that is not known."""
+    if not LINUX:
+        return int(psutil.virtual_memory().available) if psutil else 0
+    return int(min(memory()[1], *map(_memory_left, _groups("memory", root))))
+
+
+def _memory_left(folder: str) -> float:
+    """What a control group may still take, what it only caches counted as free; or infinity."""
+    limit = text(f"{folder}/memory.max") or text(f"{folder}/memory.limit_in_bytes")
+    taken = text(f"{folder}/memory.current") or text(f"{folder}/memory.usage_in_bytes")
+    if not limit.strip().isdigit() or not taken.strip().isdigit():
+        return math.inf
+    figures = dict(line.split(" ", 1) for line in text(f"{folder}/memory.stat").splitlines())
+    cached = figures.get("total_inactive_file") or figures.get("inactive_file") or 0
+    return max(1, int(limit) - int(taken) + int(cached))
+
+
+def load() -> float:
+    """How many tasks keep this host's usable cores busy: on average in the last minute, or right now where that is less.
+
+    So neither a run that has just ended nor a moment's work counts.
+    """
+    average, now = os.getloadavg()[0], math.inf
+    if told := text("/proc/loadavg"):  # as "0.52 0.58 0.59 2/613 4242": 2 of 613 tasks are busy, one of them this one
+        now = int(told.split()[3].partition("/")[0]) - 1
+    return round(min(average, now) * usable_cores() / (os.cpu_count() or 1), 2)
+
+
+def gpus() -> tuple[str, ...]:
+    """The names of the NVIDIA GPUs that the driver shows here."""
+    folder = "/proc/driver/nvidia/gpus"
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else ()
+    lines = (line for name in names for line in text(f"{folder}/{name}/information").splitlines())
+    return tuple(line[6:].strip() for line in lines if line.startswith("Model:"))
+
+
+def interfaces() -> tuple[Interface, ...]:
+    """The network interfaces with an IPv4 address: name, address, prefix length."""
+    if not LINUX:
+        return _psutil_interfaces()
+    found = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        for _, name in socket.if_nameindex():
+            try:
+                address, mask = (_ask(sock, question, name) for question in (_SIOCGIFADDR, _SIOCGIFNETMASK))
+            except OSError:  # it has no IPv4 address
+                continue
+            found.append((name, socket.inet_ntoa(address), _prefix(mask)))
+    return tuple(found)
+
+
+def _ask(sock: socket.socket, question: int, name: str) -> bytes:
+    import fcntl
+
+    return fcntl.ioctl(sock.fileno(), question, name.encode()[:15].ljust(256, b"\0"))[20:24]
+
+
+def _prefix(mask: bytes) -> int:
+    return int.from_bytes(mask, "big").bit_count()
+
+
+def _psutil_interfaces() -> tuple[Interface, ...]:
+    if psutil is None:
+        return ()
+    return tuple(
+        (name, entry.address, _prefix(socket.inet_aton(entry.netmask or "255.255.255.255")))
+        for name, entries in psutil.net_if_addrs().items()
+        for entry in entries
+        if entry.family == socket.AF_INET
+    )
+
+
+def _source_address(route_to: str) -> str:
+    """The address of this host from which a packet to `route_to` would leave, or "". Nothing is sent."""
+    if not route_to:
+        return ""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        try:
+            sock.connect((route_to, 9))
+        except OSError:
+            return ""
+        return str(sock.getsockname()[0])
+
+
+def _interface_of(address: str, known: tuple[Interface, ...]) -> str:
+    """The interface that has this address; any 127.x belongs to the one that has 127.0.0.1."""
+    wanted = "127.0.0.1" if address.startswith("127.") else address
+    return next((name for name, own, _ in known if own == wanted), "")

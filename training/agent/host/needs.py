@@ -1,0 +1,90 @@
+"""What this host has of what a job needs: the files of its data set, a checkpoint. Looks only, and at few files, as every
+start and every doctor waits for it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from training.agent.host.system import disk_free, existing
+
+TYPE_CHECKING = False  # as typing itself takes long to import
+if TYPE_CHECKING:
+    from typing import Any
+
+KNOWN = 5
+"""Runs that are named where the one that was looked for has no checkpoint."""
+
+
+def look(needs: dict[str, Any], folder: str) -> dict[str, Any]:
+    """What there is, as fields of `Hello`. `needs` is what `remote.plan.needs` asks for, `folder` the run's on this host."""
+    found: dict[str, Any] = {}
+    if path := needs.get("path"):
+        found |= _path(path)
+    elif data := needs.get("data"):
+        found |= _files(data, needs["files"], needs["archive"])
+    if resume := needs.get("resume"):
+        step = _newest_step(resume, folder)
+        found |= {"resume": resume, "resume_step": step, "resume_known": () if step else _with_checkpoints(folder)}
+    return found
+
+
+def _path(path: str) -> dict[str, Any]:
+    """Whether one file or folder can be read."""
+    path = os.path.abspath(os.path.expanduser(path))
+    try:
+        os.stat(path)
+    except OSError as error:
+        return {"data_folder": path, "data_problem": f"{path}: {error.strerror}"}
+    problem = "" if os.access(path, os.R_OK) else f"{path}: Permission denied"
+    return {"data_folder": path, "data_problem": problem}
+
+
+def _files(folder: str, files: list[str], archive: str) -> dict[str, Any]:
+    """Which files are missing in a folder, and why they could not be put there."""
+    folder = os.path.abspath(os.path.expanduser(folder))
+    try:
+        missing = [file for file in files if not _is_there(folder, file)]
+        missing = [] if archive and _is_there(folder, archive) else missing
+    except OSError as error:
+        return {"data_folder": folder, "data_problem": f"{error.filename}: {error.strerror}"}
+    if not missing:
+        return {"data_folder": folder}
+    there = existing(folder)
+    problem = "" if os.access(there, os.W_OK | os.X_OK) else f"{there} is not writable"
+    return {"data_folder": folder, "data_missing": tuple(missing), "data_problem": problem, "data_free": disk_free(there)}
+
+
+def _is_there(folder: str, file: str) -> bool:
+    """Whether there is a file, or unpacked what it packs. Raises: OSError, where this user may not ask."""
+    for name in {file, file.removesuffix(".gz")}:
+        try:
+            os.stat(os.path.join(folder, name))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        return True
+    return False
+
+
+def _newest_step(resume: str, folder: str) -> int:
+    """The step of the newest checkpoint that is complete, 0 for none. A name is a run's beside this one's folder."""
+    from glob import escape, glob  # which takes a while to import, and most jobs do not resume
+
+    runs = os.path.dirname(os.path.dirname(folder))
+    root = os.path.expanduser(resume) if "/" in resume else os.path.join(runs, resume)
+    steps = [0]
+    for below in ("*/checkpoints", "checkpoints", "."):
+        for manifest in glob(os.path.join(escape(root), below, "step-*", "manifest.json")):
+            number = os.path.basename(os.path.dirname(manifest))[5:]
+            steps += [int(number)] if number.isdecimal() else []
+    return max(steps)
+
+
+def _with_checkpoints(folder: str) -> tuple[str, ...]:
+    """The newest runs beside this one's folder that have complete checkpoints."""
+    from glob import escape, glob
+
+    runs = os.path.dirname(os.path.dirname(folder))
+    manifests = glob(os.path.join(escape(runs), "*", "*", "checkpoints", "step-*", "manifest.json"))
+    names = {os.path.relpath(manifest, runs).split(os.sep)[0] for manifest in manifests}
+    return tuple(sorted(names, reverse=True)[:KNOWN])

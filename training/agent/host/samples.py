@@ -1,0 +1,176 @@
+"""What the host and its ranks consume, measured from one tick to the next, and whether the kernel ran out of memory."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from training.agent.host.system import LINUX, cgroups, memory, psutil
+from training.agent.ranks import processes
+from training.wire.events import HostSample, RankSample
+
+
+class Sampler(Protocol):
+    """Measures; each call tells what happened since the one before."""
+
+    def host(self) -> HostSample:
+        """The whole host."""
+
+    def rank(self, number: int, pid: int) -> RankSample | None:
+        """A rank's process and all below it, or None where it has ended."""
+
+
+def sampler() -> Sampler | None:
+    """The way to measure on this host: /proc, else psutil, else none."""
+    if LINUX:
+        return ProcSampler()
+    return PsutilSampler() if psutil else None
+
+
+class ProcSampler:
+    """Reads Linux's /proc."""
+
+    def __init__(self) -> None:
+        self._hertz, self._page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
+        self._cores = _core_ticks()
+        self._net = _net_bytes()
+        self._trees: dict[int, tuple[float, dict[int, _Usage]]] = {}
+
+    def host(self) -> HostSample:
+        cores, before = _core_ticks(), self._cores
+        (received, sent), (received_before, sent_before) = _net_bytes(), self._net
+        self._cores, self._net = cores, (received, sent)
+        total, available = memory()
+        return HostSample(
+            cpu=tuple(_percent(core, before.get(name, core)) for name, core in cores.items()),
+            memory_used=total - available,
+            memory_total=total,
+            sent=max(0, sent - sent_before),
+            received=max(0, received - received_before),
+        )
+
+    def rank(self, number: int, pid: int) -> RankSample | None:
+        tree = {member: usage for member in (pid, *processes.descendants(pid)) if (usage := _usage(member))}
+        since, before = self._trees.pop(pid, (0.0, {}))
+        if pid not in tree:
+            return None
+        now = time.clock_gettime(time.CLOCK_BOOTTIME)
+        self._trees[pid] = (now, tree)
+        spent = sum(usage.ticks - (before[member].ticks if member in before else 0) for member, usage in tree.items())
+        seconds = now - (since or tree[pid].started / self._hertz)
+        percent = max(0.0, 100 * spent / self._hertz / max(seconds, 1 / self._hertz))
+        return RankSample(number, round(percent, 1), sum(usage.pages for usage in tree.values()) * self._page, len(tree))
+
+
+def _core_ticks() -> dict[str, tuple[int, int]]:
+    """Of each core the ticks in all and the idle ones."""
+    found = {}
+    with open("/proc/stat") as file:
+        for line in file:
+            name, *fields = line.split()
+            if name.startswith("cpu") and name != "cpu":
+                ticks = [int(field) for field in fields[:8]]  # beyond are a guest's, which user time counts already
+                found[name] = (sum(ticks), ticks[3] + ticks[4])
+    return found
+
+
+def _percent(now: tuple[int, int], before: tuple[int, int]) -> float:
+    total, idle = now[0] - before[0], now[1] - before[1]
+    return round(100 * min(1.0, max(0.0, 1 - idle / total)), 1) if total > 0 else 0.0
+
+
+def _net_bytes() -> tuple[int, int]:
+    """Bytes received and sent by all interfaces but loopback."""
+    received = sent = 0
+    with contextlib.suppress(OSError), open("/proc/net/dev") as file:
+        for line in list(file)[2:]:
+            name, _, figures = line.partition(":")
+            if name.strip() != "lo":
+                received += int(figures.split()[0])
+                sent += int(figures.split()[8])
+    return received, sent
+
+
+class _Usage(NamedTuple):
+    """CPU ticks and resident pages of a process, and when it was started, in ticks after the machine."""
+
+    ticks: int
+    pages: int
+    started: int
+
+
+def _usage(pid: int) -> _Usage | None:
+    """What a process has used, or None where it has ended."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()  # the name before may hold anything
+    except OSError:
+        return None
+    return _Usage(ticks=int(fields[11]) + int(fields[12]), pages=int(fields[21]), started=int(fields[19]))
+
+
+class PsutilSampler:
+    """Asks psutil, where there is no /proc."""
+
+    def __init__(self) -> None:
+        self._processes: dict[int, psutil.Process] = {}
+        self._net = psutil.net_io_counters()
+        psutil.cpu_percent(percpu=True)
+
+    def host(self) -> HostSample:
+        present, net, before = psutil.virtual_memory(), psutil.net_io_counters(), self._net
+        self._net = net
+        cpu = tuple(psutil.cpu_percent(percpu=True))
+        sent, received = net.bytes_sent - before.bytes_sent, net.bytes_recv - before.bytes_recv
+        return HostSample(cpu, present.total - present.available, present.total, max(0, sent), max(0, received))
+
+    def rank(self, number: int, pid: int) -> RankSample | None:
+        cpu, resident, members = 0.0, 0, 0
+        for member in (pid, *processes.descendants(pid)):
+            with contextlib.suppress(psutil.Error):
+                process = self._processes.setdefault(member, psutil.Process(member))
+                cpu += process.cpu_percent()
+                resident += process.memory_info().rss
+                members += 1
+        return RankSample(number, cpu, resident, members) if members else None
+
+
+class OutOfMemory:
+    """Watches the kernel's counts of processes that it killed for want of memory: the host's, and this process's cgroup's."""
+
+    def __init__(self, files: Iterable[Path] | None = None, window: int = 5) -> None:
+        self._files = tuple(_oom_files() if files is None else files)
+        self._counts = deque([self._count()], maxlen=window)
+
+    def tick(self) -> None:
+        """Remember the count of now; as many ticks as the window holds are what `rose` looks back on."""
+        self._counts.append(self._count())
+
+    def rose(self) -> bool:
+        """Whether it has killed something lately."""
+        return self._count() > self._counts[0]
+
+    def _count(self) -> int:
+        return sum(_oom_kills(file) for file in self._files)
+
+
+def _oom_files() -> Iterable[Path]:
+    yield Path("/proc/vmstat")
+    for controllers, path in cgroups():
+        if "memory" in controllers:
+            yield Path("/sys/fs/cgroup/memory", path, "memory.oom_control")
+        elif controllers == [""]:
+            yield Path("/sys/fs/cgroup", path, "memory.events")
+
+
+def _oom_kills(file: Path) -> int:
+    with contextlib.suppress(OSError):
+        found = re.search(r"^oom_kill (\d+)", file.read_text(), re.MULTILINE)
+        return int(found[1]) if found else 0
+    return 0

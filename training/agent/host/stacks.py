@@ -1,0 +1,223 @@
+"""Where this host's ranks are at this moment, as each of them, py-spy or the kernel can tell.
+
+A rank has faulthandler write its stacks, on a signal, to a file of its own in the run's folder (`register`; a user's programs
+do it by site/sitecustomize.py). The file has no name any more, so it ends with its process and stands only among its open
+files. A process that has such a file and catches the signal may be sent it; any other could die of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import re
+import selectors
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+
+from training.agent.host import spy
+from training.agent.ranks import processes
+from training.agent.ranks.pipes import CHUNK
+from training.wire.events import Event, Stack
+
+SIGNAL = 49
+"""A real-time signal from the middle of their range: programs use the others for purposes of their own."""
+FOLDER = "stacks"
+ANSWER = 1.0
+"""Seconds that a process has to write its stacks."""
+SPY = 0.8
+"""Seconds that py-spy has."""
+LOOK = 0.01
+"""Seconds between two looks whether a process has written all."""
+MOST = 64 << 10
+"""Characters of a stack that are told: the last, as faulthandler writes the main thread last."""
+SOURCE = 2 << 20
+"""Bytes of the largest source file of which a line is shown."""
+
+
+def register(folder: str) -> None:
+    """Let this process tell its stacks to the agent that keeps this folder (Linux; elsewhere nothing)."""
+    if sys.platform != "linux":
+        return
+    path = os.path.join(folder, FOLDER, str(os.getpid()))
+    with contextlib.suppress(OSError):
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        os.unlink(path)
+        faulthandler.register(SIGNAL, file)
+
+
+class Collector:
+    """Asks for stacks in a thread of its own, as that takes up to two seconds; the agent's loop says what it has found."""
+
+    def __init__(self, selector: selectors.BaseSelector, say: Callable[[Event], None], folder: str) -> None:
+        self._say, self._folder = say, os.path.join(os.path.realpath(folder), FOLDER)
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        self._found: SimpleQueue[Stack] = SimpleQueue()
+        self._ready, self._wake = os.pipe()
+        selector.register(self._ready, selectors.EVENT_READ, self._hear)
+        self._asked: SimpleQueue[Sequence[tuple[int, int]]] = SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="stacks", daemon=True)
+
+    def ask(self, ranks: Sequence[tuple[int, int]]) -> None:
+        """Say the stacks of these (rank, pid) soon. Who asks again before he has them gets them once."""
+        self._asked.put(ranks)
+        if not self._thread.ident:
+            self._thread.start()
+
+    def _work(self) -> None:
+        while True:
+            ranks = self._asked.get()
+            while not self._asked.empty():
+                ranks = self._asked.get()
+            for stack in collect(ranks, self._folder):
+                self._found.put(stack)
+                os.write(self._wake, b"\n")
+
+    def _hear(self) -> None:
+        os.read(self._ready, CHUNK)
+        with contextlib.suppress(Empty):
+            while True:
+                self._say(self._found.get_nowait())
+
+
+@dataclass
+class Question:
+    """A rank that is asked. `process` is the rank's, or one below it, that has a file for its stacks, as its `descriptor`;
+    `size` is that of the file before, `blocked` its threads that never take the signal."""
+
+    rank: int
+    process: int
+    descriptor: str = ""
+    size: int = 0
+    blocked: frozenset[str] = frozenset()
+    why: str = ""
+
+
+def collect(ranks: Sequence[tuple[int, int]], folder: str) -> Iterator[Stack]:
+    """The stack of each of these (rank, pid), in the order of their answers, within about two seconds."""
+    mute: list[Question] = []
+    asked: list[Question] = []
+    for rank, pid in ranks:
+        question = _ask(rank, pid, folder)
+        (mute if question.why else asked).append(question)
+    deadline = time.monotonic() + ANSWER
+    while asked and time.monotonic() < deadline:
+        for question in asked.copy():
+            if text := _answer(question):
+                asked.remove(question)
+                yield Stack(question.rank, "faulthandler", f"{spy.state(question.process)}\n{text}")
+        time.sleep(LOOK)
+    for question in asked:
+        question.why = f"it has not told its stack within {ANSWER:g} s"
+    yield from _look_from_outside([*mute, *asked])
+
+
+# By faulthandler -----------------------------------------------------------------------------------------------------
+
+
+def _ask(rank: int, pid: int, folder: str) -> Question:
+    """The signal is sent, unless `why` says why not."""
+    if not pid:
+        return Question(rank, 0, why="its process does not exist yet")
+    for process in (pid, *processes.descendants(pid)):
+        if (descriptor := _descriptor(process, folder)) and _mask(process, "SigCgt"):
+            break
+    else:
+        return Question(rank, pid, why="it is no Python program that was started with rankboard's sitecustomize")
+    if spy.letter(process) in "Tt":
+        return Question(rank, process, why="as it is stopped, it cannot tell its stack")
+    try:
+        size = os.stat(f"/proc/{process}/fd/{descriptor}").st_size
+    except OSError:
+        return Question(rank, process, why="it has just ended")
+    question = Question(rank, process, descriptor, size, _blocking(process))
+    if not _mask(process, "ShdPnd"):  # else one from before has not been taken yet
+        processes.send(process, SIGNAL)
+    return question
+
+
+def _descriptor(process: int, folder: str) -> str:
+    """The number under which the process has its file for stacks open, or "" where it has none."""
+    with contextlib.suppress(OSError):
+        for number in os.listdir(f"/proc/{process}/fd"):
+            with contextlib.suppress(OSError):
+                if os.path.dirname(os.readlink(f"/proc/{process}/fd/{number}")) == folder:
+                    return number
+    return ""
+
+
+def _answer(question: Question) -> str:
+    """What the process has written, once it has written all: no thread of it is at that any more, for which it blocks the
+    signal. "" before."""
+    path = f"/proc/{question.process}/fd/{question.descriptor}"
+    with contextlib.suppress(OSError):
+        if os.stat(path).st_size == question.size or _blocking(question.process) - question.blocked:
+            return ""
+        with open(path, "rb") as file:
+            file.seek(question.size)
+            text = file.read().decode(errors="replace")
+        return _with_code(text[-MOST:], f"/proc/{question.process}/cwd")
+    return ""
+
+
+def _blocking(process: int) -> frozenset[str]:
+    with contextlib.suppress(OSError):
+        threads = os.listdir(f"/proc/{process}/task")
+        return frozenset(thread for thread in threads if _mask(f"{process}/task/{thread}", "SigBlk"))
+    return frozenset()
+
+
+def _mask(process: int | str, name: str) -> bool:
+    """Whether this set of signals of a process or thread has ours."""
+    return bool(int(spy.status(process, name) or "0", 16) >> (SIGNAL - 1) & 1)
+
+
+_FRAME = re.compile(r'  File "(.+)", line (\d+) in .*')
+
+
+def _with_code(text: str, folder: str) -> str:
+    """The text with the source line below each frame, where there is one. Relative paths are below `folder`."""
+    files: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in text.splitlines():
+        lines.append(line)
+        if match := _FRAME.fullmatch(line):
+            path = os.path.join(folder, match[1])
+            source = files[path] if path in files else files.setdefault(path, _source(path))
+            code = source[int(match[2]) - 1 : int(match[2])]
+            lines += [f"    {one.strip()}" for one in code if one.strip()]
+    return "\n".join(lines)
+
+
+def _source(path: str) -> list[str]:
+    try:
+        if not os.path.isfile(path) or os.path.getsize(path) > SOURCE:
+            return []
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read().split("\n")
+    except (OSError, ValueError):
+        return []
+
+
+# By others -----------------------------------------------------------------------------------------------------------
+
+
+def _look_from_outside(questions: Sequence[Question]) -> Iterator[Stack]:
+    """By py-spy where it is installed and finds a stack, else by the kernel."""
+    program = spy.path()
+    spies = {question.rank: spy.start(program, question.process) for question in questions if program and question.process}
+    deadline = time.monotonic() + SPY
+    for question in questions:
+        text = spy.outcome(spies.get(question.rank), deadline)
+        source = "py-spy" if text else "kernel"
+        yield Stack(question.rank, source, f"{spy.state(question.process)}\n{text or _excuse(question, bool(program))}")
+
+
+def _excuse(question: Question, spied: bool) -> str:
+    tried = "py-spy found none either" if spied else "py-spy, which could look from outside, is not installed here"
+    again = f"; it goes on by: kill -CONT {question.process}" if spy.letter(question.process) == "T" else ""
+    return f"no Python stack: {question.why}{again}\n{tried}" if question.process else question.why

@@ -1,0 +1,62 @@
+"""The rendezvous port: bound here before any rank starts, so that nobody can take it meanwhile."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+
+from training.agent.host.system import text
+
+_LISTEN = "0A"
+
+
+class PortError(Exception):
+    """The port cannot be had; the text says why."""
+
+
+def reserve(address: str, port: int) -> socket.socket:
+    """A socket that listens there, at any free port where `port` is 0.
+
+    Raises: PortError.
+    """
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((address, port))
+        sock.listen(1024)
+    except (OSError, OverflowError) as error:
+        sock.close()
+        raise PortError(_why(address, port, error)) from error
+    return sock
+
+
+def _why(address: str, port: int, error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+        return f"port {port} on {address} is in use{_holder(port)}"
+    if isinstance(error, OSError) and error.errno == errno.EADDRNOTAVAIL:
+        return f"{address} is no address of this host"
+    if isinstance(error, PermissionError):
+        return f"port {port} on {address}: permission denied, take one above 1023"
+    return f"port {port} on {address}: {error}"
+
+
+def _holder(port: int) -> str:
+    """Who listens there, as far as this user may see it: " by python (pid 123)", or ""."""
+    sockets = {f"socket:[{inode}]" for inode in _listening_inodes(port)}
+    for pid in filter(str.isdigit, os.listdir("/proc")) if sockets else ():
+        try:
+            if any(os.readlink(f"/proc/{pid}/fd/{number}") in sockets for number in os.listdir(f"/proc/{pid}/fd")):
+                return f" by {text(f'/proc/{pid}/comm').strip()} (pid {pid})"
+        except OSError:  # not ours to read, or just gone
+            continue
+    return ""
+
+
+def _listening_inodes(port: int) -> set[str]:
+    """The inodes of the sockets that listen at a port, at whichever address."""
+    found = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        rows = (line.split() for line in text(table).splitlines()[1:])
+        found |= {row[9] for row in rows if row[3] == _LISTEN and row[1].endswith(f":{port:04X}")}
+    return found

@@ -1,0 +1,153 @@
+"""The ranks of one attempt on this host: heard through their pipes, stopped, and seen to their end."""
+
+from __future__ import annotations
+
+import math
+import os
+import selectors
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from training.agent.host.redaction import Redaction
+from training.agent.host.samples import OutOfMemory
+from training.agent.ranks import processes
+from training.agent.ranks.pipes import Pipe
+from training.wire.events import Event, Exited, Spawned
+
+Ends = tuple[int, int]
+"""The writing ends of a stdout and a stderr."""
+
+
+@dataclass
+class Rank:
+    """A rank that has not exited yet. `pid` is 0 until its process exists; `stopped`: it has been sent a signal by us."""
+
+    number: int
+    pipes: tuple[Pipe, Pipe]
+    pid: int = 0
+    stopped: bool = False
+
+
+class Ranks:
+    """Tells `say` what becomes of the ranks. What it registers with the selector are functions for the agent's loop to call.
+
+    Ranks that take hundreds of steps a second would wake everybody up to the dashboard as often. So after a turn of reading,
+    their pipes gather for `gather` seconds, until `listen_at`; unless one of them fills, as then its rank would have to wait.
+    """
+
+    def __init__(
+        self, selector: selectors.BaseSelector, say: Callable[[Event], None], gather: float, redaction: Redaction
+    ) -> None:
+        self._selector, self._say, self._gather, self._redaction = selector, say, gather, redaction
+        self._pipes = selectors.DefaultSelector()  # all of them behind one descriptor, which leaves the loop and comes back
+        self._selector.register(self._pipes, selectors.EVENT_READ, self._hear)
+        self.listen_at = math.inf
+        self._live: dict[int, Rank] = {}
+        self.out_of_memory = OutOfMemory()
+        self.failed = self.incomplete = False
+        """Whether a rank has failed by itself, and whether one has exited otherwise than with 0, since the first of those that
+        live was begun."""
+        self.exited_at = 0.0
+        """The monotonic time of the last exit."""
+
+    @property
+    def live(self) -> list[Rank]:
+        """Those that have not exited."""
+        return list(self._live.values())
+
+    def open(self, number: int) -> tuple[Rank, Ends]:
+        """A new rank, not started yet, and the ends of its pipes that its process is to get.
+
+        It is not listened to before it is `spawned`: one that preload forks may write before preload has reported it.
+        """
+        pipes, ends = open_pipes(number, self._redaction)
+        self.failed, self.incomplete = self.failed and bool(self._live), self.incomplete and bool(self._live)
+        self._live[number] = Rank(number, pipes)
+        return self._live[number], ends
+
+    def hear(self, pipes: Sequence[Pipe]) -> None:
+        """Listen to these pipes from now on, until they end or `finish`."""
+        for pipe in pipes:
+            self._pipes.register(pipe, selectors.EVENT_READ, pipe)
+
+    def listen(self) -> None:
+        """The pipes have gathered."""
+        self._selector.register(self._pipes, selectors.EVENT_READ, self._hear)
+        self.listen_at = math.inf
+
+    def _hear(self) -> None:
+        ready: list[Pipe] = [key.data for key, _ in self._pipes.select(0)]
+        for pipe in ready:
+            for text in pipe.read():
+                self._say(text)
+            if pipe.ended:
+                self._pipes.unregister(pipe)
+        if not any(pipe.filled for pipe in ready):
+            self._selector.unregister(self._pipes)
+            self.listen_at = time.monotonic() + self._gather
+
+    def finish(self, pipes: Sequence[Pipe]) -> None:
+        """Say what is still in the pipes, and close them."""
+        for pipe in pipes:
+            if pipe.fileno() in self._pipes.get_map():
+                self._pipes.unregister(pipe)
+            for text in pipe.finish():
+                self._say(text)
+
+    def spawned(self, rank: Rank, pid: int) -> None:
+        """The rank's process exists."""
+        rank.pid = pid
+        self._say(Spawned(rank.number, pid))
+        self.hear(rank.pipes)
+        if rank.stopped:  # it was forked after the others had been told to stop
+            processes.send_group(pid, signal.SIGTERM)
+
+    def exited(self, rank: Rank, status: int) -> None:
+        """The rank's process is gone, with this wait status."""
+        del self._live[rank.number]
+        self.finish(rank.pipes)
+        self.exited_at = time.monotonic()
+        code = os.waitstatus_to_exitcode(status)
+        self.incomplete = self.incomplete or code != 0
+        self.failed = self.failed or (code != 0 and not rank.stopped)
+        out_of_memory = code == -signal.SIGKILL and not rank.stopped and self.out_of_memory.rose()
+        self._say(Exited(rank.number, code, signal_name(code), rank.stopped, out_of_memory))
+
+    def reaped(self, pid: int, status: int) -> None:
+        """A child of the agent has ended: a rank that was started plainly, or some orphan."""
+        for rank in self.live:
+            if rank.pid == pid:
+                self.exited(rank, status)
+
+    def stop(self) -> None:
+        """TERM to every rank's process group."""
+        for rank in self.live:
+            rank.stopped = True
+            if rank.pid:
+                processes.send_group(rank.pid, signal.SIGTERM)
+
+    def sweep(self) -> None:
+        """KILL to everything below the agent: ranks, preload, and what has left their process groups."""
+        for rank in self.live:
+            if rank.pid:
+                processes.send_group(rank.pid, signal.SIGKILL)
+        for pid in processes.descendants(os.getpid()):
+            processes.send(pid, signal.SIGKILL)
+
+
+def open_pipes(number: int, redaction: Redaction) -> tuple[tuple[Pipe, Pipe], Ends]:
+    """A stdout and a stderr for this rank, or AGENT."""
+    (out, out_end), (err, err_end) = os.pipe(), os.pipe()
+    return (Pipe(out, number, "stdout", redaction), Pipe(err, number, "stderr", redaction)), (out_end, err_end)
+
+
+def signal_name(code: int) -> str:
+    """The name of the signal behind an exit code, or "" where it is none."""
+    if code >= 0:
+        return ""
+    try:
+        return signal.Signals(-code).name
+    except ValueError:  # a real-time signal
+        return f"SIG{-code}"

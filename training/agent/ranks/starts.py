@@ -1,0 +1,167 @@
+"""Starts ranks: each as a program of its own, or all through `training.preload`, which imports torch once and forks them."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from training.agent.host.redaction import Redaction
+from training.agent.options import Options
+from training.agent.ranks import processes
+from training.agent.ranks.launch import Command, Spawner, common, environment, with_site
+from training.agent.ranks.pipes import CHUNK, Lines, Pipe
+from training.agent.ranks.ranks import Ranks, open_pipes
+from training.wire import commands
+from training.wire.commands import Placement
+from training.wire.events import AGENT, Event, Launched
+
+_CANNOT_START = 127 << 8
+"""The wait status of what could not be started, as a shell has it."""
+_FAILED = 1 << 8
+
+
+@dataclass
+class Preload:
+    """The process that forks the ranks. On `report` it says `pid RANK PID` and `exit RANK STATUS`; `pipes` are its output."""
+
+    pid: int
+    pipes: tuple[Pipe, Pipe]
+    report: int
+    lines: Lines = field(default_factory=Lines)
+
+
+class Starter:
+    """Starts the ranks of one attempt after the other."""
+
+    def __init__(
+        self,
+        options: Options,
+        selector: selectors.BaseSelector,
+        say: Callable[[Event], None],
+        ranks: Ranks,
+        preload: tuple[str, ...],
+        redaction: Redaction,
+    ) -> None:
+        self._options, self._selector, self._say, self._ranks, self._argv = options, selector, say, ranks, preload
+        self._redaction = redaction
+        self._spawner = Spawner()
+        self._preload: Preload | None = None
+
+    @property
+    def preload(self) -> int:
+        """The pid of the process that is to fork ranks; 0 where there is none."""
+        return self._preload.pid if self._preload else 0
+
+    def start(self, command: commands.Start, listener: socket.socket | None) -> None:
+        """Start all placements. `listener` is the reserved socket: rank 0's under preload, else closed just before."""
+        if self._preload:  # the attempt before is over, but its preload is still on its way out
+            self._preload_ended(0)
+        self._say(Launched(tuple(placement.rank for placement in command.placements), command.hosts))
+        if command.preload and command.placements:
+            self._start_preload(command, listener)
+        if listener:
+            listener.close()
+        if not command.preload:
+            for placement in command.placements:
+                self._start_plainly(placement)
+
+    def _start_plainly(self, placement: Placement) -> None:
+        rank, ends = self._ranks.open(placement.rank)
+        env = with_site(environment(self._options, *placement.env))
+        if pid := self._spawn(Command(placement.argv, env, self._options.cwd, *ends, umask=self._options.umask), *ends):
+            self._ranks.spawned(rank, pid)
+        else:
+            self._ranks.exited(rank, _CANNOT_START)
+
+    def _start_preload(self, command: commands.Start, listener: socket.socket | None) -> None:
+        ends = {placement.rank: self._ranks.open(placement.rank)[1] for placement in command.placements}
+        given = [descriptor for pair in ends.values() for descriptor in pair]
+        pipes, own_ends = open_pipes(AGENT, self._redaction)
+        self._ranks.hear(pipes)
+        report, report_end = os.pipe()
+        os.set_blocking(report, False)
+        self._selector.register(report, selectors.EVENT_READ, self._read_report)
+        argv = [*self._argv, "--report-fd", str(report_end)]
+        argv += ["--pipes", ",".join(f"{rank}:{out}:{err}" for rank, (out, err) in ends.items())]
+        inherited = [report_end, *given]
+        if listener and 0 in ends:
+            argv += ["--listen-fd", str(listener.fileno())]
+            inherited.append(listener.fileno())
+        env = environment(self._options, *common(command.placements))
+        order = _file_of(command)
+        started = Command(argv, env, self._options.cwd, *own_ends, stdin=order, inherited=inherited, umask=self._options.umask)
+        self._preload = Preload(0, pipes, report)
+        self._preload.pid = self._spawn(started, *own_ends, order, report_end, *given)
+        if not self._preload.pid:
+            self._preload_ended(_CANNOT_START)
+
+    def _spawn(self, command: Command, out_end: int, error_end: int, *more_ends: int) -> int:
+        """The pid of the new process; or 0, and why not is on its stderr. Closes our copies of what it was to inherit."""
+        try:
+            return self._spawner.start(command)
+        except (OSError, ValueError) as error:
+            why = f"cannot start {command.argv[0]} in {command.cwd}: {getattr(error, 'strerror', None) or error}\n"
+            os.write(error_end, why.encode(errors="replace"))
+            return 0
+        finally:
+            for descriptor in (out_end, error_end, *more_ends):
+                os.close(descriptor)
+
+    def _read_report(self) -> None:
+        """Take some of what preload reports."""
+        assert self._preload
+        block = os.read(self._preload.report, CHUNK)
+        if not block:
+            self._selector.unregister(self._preload.report)
+        for line in (self._preload.lines.feed(block) or "").splitlines():
+            word, number, figure = line.split()
+            for rank in self._ranks.live:
+                if rank.number == int(number):
+                    (self._ranks.spawned if word == "pid" else self._ranks.exited)(rank, int(figure))
+
+    def reaped(self, pid: int, status: int) -> None:
+        """A child of the agent has ended: preload, a rank that was started plainly, or some orphan."""
+        if self._preload and pid == self._preload.pid:
+            self._preload_ended(status)
+        else:
+            self._ranks.reaped(pid, status)
+
+    def _preload_ended(self, status: int) -> None:
+        """With it go the ranks whose end it has not reported, as nobody could wait for them."""
+        assert self._preload
+        while self._preload.report in self._selector.get_map():
+            try:
+                self._read_report()
+            except BlockingIOError:  # a rank still holds the other end
+                self._selector.unregister(self._preload.report)
+        os.close(self._preload.report)
+        self._ranks.finish(self._preload.pipes)
+        self._preload = None
+        if self._ranks.live:
+            self._ranks.sweep()
+        for rank in self._ranks.live:
+            self._ranks.exited(rank, status or _FAILED)
+
+    def stop(self) -> None:
+        """TERM to every rank; to preload itself where it has not forked them all."""
+        self._ranks.stop()
+        if self._preload and not all(rank.pid for rank in self._ranks.live):
+            processes.send_group(self._preload.pid, signal.SIGTERM)
+
+
+def _file_of(command: commands.Start) -> int:
+    """A file with the command's line, to be read by preload: other than a pipe it takes a line of any length at once.
+
+    It has no name any more: the environments in it may hold secrets, and end with whoever holds it open.
+    """
+    path = f"start-{command.attempt}"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    os.unlink(path)
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(commands.encode(command))
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor

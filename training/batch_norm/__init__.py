@@ -1,0 +1,1 @@
+"""BatchNorm on several ranks."""

@@ -1,0 +1,141 @@
+"""BatchNorm over the joined batch of several ranks, on the CPU too, which torch's own SyncBatchNorm refuses.
+
+One all-reduce each way. Forward adds up every channel's count, sum and sum of squares; backward the gradient's sum and its sum
+times the normalised input (Ioffe and Szegedy 2015, the gradients of the mean and the variance, over all ranks' samples).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import distributed, nn
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import batch_norm
+
+from training.meter import Meter
+from training.sync.parts import payload
+
+SumOverRanks = Callable[[torch.Tensor], None]
+"""Replaces a tensor by its sum over the ranks."""
+
+
+class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
+    """Takes the place of a BatchNorm layer with that layer's parameters and buffers, under the same names.
+
+    In training, (N, C, ...) is normalised per channel by the mean and variance over the samples of all ranks of the group. They
+    call it in the same order, and N may differ between them. In evaluation it does what the layer did that it replaces.
+    """
+
+    def __init__(self, layer: nn.modules.batchnorm._BatchNorm, group: distributed.ProcessGroup, meter: Meter) -> None:
+        super().__init__(layer.num_features, layer.eps, layer.momentum, affine=False, track_running_stats=False)
+        self.affine, self.track_running_stats, self.training = layer.affine, layer.track_running_stats, layer.training
+        for name in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"):
+            setattr(self, name, getattr(layer, name))
+        self._group, self._meter = group, meter
+
+    # A compiled graph ends before it: waiting for other ranks is not to be traced.
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """The normalised input, of its type."""
+        if not self.training:
+            return super().forward(input)
+        self._check_input_dim(input)
+        with torch.no_grad():
+            count, mean, variance = self._joined(input)
+            if self.track_running_stats:
+                self._track(count, mean, variance)
+        wide = torch.promote_types(input.dtype, torch.float32)
+        output: torch.Tensor = _Normalise.apply(
+            input, self.weight, self.bias, mean.to(wide), variance.to(wide), count, self.eps, self._sum
+        )
+        return output
+
+    def _check_input_dim(self, input: torch.Tensor) -> None:
+        if input.dim() < 2:
+            raise ValueError(f"expected (N, C, ...), got {tuple(input.shape)}")
+
+    def _joined(self, input: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The ranks' joined count (), and mean and biased variance (C,), in float64.
+
+        A rank's own mean and variance are taken in two passes, so that only float64 sums can lose digits to a large mean.
+        """
+        wide = input.to(torch.promote_types(input.dtype, torch.float32))
+        mean, variance = (figure.double() for figure in torch.batch_norm_update_stats(wide, None, None, 0.0))
+        count = mean.new_full((1,), input.numel() // input.shape[1])
+        sums = torch.cat((count, count * mean, count * (variance + mean.square())))
+        self._sum(sums)
+        mean, squares = (sums[1:] / sums[0]).chunk(2)
+        return sums[0], mean, (squares - mean.square()).clamp_(min=0)
+
+    def _track(self, count: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor) -> None:
+        """Moves the running statistics, with the unbiased variance, as nn.BatchNorm does."""
+        self.num_batches_tracked.add_(1)  # type: ignore[union-attr]
+        weight = self.momentum if self.momentum is not None else 1.0 / float(self.num_batches_tracked)  # type: ignore[arg-type]
+        for running, new in ((self.running_mean, mean), (self.running_var, variance * (count / (count - 1)))):
+            running.lerp_(new.to(running.dtype), weight)  # type: ignore[union-attr]
+
+    def _sum(self, tensor: torch.Tensor) -> None:
+        with self._meter.waiting():
+            distributed.all_reduce(tensor, group=self._group)
+        self._meter.bytes_sent += payload.ring(tensor.nbytes, self._group.size())
+
+
+class _Normalise(torch.autograd.Function):
+    """(x - mean) / sqrt(variance + eps) x weight + bias, where mean and variance are functions of all ranks' x.
+
+    The gradients of weight and bias are this rank's part, as other parameters' are. With every rank's loss scaled so that the
+    mean over ranks is the joined gradient, x's gradient comes out scaled alike, since it is linear in the ranks' gradients.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: torch.Tensor,
+        weight: torch.Tensor | None,
+        bias: torch.Tensor | None,
+        mean: torch.Tensor,
+        variance: torch.Tensor,
+        count: torch.Tensor,
+        eps: float,
+        sum_over_ranks: SumOverRanks,
+    ) -> torch.Tensor:
+        ctx.save_for_backward(x, weight, mean, variance, count)
+        ctx.eps, ctx.sum_over_ranks = eps, sum_over_ranks
+        return batch_norm(x, mean, variance, weight, bias, False, 0.0, eps)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        x, weight, mean, variance, count = ctx.saved_tensors
+        # That of a layer with fixed statistics: its parameters' gradients are the sums of dy times normalised x, and of dy.
+        # On a GPU torch wants the batch's own statistics too, though it then takes the fixed ones; and a weight.
+        inverse = (variance + ctx.eps).rsqrt()
+        scale = torch.ones_like(mean) if weight is None else weight
+        _, dy_xhat, dy_sum = torch.ops.aten.native_batch_norm_backward(
+            dy, x, scale, mean, variance, mean, inverse, False, ctx.eps, [False, True, True]
+        )
+        dx = None
+        if ctx.needs_input_grad[0]:
+            sums = torch.cat((dy_xhat, dy_sum)).double()
+            ctx.sum_over_ranks(sums)
+            dx = _input_gradient(dy, x, weight, mean, inverse, *(sums / count).to(mean.dtype).chunk(2))
+        return (dx, *(dy_xhat if ctx.needs_input_grad[1] else None, dy_sum if ctx.needs_input_grad[2] else None), *5 * (None,))
+
+
+def _input_gradient(
+    dy: torch.Tensor,
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    mean: torch.Tensor,
+    inverse_deviation: torch.Tensor,
+    mean_dy_xhat: torch.Tensor,
+    mean_dy: torch.Tensor,
+) -> torch.Tensor:
+    """weight / deviation x (dy - mean(dy) - xhat x mean(dy xhat)), gathered into one factor of dy, one of x and a rest."""
+    of_dy = inverse_deviation if weight is None else inverse_deviation * weight
+    of_x = -of_dy * inverse_deviation * mean_dy_xhat
+    rest = -of_dy * mean_dy - of_x * mean
+    of_dy, of_x, rest = (factor.view(-1, *(1,) * (x.dim() - 2)) for factor in (of_dy, of_x, rest))
+    return torch.addcmul(dy * of_dy + rest, x, of_x).to(x.dtype)

@@ -1,0 +1,1 @@
+"""Saving checkpoints, and resuming from them."""

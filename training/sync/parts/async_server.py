@@ -1,0 +1,243 @@
+"""The rank that holds the parameters and applies each gradient as it comes, a thread for each worker."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from training.meter import Meter
+from training.sync import SyncMethod
+from training.sync.parts.gradients import Gradients
+from training.sync.parts.push_pull import (
+    HEADER_BYTES,
+    PARTED,
+    Line,
+    copy_all,
+    flatten,
+    header,
+    load_optimizer,
+    nbytes,
+    optimizer_state,
+    stay,
+)
+
+
+class Held:
+    """The parameters that all ranks train, as flat `buffers`; `version` counts the updates. Whoever uses it holds its lock.
+
+    An update is made with the learning rate divided by the ranks that train: they make that many updates per step of theirs,
+    which together go about as far as one step with the mean of their gradients, weight decay included.
+    """
+
+    def __init__(self, parameters: list[nn.Parameter], optimizer: torch.optim.Optimizer, ranks: int, **layout: Any) -> None:
+        self.optimizer, self._ranks = optimizer, ranks
+        self.buffers = flatten(parameters)
+        self.gradients = Gradients(nn.ParameterList(parameters), stay, 1, **layout)
+        self.version = 0
+
+    def apply(self, gradients: Sequence[torch.Tensor], version: int) -> int:
+        """Makes a step with one rank's gradients, of parameters of that version: how many updates behind they were."""
+        for bucket, buffer in zip(self.gradients.buckets, gradients, strict=True):
+            bucket.buffer.copy_(buffer)
+            self.gradients.unpack(bucket)
+        with slowed(self.optimizer, self._ranks):
+            self.optimizer.step()
+        self.version += 1
+        return self.version - 1 - version
+
+
+class Seat:
+    """A worker at the server: its line, how many steps it was served, and the tensors that come and go."""
+
+    def __init__(self, line: Line, held: Held) -> None:
+        self.line, self.steps = line, 0
+        self.asked, self.answer = header(held.buffers), header(held.buffers)
+        self.inbox = [torch.empty_like(bucket.buffer) for bucket in held.gradients.buckets]
+        self.outbox = [torch.empty_like(buffer) for buffer in held.buffers]
+
+    def receive(self) -> bool:
+        """Waits for what the worker pushes next; False where it has parted."""
+        self.line.wait(self.line.receive([self.asked]))
+        if self.asked[0] == PARTED:
+            return False
+        self.line.wait(self.line.receive(self.inbox))
+        return True
+
+    def answer_with(self, held: Held) -> None:
+        """Has the held parameters pushed to take next, and what became of the gradient."""
+        staleness = held.apply(self.inbox, int(self.asked[1]))
+        self.answer.copy_(torch.tensor([held.version, staleness]))
+        copy_all(held.buffers, self.outbox)
+
+    def send(self) -> None:
+        """Lets the worker have its answer."""
+        self.line.wait(self.line.send([self.answer, *self.outbox]))
+
+
+class AsyncServer(SyncMethod):
+    """Its threads run from the first forward, or `serve`, until every worker has parted, which it does to settle.
+
+    A server that trains too does so on a copy: while it runs backward, the others change what is held. While no thread runs,
+    the model is what is held.
+    """
+
+    exact = False
+
+    def __init__(
+        self,
+        options: Any,
+        wire: torch.dtype,
+        lines: list[Line],
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        ranks: int,
+        meter: Meter,
+    ) -> None:
+        super().__init__(options, wire)
+        self._meter = meter
+        layout = {"bucket_mb": options.bucket_mb, "wire": wire}
+        self._gradients = Gradients(model, stay, 1, **layout)
+        self._model = flatten(model.parameters())
+        theirs = list(model.parameters()), optimizer
+        self._held = Held(*(theirs if options.dedicated else copy.deepcopy(theirs)), ranks, **layout)
+        self._seats = [Seat(line, self._held) for line in lines]
+        self._version = 0  # of the model
+        self._staleness = 0
+        self._due = 0  # steps that each worker is to be served before `serve` returns
+        self._changed = threading.Condition()  # guards what is held and all below
+        self._threads: list[threading.Thread] = []
+        self._present = 0
+        self._sent = 0
+        self._failure: Exception | None = None
+
+    def micro(self, last: bool) -> AbstractContextManager[None]:
+        """From the first forward on the others are served."""
+        self._open()
+        return self._gradients.micro(last)
+
+    def reduce(self, model: nn.Module) -> None:
+        """Packs its own gradient."""
+        self._gradients.flush()
+
+    def step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Pushes its own gradient, and pulls the parameters."""
+        with self._meter.waiting():
+            self._changed.acquire()
+        try:
+            self._check()
+            self._staleness = self._held.apply([bucket.buffer for bucket in self._gradients.buckets], self._version)
+            self._pull()
+            self._meter.bytes_sent, self._sent = self._meter.bytes_sent + self._sent, 0
+        finally:
+            self._changed.release()
+        for bucket in self._gradients.buckets:
+            bucket.reset()
+
+    @property
+    def staleness(self) -> int:
+        """How many updates the others made between its pull and its push."""
+        return self._staleness
+
+    def serve(self, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:
+        """Waits until each worker has made so many more steps."""
+        self._open()
+        self._due += steps
+        self._meter.start()
+        self._await(lambda: all(seat.steps >= self._due for seat in self._seats))
+
+    def settle(self, model: nn.Module) -> None:
+        """When all workers have parted, all have what is held then."""
+        self._open()
+        self._await(lambda: not self._present)
+        for thread in self._threads:
+            thread.join()
+        self._threads = []
+        self._pull()
+        with self._meter.waiting():
+            for seat in self._seats:
+                seat.answer.copy_(torch.tensor([self._version, 0]))
+                copy_all(self._held.buffers, seat.outbox)
+                seat.send()
+
+    def state(self) -> dict[str, Any]:
+        """The version, and the optimiser where it is not rank 0's own, which is kept anyway."""
+        keeps = self.options.server or not self.options.dedicated
+        return {"version": self._held.version} | (optimizer_state(self._held.optimizer) if keeps else {})
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Goes on from there."""
+        self._held.version = state["version"]
+        load_optimizer(self._held.optimizer, state)
+
+    def _pull(self) -> None:
+        if not self.options.dedicated:
+            copy_all(self._held.buffers, self._model)
+        self._version = self._held.version
+
+    def _await(self, condition: Callable[[], bool]) -> None:
+        with self._meter.waiting(), self._changed:
+            self._changed.wait_for(lambda: self._failure or condition())
+            self._check()
+
+    def _check(self) -> None:
+        if self._failure:
+            raise self._failure
+
+    # Threads ---------------------------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        """Begins to serve, unless it does already."""
+        if self._threads:
+            return
+        if not self.options.dedicated:
+            copy_all(self._model, self._held.buffers)
+        self._version, self._present = self._held.version, len(self._seats)
+        self._threads = [threading.Thread(target=self._attend, args=(seat,), daemon=True) for seat in self._seats]
+        for thread in self._threads:
+            thread.start()
+
+    def _attend(self, seat: Seat) -> None:
+        """Serves a worker until it parts; what goes wrong is raised in the main thread."""
+        failure = None
+        try:
+            while self._exchange(seat):
+                pass
+        except Exception as error:  # noqa: BLE001
+            failure = error
+        with self._changed:
+            self._failure = self._failure or failure
+            self._present -= 1
+            self._changed.notify_all()
+
+    def _exchange(self, seat: Seat) -> bool:
+        if not seat.receive():
+            return False
+        with self._changed:
+            if self._failure:
+                return False
+            seat.answer_with(self._held)
+            self._sent += HEADER_BYTES + nbytes(seat.outbox)
+        seat.send()
+        with self._changed:
+            seat.steps += 1
+            self._changed.notify_all()
+        return True
+
+
+@contextmanager
+def slowed(optimizer: torch.optim.Optimizer, times: int) -> Iterator[None]:
+    """Learning rates so many times smaller meanwhile."""
+    rates = [group["lr"] for group in optimizer.param_groups]
+    for group in optimizer.param_groups:
+        group["lr"] = group["lr"] / times
+    try:
+        yield
+    finally:
+        for group, rate in zip(optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate

@@ -1,0 +1,1 @@
+"""What ranks, agents and the session send each other. Standard library only."""

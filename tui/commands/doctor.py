@@ -1,0 +1,94 @@
+"""`rankboard doctor`: checks the hosts for a run as its start would, and starts nothing."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any
+
+import typer
+
+from remote.cluster.hosts import HostsError
+from remote.lab.spec import LabError
+from remote.launch import Launcher
+from remote.plan.plan import PlanError
+from remote.record import resume
+from remote.run.waiting import REACHING, Wait, waiting
+from remote.session.session import Session
+from training.job import JobError
+from training.registry import UnknownName
+from training.wire.jsonl import dumps
+from tui.flags import selection
+from tui.session_clock import SessionClock
+from tui.text import checks, outcome
+
+USAGE = 2
+
+
+def doctor(
+    host_flags: Mapping[str, Any] = MappingProxyType({}),
+    json: Annotated[bool, typer.Option("--json", help="print one JSON object per check")] = False,
+    runs_dir: Annotated[Path, typer.Option(metavar="PATH", help="where runs are recorded")] = Path("runs"),
+    **job_flags: Any,
+) -> None:
+    """Check whether the hosts are ready for a run, and say how to fix what is not.
+
+    Nothing is started; only rankboard's own code is copied to the hosts. Every start makes the same checks (--no-doctor skips
+    them). With job flags, the checks are those of that job.
+
+    Examples:
+      rankboard doctor
+      rankboard doctor --hosts other.toml --only node1,node2
+      rankboard doctor --dataset cifar10
+
+    Exit codes:
+      0    no check failed
+      2    a check failed, or the command line is wrong
+      3    a host could not be reached
+      130  stopped by a person
+    """
+    try:
+        job, chosen = resume.job_of(job_flags, runs_dir, bool(host_flags["local"])), selection.selection(host_flags)
+        with selection.transport(chosen.local, chosen.spec) as transport:
+            launcher = Launcher(transport, chosen.local, runs_dir.absolute())
+            code = _examine(launcher.check(launcher.plan(chosen.hosts, job)), json)
+    except (JobError, UnknownName, HostsError, PlanError, LabError) as error:
+        typer.echo(f"rankboard: {error}", err=True)
+        code = USAGE
+    raise typer.Exit(code)
+
+
+def _examine(session: Session, json: bool) -> int:
+    """Hear the session out and print what it found; returns the exit code."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: session.stop(outcome.interruption(number)))
+    clock, said = SessionClock(), ""
+    for _ in session.batches():
+        reached = not any(host.phase in REACHING for host in session.state.hosts)
+        waits = () if reached else waiting(session.state, clock.now(session.state))
+        who = ", ".join(wait.who for wait in waits)
+        if who and who != said:
+            typer.echo("\n".join(f"rankboard: {line}" for line in map(Wait.text, waits)), err=True)
+        said = who
+    with suppress(OSError):  # a reader that went away
+        _print(session, json)
+    return checks.code(session.state)
+
+
+def _print(session: Session, json: bool) -> None:
+    state = session.state
+    if json:
+        for one in checks.objects(state):
+            sys.stdout.write(dumps(one) + "\n")
+    else:
+        for line in checks.table(state, shutil.get_terminal_size().columns) if state.checks else ():
+            sys.stdout.write("  ".join(text for _, text in line).rstrip() + "\n")
+        for check in checks.amiss(state):
+            sys.stdout.write("\n".join(checks.told(state, check)) + "\n")
+    sys.stdout.flush()
+    typer.echo(f"rankboard: {checks.verdict(state)}", err=True)

@@ -1,0 +1,149 @@
+"""`rankboard lab …`: a cluster in a box that stays up, and what may be done to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from remote.lab import daemon, logins
+from remote.lab.folder import Folder
+from remote.lab.lab import Lab, Node
+from remote.lab.spec import DEFAULT, LabError, parse, rate, show
+from tui.text.usage import USAGE, Command, Commands
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    help="""Run a cluster in a box: hosts on this machine, each with its own network, sshd and home.
+
+    It needs Linux, but not root.
+
+    Examples:
+      rankboard lab up --hosts 4 --link 1gbit
+      rankboard lab cut 3
+      rankboard lab down
+    """,
+)
+Name = Annotated[str, typer.Option(metavar="NAME", help="which lab, if there are several")]
+HostName = Annotated[str, typer.Argument(metavar="HOST", help="a host of the lab, such as node3 or 3")]
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Mistakes in a line or two."""
+    try:
+        yield
+    except (LabError, OSError) as error:
+        typer.echo(f"rankboard: {error}", err=True)
+        raise typer.Exit(USAGE) from None
+
+
+@contextmanager
+def _host(name: str, host: str) -> Iterator[tuple[Folder, Lab, str]]:
+    """The lab and one of its hosts, to be changed."""
+    with _told():
+        folder = Folder(name)
+        with folder.lab() as lab:
+            yield folder, lab, lab.node(f"node{host}" if host.isdigit() else host).name
+
+
+@app.command(cls=Command)
+def up(
+    hosts: Annotated[int, typer.Option(metavar="N", help="number of hosts")] = 4,
+    link: Annotated[
+        str,
+        typer.Option(metavar="RATE", help="the rate of their links, such as 1gbit or 100mbit: one for all, or one per host"),
+    ] = "1gbit",
+    cpus: Annotated[str, typer.Option(metavar="CORES", help="limit each host to this many cores, e.g. 0.5")] = "",
+    name: Name = DEFAULT,
+) -> None:
+    """Start a lab and print its hosts file.
+
+    The lab stays until rankboard lab down, or a reboot.
+
+    Examples:
+      rankboard lab up
+      rankboard lab up --hosts 4 --link 1gbit,1gbit,1gbit,100mbit
+      rankboard lab up --name other --link 1gbit/20ms --cpus 0.5
+    """
+    with _told():
+        folder, spec = Folder(name), parse(hosts, link, cpus)
+        remarks = (*spec.remarks(), *daemon.begin(name, hosts, link, cpus))
+        path = folder.path / logins.HOSTS
+        typer.echo(path.read_text(), nl=False)
+    for remark in remarks:
+        typer.echo(f"rankboard: {remark}", err=True)
+    typer.echo(f"rankboard: the lab is up; to use it, write: rankboard --hosts {path}", err=True)
+
+
+@app.command(cls=Command)
+def down(name: Name = DEFAULT) -> None:
+    """Stop a lab and everything that runs in it, and delete the homes of its hosts."""
+    with _told():
+        Folder(name).down()
+
+
+@app.command(cls=Command)
+def status(name: Name = DEFAULT) -> None:
+    """Show the hosts of a lab."""
+    with _told():
+        folder = Folder(name)
+        with folder.lab() as lab:
+            rows = [("host", "address", "rate", "link", "sshd", "pid"), *map(_row, lab.state.nodes)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        typer.echo("  ".join(map(str.ljust, row, widths)).rstrip())
+    typer.echo(f"rankboard: its hosts file is {folder.path / logins.HOSTS}", err=True)
+
+
+def _row(node: Node) -> tuple[str, ...]:
+    link, sshd = ("up" if up else "down" for up in (node.connected, logins.listens(node)))
+    return node.name, node.address, show(node.rate), link, sshd, str(node.pid)
+
+
+@app.command(cls=Command)
+def cut(host: HostName, name: Name = DEFAULT) -> None:
+    """Unplug the cable of a host."""
+    with _host(name, host) as (_, lab, node):
+        lab.cut(node)
+
+
+@app.command(cls=Command)
+def heal(host: HostName, name: Name = DEFAULT) -> None:
+    """Plug the cable of a host in again."""
+    with _host(name, host) as (_, lab, node):
+        lab.heal(node)
+
+
+@app.command(cls=Command, name="rate")
+def set_rate(
+    host: HostName,
+    to: Annotated[str, typer.Argument(metavar="RATE", help="the new rate, such as 1gbit or 100mbit")],
+    name: Name = DEFAULT,
+) -> None:
+    """Change the rate of a host's link in both directions.
+
+    It takes effect at once, also while a run uses the link.
+
+    Examples:
+      rankboard lab rate 2 50mbit
+    """
+    with _host(name, host) as (_, lab, node):
+        lab.set_rate(node, rate(to, ""))
+
+
+@app.command(cls=Command)
+def stop_sshd(host: HostName, name: Name = DEFAULT) -> None:
+    """Stop the sshd of a host: it refuses new connections and keeps those that are open."""
+    with _host(name, host) as (folder, lab, node):
+        logins.stop(folder.path, lab, node)
+
+
+@app.command(cls=Command)
+def start_sshd(host: HostName, name: Name = DEFAULT) -> None:
+    """Start the sshd of a host again."""
+    with _host(name, host) as (folder, lab, node):
+        logins.start(folder.path, lab, node)

@@ -1,0 +1,148 @@
+"""`rankboard trust HOST …`: shows the keys that hosts show, and records those that a person accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from remote.cluster.hosts import HOSTS_FILE, Cluster, Host, HostsError, load, naming, select
+from remote.sanitise import one_line
+from remote.transport import Unreachable
+from tui.text.prompt import Yes, agreed
+from tui.text.usage import USAGE
+
+if TYPE_CHECKING:
+    from remote.transport.ssh.transport import SshTransport
+    from remote.transport.ssh.trust import Shown
+
+UNREACHABLE = 3
+"""Exit code of a host that could not be reached."""
+
+
+def trust(
+    names: Annotated[list[str] | None, typer.Argument(metavar="HOST", help="hosts of the hosts file")] = None,
+    hosts: Annotated[Path, typer.Option(metavar="FILE", help="the hosts file")] = Path(HOSTS_FILE),
+    every: Annotated[bool, typer.Option("--all", help="all hosts of the file")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="also accept the new key of a host whose key has changed")] = False,
+    yes: Yes = False,
+) -> None:
+    """Show the SSH keys of hosts, and record them as known once you agree.
+
+    Answer yes, or paste the fingerprint that the host itself shows. With --yes every unknown key is accepted: use it only on a
+    network where nobody can stand in for a host.
+
+    Examples:
+      rankboard trust --all
+      rankboard trust node2 --replace
+
+    Exit codes:
+      0  all keys are known now
+      2  a key was not accepted, or the command line is wrong
+      3  a host could not be reached
+    """
+    from remote.transport.ssh.transport import SshTransport
+
+    try:
+        chosen = _chosen(load(hosts), names or [], every)
+    except HostsError as error:
+        _say(str(error).replace("--only ", "trust "))
+        raise typer.Exit(USAGE) from None
+    raise typer.Exit(max(Trusting(SshTransport(), replace, yes, str(hosts)).hosts(chosen)))
+
+
+def _chosen(cluster: Cluster, names: list[str], every: bool) -> tuple[Host, ...]:
+    """Raises: HostsError."""
+    if every == bool(names):
+        known = ", ".join(host.name for host in cluster.hosts)
+        raise HostsError(f"trust: name the hosts, or give --all. The hosts are {known}")
+    return select(cluster, only=names).hosts
+
+
+class Trusting:
+    """Goes through hosts, all reached at once, each question asked by itself."""
+
+    def __init__(self, transport: SshTransport, replace: bool, yes: bool = False, file: str = HOSTS_FILE) -> None:
+        """`replace` and `yes` are the flags, `file` is the hosts file that messages name."""
+        self._transport, self._replace, self._yes, self._file = transport, replace, yes, file
+
+    def hosts(self, hosts: Iterable[Host]) -> list[int]:
+        """What became of each host, as an exit code. A host behind a jump host just accepted is looked at again."""
+        codes = []
+        waiting = list(hosts)
+        while waiting:
+            with ThreadPoolExecutor(len(waiting), thread_name_prefix="trust") as pool:
+                met = list(pool.map(self._meet, waiting))
+            behind = []
+            for host, shown in zip(waiting, met, strict=True):
+                if isinstance(shown, Unreachable):
+                    _say(naming(self._file, str(shown)))
+                    codes.append(UNREACHABLE)
+                elif not self._accepted(host, shown):
+                    codes.append(USAGE)
+                elif shown.host is host:
+                    codes.append(0)
+                else:
+                    behind.append(host)
+            waiting = behind
+        return codes
+
+    def _meet(self, host: Host) -> Shown | Unreachable:
+        try:
+            return self._transport.meet(host)
+        except Unreachable as error:
+            return error
+
+    def _accepted(self, host: Host, shown: Shown) -> bool:
+        """Whether the key is known now; a person is asked where it was not."""
+        from remote.transport.problem import Problem
+        from remote.transport.ssh.trust import Standing
+
+        whose = f"{host.name} ({shown.name})" if shown.host is host else f"the jump host of {host.name} ({shown.name})"
+        standing = shown.standing()
+        if standing is Standing.KNOWN:
+            _say(f"{whose}: {shown.what} is known: {shown.place()}")
+            return True
+        if standing is Standing.REVOKED:
+            _say(f"{whose}: {shown.revoked()}: do not trust this machine")
+            return False
+        if standing is Standing.CHANGED and not self._changed(whose, shown):
+            return False
+        if not self._agreed(whose, shown):
+            return False
+        try:
+            _say(f"{whose}: {shown.what} is recorded in {self._transport.accept(shown)}")
+        except Problem as problem:
+            _say(f"{whose}: {problem}")
+            return False
+        return True
+
+    def _changed(self, whose: str, shown: Shown) -> bool:
+        """Tell old and new key; whether the new one may be asked about."""
+        _say(f"{whose}: its key has CHANGED. Somebody may be listening in, or the machine was set up anew.")
+        for other in shown.others():
+            _say(f"    was {other}")
+        _say(f"    now {shown.what}")
+        if not self._replace:
+            _say("if you know why, accept the new key with --replace")
+        return self._replace
+
+    def _agreed(self, whose: str, shown: Shown) -> bool:
+        """Whether a person accepts the key, by a yes or by its fingerprint."""
+        kind = shown.key.get_name().removeprefix("ssh-").split("-")[0]
+        _say(f"{whose} shows {shown.what}")
+        if not self._yes:
+            _say(f"compare it with the output of this command there: ssh-keygen -lf /etc/ssh/ssh_host_{kind}_key.pub")
+        if agreed("accept it? (yes, no or the fingerprint)", self._yes, shown.key.fingerprint):
+            return True
+        _say("not accepted; nothing was recorded")
+        return False
+
+
+def _say(text: str) -> None:
+    for line in text.split("\n"):
+        indent = line[: len(line) - len(line.lstrip())]
+        typer.echo(f"rankboard: {indent}{one_line(line)}", err=True)

@@ -1,0 +1,227 @@
+"""What is told at the end of a run, as plain text: the cause of a failure, each rank's fate, the table, the verdict."""
+
+from __future__ import annotations
+
+import math
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+
+from remote.plan.plan import Script
+from remote.run.last_words import HEADER
+from remote.run.ranks import FATES
+from remote.run.series import Means, joined
+from remote.run.state import Cause, RankPhase, RankState, RunState, Verdict
+from training import figures
+
+NOTHING = "-"
+"""Stands for what is not known."""
+LEAST = 8
+"""Characters of a line that says something by itself."""
+
+
+def figure(value: float, form: str, unit: str = "") -> str:
+    """A number with its unit, or `NOTHING`."""
+    return f"{value:{form}}{unit}" if math.isfinite(value) else NOTHING
+
+
+def clock(seconds: float) -> str:
+    """A time span such as 0:07 or 2:03:45, or `NOTHING`."""
+    if not math.isfinite(seconds):
+        return NOTHING
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def seconds(value: float) -> str:
+    """The seconds of an iteration or a part of it, without their unit, or `NOTHING`."""
+    return figure(value, ".4f" if value < 0.1 else ".3f" if value < 100 else ".0f")
+
+
+def loss(rank: RankState) -> str:
+    """The loss of a rank's last batch, or `NOTHING` before the first."""
+    return figures.loss(rank.loss) if rank.step else NOTHING
+
+
+_HEAD = ("host", "rank", "s/iter", "iter 2-40", "data", "compute", "sync", "samples/s", "epoch", "last loss")
+_PHASES = ("data", "compute", "sync")
+
+
+def head(state: RunState) -> tuple[str, ...]:
+    """The heads of the table's columns."""
+    return (*_HEAD, "own accuracy") if _own_accuracies(state) else _HEAD
+
+
+def table(state: RunState) -> list[tuple[str, ...]]:
+    """The table of a run, to be read with `captions`: under `head` a row per rank, where there are several one of them all,
+    and the shares of an iteration."""
+    ranks = state.ranks
+    rows = [
+        (state.host_name(rank.host), str(rank.rank), *_times(rank.timing.whole, rank.timing.early), _epoch([rank]), loss(rank))
+        for rank in ranks
+    ]
+    whole, early = (joined(getattr(rank.timing, what) for rank in ranks) for what in ("whole", "early"))
+    own = _own_accuracies(state)
+    if len(ranks) > 1:
+        made = [rank.loss for rank in ranks if rank.step]
+        mean = figures.loss(sum(made) / len(made)) if made else NOTHING
+        rows.append(("all", "", *_times(whole, early), _epoch(ranks), mean))
+        own = own and [*own, _average(own)]
+    shares = [figure(100 * early.share(getattr(early, phase)), ".0f", " %") for phase in _PHASES]
+    rows.append(("share", "", "", "", *shares, "", "", ""))
+    if not own:
+        return rows
+    accuracies = [*(figure(100 * one, ".2f", " %") for one in own), ""]
+    return [(*row, accuracy) for row, accuracy in zip(rows, accuracies, strict=True)]
+
+
+def captions(state: RunState) -> list[str]:
+    """What the columns of the table mean, and the test figures, which are the run's."""
+    lines = [
+        "s/iter: mean of all iterations; last loss: of each rank's last batch",
+        "iter 2-40, data, compute, sync, samples/s: means of iterations 2 to 40",
+    ]
+    tested = next((rank for rank in state.ranks if math.isfinite(rank.test_accuracy)), None)
+    if tested:
+        lines.append(f"test accuracy {100 * tested.test_accuracy:.2f} %, test loss {figures.loss(tested.test_loss)}")
+    return lines
+
+
+def _own_accuracies(state: RunState) -> list[float]:
+    """Of each rank, by its own model or BatchNorm statistics; none at all where the ranks have nothing of their own."""
+    own = [rank.own_accuracy for rank in state.ranks]
+    return own if any(map(math.isfinite, own)) else []
+
+
+def _times(whole: Means, early: Means) -> list[str]:
+    spent = (whole.seconds, early.seconds, *(getattr(early, phase) for phase in _PHASES))
+    return [*map(seconds, spent), figure(early.throughput, ".3g" if early.throughput < 100 else ",.0f")]
+
+
+def _epoch(ranks: Sequence[RankState]) -> str:
+    return figure(_average([done for rank in ranks for done in rank.epoch_seconds]), ".2f", " s")
+
+
+def _average(values: Sequence[float]) -> float:
+    """The mean of those that are known."""
+    known = [value for value in values if math.isfinite(value)]
+    return math.fsum(known) / len(known) if known else math.nan
+
+
+def has_results(state: RunState) -> bool:
+    """Whether the run is over, and there is anything to put into the table."""
+    return state.verdict is not None and any(rank.timing.count for rank in state.ranks)
+
+
+def opening(state: RunState) -> str:
+    """The first line: "run NAME: 4 ranks on node0 to node3, ddp, lenet5 on digits"."""
+    plan, names = state.plan, [host.name for host in state.plan.hosts]
+    hosts = f"{names[0]} to {names[-1]}" if len(names) > 2 else " and ".join(names)
+    ranks = f"{count(plan.world_size, 'rank')} on {hosts}"
+    work = (
+        plan.work.command_line()
+        if isinstance(plan.work, Script)
+        else f"{plan.work.sync}, {plan.work.model} on {plan.work.dataset}"
+    )
+    return f"run {plan.run}: {ranks}, {work}"
+
+
+def count(number: int, what: str) -> str:
+    """How many there are: "1 rank", "4 ranks"."""
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def repeats(text: str, found: Cause | None) -> bool:
+    """Whether a line says no more than the cause, which is told at the end."""
+    core = found.what.partition(" (exit code ")[0].rstrip("…") if found else ""
+    return bool(core) and (core in text or (len(text) > LEAST and text in core))
+
+
+def columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table in plain text."""
+    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
+    lines = [" | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (head, *rows)]
+    return [lines[0], "-+-".join("-" * width for width in widths), *lines[1:]]
+
+
+def cause(state: RunState) -> list[str]:
+    """The lines that say why a run failed, the last words of what failed, and what became of each rank; none if it did not."""
+    found = state.cause
+    if found is None:
+        return []
+    advice = [f"what to do: {found.advice}"] if found.advice else []
+    words: list[str] = []
+    if found.tail and (HEADER in found.tail or not any(repeats(line, found) for line in found.tail)):
+        words = [f"last words of {whose(found)}:", *(f"    {line}" for line in found.tail)]
+    ends = fates(state) if any(rank.phase in FATES for rank in state.ranks) and state.has_begun else []
+    return [f"cause: {found.text()}", *advice, *words, *ends]
+
+
+def whose(found: Cause) -> str:
+    """Of whom a cause tells."""
+    return f"rank {found.rank}" if found.rank >= 0 else found.host or "the launcher"
+
+
+def fates(state: RunState) -> list[str]:
+    """The lines of the table of the ranks' fates."""
+    rows = [
+        (state.host_name(rank.host), str(rank.rank), _fate(rank), str(rank.step or NOTHING), rank.exit or NOTHING)
+        for rank in state.ranks
+    ]
+    return columns(("host", "rank", "fate", "step", "exit"), rows)
+
+
+def _fate(rank: RankState) -> str:
+    return "stopped by us" if rank.phase is RankPhase.STOPPED else rank.phase.value
+
+
+def _lost(state: RunState) -> str:
+    """What happened to the host that the run was lost with."""
+    name = state.cause.host if state.cause else ""
+    known = state.has_begun or any(host.name == name and host.hello for host in state.hosts)
+    return f"{'lost' if known else 'could not reach'} {name or 'a host'}"
+
+
+def _diverged(state: RunState) -> str:
+    """How a run finished whose loss was no finite number at times."""
+    if not (first := state.diverged):
+        return ""
+    newest = state.ranks[first.rank].loss
+    if math.isfinite(newest):
+        return f", but the loss was {first.what} at step {first.step}"
+    return f", but the loss is {replace(first, value=newest).what} since step {first.step}"
+
+
+def told(state: RunState) -> list[str]:
+    """What a run leaves on the terminal when its dashboard is gone: the cause of a failure, and how it ended."""
+    return [*cause(state), f"rankboard: {verdict(state)}"]
+
+
+def interruption(number: int) -> str:
+    """Why a run is stopped when rankboard gets this signal."""
+    return "interrupted (Ctrl+C)" if number == signal.SIGINT else f"rankboard received {signal.Signals(number).name}"
+
+
+def verdict(state: RunState) -> str:
+    """The last line: how the run ended, and how long it took."""
+    spent = clock(state.elapsed)
+    match state.verdict:
+        case Verdict.FINISHED:
+            training, again = state.training_seconds, len(state.restarts)
+            restarted = f" after {again} restart{'s' * (again > 1)}" if again else ""
+            took = f"; training took {training:.2f} s of it" if training else ""
+            return f"finished in {spent}{restarted}{_diverged(state)}{took}"
+        case Verdict.STOPPED:
+            return f"stopped after {spent}: {state.stop_reason or 'the operator is gone'}"
+        case Verdict.REFUSED:
+            tried = any(rank.exited for rank in state.ranks)
+            return "failed before the first step" if tried else "not started"
+        case Verdict.LOST:
+            return f"{_lost(state)} after {spent}"
+        case Verdict.FAILED:
+            return f"failed after {spent}"
+        case None:
+            if not state.detached:
+                return f"left after {spent}; the run may go on"
+            return f"detached after {spent}: the run continues; rankboard attach {state.plan.run} returns to it"
