@@ -1,8 +1,10 @@
-"""A burst of log lines: 4 hosts over SSH print 50,000 lines each at once, while the dashboard is open at 160x48.
+"""A burst of log lines: 4 hosts over SSH print 50,000 lines each at once, while the dashboard is
+open at 160x48.
 
-Timed is from the word to begin until the last line is decoded, applied to the run's state and on disk. Meanwhile the dashboard
-is told to draw every 50 ms, ten times as often as it would; a frame lasts from that until what has changed is shown.
-Every line has its number, and the logs have to have all of them, in order. Prints each round, then medians, the bounds last.
+Timed is from the word to begin until the last line is decoded, applied to the run's state and on
+disk. Meanwhile the dashboard is told to draw every 50 ms, ten times as often as it would; a frame
+lasts from that until what has changed is shown. Every line has its number, and the logs have to
+have all of them, in order. Prints each round, then medians, the bounds last.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ sys.stdout.write(text)
 
 
 class Heard(Session):
-    """A session whose batches are looked at as they pass: `ready` ranks, `lines` of the burst, and when the last came."""
+    """A session whose batches are looked at as they pass: `ready` ranks, `lines` of the burst, and
+    when the last came."""
 
     def __init__(self, plan: Plan, runs_dir: Path) -> None:
         super().__init__(plan, SshTransport(), Recorder(runs_dir, plan))
@@ -59,7 +62,11 @@ class Heard(Session):
     def batches(self) -> Iterator[list[Record]]:
         """A batch is on disk when it is given."""
         for batch in super().batches():
-            texts = [record.event.text for record in batch if isinstance(record.event, Text) and record.event.rank >= 0]
+            texts = [
+                record.event.text
+                for record in batch
+                if isinstance(record.event, Text) and record.event.rank >= 0
+            ]
             self.ready += sum("ready" in text.split("\n", 1)[0] for text in texts)
             if count := sum(text.count("\nline ") + text.startswith("line ") for text in texts):
                 self.lines += count
@@ -87,7 +94,9 @@ async def burst(server: Loopback, run: str, lines: int) -> Burst:
     plan = Plan(run, server.hosts(), Script((sys.executable, "-c", PROGRAM, str(go), str(lines))))
     heard = Heard(plan, server.folder / "runs")
     cluster = Cluster("loopback", plan.hosts)
-    app = RankboardApp(Launch(cluster, cluster, Job(), lambda *_: plan, lambda _: heard, at_once=True))
+    app = RankboardApp(
+        Launch(cluster, cluster, Job(), lambda *_: plan, lambda _: heard, at_once=True)
+    )
     frames: list[float] = []
     async with app.run_test(size=SIZE):
         while heard.ready < HOSTS and not heard.over.is_set():
@@ -119,9 +128,14 @@ def check(logs: Path, lines: int) -> None:
     for rank in range(HOSTS):
         with (logs / f"rank-{rank}.log").open() as log:
             numbers = [int(line[5:11]) for line in log if line.startswith("line ")]
-        wrong = next((want for want, found in itertools.zip_longest(range(lines), numbers) if want != found), None)
+        wrong = next(
+            (want for want, found in itertools.zip_longest(range(lines), numbers) if want != found),
+            None,
+        )
         if numbers != list(range(lines)):
-            raise SystemExit(f"rank {rank} has {len(numbers)} lines of {lines}, and differs at line {wrong}")
+            raise SystemExit(
+                f"rank {rank} has {len(numbers)} lines of {lines}, and differs at line {wrong}"
+            )
 
 
 def main() -> None:
@@ -136,12 +150,20 @@ def main() -> None:
             made.append(asyncio.run(burst(server, f"burst-{turn}", given.lines)))
             one = made[-1]
             print(
-                f"round {turn + 1}: {one.rate:,.0f} lines/s, {len(one.frames)} frames, p95 {one.p95 * 1e3:.1f} ms", flush=True
+                f"round {turn + 1}: {one.rate:,.0f} lines/s, {len(one.frames)} frames, p95 "
+                f"{one.p95 * 1e3:.1f} ms",
+                flush=True,
             )
     frames = Burst(0, [seconds for one in made for seconds in one.frames])
     print(f"nothing lost in {given.rounds} bursts of {HOSTS} x {given.lines:,} lines")
-    print(f"frames: p95 {frames.p95 * 1e3:.1f} ms of {len(frames.frames)} (bound {FRAME * 1e3:.0f} ms)")
-    print(f"lines per second, median: {statistics.median(one.rate for one in made):,.0f} (bound {RATE:,})")
+    print(
+        f"frames: p95 {frames.p95 * 1e3:.1f} ms of {len(frames.frames)} (bound {FRAME * 1e3:.0f} "
+        "ms)"
+    )
+    print(
+        f"lines per second, median: {statistics.median(one.rate for one in made):,.0f} (bound "
+        f"{RATE:,})"
+    )
 
 
 if __name__ == "__main__":

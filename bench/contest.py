@@ -1,8 +1,10 @@
-"""One rank of bench/iteration.py: in the same process it times the plain program and our jobs, one after another, in rounds.
+"""One rank of bench/iteration.py: in the same process it times the plain program and our jobs, one
+after another, in rounds.
 
-Each gets a fresh process group, model and optimiser. Rank 0 writes a JSON object per round: the ranks' mean of each contender's
-seconds per iteration, (end of the last step - end of the first) / (steps - 1), and its CPU seconds and page faults per
-iteration, which a busy machine changes less (the making of model and groups included).
+Each gets a fresh process group, model and optimiser. Rank 0 writes a JSON object per round: the
+ranks' mean of each contender's seconds per iteration, (end of the last step - end of the first) /
+(steps - 1), and its CPU seconds and page faults per iteration, which a busy machine changes less
+(the making of model and groups included).
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ from training.progress import Iteration
 
 M_MMAP_THRESHOLD = -3
 MMAP_MAX, MMAP_THRESHOLD, TRIM_THRESHOLD = 65536, 32 << 20, 64 << 20
-"""What glibc's own settings come to in a process that has freed a block of 32 MiB or more, as a training step does."""
+"""What glibc's own settings come to in a process that has freed a block of 32 MiB or more, as a
+training step does."""
 PATIENCE = timedelta(minutes=10)
 
 
@@ -54,23 +57,34 @@ class Timed(Trainer):
 class Contest:
     """One rank's part. `images`: the training set, the same tensors for all."""
 
-    def __init__(self, images: Images, steps: int, contenders: Sequence[Contender], arguments: Sequence[str]) -> None:
+    def __init__(
+        self, images: Images, steps: int, contenders: Sequence[Contender], arguments: Sequence[str]
+    ) -> None:
         self.images, self.steps = images, steps
-        self.jobs = {c.name: Job.parse((*c.words(), "--steps", str(steps), *arguments)) for c in contenders}
+        self.jobs = {
+            c.name: Job.parse((*c.words(), "--steps", str(steps), *arguments)) for c in contenders
+        }
         self.place = Place.read()
         master = (self.place.master_address, self.place.master_port)
-        self.store = distributed.TCPStore(*master, self.place.world_size, self.place.rank == 0, PATIENCE)  # type: ignore[attr-defined]
+        self.store = distributed.TCPStore(
+            *master, self.place.world_size, self.place.rank == 0, PATIENCE
+        )  # type: ignore[attr-defined]
 
     def run(self, number: int, name: str) -> list[float]:
-        """One contender's turn of round `number`: seconds, CPU seconds and page faults per iteration, the ranks' mean."""
+        """One contender's turn of round `number`: seconds, CPU seconds and page faults per
+        iteration, the ranks' mean."""
         store = distributed.PrefixStore(f"{number}/{name}", self.store)  # type: ignore[attr-defined]
         rank, world_size = self.place.rank, self.place.world_size
-        distributed.init_process_group("gloo", store=store, timeout=PATIENCE, rank=rank, world_size=world_size)
+        distributed.init_process_group(
+            "gloo", store=store, timeout=PATIENCE, rank=rank, world_size=world_size
+        )
         distributed.barrier()
         before = usage()
         ends = self.reference() if name == REFERENCE else self.ours(self.jobs[name])
         cpu, faults = ((now - then) / len(ends) for now, then in zip(usage(), before, strict=True))
-        figures = torch.tensor([(ends[-1] - ends[0]) / (len(ends) - 1), cpu, faults], dtype=torch.float64)
+        figures = torch.tensor(
+            [(ends[-1] - ends[0]) / (len(ends) - 1), cpu, faults], dtype=torch.float64
+        )
         distributed.all_reduce(figures)
         distributed.destroy_process_group()
         gc.collect()  # hooks and models hold each other
@@ -80,15 +94,23 @@ class Contest:
     def reference(self) -> list[float]:
         """The plain program, with memory as glibc manages it by itself."""
         libc = ctypes.CDLL(None)
-        for setting, value in ((M_MMAP_MAX, MMAP_MAX), (M_MMAP_THRESHOLD, MMAP_THRESHOLD), (M_TRIM_THRESHOLD, TRIM_THRESHOLD)):
+        for setting, value in (
+            (M_MMAP_MAX, MMAP_MAX),
+            (M_MMAP_THRESHOLD, MMAP_THRESHOLD),
+            (M_TRIM_THRESHOLD, TRIM_THRESHOLD),
+        ):
             libc.mallopt(setting, value)
         libc.malloc_trim(0)
-        return reference_ddp.train(self.images.pixels, self.images.labels, self.steps, quiet=self.place.rank > 0)
+        return reference_ddp.train(
+            self.images.pixels, self.images.labels, self.steps, quiet=self.place.rank > 0
+        )
 
     def ours(self, job: Job) -> list[float]:
         """A job, as `python -m training` would train it."""
         keep_freed_memory()
-        ctypes.CDLL(None).malloc_trim(0)  # as in a process of its own: no heap in pieces that another contender has left
+        ctypes.CDLL(None).malloc_trim(
+            0
+        )  # as in a process of its own: no heap in pieces that another contender has left
         trainer = Timed(job, self.place, torch.device("cpu"), self.images, self.images)
         trainer.train_epoch()
         return trainer.ends
@@ -100,7 +122,8 @@ def usage() -> tuple[float, int]:
 
 
 def training_set(data_dir: str, steps: int) -> tuple[Images, list[str]]:
-    """CIFAR-10 from a folder, or made-up images, as many as the steps need; and the job's arguments for them."""
+    """CIFAR-10 from a folder, or made-up images, as many as the steps need; and the job's arguments
+    for them."""
     arguments = ["--dataset", "synthetic"]
     if data_dir:
         arguments = ["--dataset", "cifar10", "--data-dir", data_dir, "--no-verify-data"]
@@ -113,7 +136,8 @@ def training_set(data_dir: str, steps: int) -> tuple[Images, list[str]]:
 
 
 def silence() -> int:
-    """Lets what is written to stdout, a rank's events and lines, go nowhere from now on: a descriptor of where it led."""
+    """Lets what is written to stdout, a rank's events and lines, go nowhere from now on: a
+    descriptor of where it led."""
     out, nothing = os.dup(1), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)
     return out
@@ -125,7 +149,9 @@ def main() -> None:
     parser.add_argument("--contenders", nargs="*", default=[])
     parser.add_argument("--add", action="append", default=[])
     parser.add_argument("--rounds", type=int, required=True)
-    parser.add_argument("--first", type=int, default=0, help="the number of the first round, which says who begins")
+    parser.add_argument(
+        "--first", type=int, default=0, help="the number of the first round, which says who begins"
+    )
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--data-dir", default="")
     given = parser.parse_args()
@@ -140,8 +166,13 @@ def main() -> None:
         order, began = names[turn:] + names[:turn], round(time.time())
         found = {name: contest.run(number, name) for name in order}
         if contest.place.rank == 0:
-            kinds = zip(("seconds", "cpu", "faults"), zip(*found.values(), strict=True), strict=True)
-            figures = {kind: dict(zip(order, (round(value, 5) for value in of_all), strict=True)) for kind, of_all in kinds}
+            kinds = zip(
+                ("seconds", "cpu", "faults"), zip(*found.values(), strict=True), strict=True
+            )
+            figures = {
+                kind: dict(zip(order, (round(value, 5) for value in of_all), strict=True))
+                for kind, of_all in kinds
+            }
             said = {"round": number, "began": began, "order": order} | figures
             os.write(out, f"{json.dumps(said)}\n".encode())
     os._exit(0)  # the store's threads would wait for ranks that have ended

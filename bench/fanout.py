@@ -1,9 +1,12 @@
-"""Reaching many hosts and running one command on each: rankboard against pdsh and clush, over addresses of one sshd.
+"""Reaching many hosts and running one command on each: rankboard against pdsh and clush, over
+addresses of one sshd.
 
-In each round all take turns, the order turning too. `true` is the bare command; `Hello` is what doctor runs, the program that
-finds the code on the host and becomes its probe, until that has told its facts and has ended; pdsh runs the same command. Ours
-is timed twice: as a whole process, from its start to its end, and from the first connection on. "Again" is `true` on
-connections that are open. Needs Debian's pdsh and clustershell. Prints each round, then medians, the ratios to pdsh last.
+In each round all take turns, the order turning too. `true` is the bare command; `Hello` is what
+doctor runs, the program that finds the code on the host and becomes its probe, until that has told
+its facts and has ended; pdsh runs the same command. Ours is timed twice: as a whole process, from
+its start to its end, and from the first connection on. "Again" is `true` on connections that are
+open. Needs Debian's pdsh and clustershell. Prints each round, then medians, the ratios to pdsh
+last.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ class Quiet:
         pass
 
 
-# Ours, in a process of its own -----------------------------------------------------------------------------------------
+# Ours, in a process of its own --------------------------------------------------------------------
 
 
 def on_all(hosts: Sequence[Host], do: Callable[[Host], object]) -> float:
@@ -114,19 +117,31 @@ CHILDREN = {"true": run_true, "Hello": run_hello}
 
 def ours(server: Loopback, what: str) -> dict[str, float]:
     """What a child says of itself, and the seconds of its whole life."""
-    command = [sys.executable, __file__, "--child", what, "--folder", str(server.folder), "--port", str(server.port)]
+    command = [
+        sys.executable,
+        __file__,
+        "--child",
+        what,
+        "--folder",
+        str(server.folder),
+        "--port",
+        str(server.port),
+    ]
     began = time.perf_counter()
-    said = subprocess.run([*command, "--hosts", str(server.count)], stdout=subprocess.PIPE, check=True).stdout
+    said = subprocess.run(
+        [*command, "--hosts", str(server.count)], stdout=subprocess.PIPE, check=True
+    ).stdout
     taken = time.perf_counter() - began
     return {"process": taken, **json.loads(said)}
 
 
-# The others ------------------------------------------------------------------------------------------------------------
+# The others ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Pipes:
-    """A fifo per host with `Close` in it, for probes whose launcher cannot write to them: it never comes to its end."""
+    """A fifo per host with `Close` in it, for probes whose launcher cannot write to them: it never
+    comes to its end."""
 
     server: Loopback
 
@@ -143,11 +158,13 @@ class Pipes:
 
 
 def hello_command(server: Loopback) -> str:
-    """The command that ours runs on each host, as one that is the same on all: `~` is the host's own folder."""
+    """The command that ours runs on each host, as one that is the same on all: `~` is the host's
+    own folder."""
     host = server.hosts()[0]
     home = f"{server.folder}/hosts/${{SSH_CONNECTION#* * }}"
-    return f'HOME="{home}"; HOME="${{HOME%% *}}"; export HOME; exec <>"$HOME/commands"; exec ' + bootstrap(
-        host.python, "~", archive(), probe("~").argv()
+    return (
+        f'HOME="{home}"; HOME="${{HOME%% *}}"; export HOME; exec <>"$HOME/commands"; exec '
+        + bootstrap(host.python, "~", archive(), probe("~").argv())
     )
 
 
@@ -169,7 +186,9 @@ def timed(command: list[str], env: dict[str, str]) -> float:
     """Seconds from start to end."""
     began = time.perf_counter()
     try:
-        done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
     except FileNotFoundError:
         raise SystemExit(f"needs {command[0]}: apt install pdsh clustershell") from None
     taken = time.perf_counter() - began
@@ -178,7 +197,7 @@ def timed(command: list[str], env: dict[str, str]) -> float:
     return taken
 
 
-# The rounds ------------------------------------------------------------------------------------------------------------
+# The rounds ---------------------------------------------------------------------------------------
 
 
 def rounds(server: Loopback, number: int) -> dict[str, list[float]]:
@@ -209,20 +228,33 @@ def rounds(server: Loopback, number: int) -> dict[str, list[float]]:
     for turn in range(number):
         for do in turns[turn % len(turns) :] + turns[: turn % len(turns)]:
             do()
-        print(f"round {turn + 1}: " + ", ".join(f"{name} {taken[-1]:.3f}" for name, taken in found.items()), flush=True)
+        print(
+            f"round {turn + 1}: "
+            + ", ".join(f"{name} {taken[-1]:.3f}" for name, taken in found.items()),
+            flush=True,
+        )
     return found
 
 
 def report(found: dict[str, list[float]], count: int) -> None:
     """Medians, then ratios of the rounds."""
     for name, taken in found.items():
-        print(f"{count} hosts, {name}: median {statistics.median(taken):.3f} s, {min(taken):.3f} to {max(taken):.3f} s")
+        print(
+            f"{count} hosts, {name}: median {statistics.median(taken):.3f} s, {min(taken):.3f} to "
+            f"{max(taken):.3f} s"
+        )
     again = statistics.median(found["true: again"])
     print(f"true on open connections: {again:.3f} s (bound {AGAIN} s)")
     for what, bound in BOUNDS.items():
-        for key, name in (("seconds", "from the first connection on"), ("process", "whole process")):
+        for key, name in (
+            ("seconds", "from the first connection on"),
+            ("process", "whole process"),
+        ):
             pairs = zip(found[f"{what}: {key}"], found[f"{what}: pdsh"], strict=True)
-            print(f"{what}, {name} / pdsh: {statistics.median(a / b for a, b in pairs):.3f} (bound {bound})")
+            print(
+                f"{what}, {name} / pdsh: {statistics.median(a / b for a, b in pairs):.3f} (bound "
+                f"{bound})"
+            )
 
 
 def main() -> None:

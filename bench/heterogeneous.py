@@ -1,11 +1,14 @@
-"""All-reduce against a parameter server, on equal hosts and where one has half the CPU of the others: VGG-11 in the lab.
+"""All-reduce against a parameter server, on equal hosts and where one has half the CPU of the
+others: VGG-11 in the lab.
 
-Every run takes the same images: `ddp` waits for the slowest rank in each step; with `mode=async` nobody does, until an epoch is
-over. Images per second are counted while all ranks train, from the first step that the last of them made to the last step of
-the first to be done (an endless run would go on so), and over the whole, to the last step of all. What staleness costs is
-said by the loss: in training, over the last quarter of each rank's steps, and on the test images at the end. Methods take
-turns, each first in turn. Needs CIFAR-10 in --data-dir, else takes made-up images. Other flags go to the job.
-Prints a row for each method and kind of hosts, medians over the rounds, and the ratios of the parameter server to ddp last.
+Every run takes the same images: `ddp` waits for the slowest rank in each step; with `mode=async`
+nobody does, until an epoch is over. Images per second are counted while all ranks train, from the
+first step that the last of them made to the last step of the first to be done (an endless run would
+go on so), and over the whole, to the last step of all. What staleness costs is said by the loss: in
+training, over the last quarter of each rank's steps, and on the test images at the end. Methods
+take turns, each first in turn. Needs CIFAR-10 in --data-dir, else takes made-up images. Other flags
+go to the job. Prints a row for each method and kind of hosts, medians over the rounds, and the
+ratios of the parameter server to ddp last.
 """
 
 from __future__ import annotations
@@ -30,17 +33,37 @@ CPUS = {"equal": "0.5", "one slow": "0.5,0.5,0.5,0.25"}
 METHODS = {
     "ddp": ("--sync", "ddp"),
     "server trains too": ("--sync", "parameter_server", "--sync-option", "mode=async"),
-    "dedicated server": ("--sync", "parameter_server", "--sync-option", "mode=async", "--sync-option", "dedicated=yes"),
+    "dedicated server": (
+        "--sync",
+        "parameter_server",
+        "--sync-option",
+        "mode=async",
+        "--sync-option",
+        "dedicated=yes",
+    ),
 }
 BATCH, CIFAR10, SYNTHETIC = 256, 50_000, 4096
 """The global batch, and how many images there are for the one epoch that all steps are of."""
-SETTINGS = ("--model", "vgg11", "--batch-size", str(BATCH), "--lr", "0.02", "--momentum", "0", "--weight-decay", "1e-4")
-"""Without momentum, as gradients that come late act like momentum by themselves: on top of 0.9 they train badly."""
+SETTINGS = (
+    "--model",
+    "vgg11",
+    "--batch-size",
+    str(BATCH),
+    "--lr",
+    "0.02",
+    "--momentum",
+    "0",
+    "--weight-decay",
+    "1e-4",
+)
+"""Without momentum, as gradients that come late act like momentum by themselves: on top of 0.9 they
+train badly."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Images per second while all ranks train and over the whole run, the losses, and the mean staleness."""
+    """Images per second while all ranks train and over the whole run, the losses, and the mean
+    staleness."""
 
     together: float
     whole: float
@@ -71,58 +94,89 @@ def figures(records: Iterable[Record]) -> Measured:
         elif isinstance(record.event, Evaluated):
             tested.append(record.event.loss)
     steps = [each for of_rank in times.values() for each in of_rank]
-    begin, first = max(of_rank[0][0] for of_rank in times.values()), min(of_rank[-1][0] for of_rank in times.values())
+    begin, first = (
+        max(of_rank[0][0] for of_rank in times.values()),
+        min(of_rank[-1][0] for of_rank in times.values()),
+    )
     last = max(time for time, _ in steps)
     together = sum(step.samples for time, step in steps if begin < time <= first) / (first - begin)
     whole = sum(step.samples for time, step in steps if begin < time) / (last - begin)
-    late = statistics.fmean(step.loss for of_rank in times.values() for _, step in of_rank[-(len(of_rank) // 4 or 1) :])
-    return Measured(together, whole, late, tested[-1], statistics.fmean(step.staleness for _, step in steps))
+    late = statistics.fmean(
+        step.loss for of_rank in times.values() for _, step in of_rank[-(len(of_rank) // 4 or 1) :]
+    )
+    return Measured(
+        together, whole, late, tested[-1], statistics.fmean(step.staleness for _, step in steps)
+    )
 
 
 def main() -> None:
     """Run each method on each kind of hosts, several times."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--steps", type=int, default=0, help="default: 24; of made-up images, of which there are fewer, 16")
+    parser.add_argument(
+        "--steps",
+        type=int,
+        default=0,
+        help="default: 24; of made-up images, of which there are fewer, 16",
+    )
     parser.add_argument("--link", default="1gbit")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--data-dir", type=Path, default=Path(os.environ.get("RANKBOARD_DATA", "../shared/data")))
+    parser.add_argument(
+        "--data-dir", type=Path, default=Path(os.environ.get("RANKBOARD_DATA", "../shared/data"))
+    )
     arguments, more = parser.parse_known_args()
     real = (arguments.data_dir / "cifar-10-batches-py").is_dir()
     images = CIFAR10 if real else SYNTHETIC
     steps = arguments.steps or min(24, images // BATCH)
     if steps * BATCH > images:
-        parser.error(f"--steps {steps}: there are images for {images // BATCH} steps, at whose end everybody waits")
+        parser.error(
+            f"--steps {steps}: there are images for {images // BATCH} steps, at whose end "
+            "everybody waits"
+        )
     job = [*SETTINGS, "--steps", str(steps), *more]
     if real:
         files = ["--data-dir", str(arguments.data_dir.absolute()), "--no-verify-data"]
         job += ["--dataset", "cifar10", *files, "--limit", str(steps * BATCH)]
     else:
         job += ["--dataset", "synthetic"]
-    names, found = list(dict.fromkeys(["ddp", *arguments.methods])), dict[tuple[str, str], list[Measured]]()
+    names, found = (
+        list(dict.fromkeys(["ddp", *arguments.methods])),
+        dict[tuple[str, str], list[Measured]](),
+    )
     for number in range(arguments.rounds):
         for kind, cpus in CPUS.items():
             for turn in range(len(names)):
                 name = names[(number + turn) % len(names)]
                 one = measure(cpus, METHODS[name], job, arguments.link)
                 found.setdefault((kind, name), []).append(one)
-                print(f"round {number + 1}, {kind}, {name}: {one.together:.1f} images/s", file=sys.stderr, flush=True)
+                print(
+                    f"round {number + 1}, {kind}, {name}: {one.together:.1f} images/s",
+                    file=sys.stderr,
+                    flush=True,
+                )
     show(names, found)
 
 
 def show(names: Sequence[str], found: dict[tuple[str, str], list[Measured]]) -> None:
     """The medians, the ratios last."""
     print(
-        f"{'hosts':10}{'method':18}{'images/s together':>19}{'in all':>9}{'train loss':>12}{'test loss':>11}{'staleness':>11}"
+        f"{'hosts':10}{'method':18}{'images/s together':>19}{'in all':>9}"
+        f"{'train loss':>12}{'test loss':>11}{'staleness':>11}"
     )
-    for (kind, name), runs in sorted(found.items(), key=lambda item: (list(CPUS).index(item[0][0]), names.index(item[0][1]))):
+    for (kind, name), runs in sorted(
+        found.items(), key=lambda item: (list(CPUS).index(item[0][0]), names.index(item[0][1]))
+    ):
         row = [statistics.median(getattr(run, of.name) for run in runs) for of in fields(Measured)]
-        print(f"{kind:10}{name:18}{row[0]:19.1f}{row[1]:9.1f}{row[2]:12.3f}{row[3]:11.3f}{row[4]:11.2f}")
+        print(
+            f"{kind:10}{name:18}{row[0]:19.1f}{row[1]:9.1f}{row[2]:12.3f}{row[3]:11.3f}{row[4]:11.2f}"
+        )
     for name in names[1:]:
         ratios = []
         for kind in CPUS:
             pairs = zip(found[kind, name], found[kind, "ddp"], strict=True)
-            ratios.append(f"{kind} {statistics.median(one.together / ddp.together for one, ddp in pairs):.2f}")
+            ratios.append(
+                f"{kind} {statistics.median(one.together / ddp.together for one, ddp in pairs):.2f}"
+            )
         print(f"{name} / ddp, images per second while all train: {', '.join(ratios)}")
 
 

@@ -1,11 +1,13 @@
-"""Seconds per iteration of our jobs against a plain DDP program, bench/reference_ddp.py: VGG-11, CIFAR-10, 4 hosts of the lab.
+"""Seconds per iteration of our jobs against a plain DDP program, bench/reference_ddp.py: VGG-11,
+CIFAR-10, 4 hosts of the lab.
 
     python bench/iteration.py --link 1gbit --rounds 15 --data-dir DIR --results FILE
     python bench/iteration.py --report FILE
 
-One process per host times all contenders, one after another, in rounds; who begins changes from round to round. A round is
-appended to the results when it ends, so rounds add up over calls. A ratio compares a contender with the plain program in the
-same round; its median has a 95 % bootstrap interval. Prints the table, ratios last. bench/contenders.py has the jobs.
+One process per host times all contenders, one after another, in rounds; who begins changes from
+round to round. A round is appended to the results when it ends, so rounds add up over calls. A
+ratio compares a contender with the plain program in the same round; its median has a 95 % bootstrap
+interval. Prints the table, ratios last. bench/contenders.py has the jobs.
 """
 
 from __future__ import annotations
@@ -34,14 +36,29 @@ RESAMPLES = 10_000
 def rounds(link: str, words: Sequence[str]) -> Iterator[dict[str, Any]]:
     """What the program says of each round, as it runs on every host of a fresh lab."""
     with Lab.start(parse(RANKS, link)) as lab:
-        world = {"WORLD_SIZE": RANKS, "LOCAL_WORLD_SIZE": 1, "LOCAL_RANK": 0, "MASTER_ADDR": lab.hosts[0].address}
-        world |= {"MASTER_PORT": 29500, "GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": 1, "PYTHONWARNINGS": "ignore"}
+        world = {
+            "WORLD_SIZE": RANKS,
+            "LOCAL_WORLD_SIZE": 1,
+            "LOCAL_RANK": 0,
+            "MASTER_ADDR": lab.hosts[0].address,
+        }
+        world |= {
+            "MASTER_PORT": 29500,
+            "GLOO_SOCKET_IFNAME": "eth0",
+            "OMP_NUM_THREADS": 1,
+            "PYTHONWARNINGS": "ignore",
+        }
         ranks = []
         for number, host in enumerate(lab.hosts):
-            env = os.environ | {key: str(value) for key, value in (world | {"RANK": number, "GROUP_RANK": number}).items()}
+            env = os.environ | {
+                key: str(value)
+                for key, value in (world | {"RANK": number, "GROUP_RANK": number}).items()
+            }
             command = [*lab.enter(host.name), sys.executable, str(PROGRAM), *words]
             out = None if number else subprocess.PIPE
-            ranks.append(subprocess.Popen(command, env=env, stdout=out or subprocess.DEVNULL, text=True))
+            ranks.append(
+                subprocess.Popen(command, env=env, stdout=out or subprocess.DEVNULL, text=True)
+            )
         assert ranks[0].stdout
         for line in ranks[0].stdout:
             yield json.loads(line)
@@ -63,10 +80,23 @@ def measure(given: argparse.Namespace) -> None:
     names = [contender.name for contender in able(chosen(given.contenders, given.add, given.link))]
     given.add = [text for text in given.add if text.partition(" ")[0] in names]
     names = [name for name in names if name not in {text.partition(" ")[0] for text in given.add}]
-    what = {"link": given.link, "steps": given.steps, "data": "cifar10" if given.data_dir else "synthetic"}
+    what = {
+        "link": given.link,
+        "steps": given.steps,
+        "data": "cifar10" if given.data_dir else "synthetic",
+    }
     first = sum(known.items() >= what.items() for known in read(given.results))
     data_dir = os.path.abspath(given.data_dir) if given.data_dir else ""  # the ranks work elsewhere
-    words = ["--rounds", str(given.rounds), "--first", str(first), "--steps", str(given.steps), "--data-dir", data_dir]
+    words = [
+        "--rounds",
+        str(given.rounds),
+        "--first",
+        str(first),
+        "--steps",
+        str(given.steps),
+        "--data-dir",
+        data_dir,
+    ]
     words += ["--contenders", *names, *(f"--add={text}" for text in given.add)]
     flags = {contender.name: " ".join(contender.flags) for contender in chosen(names, given.add)}
     for found in rounds(given.link, words):
@@ -79,21 +109,30 @@ def measure(given: argparse.Namespace) -> None:
 def interval(ratios: Sequence[float]) -> tuple[float, float]:
     """The 95 % bootstrap interval of the median."""
     draw = random.Random(0)
-    medians = sorted(statistics.median(draw.choices(ratios, k=len(ratios))) for _ in range(RESAMPLES))
+    medians = sorted(
+        statistics.median(draw.choices(ratios, k=len(ratios))) for _ in range(RESAMPLES)
+    )
     return medians[round(0.025 * RESAMPLES)], medians[round(0.975 * RESAMPLES) - 1]
 
 
 def report(results: Path) -> None:
-    """Prints a table per link, number of steps and data, with a line for each contender and for each set of flags it had."""
+    """Prints a table per link, number of steps and data, with a line for each contender and for
+    each set of flags it had."""
     tables: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
     for found in read(results):
         tables.setdefault((found["link"], found["steps"], found["data"]), []).append(found)
     for (link, steps, data), table in tables.items():
         print(f"{link}, {data}, iterations 2 to {steps}")
         print(f"{'':18} rounds   faults      cpu  seconds   ratio to {REFERENCE}, 95 % interval")
-        rows = dict.fromkeys((name, one["flags"].get(name)) for one in table for name in (REFERENCE, *one["seconds"]))
+        rows = dict.fromkeys(
+            (name, one["flags"].get(name)) for one in table for name in (REFERENCE, *one["seconds"])
+        )
         for name, flags in rows:
-            same = [one for one in table if {name, REFERENCE} <= one["seconds"].keys() and one["flags"].get(name) == flags]
+            same = [
+                one
+                for one in table
+                if {name, REFERENCE} <= one["seconds"].keys() and one["flags"].get(name) == flags
+            ]
             show(name, link, same)
 
 
@@ -102,9 +141,13 @@ def show(name: str, link: str, found: Sequence[dict[str, Any]]) -> None:
     if not found:
         return
     ratios = [one["seconds"][name] / one["seconds"][REFERENCE] for one in found]
-    seconds, cpu, faults = (statistics.median(one[key][name] for one in found) for key in ("seconds", "cpu", "faults"))
+    seconds, cpu, faults = (
+        statistics.median(one[key][name] for one in found) for key in ("seconds", "cpu", "faults")
+    )
     low, high = interval(ratios)
-    limit = next((contender.bounds.get(link, 0) for contender in CONTENDERS if contender.name == name), 0)
+    limit = next(
+        (contender.bounds.get(link, 0) for contender in CONTENDERS if contender.name == name), 0
+    )
     verdict = f"  (at most {limit}: {'met' if high <= limit else 'missed'})" if limit else ""
     ratio = f"{statistics.median(ratios):.3f} [{low:.3f}, {high:.3f}]{verdict}"
     print(f"{name:18} {len(found):6} {faults:8.0f}  {cpu:7.3f}  {seconds:7.3f}   {ratio}")
@@ -112,13 +155,28 @@ def show(name: str, link: str, found: Sequence[dict[str, Any]]) -> None:
 
 def main() -> None:
     """Measure, or report what was measured."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--link", default=GIGABIT, help=f"with bounds: {GIGABIT} and {SLOW}")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--steps", type=int, default=40)
-    parser.add_argument("--contenders", nargs="+", default=[], help="names (default: all that have their place at the link)")
-    parser.add_argument("--add", action="append", default=[], metavar="'NAME FLAGS'", help="one more, a job by its flags")
-    parser.add_argument("--data-dir", default="", help="folder of cifar-10-batches-py (default: made-up images)")
+    parser.add_argument(
+        "--contenders",
+        nargs="+",
+        default=[],
+        help="names (default: all that have their place at the link)",
+    )
+    parser.add_argument(
+        "--add",
+        action="append",
+        default=[],
+        metavar="'NAME FLAGS'",
+        help="one more, a job by its flags",
+    )
+    parser.add_argument(
+        "--data-dir", default="", help="folder of cifar-10-batches-py (default: made-up images)"
+    )
     parser.add_argument("--results", type=Path, default=Path("iteration.jsonl"))
     parser.add_argument("--report", type=Path, metavar="FILE", help="measure nothing")
     given = parser.parse_args()

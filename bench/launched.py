@@ -12,12 +12,16 @@ from typing import Any
 COMMAND = Path(sys.executable).with_name("rankboard")
 
 
-def events(words: Sequence[str], runs_dir: Path, step: Callable[[int], None]) -> list[dict[str, Any]]:
-    """The events of a run to its end, as objects; `step` is called with the number of each of rank 0's. Ends the program where
-    the run fails."""
+def events(
+    words: Sequence[str], runs_dir: Path, step: Callable[[int], None]
+) -> list[dict[str, Any]]:
+    """The events of a run to its end, as objects; `step` is called with the number of each of rank
+    0's. Ends the program where the run fails."""
     command = [str(COMMAND), "--run", "--json", "--runs-dir", str(runs_dir), *words]
     said = []
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
         assert process.stdout
         for line in process.stdout:
             event = json.loads(line)

@@ -1,7 +1,9 @@
-"""Whether the lab's links are what they say: a plain torch all_reduce of VGG-11's gradients over 4 hosts, against the bound.
+"""Whether the lab's links are what they say: a plain torch all_reduce of VGG-11's gradients over 4
+hosts, against the bound.
 
-The bound is 2 (N-1)/N S/B: every host has to send and receive that much. The program is torch alone, none of our code.
-Prints each rate's median seconds and bound, and their ratio last (at least 1; headers and acknowledgements take 4 to 7 %).
+The bound is 2 (N-1)/N S/B: every host has to send and receive that much. The program is torch
+alone, none of our code. Prints each rate's median seconds and bound, and their ratio last (at least
+1; headers and acknowledgements take 4 to 7 %).
 """
 
 from __future__ import annotations
@@ -47,11 +49,25 @@ def measure(link: str, rounds: int) -> Measured:
     """Run the program on every host of a fresh lab."""
     spec = parse(HOSTS, link)
     with Lab.start(spec) as lab:
-        world = {"WORLD_SIZE": HOSTS, "MASTER_ADDR": lab.hosts[0].address, "MASTER_PORT": 29500, "GLOO_SOCKET_IFNAME": "eth0"}
+        world = {
+            "WORLD_SIZE": HOSTS,
+            "MASTER_ADDR": lab.hosts[0].address,
+            "MASTER_PORT": 29500,
+            "GLOO_SOCKET_IFNAME": "eth0",
+        }
         ranks = []
         for number, host in enumerate(lab.hosts):
-            env = os.environ | {key: str(value) for key, value in (world | {"RANK": number}).items()}
-            command = [*lab.enter(host.name), sys.executable, "-c", PROGRAM, str(rounds), str(FLOATS)]
+            env = os.environ | {
+                key: str(value) for key, value in (world | {"RANK": number}).items()
+            }
+            command = [
+                *lab.enter(host.name),
+                sys.executable,
+                "-c",
+                PROGRAM,
+                str(rounds),
+                str(FLOATS),
+            ]
             ranks.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True))
         outputs = [process.communicate()[0] for process in ranks]
         if any(process.returncode for process in ranks):

@@ -1,6 +1,8 @@
-"""One sshd that answers on all addresses 127.0.0.x, so that a machine is as many hosts as a benchmark needs.
+"""One sshd that answers on all addresses 127.0.0.x, so that a machine is as many hosts as a
+benchmark needs.
 
-Its far side has an empty home, as a shell's start files would be measured too. Needs openssh-server.
+Its far side has an empty home, as a shell's start files would be measured too. Needs
+openssh-server.
 """
 
 from __future__ import annotations
@@ -52,7 +54,8 @@ Host *
 
 @dataclass(frozen=True)
 class Loopback:
-    """The server's `folder` holds keys, configuration and homes; `ssh_config` is for programs that call ssh."""
+    """The server's `folder` holds keys, configuration and homes; `ssh_config` is for programs that
+    call ssh."""
 
     folder: Path
     port: int
@@ -113,13 +116,31 @@ def loopback(folder: Path, count: int) -> Iterator[Loopback]:
 def _configure(server: Loopback) -> None:
     folder = server.folder
     for name in ("host", "user"):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "bench", "-f", str(folder / name)], check=True)
+        subprocess.run(
+            [
+                "ssh-keygen",
+                "-q",
+                "-t",
+                "ed25519",
+                "-N",
+                "",
+                "-C",
+                "bench",
+                "-f",
+                str(folder / name),
+            ],
+            check=True,
+        )
     (folder / "far").mkdir()
     settings = SERVER.format(port=server.port, folder=folder)
-    if b"persourcepenalties" not in _complaints("PerSourcePenalties=no"):  # of version 9.8 and later
+    if b"persourcepenalties" not in _complaints(
+        "PerSourcePenalties=no"
+    ):  # of version 9.8 and later
         settings += "PerSourcePenalties no\n"
     (folder / "sshd_config").write_text(settings)
-    server.ssh_config.write_text(CLIENT.format(port=server.port, user=getpass.getuser(), folder=folder))
+    server.ssh_config.write_text(
+        CLIENT.format(port=server.port, user=getpass.getuser(), folder=folder)
+    )
     key = (folder / "host.pub").read_text()
     known = (f"[{server.address(index)}]:{server.port} {key}" for index in range(server.count))
     (folder / "known_hosts").write_text("".join(known))

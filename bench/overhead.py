@@ -1,8 +1,10 @@
-"""What watching costs: iteration time of four local ranks with the dashboard open at 160x48, against the same ranks alone.
+"""What watching costs: iteration time of four local ranks with the dashboard open at 160x48,
+against the same ranks alone.
 
-"Alone" is one process per rank with torchrun's environment and no launcher at all. Interleaved pairs, each side first in
-every other one; an iteration's time is the mean over ranks and over iterations 2 to the last. Needs real CIFAR-10 and MNIST
-in --data-dir. Prints the dashboard's share of a core while its ranks took steps, and the median ratio of each job, last.
+"Alone" is one process per rank with torchrun's environment and no launcher at all. Interleaved
+pairs, each side first in every other one; an iteration's time is the mean over ranks and over
+iterations 2 to the last. Needs real CIFAR-10 and MNIST in --data-dir. Prints the dashboard's share
+of a core while its ranks took steps, and the median ratio of each job, last.
 """
 
 from __future__ import annotations
@@ -33,14 +35,33 @@ RANKS = 4
 COLUMNS, LINES = 160, 48
 BIN = Path(sys.executable).parent
 JOBS = {
-    "VGG-11 on CIFAR-10": ("--model", "vgg11", "--dataset", "cifar10", "--batch-size", "256", "--steps", "16"),
-    "LeNet-5 on MNIST": ("--model", "lenet5", "--dataset", "mnist", "--batch-size", "256", "--steps", "600"),
+    "VGG-11 on CIFAR-10": (
+        "--model",
+        "vgg11",
+        "--dataset",
+        "cifar10",
+        "--batch-size",
+        "256",
+        "--steps",
+        "16",
+    ),
+    "LeNet-5 on MNIST": (
+        "--model",
+        "lenet5",
+        "--dataset",
+        "mnist",
+        "--batch-size",
+        "256",
+        "--steps",
+        "600",
+    ),
 }
 
 
 @dataclass(frozen=True)
 class Watched:
-    """Seconds per iteration, and the dashboard's CPU time as a fraction of a core while its ranks took steps."""
+    """Seconds per iteration, and the dashboard's CPU time as a fraction of a core while its ranks
+    took steps."""
 
     iteration: float
     share: float
@@ -51,14 +72,23 @@ def alone(job: list[str]) -> float:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    world = {"WORLD_SIZE": RANKS, "LOCAL_WORLD_SIZE": RANKS, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    world = {
+        "WORLD_SIZE": RANKS,
+        "LOCAL_WORLD_SIZE": RANKS,
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+    }
     world |= {"OMP_NUM_THREADS": 1, "GLOO_SOCKET_IFNAME": "lo"}
     ranks, outputs = [], []
     for rank in range(RANKS):
-        env = os.environ | {key: str(value) for key, value in (world | {"RANK": rank, "LOCAL_RANK": rank}).items()}
+        env = os.environ | {
+            key: str(value) for key, value in (world | {"RANK": rank, "LOCAL_RANK": rank}).items()
+        }
         outputs.append(tempfile.TemporaryFile("w+"))  # noqa: SIM115 - a pipe that nobody empties would hold the rank up
         command = [sys.executable, "-m", "training", *job]
-        ranks.append(subprocess.Popen(command, env=env, stdout=outputs[-1], stderr=subprocess.DEVNULL))
+        ranks.append(
+            subprocess.Popen(command, env=env, stdout=outputs[-1], stderr=subprocess.DEVNULL)
+        )
     codes = [process.wait() for process in ranks]
     if any(codes):
         raise SystemExit("a rank failed")
@@ -87,7 +117,10 @@ def watched(job: list[str], folder: Path) -> Watched:
         while not list(runs.glob("*/summary.json")):
             read_for(terminal, 0.25)
             trained = [log for log in runs.glob("*/logs/rank-0.log") if log.stat().st_size]
-            if trained and began == (0.0, 0.0):  # the first line that a rank prints comes with its first steps
+            if trained and began == (
+                0.0,
+                0.0,
+            ):  # the first line that a rank prints comes with its first steps
                 began = (time.monotonic(), cpu_seconds(pid))
             ended = (time.monotonic(), cpu_seconds(pid))
         os.write(terminal, b"q")
@@ -120,7 +153,9 @@ def iteration_time(runs: Path) -> float:
     from training.wire.events import Step
 
     (run,) = (path.parent for path in runs.glob("*/events.jsonl"))
-    return statistics.fmean(r.event.seconds for r in read(run) if isinstance(r.event, Step) and r.event.step > 1)
+    return statistics.fmean(
+        r.event.seconds for r in read(run) if isinstance(r.event, Step) and r.event.step > 1
+    )
 
 
 def main() -> None:
@@ -128,14 +163,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=6)
     parser.add_argument("--only", choices=JOBS, help="one of the jobs")
-    parser.add_argument("--data-dir", type=Path, default=Path(os.environ.get("RANKBOARD_DATA", "../shared/data")))
+    parser.add_argument(
+        "--data-dir", type=Path, default=Path(os.environ.get("RANKBOARD_DATA", "../shared/data"))
+    )
     arguments = parser.parse_args()
     lines = []
     with tempfile.TemporaryDirectory() as folder:
         for name, settings in JOBS.items():
             if arguments.only not in (None, name):
                 continue
-            job = ["--sync", "ddp", *settings, "--data-dir", str(arguments.data_dir.absolute()), "--no-verify-data"]
+            job = [
+                "--sync",
+                "ddp",
+                *settings,
+                "--data-dir",
+                str(arguments.data_dir.absolute()),
+                "--no-verify-data",
+            ]
             ratios, shares = [], []
             alone(job)  # fills the cache of decoded images
             for pair in range(arguments.pairs):
@@ -148,7 +192,10 @@ def main() -> None:
                 times = f"dashboard {a.iteration:.4f} s ({a.share:.1%}), alone {b:.4f} s"
                 print(f"{name}, pair {pair + 1}: {times}, ratio {ratios[-1]:.3f}", flush=True)
             share, ratio = statistics.median(shares), statistics.median(ratios)
-            lines.append(f"{name}: dashboard {share:.1%} of a core; iteration, dashboard / alone, median: {ratio:.3f}")
+            lines.append(
+                f"{name}: dashboard {share:.1%} of a core; iteration, dashboard / alone, median: "
+                f"{ratio:.3f}"
+            )
     print("\n".join(lines))
 
 

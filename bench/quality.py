@@ -1,12 +1,14 @@
-"""What speed costs: loss and accuracy after one epoch of VGG-11 on CIFAR-10 (196 iterations), for every job that is timed.
+"""What speed costs: loss and accuracy after one epoch of VGG-11 on CIFAR-10 (196 iterations), for
+every job that is timed.
 
     python bench/quality.py --data-dir DIR --results FILE
     python bench/quality.py --report FILE
 
-The jobs of bench/contenders.py with exactly their options, several seeds each, on four ranks of this machine without a link: it
-changes no figure. A run is appended to the results when it ends, and what is there is not run again, so this can be
-continued. Prints mean and range over the seeds: loss and accuracy on the test set, and the mean training loss of the last 20
-iterations over all ranks.
+The jobs of bench/contenders.py with exactly their options, several seeds each, on four ranks of
+this machine without a link: it changes no figure. A run is appended to the results when it ends,
+and what is there is not run again, so this can be continued. Prints mean and range over the seeds:
+loss and accuracy on the test set, and the mean training loss of the last 20 iterations over all
+ranks.
 """
 
 from __future__ import annotations
@@ -40,24 +42,48 @@ class Outcome:
 
 def run(contender: Contender, seed: int, steps: int, data_dir: str) -> Outcome:
     """Trains; `steps` 0 is an epoch."""
-    words = ["--local", str(RANKS), "--dataset", "cifar10", "--data-dir", data_dir, "--no-verify-data", "--seed", str(seed)]
+    words = [
+        "--local",
+        str(RANKS),
+        "--dataset",
+        "cifar10",
+        "--data-dir",
+        data_dir,
+        "--no-verify-data",
+        "--seed",
+        str(seed),
+    ]
     words += [*contender.words(), *(["--steps", str(steps)] if steps else ["--epochs", "1"])]
     with tempfile.TemporaryDirectory() as folder:
         said = events(words, Path(folder), progress(f"{contender.name}, seed {seed}"))
     made, evaluated = of_kind(said, "step"), of_kind(said, "evaluated")[-1]
     end = max(step["step"] for step in made)
     last = statistics.fmean(step["loss"] for step in made if step["step"] > end - LAST)
-    return Outcome(contender.name, " ".join(contender.flags), seed, steps, evaluated["loss"], evaluated["accuracy"], last)
+    return Outcome(
+        contender.name,
+        " ".join(contender.flags),
+        seed,
+        steps,
+        evaluated["loss"],
+        evaluated["accuracy"],
+        last,
+    )
 
 
 def read(results: Path) -> list[Outcome]:
     """The runs in a file of results."""
-    return [Outcome(**json.loads(line)) for line in results.read_text().splitlines()] if results.exists() else []
+    return (
+        [Outcome(**json.loads(line)) for line in results.read_text().splitlines()]
+        if results.exists()
+        else []
+    )
 
 
 def measure(given: argparse.Namespace) -> None:
     """Runs what is not in the results yet; all jobs with one seed come before the next seed."""
-    jobs = able(chosen(given.contenders, given.add) if given.contenders or given.add else CONTENDERS)
+    jobs = able(
+        chosen(given.contenders, given.add) if given.contenders or given.add else CONTENDERS
+    )
     known = {(one.name, one.flags, one.seed, one.steps) for one in read(given.results)}
     for seed in given.seeds:
         for contender in jobs:
@@ -66,7 +92,11 @@ def measure(given: argparse.Namespace) -> None:
             outcome = run(contender, seed, given.steps, given.data_dir)
             with given.results.open("a") as file:
                 file.write(json.dumps(asdict(outcome)) + "\n")
-            print(f"{contender.name}, seed {seed}: test loss {outcome.test_loss:.3f}, {outcome.test_accuracy:.2%}", flush=True)
+            print(
+                f"{contender.name}, seed {seed}: test loss {outcome.test_loss:.3f}, "
+                f"{outcome.test_accuracy:.2%}",
+                flush=True,
+            )
 
 
 def spread(figures: Sequence[float], form: str) -> str:
@@ -76,9 +106,14 @@ def spread(figures: Sequence[float], form: str) -> str:
 
 def report(outcomes: Sequence[Outcome]) -> None:
     """Prints a line per job."""
-    print(f"{'':18} seeds  {'test loss':24} {'test accuracy':30} training loss of the last {LAST} iterations")
+    print(
+        f"{'':18} seeds  {'test loss':24} {'test accuracy':30} training loss of the last {LAST} "
+        "iterations"
+    )
     for name, flags, steps in dict.fromkeys((one.name, one.flags, one.steps) for one in outcomes):
-        of_job = [one for one in outcomes if (one.name, one.flags, one.steps) == (name, flags, steps)]
+        of_job = [
+            one for one in outcomes if (one.name, one.flags, one.steps) == (name, flags, steps)
+        ]
         loss = spread([one.test_loss for one in of_job], ".3f")
         accuracy = spread([one.test_accuracy for one in of_job], ".2%")
         trained = spread([one.train_loss for one in of_job], ".3f")
@@ -88,12 +123,22 @@ def report(outcomes: Sequence[Outcome]) -> None:
 
 def main() -> None:
     """Run the jobs, or report what was run."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--contenders", nargs="+", default=[], help="names (default: all)")
-    parser.add_argument("--add", action="append", default=[], metavar="'NAME FLAGS'", help="one more, a job by its flags")
+    parser.add_argument(
+        "--add",
+        action="append",
+        default=[],
+        metavar="'NAME FLAGS'",
+        help="one more, a job by its flags",
+    )
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--steps", type=int, default=0, help="iterations (default: an epoch)")
-    parser.add_argument("--data-dir", default="~/.cache/rankboard/data", help="folder of cifar-10-batches-py")
+    parser.add_argument(
+        "--data-dir", default="~/.cache/rankboard/data", help="folder of cifar-10-batches-py"
+    )
     parser.add_argument("--results", type=Path, default=Path("quality.jsonl"))
     parser.add_argument("--report", type=Path, metavar="FILE", help="run nothing")
     given = parser.parse_args()

@@ -1,11 +1,14 @@
-"""A plain PyTorch program, as a tutorial has it: VGG-11 with BatchNorm under DistributedDataParallel. None of our code.
+"""A plain PyTorch program, as a tutorial has it: VGG-11 with BatchNorm under
+DistributedDataParallel. None of our code.
 
-Start it once per rank with torch's RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (torchrun does that):
+Start it once per rank with torch's RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (torchrun does
+that):
 
     torchrun --nproc-per-node 4 bench/reference_ddp.py --data DIR/cifar-10-batches-py
 
-The images are uint8 tensors in memory, picked by index, normalised batch by batch. Layout, buckets, buffers and optimiser are
-as PyTorch has them by default. Rank 0 prints the seconds per iteration: the ranks' mean of all but the first.
+The images are uint8 tensors in memory, picked by index, normalised batch by batch. Layout, buckets,
+buffers and optimiser are as PyTorch has them by default. Rank 0 prints the seconds per iteration:
+the ranks' mean of all but the first.
 """
 
 from __future__ import annotations
@@ -37,7 +40,11 @@ class VGG11(nn.Module):
         channels = 3
         for width in LAYERS:
             if isinstance(width, int):
-                layers += [nn.Conv2d(channels, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU(inplace=True)]
+                layers += [
+                    nn.Conv2d(channels, width, 3, padding=1),
+                    nn.BatchNorm2d(width),
+                    nn.ReLU(inplace=True),
+                ]
                 channels = width
             else:
                 layers.append(nn.MaxPool2d(2))
@@ -50,8 +57,11 @@ class VGG11(nn.Module):
         return logits
 
 
-def train(pixels: torch.Tensor, labels: torch.Tensor, steps: int, quiet: bool = False) -> list[float]:
-    """Trains a fresh model in the process group that there is: when each step ended, by `time.perf_counter`.
+def train(
+    pixels: torch.Tensor, labels: torch.Tensor, steps: int, quiet: bool = False
+) -> list[float]:
+    """Trains a fresh model in the process group that there is: when each step ended, by
+    `time.perf_counter`.
 
     `pixels` (N, 3, 32, 32) uint8, `labels` (N,) int64, the same on all ranks.
     """
@@ -76,7 +86,8 @@ def train(pixels: torch.Tensor, labels: torch.Tensor, steps: int, quiet: bool = 
 
 
 def load(folder: Path) -> tuple[torch.Tensor, torch.Tensor]:
-    """CIFAR-10's training images (50000, 3, 32, 32) uint8 and labels (50000,) int64, from its python batches."""
+    """CIFAR-10's training images (50000, 3, 32, 32) uint8 and labels (50000,) int64, from its
+    python batches."""
     pixels, labels = [], []
     for number in range(1, 6):
         batch = pickle.loads((folder / f"data_batch_{number}").read_bytes(), encoding="bytes")
@@ -87,7 +98,9 @@ def load(folder: Path) -> tuple[torch.Tensor, torch.Tensor]:
 
 def main() -> None:
     """One rank."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, required=True, help="the folder cifar-10-batches-py")
     parser.add_argument("--steps", type=int, default=40)
     arguments = parser.parse_args()

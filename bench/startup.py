@@ -1,6 +1,8 @@
-"""Time from the command to the first training step of all four local ranks: rankboard against torchrun, same job.
+"""Time from the command to the first training step of all four local ranks: rankboard against
+torchrun, same job.
 
-Interleaved pairs, each side first in every other one. Prints each pair, and the median ratio last (below 1: we are faster).
+Interleaved pairs, each side first in every other one. Prints each pair, and the median ratio last
+(below 1: we are faster).
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ BIN = Path(sys.executable).parent
 def first_step(command: list[str], prefix: str, folder: str) -> float:
     """Seconds from starting the command until the last of the ranks has told of a step."""
     began, seen = time.perf_counter(), set[int]()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=folder) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=folder
+    ) as process:
         assert process.stdout
         for line in process.stdout:
             if not line.startswith(prefix):
@@ -59,8 +63,13 @@ def main() -> None:
                 a = first_step(ours, "", folder)
                 b = first_step(theirs, PREFIX, folder)
             ratios.append(a / b)
-            print(f"pair {pair + 1:2}: rankboard {a:5.2f} s, torchrun {b:5.2f} s, ratio {a / b:.2f}", flush=True)
-    print(f"start-up, rankboard / torchrun, median of {pairs} pairs: {statistics.median(ratios):.2f}")
+            print(
+                f"pair {pair + 1:2}: rankboard {a:5.2f} s, torchrun {b:5.2f} s, ratio {a / b:.2f}",
+                flush=True,
+            )
+    print(
+        f"start-up, rankboard / torchrun, median of {pairs} pairs: {statistics.median(ratios):.2f}"
+    )
 
 
 if __name__ == "__main__":

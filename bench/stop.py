@@ -1,8 +1,8 @@
 """How long stopping takes: 8 ranks on 4 hosts over SSH, on addresses of one sshd.
 
-Our own ranks in the middle of a job, a program that ends on TERM, and one that ignores it and is killed after its grace, which
-all ranks have at the same time. Prints, of each, medians of the seconds from the order until the last rank has ended, and
-until all agents have; last the bounds.
+Our own ranks in the middle of a job, a program that ends on TERM, and one that ignores it and is
+killed after its grace, which all ranks have at the same time. Prints, of each, medians of the
+seconds from the order until the last rank has ended, and until all agents have; last the bounds.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ KINDS: dict[str, tuple[Job | Script, float]] = {
 
 @dataclass(frozen=True)
 class Stopped:
-    """Seconds from the order to stop until the last rank had ended, and until the session was over."""
+    """Seconds from the order to stop until the last rank had ended, and until the session was
+    over."""
 
     ranks: float
     all: float
@@ -60,14 +61,19 @@ def stop(server: Loopback, work: Job | Script, run: str) -> Stopped:
             ended |= found
             last = time.perf_counter()
     if not ordered or len(ended) < plan.world_size:
-        raise SystemExit(f"the run failed: {session.state.cause}; its records are in {server.folder / 'runs' / run}")
+        raise SystemExit(
+            f"the run failed: {session.state.cause}; its records are in "
+            f"{server.folder / 'runs' / run}"
+        )
     return Stopped(last - ordered, time.perf_counter() - ordered)
 
 
 def ready(record: Record) -> int | None:
     """The rank that this shows at its work."""
     event = record.event
-    at_it = isinstance(event, Step) or (isinstance(event, Text) and "ready" in event.text.splitlines())
+    at_it = isinstance(event, Step) or (
+        isinstance(event, Text) and "ready" in event.text.splitlines()
+    )
     return event.rank if at_it and isinstance(event, (Step, Text)) and event.rank >= 0 else None
 
 
@@ -82,10 +88,19 @@ def main() -> None:
             for index, (kind, (work, _)) in enumerate(KINDS.items()):
                 one = stop(server, work, f"stop-{turn}-{index}")
                 taken[kind].append(one)
-                print(f"round {turn + 1}, {kind}: ranks {one.ranks:.3f} s, all {one.all:.3f} s", flush=True)
+                print(
+                    f"round {turn + 1}, {kind}: ranks {one.ranks:.3f} s, all {one.all:.3f} s",
+                    flush=True,
+                )
     for kind, (_, bound) in KINDS.items():
-        ranks, all_ = (statistics.median(getattr(one, name) for one in taken[kind]) for name in ("ranks", "all"))
-        print(f"{kind}: {HOSTS * SLOTS} ranks ended after {ranks:.3f} s, all after {all_:.3f} s (bound {bound:g} s)")
+        ranks, all_ = (
+            statistics.median(getattr(one, name) for one in taken[kind])
+            for name in ("ranks", "all")
+        )
+        print(
+            f"{kind}: {HOSTS * SLOTS} ranks ended after {ranks:.3f} s, all after {all_:.3f} s "
+            f"(bound {bound:g} s)"
+        )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
-"""How near the sync methods come to what a link allows: VGG-11's gradients over 4 hosts of the lab, against the bound.
+"""How near the sync methods come to what a link allows: VGG-11's gradients over 4 hosts of the lab,
+against the bound.
 
-Timed is everything after backward: packing the gradients, exchanging them, and waiting until all are final; the slowest rank of
-each round counts, and the methods take turns. Nothing overlaps with computing here. The bound is 2 (N-1)/N S/B for methods that
-spread the work, and (N-1) S/B for a star, whose root has to receive and send that much.
-Prints each method's median milliseconds, then its ratios to the bound and to the listing of its kind, one parameter at a time.
+Timed is everything after backward: packing the gradients, exchanging them, and waiting until all
+are final; the slowest rank of each round counts, and the methods take turns. Nothing overlaps with
+computing here. The bound is 2 (N-1)/N S/B for methods that spread the work, and (N-1) S/B for a
+star, whose root has to receive and send that much. Prints each method's median milliseconds, then
+its ratios to the bound and to the listing of its kind, one parameter at a time.
 """
 
 from __future__ import annotations
@@ -119,21 +121,32 @@ def measure(names: Sequence[str], link: str, rounds: int, precision: str) -> lis
         world |= {"MASTER_ADDR": lab.hosts[0].address, "MASTER_PORT": 29500}
         ranks = []
         for number, host in enumerate(lab.hosts):
-            env = os.environ | {key: str(value) for key, value in (world | {"RANK": number, "GROUP_RANK": number}).items()}
+            env = os.environ | {
+                key: str(value)
+                for key, value in (world | {"RANK": number, "GROUP_RANK": number}).items()
+            }
             command = [*lab.enter(host.name), sys.executable, __file__, "--rank", *words]
             ranks.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True))
         outputs = [process.communicate()[0] for process in ranks]
         if any(process.returncode for process in ranks):
             raise SystemExit("a rank failed")
     said = [json.loads(output) for output in outputs]
-    slowest = {name: [max(seconds) for seconds in zip(*(rank[name] for rank in said), strict=True)] for name in names}
-    return [Measured(name, statistics.median(slowest[name]), bound(name, link, precision)) for name in names]
+    slowest = {
+        name: [max(seconds) for seconds in zip(*(rank[name] for rank in said), strict=True)]
+        for name in names
+    }
+    return [
+        Measured(name, statistics.median(slowest[name]), bound(name, link, precision))
+        for name in names
+    ]
 
 
 def bound(name: str, link: str, precision: str) -> float:
     """The seconds that the link's rate allows at best."""
     model = registry.load("models", "vgg11").build(3, 10)
-    bits = 8 * TYPES[precision].itemsize * sum(parameter.numel() for parameter in model.parameters())
+    bits = (
+        8 * TYPES[precision].itemsize * sum(parameter.numel() for parameter in model.parameters())
+    )
     times = HOSTS - 1 if name.startswith("gather_scatter") else 2 * (HOSTS - 1) / HOSTS
     return float(times * bits / rate(link))
 
@@ -141,9 +154,18 @@ def bound(name: str, link: str, precision: str) -> float:
 def show(found: Sequence[Measured]) -> None:
     """The figures, the ratios last."""
     for method in found:
-        print(f"{method.name:40} {1000 * method.seconds:7.0f} ms, bound {1000 * method.bound:.0f} ms")
-    listings = {method.name.split()[0]: method.seconds for method in found if "granularity=parameter" in method.name}
-    print("ratio to the bound, and to the listing by parameters (of gather_scatter for gather_scatter, else of all_reduce):")
+        print(
+            f"{method.name:40} {1000 * method.seconds:7.0f} ms, bound {1000 * method.bound:.0f} ms"
+        )
+    listings = {
+        method.name.split()[0]: method.seconds
+        for method in found
+        if "granularity=parameter" in method.name
+    }
+    print(
+        "ratio to the bound, and to the listing by parameters (of gather_scatter for "
+        "gather_scatter, else of all_reduce):"
+    )
     for method in found:
         kind = "gather_scatter" if method.name.startswith("gather_scatter") else "all_reduce"
         beside = f"{method.seconds / listings[kind]:.2f}" if kind in listings else "-"
@@ -153,10 +175,14 @@ def show(found: Sequence[Measured]) -> None:
 def main() -> None:
     """Measure the methods, or be one rank of it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--methods", nargs="+", default=METHODS, help="each a name and its options in one word")
+    parser.add_argument(
+        "--methods", nargs="+", default=METHODS, help="each a name and its options in one word"
+    )
     parser.add_argument("--link", default="1gbit")
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--precision", choices=TYPES, default="fp32", help="of the gradients on the wire")
+    parser.add_argument(
+        "--precision", choices=TYPES, default="fp32", help="of the gradients on the wire"
+    )
     parser.add_argument("--rank", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.rank:

@@ -1,9 +1,11 @@
-"""The reference's table in the lab: VGG-11 on CIFAR-10 on one node, and on four by three methods, half a core for each node.
+"""The reference's table in the lab: VGG-11 on CIFAR-10 on one node, and on four by three methods,
+half a core for each node.
 
-By the timing rule of the reference: the first 40 iterations without the first, averaged, and over the nodes too. Without the
-quota four nodes would share this machine's cores and one process would be as fast. A run is appended to the results when it
-ends, and what is there is not run again. Prints seconds per iteration and the speed-up over one node; last, whether
-DDP > all_reduce > gather_scatter > 1.
+By the timing rule of the reference: the first 40 iterations without the first, averaged, and over
+the nodes too. Without the quota four nodes would share this machine's cores and one process would
+be as fast. A run is appended to the results when it ends, and what is there is not run again.
+Prints seconds per iteration and the speed-up over one node; last, whether DDP > all_reduce >
+gather_scatter > 1.
 """
 
 from __future__ import annotations
@@ -31,17 +33,34 @@ ROWS = (
 
 def measure(name: str, nodes: int, flags: str, given: argparse.Namespace) -> list[float]:
     """Seconds per iteration of each node."""
-    words = ["--local", str(nodes), "--link", given.link, "--cpus", str(given.cpus), "--steps", str(given.steps)]
-    data = ["--dataset", "cifar10", "--data-dir", given.data_dir, "--no-verify-data"] if given.data_dir else []
+    words = [
+        "--local",
+        str(nodes),
+        "--link",
+        given.link,
+        "--cpus",
+        str(given.cpus),
+        "--steps",
+        str(given.steps),
+    ]
+    data = (
+        ["--dataset", "cifar10", "--data-dir", given.data_dir, "--no-verify-data"]
+        if given.data_dir
+        else []
+    )
     words += [*(data or ["--dataset", "synthetic"]), *COMMON, *flags.split()]
     with tempfile.TemporaryDirectory() as folder:
         made = of_kind(events(words, Path(folder), progress(name)), "step")
     later = [step for step in made if step["step"] > 1]
-    return [statistics.fmean(step["seconds"] for step in later if step["rank"] == rank) for rank in range(nodes)]
+    return [
+        statistics.fmean(step["seconds"] for step in later if step["rank"] == rank)
+        for rank in range(nodes)
+    ]
 
 
 def read(results: Path, settings: dict[str, Any]) -> dict[str, list[list[float]]]:
-    """Each row's runs with these settings, in a file of results: seconds per iteration of each node."""
+    """Each row's runs with these settings, in a file of results: seconds per iteration of each
+    node."""
     found: dict[str, list[list[float]]] = {}
     for line in results.read_text().splitlines() if results.exists() else ():
         said = json.loads(line)
@@ -56,16 +75,23 @@ def show(found: dict[str, list[list[float]]]) -> None:
     print(f"{'':16} runs  s/iter  speed-up  of the nodes, last run")
     for name, runs in found.items():
         nodes = ", ".join(f"{node:.3f}" for node in runs[-1])
-        print(f"{name:16} {len(runs):4}  {seconds[name]:6.3f}  {seconds['one node'] / seconds[name]:8.2f}  {nodes}")
+        print(
+            f"{name:16} {len(runs):4}  {seconds[name]:6.3f}  "
+            f"{seconds['one node'] / seconds[name]:8.2f}  {nodes}"
+        )
     print(verdict([seconds[name] for name, _, _ in ROWS]))
 
 
 def verdict(seconds: Sequence[float]) -> str:
     """Whether each row is faster than the one before."""
     speed_ups = " > ".join(
-        f"{name} {seconds[0] / took:.2f}" for (name, _, _), took in reversed([*zip(ROWS, seconds, strict=True)])
+        f"{name} {seconds[0] / took:.2f}"
+        for (name, _, _), took in reversed([*zip(ROWS, seconds, strict=True)])
     )
-    return f"speed-up {speed_ups}: {'yes' if all(slow > fast for slow, fast in pairwise(seconds)) else 'no'}"
+    return (
+        f"speed-up {speed_ups}: "
+        f"{'yes' if all(slow > fast for slow, fast in pairwise(seconds)) else 'no'}"
+    )
 
 
 def main() -> None:
@@ -75,17 +101,29 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=1, help="of each row")
     parser.add_argument("--cpus", type=float, default=0.5, help="cores of each node")
     parser.add_argument("--link", default=GIGABIT)
-    parser.add_argument("--data-dir", default="", help="folder of cifar-10-batches-py (default: made-up images)")
+    parser.add_argument(
+        "--data-dir", default="", help="folder of cifar-10-batches-py (default: made-up images)"
+    )
     parser.add_argument("--results", type=Path, default=Path("table.jsonl"))
     given = parser.parse_args()
-    settings = {"steps": given.steps, "cpus": given.cpus, "link": given.link, "data": bool(given.data_dir)}
+    settings = {
+        "steps": given.steps,
+        "cpus": given.cpus,
+        "link": given.link,
+        "data": bool(given.data_dir),
+    }
     for turn in range(given.runs):
         for name, nodes, flags in ROWS:
             if len(read(given.results, settings).get(name, ())) > turn:
                 continue
             seconds = measure(name, nodes, flags, given)
             with given.results.open("a") as file:
-                file.write(json.dumps({"name": name, "settings": settings, "flags": flags, "seconds": seconds}) + "\n")
+                file.write(
+                    json.dumps(
+                        {"name": name, "settings": settings, "flags": flags, "seconds": seconds}
+                    )
+                    + "\n"
+                )
             print(f"{name}: {statistics.fmean(seconds):.3f} s per iteration", flush=True)
     show(read(given.results, settings))
 

@@ -40,7 +40,8 @@ class Launcher:
     """Hears what is to be said of a recorded run."""
 
     def plan(self, cluster: Cluster, job: Job) -> Plan:
-        """The plan of a new run. A relative folder of data is taken from here, `~` is each node's own. Raises: PlanError."""
+        """The plan of a new run. A relative folder of data is taken from here, `~` is each node's
+        own. Raises: PlanError."""
         uploads, project = _uploads(cluster)
         where, here = partial(_on_hosts, uploads=uploads), job
         dataset = registry.with_path("datasets", job.dataset, where)
@@ -51,19 +52,33 @@ class Launcher:
         job = resume.located(job, self.runs_dir, self.local, uploads=bool(uploads), ranks=ranks)
         run = planning.new_run(job, datetime.now())
         hosts = cluster.hosts
-        if self.local:  # what an agent keeps on its node goes where the run is recorded: one folder is the whole run
-            hosts = tuple(replace(host, workdir=str(self.runs_dir / run / resume.NODE)) for host in hosts)
+        # what an agent keeps on its node goes where the run is recorded: one folder is the whole
+        # run
+        if self.local:
+            hosts = tuple(
+                replace(host, workdir=str(self.runs_dir / run / resume.NODE)) for host in hosts
+            )
         policy = replace(self.policy, fetch=self.policy.fetch and not self.local)
         plan = Plan(run, hosts, job, policy, uploads, project, cluster.file or HOSTS_FILE)
         planning.check(plan)
         if policy.min_nodes > len(hosts):
-            raise PlanError(f"--min-nodes {policy.min_nodes}: the run has {len(hosts)} host{'s' * (len(hosts) > 1)} in all")
+            raise PlanError(
+                f"--min-nodes {policy.min_nodes}: the run has {len(hosts)} "
+                f"host{'s' * (len(hosts) > 1)} in all"
+            )
         return plan
 
     def begin(self, plan: Plan) -> Session:
-        """The session that acts the plan out. Raises: PlanError, where a variable to be handed on is not in our environment."""
+        """The session that acts the plan out. Raises: PlanError, where a variable to be handed on
+        is not in our environment."""
         values = forwarded(plan, os.environ)
-        return Session(plan, self.transport, Recorder(self.runs_dir, plan), os.getcwd() if self.local else "", values)
+        return Session(
+            plan,
+            self.transport,
+            Recorder(self.runs_dir, plan),
+            os.getcwd() if self.local else "",
+            values,
+        )
 
     def attach(self, kept: Kept) -> Session:
         """The session that comes back to a run, after what is recorded of it here.
@@ -72,7 +87,12 @@ class Launcher:
         """
         plan = kept.plan
         recorder = Recorder(self.runs_dir, plan, again=True)  # from here on nobody else records
-        values = {name: os.environ[name] for host in plan.hosts for name in host.env_from if name in os.environ}
+        values = {
+            name: os.environ[name]
+            for host in plan.hosts
+            for name in host.env_from
+            if name in os.environ
+        }
         cwd = os.getcwd() if self.local else ""
         session: Session
         if not (recorder.folder / EVENTS).exists():
@@ -88,10 +108,13 @@ class Launcher:
     def recorded(self, plan: Plan) -> Iterator[Record]:
         """What is recorded here of a run, perhaps nothing. Raises: RunFolderError."""
         folder = self.runs_dir / plan.run
-        return read(folder, len(plan.hosts), self.remark) if (folder / EVENTS).exists() else iter(())
+        return (
+            read(folder, len(plan.hosts), self.remark) if (folder / EVENTS).exists() else iter(())
+        )
 
     def check(self, plan: Plan) -> Session:
-        """The session that checks the hosts for the plan, as its start would, and starts and records nothing."""
+        """The session that checks the hosts for the plan, as its start would, and starts and
+        records nothing."""
         return Session(plan, self.transport, Unrecorded(self.runs_dir, plan), only_checks=True)
 
 
@@ -106,16 +129,20 @@ def _uploads(cluster: Cluster) -> tuple[tuple[Upload, ...], str]:
 
 
 def _check_data(job: Job) -> None:
-    """Look for the data on this machine, where they are to be read or uploaded from. Raises: PlanError."""
+    """Look for the data on this machine, where they are to be read or uploaded from. Raises:
+    PlanError."""
     here = partial(_on_hosts, uploads=())
-    job = replace(job, data_dir=here(job.data_dir), dataset=registry.with_path("datasets", job.dataset, here))
+    job = replace(
+        job, data_dir=here(job.data_dir), dataset=registry.with_path("datasets", job.dataset, here)
+    )
     found = checks.found(job, **look(needs.of(replace(job, resume="")), ""))
     if found.outcome == FAILED:
         raise PlanError(f"--dataset {job.dataset}: {found.text}; {found.advice}")
 
 
 def _on_hosts(path: str, uploads: Sequence[Upload]) -> str:
-    """Where a folder lies on the hosts that is named here: what is uploaded, in the folder that the ranks work in."""
+    """Where a folder lies on the hosts that is named here: what is uploaded, in the folder that the
+    ranks work in."""
     if path.startswith("~"):
         return path
     here = os.path.abspath(path)

@@ -21,12 +21,13 @@ class Limits:
     answer: int = 64 * MIB
     """The whole answer of an errand."""
     values: int = 2**20
-    """JSON values in the whole answer of an errand, or in the list of files that a transfer begins with: each takes some 100
-    bytes of memory."""
+    """JSON values in the whole answer of an errand, or in the list of files that a transfer begins
+    with: each takes some 100 bytes of memory."""
     errors: int = 5
     """Errors of one errand's answer that are shown."""
     patience: float = 4.0
-    """An errand's whole answer may take this many times as long as its host may be silent; so may one line of a journal."""
+    """An errand's whole answer may take this many times as long as its host may be silent; so may
+    one line of a journal."""
     install: float = 6 * 3600.0
     """How long the installation of packages on a host may take."""
     listing: int = 16 * MIB
@@ -50,7 +51,8 @@ class Limits:
     clock_step: float = 1.0
     """How far a host's clock may move against the launcher's before its offset is measured anew."""
     busy: float = 600.0
-    """A transfer in which less than 64 KiB of files move within this time ends, whatever else its host sends."""
+    """A transfer in which less than 64 KiB of files move within this time ends, whatever else its
+    host sends."""
     busy_lines: int = 10_000
     """How often a host may say that it is busy before it answers."""
     unexpected: int = 256 * MIB
@@ -66,7 +68,8 @@ class Limits:
     small_file: int = 64 * 1024
     """Any other small file of a run, such as the one that names its launcher."""
     disk_spare: float = 0.05
-    """The share of the operator's disk that a transfer leaves free, up to `disk_spare_most` bytes."""
+    """The share of the operator's disk that a transfer leaves free, up to `disk_spare_most`
+    bytes."""
     disk_spare_most: int = 2**31
 
 

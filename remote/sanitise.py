@@ -1,5 +1,5 @@
-"""Text from a node, made fit to be shown: no control sequences, no tabs, no turning of the direction of what stands beside it,
-one last state of each progress bar."""
+"""Text from a node, made fit to be shown: no control sequences, no tabs, no turning of the
+direction of what stands beside it, one last state of each progress bar."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from training.wire import events
 from training.wire.events import Record
 
 _OFTEN = (events.Text, events.Step, events.HostSample, events.RankSample)
-"""Events that come by the thousand: ranks' lines, which `shown` takes where they are put to use, and plain numbers."""
+"""Events that come by the thousand: ranks' lines, which `shown` takes where they are put to use,
+and plain numbers."""
 _BIDI = "\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"
 _ASCII = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
 _SURROGATES = "\ud800-\udfff"
@@ -29,13 +30,15 @@ _SEQUENCE = re.compile(
 
 
 def shown(text: str) -> list[str]:
-    """The lines of a chunk of text as a terminal would leave them, without colours. Remote text is data, never markup."""
+    """The lines of a chunk of text as a terminal would leave them, without colours. Remote text is
+    data, never markup."""
     lines = text.split("\n")
     return [_line(line) for line in lines] if _unfit(text) else lines
 
 
 def shortened(text: str, longest: int) -> tuple[list[str], int]:
-    """The lines of `shown`, each cut after `longest` characters, and about how many bytes of memory they take."""
+    """The lines of `shown`, each cut after `longest` characters, and about how many bytes of memory
+    they take."""
     lines = text.split("\n")
     if not _unfit(text) and not _has_longer(text, longest):
         return lines, sys.getsizeof(text)
@@ -45,11 +48,16 @@ def shortened(text: str, longest: int) -> tuple[list[str], int]:
 
 def cut(text: str, longest: int) -> str:
     """The text; one of more than `longest` characters ends there, and says how many follow."""
-    return text if len(text) <= longest else f"{text[:longest]}… ({len(text) - longest} more characters)"
+    return (
+        text
+        if len(text) <= longest
+        else f"{text[:longest]}… ({len(text) - longest} more characters)"
+    )
 
 
 def _has_longer(text: str, longest: int) -> bool:
-    """Whether the text has a line of more than `longest` characters. Looks at few of its line ends."""
+    """Whether the text has a line of more than `longest` characters. Looks at few of its line
+    ends."""
     start = 0
     while len(text) - start > longest:
         end = text.rfind("\n", start, start + longest + 1)
@@ -70,7 +78,8 @@ def counted(number: int, noun: str) -> str:
 
 
 def fit(record: Record) -> Record:
-    """The record with all text in it fit to be shown, but for ranks' lines, whose place it is to be shown as they are."""
+    """The record with all text in it fit to be shown, but for ranks' lines, whose place it is to be
+    shown as they are."""
     if isinstance(record.event, _OFTEN):
         return record
     said = {field.name: getattr(record.event, field.name) for field in fields(record.event)}  # type: ignore[arg-type]

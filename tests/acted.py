@@ -24,7 +24,13 @@ BEGIN = 1_000.0
 
 
 def cluster(hosts: int = 2, slots: int = 2) -> Cluster:
-    return Cluster("lab", tuple(Host(f"node{number}", f"127.0.0.{number}", slots=slots) for number in range(1, hosts + 1)))
+    return Cluster(
+        "lab",
+        tuple(
+            Host(f"node{number}", f"127.0.0.{number}", slots=slots)
+            for number in range(1, hosts + 1)
+        ),
+    )
 
 
 def make_plan(chosen: Cluster, job: Job) -> Plan:
@@ -82,27 +88,64 @@ class ActedSession:
         """Up to the first step."""
         for index, host in enumerate(self.plan.hosts):
             ranks = tuple(slot.rank for slot in self.plan.slots if slot.host == index)
-            self.say(SESSION, *(events.Reaching(index, phase) for phase in ("connecting", "deploying", "starting", "ready")))
-            self.say(index, events.Launched(ranks), *(events.Spawned(rank, 4_000 + rank) for rank in ranks), after=0.2)
+            self.say(
+                SESSION,
+                *(
+                    events.Reaching(index, phase)
+                    for phase in ("connecting", "deploying", "starting", "ready")
+                ),
+            )
+            self.say(
+                index,
+                events.Launched(ranks),
+                *(events.Spawned(rank, 4_000 + rank) for rank in ranks),
+                after=0.2,
+            )
             self.say(index, events.Text(events.AGENT, "stderr", f"agent on {host.name}"))
         size = self.plan.world_size
         for rank in range(size):
             begun = events.Started(
-                rank, 4_000 + rank, size, "cpu", "gloo", "2.14.1", 1, 61_706, steps, steps_per_epoch, 1_437, 360
+                rank,
+                4_000 + rank,
+                size,
+                "cpu",
+                "gloo",
+                "2.14.1",
+                1,
+                61_706,
+                steps,
+                steps_per_epoch,
+                1_437,
+                360,
             )
-            self.say(self.host_of(rank), events.Entered(rank, "loading"), events.Entered(rank, "rendezvous"), begun)
+            self.say(
+                self.host_of(rank),
+                events.Entered(rank, "loading"),
+                events.Entered(rank, "rendezvous"),
+                begun,
+            )
 
     def steps(self, first: int, last: int, seconds: float = 0.1, per_epoch: int = 100) -> None:
-        """Steps `first` to `last` of all ranks, with a line of text each now and then and a sample each second."""
+        """Steps `first` to `last` of all ranks, with a line of text each now and then and a sample
+        each second."""
         chance = random.Random(first)
         for step in range(first, last + 1):
             self.clock += seconds
             for rank in range(self.plan.world_size):
-                took = seconds * chance.uniform(0.9, 1.1) * (4 if step == 1 or step % 97 == 0 else 1)
+                took = (
+                    seconds * chance.uniform(0.9, 1.1) * (4 if step == 1 or step % 97 == 0 else 1)
+                )
                 loss = 2.3 * math.exp(-step / 150) + 0.08 + chance.gauss(0, 0.05)
                 epoch = (step - 1) // per_epoch + 1
                 one = events.Step(
-                    rank, epoch, step, abs(loss), took, sync=took * 0.2, samples=16, correct=min(16, 2 + step // 30)
+                    rank,
+                    epoch,
+                    step,
+                    abs(loss),
+                    took,
+                    sync=took * 0.2,
+                    samples=16,
+                    correct=min(16, 2 + step // 30),
                 )
                 self.say(self.host_of(rank), one)
                 if step % 20 == 0:
@@ -110,16 +153,26 @@ class ActedSession:
                     self.say(self.host_of(rank), events.Text(rank, "stdout", text))
                 if step % max(1, round(1 / seconds)) == 0:
                     self.say(
-                        self.host_of(rank), events.RankSample(rank, chance.uniform(60, 99), 412_000_000 + rank * 9_000_000)
+                        self.host_of(rank),
+                        events.RankSample(
+                            rank, chance.uniform(60, 99), 412_000_000 + rank * 9_000_000
+                        ),
                     )
             if step % max(1, round(1 / seconds)) == 0:
                 for index in range(len(self.plan.hosts)):
-                    self.say(index, events.HostSample((chance.uniform(50, 99),) * 4, 3_400_000_000, 16_000_000_000))
+                    self.say(
+                        index,
+                        events.HostSample(
+                            (chance.uniform(50, 99),) * 4, 3_400_000_000, 16_000_000_000
+                        ),
+                    )
 
     def finish(self, steps: int = 400, epoch: int = 4) -> None:
         for rank in range(self.plan.world_size):
             confusion = ((9, 1), (2, 8)) if rank == 0 else ()
-            tested = events.Evaluated(rank, epoch, steps, 0.21, 0.9472, 360, 0.4, confusion, 0.9 + rank / 100)
+            tested = events.Evaluated(
+                rank, epoch, steps, 0.21, 0.9472, 360, 0.4, confusion, 0.9 + rank / 100
+            )
             done = events.Finished(rank, epoch, steps, 40.0)
             self.say(self.host_of(rank), tested, done, events.Exited(rank, 0))
         self.close()
@@ -129,8 +182,16 @@ class ActedSession:
         self.say(self.host_of(rank), events.Exited(rank, -9, "SIGKILL"), after=0.1)
         for other in range(self.plan.world_size):
             if other != rank:
-                text = "Traceback (most recent call last):\n  line 9, in train\nRuntimeError: Connection closed by peer"
-                self.say(self.host_of(other), events.Text(other, "stderr", text), events.Exited(other, 1), after=0.1)
+                text = (
+                    "Traceback (most recent call last):\n  line 9, in train\nRuntimeError: "
+                    "Connection closed by peer"
+                )
+                self.say(
+                    self.host_of(other),
+                    events.Text(other, "stderr", text),
+                    events.Exited(other, 1),
+                    after=0.1,
+                )
         self.say(SESSION, events.Stopping("a rank or host failed", False))
         self.close()
 

@@ -1,4 +1,5 @@
-"""What the tests of the agent share: hosts whose agents really run, and the proof that they leave no process behind."""
+"""What the tests of the agent share: hosts whose agents really run, and the proof that they leave
+no process behind."""
 
 from __future__ import annotations
 
@@ -59,7 +60,11 @@ class Follower:
         start = ["-c", program] if program else ["-m", "training.agent"]
         env = {**os.environ, MARK: mark, "PYTHONPATH": str(ROOT)}
         self.process = subprocess.Popen(
-            [sys.executable, *start, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
+            [sys.executable, *start, *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=env,
         )
         self.records: list[Record] = []
         self.ended = False
@@ -88,12 +93,20 @@ class Follower:
     def of(self, kind: type[E], rank: int | None = None) -> list[E]:
         """The events of this kind, of this rank if one is given, so far."""
         events = [record.event for record in list(self.records)]
-        return [event for event in events if isinstance(event, kind) and rank in (None, getattr(event, "rank", None))]
+        return [
+            event
+            for event in events
+            if isinstance(event, kind) and rank in (None, getattr(event, "rank", None))
+        ]
 
     def wait_for(self, kind: type[E], number: int = 1, rank: int | None = None) -> list[E]:
         """That many events of this kind."""
-        wait_for(lambda: len(self.of(kind, rank)) >= number or self.ended, f"{number} x {kind.__name__}")
-        assert len(self.of(kind, rank)) >= number, f"ended without {number} x {kind.__name__}: {self.records[-5:]}"
+        wait_for(
+            lambda: len(self.of(kind, rank)) >= number or self.ended, f"{number} x {kind.__name__}"
+        )
+        assert len(self.of(kind, rank)) >= number, (
+            f"ended without {number} x {kind.__name__}: {self.records[-5:]}"
+        )
         return self.of(kind, rank)
 
     def text(self, rank: int = 0, stream: str = "stdout") -> str:
@@ -145,20 +158,36 @@ class Host:
         self.folder, self.mark = folder, mark
         self.followers: list[Follower] = []
 
-    def follow(self, *options: str, after: int = 0, times: Times | None = None, preload: str = "") -> Follower:
+    def follow(
+        self, *options: str, after: int = 0, times: Times | None = None, preload: str = ""
+    ) -> Follower:
         """A new follower; with other times or a preload of the test's own, if given."""
         program = ""
         if times or preload:
             more = f", preload=(sys.executable, '-c', {preload!r})" if preload else ""
-            program = "import sys; from training.agent.options import Times; from training.agent.__main__ import main; "
+            program = (
+                "import sys; from training.agent.options import Times; from "
+                "training.agent.__main__ import main; "
+            )
             program += f"sys.exit(main(sys.argv[1:], times={times or Times()!r}{more}))"
-        where = ("--folder", str(self.folder), "--run", "a-run", "--host", "3", "--after", str(after))
+        where = (
+            "--folder",
+            str(self.folder),
+            "--run",
+            "a-run",
+            "--host",
+            "3",
+            "--after",
+            str(after),
+        )
         self.followers.append(Follower(("follow", *where, *options), self.mark, program))
         return self.followers[-1]
 
     def probe(self, program: str = "", needs: str = "") -> Follower:
         """A probe, which is spoken to as a follower."""
-        self.followers.append(Follower(Probe(str(self.folder), 3, "127.0.0.1", needs).argv(), self.mark, program))
+        self.followers.append(
+            Follower(Probe(str(self.folder), 3, "127.0.0.1", needs).argv(), self.mark, program)
+        )
         return self.followers[-1]
 
     def processes(self) -> list[int]:

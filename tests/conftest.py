@@ -1,5 +1,5 @@
-"""What all tests share: a home of their own, so that none of them reads or writes the real one, and the fixtures of
-`forked_ranks`, `sshd` and `sync_runs`."""
+"""What all tests share: a home of their own, so that none of them reads or writes the real one, and
+the fixtures of `forked_ranks`, `sshd` and `sync_runs`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,20 @@ from forked_ranks import forked
 from sshd import daemons, sshd
 from sync_runs import ran, ran_on_gpus
 
-__all__ = ["daemons", "forked", "home_of_tests", "pytest_terminal_summary", "ran", "ran_on_gpus", "sshd"]
+__all__ = [
+    "daemons",
+    "forked",
+    "home_of_tests",
+    "pytest_terminal_summary",
+    "ran",
+    "ran_on_gpus",
+    "sshd",
+]
 
 
 def pytest_configure() -> None:
-    """A shell starts a background job with SIGINT and SIGQUIT ignored, and every child inherits that.
+    """A shell starts a background job with SIGINT and SIGQUIT ignored, and every child inherits
+    that.
 
     Tests send these signals to the programs that they start, so both get their default action back.
     """
@@ -26,11 +35,16 @@ def pytest_configure() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def home_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """No test sees the user's ~/.ssh, caches or ssh-agent; what it starts keeps what it compiles."""
+    """No test sees the user's ~/.ssh, caches or ssh-agent; what it starts keeps what it
+    compiles."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
-        patch.setenv("LC_ALL", "C.UTF-8")  # else what is drawn would depend on the operator's locale
+        patch.setenv(
+            "LC_ALL", "C.UTF-8"
+        )  # else what is drawn would depend on the operator's locale
         patch.delenv("SSH_AUTH_SOCK", raising=False)
         patch.delenv("XDG_CONFIG_HOME", raising=False)
-        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)  # else each process of the tests compiles all code anew
+        patch.delenv(
+            "PYTHONDONTWRITEBYTECODE", raising=False
+        )  # else each process of the tests compiles all code anew
         yield

@@ -1,7 +1,8 @@
-"""Ranks forked as the preload forks them, by one process that imports torch once for many runs: a run takes half a second.
+"""Ranks forked as the preload forks them, by one process that imports torch once for many runs: a
+run takes half a second.
 
-`python tests/forked_ranks.py` obeys one JSON object per line: `start` (folder, port's owner is rank 0; per rank argv and env)
-answers with the ranks' process ids, `wait` with their exit statuses.
+`python tests/forked_ranks.py` obeys one JSON object per line: `start` (folder, port's owner is rank
+0; per rank argv and env) answers with the ranks' process ids, `wait` with their exit statuses.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ class Forker:
         env = os.environ | {"PYTHONPATH": str(ROOT), "RANKBOARD_CACHE": str(folder / "cache")}
         pipe = subprocess.PIPE
         self.folder, self.runs = folder, list[Forked]()
-        self.process = subprocess.Popen([sys.executable, __file__], stdin=pipe, stdout=pipe, cwd=folder, env=env, text=True)
+        self.process = subprocess.Popen(
+            [sys.executable, __file__], stdin=pipe, stdout=pipe, cwd=folder, env=env, text=True
+        )
 
     def ask(self, **request: Any) -> Any:
         """Its answer."""
@@ -39,28 +42,47 @@ class Forker:
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
 
-    def start(self, name: str, job: Job, folders: Sequence[Path | None], copies: bool = False) -> Forked:
-        """A run of one rank per entry: of its run's folder on its host, or None where there is no agent. `copies`: as where
-        it may go on without a host."""
+    def start(
+        self, name: str, job: Job, folders: Sequence[Path | None], copies: bool = False
+    ) -> Forked:
+        """A run of one rank per entry: of its run's folder on its host, or None where there is no
+        agent. `copies`: as where it may go on without a host."""
         run = Forked(self, self.folder / "output" / name, len(folders))
         run.folder.mkdir(parents=True)
         self.runs.append(run)
         hosts = list(dict.fromkeys(folders))
         envs = []
         for rank, folder in enumerate(folders):
-            env = {"RANK": rank, "LOCAL_RANK": folders[:rank].count(folder), "WORLD_SIZE": run.world}
-            env |= {"LOCAL_WORLD_SIZE": folders.count(folder), "GROUP_RANK": hosts.index(folder), "OMP_NUM_THREADS": 1}
-            env |= {"GLOO_SOCKET_IFNAME": "lo", "RANKBOARD_FOLDER": folder or ""} | ({"RANKBOARD_COPIES": 1} if copies else {})
+            env = {
+                "RANK": rank,
+                "LOCAL_RANK": folders[:rank].count(folder),
+                "WORLD_SIZE": run.world,
+            }
+            env |= {
+                "LOCAL_WORLD_SIZE": folders.count(folder),
+                "GROUP_RANK": hosts.index(folder),
+                "OMP_NUM_THREADS": 1,
+            }
+            env |= {"GLOO_SOCKET_IFNAME": "lo", "RANKBOARD_FOLDER": folder or ""} | (
+                {"RANKBOARD_COPIES": 1} if copies else {}
+            )
             envs.append({key: str(value) for key, value in env.items()})
         run.known = self.ask(do="start", folder=str(run.folder), argv=job.argv(), envs=envs)
         return run
 
     def run(
-        self, name: str, job: Job, folders: Sequence[Path | None], codes: Sequence[int] = (), copies: bool = False
+        self,
+        name: str,
+        job: Job,
+        folders: Sequence[Path | None],
+        codes: Sequence[int] = (),
+        copies: bool = False,
     ) -> Forked:
         """A run to its end, each rank's with its exit code (0)."""
         run = self.start(name, job, folders, copies)
-        assert run.wait() == dict(enumerate(codes or [0] * run.world)), "\n".join(map(run.err, range(run.world)))
+        assert run.wait() == dict(enumerate(codes or [0] * run.world)), "\n".join(
+            map(run.err, range(run.world))
+        )
         return run
 
 
@@ -118,13 +140,19 @@ def _start(request: dict[str, Any]) -> list[int]:
     place = (("MASTER_ADDR", address), ("MASTER_PORT", str(port)))
     folder, ranks = Path(request["folder"]), range(len(request["envs"]))
     files = {
-        rank: tuple(os.open(folder / f"{rank}.{kind}", os.O_CREAT | os.O_APPEND | os.O_WRONLY) for kind in KINDS)
+        rank: tuple(
+            os.open(folder / f"{rank}.{kind}", os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+            for kind in KINDS
+        )
         for rank in ranks
     }
     report = os.open(os.devnull, os.O_WRONLY)
     fds = Descriptors(report, files, listener.fileno())
     pids = [
-        fork(Placement(rank, int(env["LOCAL_RANK"]), tuple(request["argv"]), (*place, *env.items())), fds)
+        fork(
+            Placement(rank, int(env["LOCAL_RANK"]), tuple(request["argv"]), (*place, *env.items())),
+            fds,
+        )
         for rank, env in enumerate(request["envs"])
     ]
     listener.close()

@@ -1,4 +1,5 @@
-"""Histories of runs for the tests: a plan of a few hosts, and records with a clock that goes by itself."""
+"""Histories of runs for the tests: a plan of a few hosts, and records with a clock that goes by
+itself."""
 
 from __future__ import annotations
 
@@ -24,10 +25,14 @@ from training.wire.events import (
 )
 
 GLOO = (
-    "RuntimeError: [/gloo/transport/tcp/pair.cc:561] Connection closed by peer [127.0.0.1]:6320. This is typically caused by a "
-    "remote worker crashing. Check the logs of the remote worker before reporting an error. GLHF! 🏖️"
+    "RuntimeError: [/gloo/transport/tcp/pair.cc:561] Connection closed by peer [127.0.0.1]:6320. "
+    "This is typically caused by a "
+    "remote worker crashing. Check the logs of the remote worker before reporting an error. GLHF! "
+    "🏖️"
 )
-TRACEBACK = 'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\n    main()\n'
+TRACEBACK = (
+    'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\n    main()\n'
+)
 START = 1_000.0
 
 
@@ -35,7 +40,9 @@ def plan(hosts: int = 4, slots: int = 1, script: bool = False) -> Plan:
     """`hosts` hosts node1, node2, … of `slots` ranks each."""
     return Plan(
         "20261120-093000-ddp-lenet5-3f9a",
-        tuple(Host(f"node{index + 1}", f"127.0.0.{index + 1}", slots=slots) for index in range(hosts)),
+        tuple(
+            Host(f"node{index + 1}", f"127.0.0.{index + 1}", slots=slots) for index in range(hosts)
+        ),
         Script(("train.py",)) if script else Job(),
     )
 
@@ -80,11 +87,28 @@ class History:
         return self.say(self.plan.slots[rank].host, *events)
 
     def training(self, steps: int = 0, total: int = 40, **more: float) -> History:
-        """All ranks have started, and made this many steps, with `more` of their figures than the times."""
+        """All ranks have started, and made this many steps, with `more` of their figures than the
+        times."""
         ranks = [slot.rank for slot in self.plan.slots]
         for rank in ranks:
             self.rank(rank, Launched((rank,)), Spawned(rank, 100 + rank))
-            self.rank(rank, Started(rank, 100 + rank, len(ranks), "cpu", "gloo", "2.14.1", 1, 61_706, total, 10, 640, 100))
+            self.rank(
+                rank,
+                Started(
+                    rank,
+                    100 + rank,
+                    len(ranks),
+                    "cpu",
+                    "gloo",
+                    "2.14.1",
+                    1,
+                    61_706,
+                    total,
+                    10,
+                    640,
+                    100,
+                ),
+            )
         for step in range(1, steps + 1):
             for rank in ranks:
                 self.rank(rank, stepped(rank, step, **more))

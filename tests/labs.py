@@ -1,4 +1,5 @@
-"""What tests of the lab share: whether one can be made here, programs to run on its hosts, and the traces that it leaves."""
+"""What tests of the lab share: whether one can be made here, programs to run on its hosts, and the
+traces that it leaves."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ import json, os, socket, sys
 sys.path.insert(0, sys.argv[1])
 from training.agent.host.facts import interfaces, usable_cores
 print(json.dumps({
-    "name": socket.gethostname(), "interfaces": interfaces(), "cores": usable_cores(), "uid": os.getuid(),
+    "name": socket.gethostname(), "interfaces": interfaces(),
+    "cores": usable_cores(), "uid": os.getuid(),
     "first": open("/proc/1/comm").read().strip(), "named": socket.gethostbyname("node2"),
 }))
 """
@@ -81,7 +83,9 @@ def facts(lab: Lab, host: str) -> dict[str, Any]:
 
 def serve(lab: Lab, host: str) -> None:
     """Have a host take whatever is sent to its port 7, until the lab ends."""
-    process = subprocess.Popen((*lab.enter(host), sys.executable, "-IS", "-c", SERVE), stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        (*lab.enter(host), sys.executable, "-IS", "-c", SERVE), stdout=subprocess.PIPE
+    )
     assert process.stdout
     with process.stdout as out:
         assert out.readline() == b"listens\n"
@@ -118,7 +122,8 @@ def until(condition: Callable[[], bool], seconds: float = 20) -> None:
 
 @dataclass(frozen=True)
 class Traces:
-    """What shows that a lab is there: its namespaces, its control groups, and how many interfaces its user has."""
+    """What shows that a lab is there: its namespaces, its control groups, and how many interfaces
+    its user has."""
 
     spaces: frozenset[str]
     groups: tuple[Path, ...]
@@ -126,19 +131,27 @@ class Traces:
 
     @classmethod
     def of(cls, state: LabState) -> Traces:
-        """Of a lab that lives: one PID and one mount namespace, and a network and a name for the hub and for each host."""
-        found = frozenset[str]().union(*(spaces(pid) for pid in (state.space.pid, *(node.pid for node in state.nodes))))
+        """Of a lab that lives: one PID and one mount namespace, and a network and a name for the
+        hub and for each host."""
+        found = frozenset[str]().union(
+            *(spaces(pid) for pid in (state.space.pid, *(node.pid for node in state.nodes)))
+        )
         assert len(found) == 2 + 2 * (1 + len(state.nodes))
         return cls(found, tuple(Path(node.group) for node in state.nodes if node.group), links())
 
     def members(self) -> list[int]:
         """The processes in any of its namespaces."""
-        return [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and self.spaces & spaces(int(pid))]
+        return [
+            int(pid)
+            for pid in os.listdir("/proc")
+            if pid.isdigit() and self.spaces & spaces(int(pid))
+        ]
 
     def assert_gone(self, groups: bool = True) -> None:
         """Nothing is left; after a kill the (empty) control groups are, until the next lab.
 
-        Only processes that are there now count: the kernel may give a namespace's number to a lab of another test.
+        Only processes that are there now count: the kernel may give a namespace's number to a lab
+        of another test.
         """
         left = set(self.members())
         until(lambda: not left.intersection(self.members()))

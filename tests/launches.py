@@ -37,7 +37,9 @@ class Launched:
                 found.append(event)
                 if len(found) == count:
                     return found
-        raise AssertionError(f"{name} came {len(found)} times, not {count}; stderr: {self.stderr()}")
+        raise AssertionError(
+            f"{name} came {len(found)} times, not {count}; stderr: {self.stderr()}"
+        )
 
     def end(self, timeout: float = 60) -> int:
         """The exit code; whatever else it prints is read."""
@@ -67,12 +69,15 @@ def launch(folder: Path, *words: str) -> Launched:
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """`rankboard` with these words, from start to end."""
-    return subprocess.run([RANKBOARD, *words], cwd=folder, capture_output=True, text=True, timeout=90, check=False)
+    return subprocess.run(
+        [RANKBOARD, *words], cwd=folder, capture_output=True, text=True, timeout=90, check=False
+    )
 
 
 def left_behind(folder: Path, home: Path | None = None) -> list[psutil.Process]:
-    """Living processes that work in the folder or name it on their command line, this one and its ancestors aside; and those
-    whose HOME this is, as of what an sshd has started and which does not say yet for whom."""
+    """Living processes that work in the folder or name it on their command line, this one and its
+    ancestors aside; and those whose HOME this is, as of what an sshd has started and which does not
+    say yet for whom."""
     ours = {os.getpid(), *(process.pid for process in psutil.Process().parents())}
     found = []
     for process in psutil.process_iter():
@@ -87,7 +92,9 @@ def left_behind(folder: Path, home: Path | None = None) -> list[psutil.Process]:
 def _belongs(process: psutil.Process, folder: str, home: str) -> bool:
     if process.status() == psutil.STATUS_ZOMBIE:
         return False
-    there = f"{process.cwd()}/".startswith(f"{folder}/") or any(folder in word for word in process.cmdline())
+    there = f"{process.cwd()}/".startswith(f"{folder}/") or any(
+        folder in word for word in process.cmdline()
+    )
     return there or process.environ().get("HOME") == home
 
 

@@ -1,6 +1,8 @@
-"""Ranks that are forked from one interpreter, talk over Gloo and call functions of a test module, one after another.
+"""Ranks that are forked from one interpreter, talk over Gloo and call functions of a test module,
+one after another.
 
-`python tests/rank_calls.py FOLDER MODULE WORLD:NAME,NAME… …` is that interpreter; worlds run at the same time.
+`python tests/rank_calls.py FOLDER MODULE WORLD:NAME,NAME… …` is that interpreter; worlds run at the
+same time.
 """
 
 from __future__ import annotations
@@ -28,14 +30,25 @@ DEADLINE = 90
 """Seconds for all worlds."""
 
 
-def call(folder: Path, module: str, names: Mapping[int, Sequence[str]]) -> dict[tuple[int, str], list[Any]]:
+def call(
+    folder: Path, module: str, names: Mapping[int, Sequence[str]]
+) -> dict[tuple[int, str], list[Any]]:
     """What each rank's call of each named function returned: (world, name) → one result per rank.
 
-    A function takes the rank's `Place`. What it returns has to be `torch.load`able with weights only.
+    A function takes the rank's `Place`. What it returns has to be `torch.load`able with weights
+    only.
     """
-    env = os.environ | {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
+    env = os.environ | {
+        "GLOO_SOCKET_IFNAME": "lo",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}",
+    }
     worlds = [f"{world}:{','.join(called)}" for world, called in names.items()]
-    done = subprocess.run([sys.executable, "-W", "error", __file__, folder, module, *worlds], env=env, timeout=DEADLINE)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", __file__, folder, module, *worlds],
+        env=env,
+        timeout=DEADLINE,
+    )
     assert done.returncode == 0, "a rank failed; its stderr says why"
     return {
         (world, name): [torch.load(folder / f"{world}.{rank}")[name] for rank in range(world)]
@@ -48,9 +61,14 @@ def rank_main(folder: Path, module: str, names: Sequence[str], rank: int, world:
     """One rank's calls."""
     torch.set_num_threads(1)
     store = FileStore(str(folder / f"store{world}"), world)
-    distributed.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=timedelta(seconds=30))
+    distributed.init_process_group(
+        "gloo", store=store, rank=rank, world_size=world, timeout=timedelta(seconds=30)
+    )
     called = importlib.import_module(module)
-    torch.save({name: getattr(called, name)(Place(rank, rank, world, world)) for name in names}, folder / f"{world}.{rank}")
+    torch.save(
+        {name: getattr(called, name)(Place(rank, rank, world, world)) for name in names},
+        folder / f"{world}.{rank}",
+    )
 
 
 def fork(folder: Path, module: str, names: Sequence[str], rank: int, world: int) -> int:
@@ -79,7 +97,9 @@ def main(folder: Path, module: str, worlds: Sequence[str]) -> int:
     pids = []
     for text in worlds:
         world, names = text.split(":")
-        pids += [fork(folder, module, names.split(","), rank, int(world)) for rank in range(int(world))]
+        pids += [
+            fork(folder, module, names.split(","), rank, int(world)) for rank in range(int(world))
+        ]
     return max(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids)
 
 

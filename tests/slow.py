@@ -1,4 +1,5 @@
-"""The mark of tests that train on several real hosts and whose parts other tests cover: left out unless asked for."""
+"""The mark of tests that train on several real hosts and whose parts other tests cover: left out
+unless asked for."""
 
 from __future__ import annotations
 

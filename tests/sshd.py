@@ -1,16 +1,18 @@
 """A real OpenSSH server on 127.0.0.1 to 127.0.0.4 for tests: the fixture `sshd` gives an `Sshd`.
 
     def test_something(sshd: Sshd) -> None:
-        hosts = sshd.make_hosts(4, slots=1)           # node1 … node4, each with a work folder of its own
+        hosts = sshd.make_hosts(4, slots=1)  # node1 … node4, each with its own work folder
         path = sshd.hosts_toml(hosts)                 # a hosts.toml that says the same
-        sshd.node("node2").cut()                      # kill node2's connections; what runs there lives on
+        sshd.node("node2").cut()  # kill node2's connections; what runs there lives on
         sshd.node("node2").stop()                     # and refuse new ones, until start()
 
-Four daemons (one process per address, each with a host key of its own) serve all tests of a pytest process; they accept only
-the user who runs the tests. For each test HOME is a fresh folder with `.ssh/id_ed25519` and `.ssh/known_hosts` in it
-(`sshd.home`), and no ssh-agent is known. The far side's HOME is another fresh folder (`sshd.far_home`: put a `.bashrc` there,
-or find `~/.rankboard`), so that neither side sees the real one. The far side has the system's PATH: hosts name this Python.
-Processes that a test starts through it are the test's to end. Tests skip where OpenSSH's sshd is not installed.
+Four daemons (one process per address, each with a host key of its own) serve all tests of a pytest
+process; they accept only the user who runs the tests. For each test HOME is a fresh folder with
+`.ssh/id_ed25519` and `.ssh/known_hosts` in it (`sshd.home`), and no ssh-agent is known. The far
+side's HOME is another fresh folder (`sshd.far_home`: put a `.bashrc` there, or find
+`~/.rankboard`), so that neither side sees the real one. The far side has the system's PATH: hosts
+name this Python. Processes that a test starts through it are the test's to end. Tests skip where
+OpenSSH's sshd is not installed.
 """
 
 from __future__ import annotations
@@ -78,8 +80,8 @@ class Daemon:
         return self._process.pid
 
     def start(self, inside: tuple[str, ...] = (), **settings: str) -> None:
-        """Listen, on the port of last time where there was one. `settings` change the configuration (`MaxStartups="1"`);
-        `inside` is a command that ends by becoming the one behind it."""
+        """Listen, on the port of last time where there was one. `settings` change the configuration
+        (`MaxStartups="1"`); `inside` is a command that ends by becoming the one behind it."""
         self._inside = inside
         for _ in range(5):
             port = self.port or free_port(self.address)
@@ -148,7 +150,8 @@ def _runs(process: psutil.Process) -> bool:
 
 @contextmanager
 def small_disk(daemon: Daemon, folder: str, size: str) -> Iterator[Path]:
-    """The host with a disk of this size (as mount takes it) at the folder, which only it sees; gives where that is for us.
+    """The host with a disk of this size (as mount takes it) at the folder, which only it sees;
+    gives where that is for us.
 
     It is gone with the end. Skips where nothing may be mounted.
     """
@@ -176,13 +179,16 @@ def small_disk(daemon: Daemon, folder: str, size: str) -> Iterator[Path]:
 class Sshd:
     """The four hosts as one test sees them."""
 
-    def __init__(self, daemons: dict[str, Daemon], home: Path, far_home: Path, workdirs: Path) -> None:
+    def __init__(
+        self, daemons: dict[str, Daemon], home: Path, far_home: Path, workdirs: Path
+    ) -> None:
         self.daemons, self.home, self.far_home = daemons, home, far_home
         self.known_hosts = home / ".ssh" / "known_hosts"
         self._workdirs = workdirs
 
     def make_hosts(self, count: int, slots: int = 1) -> tuple[Host, ...]:
-        """`count` hosts node1, node2, …; beyond the fourth the machines come round again, with other work folders."""
+        """`count` hosts node1, node2, …; beyond the fourth the machines come round again, with
+        other work folders."""
         nodes = [self.daemons[ADDRESSES[i % len(ADDRESSES)]] for i in range(count)]
         return tuple(
             Host(
@@ -202,12 +208,26 @@ class Sshd:
         """The daemon behind the host of this name."""
         return self.daemons[ADDRESSES[(int(name.removeprefix("node")) - 1) % len(ADDRESSES)]]
 
-    def hosts_toml(self, hosts: tuple[Host, ...], name: str = "hosts.toml", **cluster: object) -> Path:
+    def hosts_toml(
+        self, hosts: tuple[Host, ...], name: str = "hosts.toml", **cluster: object
+    ) -> Path:
         """A hosts file that says the same as `hosts`, and these words of the cluster."""
-        tables = ["[cluster]", 'name = "test"', *(f"{key} = {json.dumps(value)}" for key, value in cluster.items())]
+        tables = [
+            "[cluster]",
+            'name = "test"',
+            *(f"{key} = {json.dumps(value)}" for key, value in cluster.items()),
+        ]
         for host in hosts:
             said = {field.name: getattr(host, field.name) for field in fields(host)}
-            tables += ["", "[[host]]", *(f"{key} = {_toml(value)}" for key, value in said.items() if value not in ("", 0, ()))]
+            tables += [
+                "",
+                "[[host]]",
+                *(
+                    f"{key} = {_toml(value)}"
+                    for key, value in said.items()
+                    if value not in ("", 0, ())
+                ),
+            ]
         path = self._workdirs / name
         path.write_text("\n".join(tables) + "\n")
         return path
@@ -223,7 +243,9 @@ def _toml(value: object) -> str:
 def keygen(path: Path, *words: str) -> None:
     """Make a key pair without a passphrase (unless `words` give one with -N)."""
     words = words if "-N" in words else (*words, "-N", "")
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-C", "test", "-f", str(path), *words], check=True)
+    subprocess.run(
+        ["ssh-keygen", "-q", "-t", "ed25519", "-C", "test", "-f", str(path), *words], check=True
+    )
 
 
 def free_port(address: str) -> int:
@@ -259,13 +281,18 @@ def _settings(folder: Path, address: str) -> dict[str, str]:
     lines = CONFIG.format(folder=folder, address=address, far_home=folder / "far_home").splitlines()
     # sshd 9.8 and later locks out an address from which logins fail, as tests do on purpose
     words = [str(SSHD), "-t", "-f", "/dev/null", "-o", "PerSourcePenalties=no"]
-    if b"persourcepenalties" not in subprocess.run(words, capture_output=True, check=False).stderr.lower():
+    if (
+        b"persourcepenalties"
+        not in subprocess.run(words, capture_output=True, check=False).stderr.lower()
+    ):
         lines.append("PerSourcePenalties no")
     return dict(line.split(" ", 1) for line in lines)
 
 
 @pytest.fixture
-def sshd(daemons: tuple[Path, dict[str, Daemon]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
+def sshd(
+    daemons: tuple[Path, dict[str, Daemon]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Sshd]:
     """Four hosts over real SSH; see the module's docstring."""
     folder, nodes = daemons
     ssh = tmp_path / "home" / ".ssh"

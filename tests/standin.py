@@ -1,7 +1,9 @@
-"""A stand-in for the package `training` whose agent only answers lines, so that transports are tested without a run.
+"""A stand-in for the package `training` whose agent only answers lines, so that transports are
+tested without a run.
 
-It says the marker and, in the same write, `hello` with its process id, niceness, session, umask and where its code lies; then
-it answers each line `x` of stdin with `echo x`, but for `exit`, `stderr N` (write N bytes there) and `burst N` (N bytes out).
+It says the marker and, in the same write, `hello` with its process id, niceness, session, umask and
+where its code lies; then it answers each line `x` of stdin with `echo x`, but for `exit`, `stderr
+N` (write N bytes there) and `burst N` (N bytes out).
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ AGENT = """
 import json, os, sys
 umask = os.umask(0o77)
 os.umask(umask)
-facts = {"pid": os.getpid(), "nice": os.nice(0), "sid": os.getsid(0), "umask": umask, "code": __file__, "argv": argv}
+facts = {"pid": os.getpid(), "nice": os.nice(0), "sid": os.getsid(0), "umask": umask,
+         "code": __file__, "argv": argv}
 os.write(1, b"rankboard-agent 1\\nhello " + json.dumps(facts).encode() + b"\\n")
 for line in sys.stdin:
     word, _, number = line.strip().partition(" ")
@@ -37,12 +40,15 @@ for line in sys.stdin:
 
 
 def package(folder: Path, agent: str = AGENT) -> Path:
-    """The folder of such a package, made below `folder`; `agent` is what its `training.agent.__main__.main(argv)` does."""
+    """The folder of such a package, made below `folder`; `agent` is what its
+    `training.agent.__main__.main(argv)` does."""
     root = folder / "standin" / "training"
     (root / "agent").mkdir(parents=True)
     (root / "__init__.py").write_text("")
     (root / "agent" / "__init__.py").write_text("")
-    (root / "agent" / "__main__.py").write_text(f"def main(argv):\n{indent(agent, '    ')}\n    return 0\n")
+    (root / "agent" / "__main__.py").write_text(
+        f"def main(argv):\n{indent(agent, '    ')}\n    return 0\n"
+    )
     return root
 
 

@@ -1,9 +1,11 @@
-"""A table of cases of synchronised training: real ranks that run them, and one plain process that they have to equal.
+"""A table of cases of synchronised training: real ranks that run them, and one plain process that
+they have to equal.
 
 `command` starts it: a process that reads the cases from stdin. It imports torch once and forks the
-ranks of a world, which run the world's cases one after another with the real `Trainer`, each case in process groups of its own;
-each rank writes what came out of a case to a file as soon as it has it. When a rank fails, its world's ranks are killed and
-new ones forked, which go on with the next case.
+ranks of a world, which run the world's cases one after another with the real `Trainer`, each case
+in process groups of its own; each rank writes what came out of a case to a file as soon as it has
+it. When a rank fails, its world's ranks are killed and new ones forked, which go on with the next
+case.
 """
 
 from __future__ import annotations
@@ -52,9 +54,11 @@ ENDED = "ended"
 
 @dataclass(frozen=True)
 class Case:
-    """A few steps of a method with its options, on `world` ranks; `hosts`: how many of them each host has (default: one host).
+    """A few steps of a method with its options, on `world` ranks; `hosts`: how many of them each
+    host has (default: one host).
 
-    `net` is one of NETS. `wire`: the type of gradients that travel, where it is not the parameters'. `fault`: one of FAULTS.
+    `net` is one of NETS. `wire`: the type of gradients that travel, where it is not the
+    parameters'. `fault`: one of FAULTS.
     """
 
     sync: str
@@ -69,8 +73,17 @@ class Case:
     fault: str = ""
 
     def __str__(self) -> str:
-        words = [self.sync, *self.options, "+".join(map(str, self.hosts)), self.net, self.wire, self.fault]
-        words += [f"accumulate={self.accumulate}"] * (self.accumulate > 1) + [self.batch_norm] * (self.net == "norm")
+        words = [
+            self.sync,
+            *self.options,
+            "+".join(map(str, self.hosts)),
+            self.net,
+            self.wire,
+            self.fault,
+        ]
+        words += [f"accumulate={self.accumulate}"] * (self.accumulate > 1) + [self.batch_norm] * (
+            self.net == "norm"
+        )
         return ",".join([*filter(None, words), f"world={self.world}"])
 
     def job(self) -> Job:
@@ -93,17 +106,23 @@ class Case:
         """Where the ranks are."""
         hosts = self.hosts or (self.world,)
         where = [(host, local) for host, ranks in enumerate(hosts) for local in range(ranks)]
-        return [Place(rank, local, self.world, hosts[host], host) for rank, (host, local) in enumerate(where)]
+        return [
+            Place(rank, local, self.world, hosts[host], host)
+            for rank, (host, local) in enumerate(where)
+        ]
 
 
 class Net(nn.Module):
-    """A net of odd sizes with parameters of all sorts. `dead` is used by nobody, `frozen` needs no gradient, `empty` has no
-    element, `first` is used for the samples of training rank 0 only, and of those in some steps only unless it is `always`.
+    """A net of odd sizes with parameters of all sorts. `dead` is used by nobody, `frozen` needs no
+    gradient, `empty` has no element, `first` is used for the samples of training rank 0 only, and
+    of those in some steps only unless it is `always`.
 
     `rows`: which of its samples training rank 0 takes; none on the others.
     """
 
-    def __init__(self, norm: bool = False, dead: bool = True, first: bool = True, always: bool = False) -> None:
+    def __init__(
+        self, norm: bool = False, dead: bool = True, first: bool = True, always: bool = False
+    ) -> None:
         super().__init__()
         self.always = always
         self.rows: slice | None = None
@@ -120,7 +139,11 @@ class Net(nn.Module):
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
         hidden = self.hidden(self.norm(self.conv(pixels)).tanh().flatten(1)).tanh()
         logits: torch.Tensor = self.out(hidden) * self.scale + self.frozen + self.empty.sum(0)
-        if self.first is not None and self.rows is not None and (self.always or pixels[0, 0, 0, 0] > 0):
+        if (
+            self.first is not None
+            and self.rows is not None
+            and (self.always or pixels[0, 0, 0, 0] > 0)
+        ):
             more = torch.zeros_like(logits)
             more[self.rows] = self.first(hidden[self.rows])
             logits = logits + more
@@ -141,7 +164,12 @@ class Recipe:
 
     def images(self) -> Images:
         """Samples for it, always the same."""
-        pixels = torch.randint(256, (SAMPLES, *self.shape), generator=torch.Generator().manual_seed(1), dtype=torch.uint8)
+        pixels = torch.randint(
+            256,
+            (SAMPLES, *self.shape),
+            generator=torch.Generator().manual_seed(1),
+            dtype=torch.uint8,
+        )
         if self.dtype == torch.float32:  # something that can be learnt
             pixels[torch.arange(SAMPLES) % CLASSES == 0, :, ::2] //= 4
         ones = (0.5,) * self.shape[0]
@@ -152,7 +180,9 @@ class Recipe:
 class Fine(Images):
     """Images in double precision."""
 
-    def batch(self, indices: torch.Tensor, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    def batch(
+        self, indices: torch.Tensor, device: torch.device
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         pixels, labels = super().batch(indices, device)
         return pixels.double(), labels
 
@@ -163,22 +193,26 @@ NETS = {
     "common": Recipe(lambda: Net(first=False)),
     "norm": Recipe(lambda: Net(norm=True, first=False)),
     "wide": Recipe(
-        lambda: nn.Sequential(nn.Flatten(), nn.Linear(50, 1000), nn.Tanh(), nn.Linear(1000, 1000), nn.Linear(1000, 3)),
+        lambda: nn.Sequential(
+            nn.Flatten(), nn.Linear(50, 1000), nn.Tanh(), nn.Linear(1000, 1000), nn.Linear(1000, 3)
+        ),
         torch.float32,
     ),
     "lenet": Recipe(lambda: lenet5.build(1, CLASSES), torch.float32, (1, 32, 32)),
 }
-"""`common`: all ranks use the same parameters. `uneven`: training rank 0 uses all parameters, the others do not."""
+"""`common`: all ranks use the same parameters. `uneven`: training rank 0 uses all parameters, the
+others do not."""
 
 
 @dataclass
 class Outcome:
     """What came out of a case, on one rank or in one process.
 
-    `gradients`: as the first step found them where this rank stepped, else None; `last`: as the last step did.
-    `losses` (steps,): mean over `samples`, the own ones of each step. `payload`: bytes sent in all steps, by the method's own
-    account; `sent`: those that left the host meanwhile. `waited`: seconds in which it waited for others. `drift`: the ranks'
-    own comparisons that found a difference. `error`: the traceback of a failure.
+    `gradients`: as the first step found them where this rank stepped, else None; `last`: as the
+    last step did. `losses` (steps,): mean over `samples`, the own ones of each step. `payload`:
+    bytes sent in all steps, by the method's own account; `sent`: those that left the host
+    meanwhile. `waited`: seconds in which it waited for others. `drift`: the ranks' own comparisons
+    that found a difference. `error`: the traceback of a failure.
     """
 
     parameters: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -203,18 +237,21 @@ class Outcome:
 
         def found(*_: Any) -> None:
             grads = {name: p.grad for name, p in net.named_parameters()}
-            self.last = {name: None if g is None else g.detach().clone().cpu() for name, g in grads.items()}
+            self.last = {
+                name: None if g is None else g.detach().clone().cpu() for name, g in grads.items()
+            }
             self.gradients = self.gradients or self.last
 
         optimizer.register_step_pre_hook(found)
 
 
-# One process ---------------------------------------------------------------------------------------------------------
+# One process --------------------------------------------------------------------------------------
 
 
 def alone(case: Case, trainers: int, joined: bool) -> list[Outcome]:
-    """What one process comes to with torch alone: on whole batches (`joined`), or on the ranks' shares one after the other,
-    each with the same weights and its own buffers. One outcome for each rank that trains; they differ in their buffers only.
+    """What one process comes to with torch alone: on whole batches (`joined`), or on the ranks'
+    shares one after the other, each with the same weights and its own buffers. One outcome for each
+    rank that trains; they differ in their buffers only.
     """
     job, recipe = case.job(), NETS[case.net]
     images, sizes = recipe.images(), Shard(SAMPLES, BATCH, case.accumulate, SEED, 0, 1)
@@ -222,7 +259,9 @@ def alone(case: Case, trainers: int, joined: bool) -> list[Outcome]:
     net = recipe.net()
     if case.net == "norm" and case.batch_norm == "untracked":
         net.norm = nn.BatchNorm2d(5, track_running_stats=False, dtype=recipe.dtype)
-    optimizer = torch.optim.SGD(net.parameters(), job.lr, job.momentum, weight_decay=job.weight_decay)
+    optimizer = torch.optim.SGD(
+        net.parameters(), job.lr, job.momentum, weight_decay=job.weight_decay
+    )
     outcomes = [Outcome() for _ in range(1 if joined else trainers)]
     outcomes[0].watch(net, optimizer)
     for outcome in outcomes:
@@ -231,7 +270,11 @@ def alone(case: Case, trainers: int, joined: bool) -> list[Outcome]:
         group = next(sizes.groups(number // sizes.steps + 1, number % sizes.steps))
         optimizer.zero_grad()
         for index, outcome in enumerate(outcomes):
-            shares = group.shares if joined else [share(batch, index, trainers) for batch in group.shares]
+            shares = (
+                group.shares
+                if joined
+                else [share(batch, index, trainers) for batch in group.shares]
+            )
             net.rows = slice(0, None, trainers) if joined else slice(None) if index == 0 else None  # type: ignore[assignment]
             add_gradients(net, images, shares, group.size, outcome)
         optimizer.step()
@@ -240,8 +283,11 @@ def alone(case: Case, trainers: int, joined: bool) -> list[Outcome]:
     return outcomes
 
 
-def add_gradients(net: nn.Module, images: Images, shares: Iterable[torch.Tensor], size: int, outcome: Outcome) -> None:
-    """The part of these samples in the gradient of a group of `size`, with the outcome's own buffers."""
+def add_gradients(
+    net: nn.Module, images: Images, shares: Iterable[torch.Tensor], size: int, outcome: Outcome
+) -> None:
+    """The part of these samples in the gradient of a group of `size`, with the outcome's own
+    buffers."""
     for name, buffer in net.named_buffers():
         buffer.copy_(outcome.buffers[name])
     total, samples = 0.0, 0
@@ -255,7 +301,7 @@ def add_gradients(net: nn.Module, images: Images, shares: Iterable[torch.Tensor]
     outcome.buffers = {name: buffer.clone() for name, buffer in net.named_buffers()}
 
 
-# Faults --------------------------------------------------------------------------------------------------------------
+# Faults -------------------------------------------------------------------------------------------
 
 
 def wrong_mean(method: Any, world: int) -> AbstractContextManager[None]:
@@ -287,7 +333,8 @@ def zero_filled(method: Any, world: int) -> AbstractContextManager[None]:
 
 
 def skipped(name: str, number: int) -> Callable[[Any, int], AbstractContextManager[None]]:
-    """What the `number`-th call of a function of torch.distributed received is thrown away, on every rank."""
+    """What the `number`-th call of a function of torch.distributed received is thrown away, on
+    every rank."""
 
     def lose(method: Any, world: int) -> AbstractContextManager[None]:
         real, given = getattr(distributed, name), list[torch.Tensor]()
@@ -316,7 +363,8 @@ def nudged(method: Any, world: int) -> AbstractContextManager[None]:
 
 
 def not_a_number(method: Any, world: int) -> AbstractContextManager[None]:
-    """After the second step, those of the last rank are no numbers; its next gradients make those of all ranks so."""
+    """After the second step, those of the last rank are no numbers; its next gradients make those
+    of all ranks so."""
     step, number = method.step, count(1)
 
     def wrong(optimizer: torch.optim.Optimizer) -> None:
@@ -341,12 +389,13 @@ FAULTS: dict[str, Callable[[Any, int], AbstractContextManager[None]]] = {
 """What is made wrong with a method of `world` ranks once it is prepared."""
 
 
-# Ranks ---------------------------------------------------------------------------------------------------------------
+# Ranks --------------------------------------------------------------------------------------------
 
 
 @contextmanager
 def substitutes(case: Case, rank: int, said: list[Event]) -> Iterator[None]:
-    """The case's net in place of the job's model, other weights on each rank to begin with, and nothing on stdout."""
+    """The case's net in place of the job's model, other weights on each rank to begin with, and
+    nothing on stdout."""
     load = registry.load
 
     def build(name: str, shape: tuple[int, int, int], classes: int) -> nn.Module:
@@ -359,7 +408,9 @@ def substitutes(case: Case, rank: int, said: list[Event]) -> Iterator[None]:
     def found(folder: str, name: str) -> Any:
         module = load(folder, name)
         if folder == "sync" and case.wire:
-            return SimpleNamespace(Method=lambda options, _: module.Method(options, getattr(torch, case.wire)))
+            return SimpleNamespace(
+                Method=lambda options, _: module.Method(options, getattr(torch, case.wire))
+            )
         return module
 
     with (
@@ -399,8 +450,14 @@ def play(case: Case, place: Place, device: torch.device) -> Outcome:
             outcome.keep(trainer.net)
     outcome.buffers = {name: buffer.clone().cpu() for name, buffer in trainer.net.named_buffers()}
     steps = [event for event in said if isinstance(event, Step)]
-    outcome.losses, outcome.samples = [step.loss for step in steps], [step.samples for step in steps]
-    outcome.payload, outcome.waited = sum(step.bytes_sent for step in steps), sum(step.sync for step in steps)
+    outcome.losses, outcome.samples = (
+        [step.loss for step in steps],
+        [step.samples for step in steps],
+    )
+    outcome.payload, outcome.waited = (
+        sum(step.bytes_sent for step in steps),
+        sum(step.sync for step in steps),
+    )
     outcome.drift = [event for event in said if isinstance(event, Drifted)]
     return outcome
 
@@ -427,13 +484,20 @@ class World:
         todo = self.cases
         while todo:
             self._run(todo)
-            failed = [case for case in todo if any(found is None or found.error for found in outcomes(self.folder, case))]
+            failed = [
+                case
+                for case in todo
+                if any(found is None or found.error for found in outcomes(self.folder, case))
+            ]
             todo = todo[todo.index(failed[0]) + 1 :] if failed else ()
 
     def _run(self, cases: tuple[Case, ...]) -> None:
         """Ranks that run the cases, until all have ended or one has failed."""
         with listening() as (descriptor, port):
-            pids = {fork(lambda rank=rank: self.rank(rank, cases, descriptor, port)) for rank in range(self.size)}  # type: ignore[misc]
+            pids = {
+                fork(lambda rank=rank: self.rank(rank, cases, descriptor, port))
+                for rank in range(self.size)
+            }  # type: ignore[misc]
         while pids:
             pid, status = os.wait()
             pids.remove(pid)
@@ -442,7 +506,8 @@ class World:
                     os.kill(other, signal.SIGKILL)
 
     def rank(self, rank: int, cases: Iterable[Case], descriptor: int | None, port: int) -> None:
-        """The cases, as this rank, up to one that fails. `descriptor`: of a socket that listens for rank 0's store."""
+        """The cases, as this rank, up to one that fails. `descriptor`: of a socket that listens for
+        rank 0's store."""
         torch.set_num_threads(1)
         store = distributed.TCPStore(  # type: ignore[attr-defined]
             self.address,
@@ -473,7 +538,11 @@ class World:
             if self.backend == "nccl":
                 torch.cuda.set_device(device)
             distributed.init_process_group(
-                self.backend, store=store, rank=place.rank, world_size=place.world_size, timeout=self.patience
+                self.backend,
+                store=store,
+                rank=place.rank,
+                world_size=place.world_size,
+                timeout=self.patience,
             )
             outcome = play(case, place, device)
             distributed.destroy_process_group()
@@ -518,7 +587,9 @@ def main(folder: Path, backend: str, patience: timedelta) -> None:
     cases = given()
     try:
         for size in sorted({case.world for case in cases}):
-            World(size, tuple(case for case in cases if case.world == size), folder, backend, patience).run()
+            World(
+                size, tuple(case for case in cases if case.world == size), folder, backend, patience
+            ).run()
     finally:
         (folder / ENDED).touch()
 
@@ -539,18 +610,28 @@ def on_host(rank: int, address: str, port: int, folder: Path, patience: timedelt
     World(cases[0].world, cases, folder, "gloo", patience, address).rank(rank, cases, None, port)
 
 
-def command(cases: Iterable[Case], folder: Path, backend: str, patience: float) -> tuple[list[str], bytes]:
+def command(
+    cases: Iterable[Case], folder: Path, backend: str, patience: float
+) -> tuple[list[str], bytes]:
     """The arguments and the stdin of a process that runs the cases."""
     call = f"main(Path({str(folder)!r}), {backend!r}, timedelta(seconds={patience}))"
     return [sys.executable, "-c", CALL.format(call)], pickle.dumps(list(cases))
 
 
-def command_on_host(cases: Iterable[Case], folder: Path, patience: float, rank: int, address: str) -> tuple[list[str], bytes]:
+def command_on_host(
+    cases: Iterable[Case], folder: Path, patience: float, rank: int, address: str
+) -> tuple[list[str], bytes]:
     """The same for one rank, on a host of its own. Rank 0's is at `address`."""
-    call = f"on_host({rank}, {address!r}, {PORT}, Path({str(folder)!r}), timedelta(seconds={patience}))"
+    call = (
+        f"on_host({rank}, {address!r}, {PORT}, Path({str(folder)!r}), "
+        f"timedelta(seconds={patience}))"
+    )
     return [sys.executable, "-c", CALL.format(call)], pickle.dumps(list(cases))
 
 
 PORT = 29_500
-CALL = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); from sync_ranks import *; {{}}"
+CALL = (
+    f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); from sync_ranks import *; "
+    f"{{}}"
+)
 """What is pickled is of this module, which is therefore imported and not run."""

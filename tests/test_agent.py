@@ -20,13 +20,28 @@ from training.agent.host.system import LINUX
 from training.agent.options import Times
 from training.agent.ranks.processes import descendants
 from training.wire.commands import Close, Lease, Placement, Reserve, Start, Stop
-from training.wire.events import AGENT, Ended, Exited, Hello, HostSample, Launched, RankSample, Record, Reserved, Spawned, Text
+from training.wire.events import (
+    AGENT,
+    Ended,
+    Exited,
+    Hello,
+    HostSample,
+    Launched,
+    RankSample,
+    Record,
+    Reserved,
+    Spawned,
+    Text,
+)
 
 __all__ = ["host"]
 pytestmark = pytest.mark.skipif(not LINUX, reason="the proof that nothing is left needs /proc")
 
 SLEEP = "import time; print('up'); time.sleep(600)"
-STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up'); time.sleep(600)"
+STUBBORN = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up'); "
+    "time.sleep(600)"
+)
 RUNAWAY = """
 import os, time
 if os.fork() == 0:
@@ -52,7 +67,10 @@ def ended(records: list[Record]) -> Ended:
 
 def test_a_run_of_two_ranks_from_hello_to_ended(host: Host) -> None:
     line = host.follow("--route-to", "127.0.0.2", "--cwd", str(host.folder.parent))
-    code = "import os, sys; print(os.environ['RANK'], os.getcwd()); print('bad', file=sys.stderr); print('no newline', end='')"
+    code = (
+        "import os, sys; print(os.environ['RANK'], os.getcwd()); print('bad', file=sys.stderr); "
+        "print('no newline', end='')"
+    )
     line.start(python(code, 0, RANK="0"), python(code, 1, RANK="1"))
     line.exits(2)
     records = line.close()
@@ -80,7 +98,10 @@ def test_a_run_of_two_ranks_from_hello_to_ended(host: Host) -> None:
         ("import os; os.abort()", Exited(0, -6, "SIGABRT")),
         ("import os; os.kill(os.getpid(), 9)", Exited(0, -9, "SIGKILL")),
         ("import os; os.kill(os.getpid(), 15)", Exited(0, -15, "SIGTERM")),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGRTMIN + 3)", Exited(0, -signal.SIGRTMIN - 3, "SIG37")),
+        (
+            "import os, signal; os.kill(os.getpid(), signal.SIGRTMIN + 3)",
+            Exited(0, -signal.SIGRTMIN - 3, "SIG37"),
+        ),
     ],
 )
 def test_an_exit_is_told_by_code_or_signal(host: Host, code: str, expected: Exited) -> None:
@@ -92,7 +113,9 @@ def test_an_exit_is_told_by_code_or_signal(host: Host, code: str, expected: Exit
 
 def test_a_program_that_does_not_exist_is_said_as_a_shell_would(host: Host) -> None:
     line = host.follow("--cwd", "/")
-    line.start(Placement(0, 0, ("no-such-program",), ()), Placement(1, 1, (sys.executable, "\0"), ()))
+    line.start(
+        Placement(0, 0, ("no-such-program",), ()), Placement(1, 1, (sys.executable, "\0"), ())
+    )
     assert line.exits(2) == {0: Exited(0, 127), 1: Exited(1, 127)}
     assert line.text(0, "stderr") == "cannot start no-such-program in /: No such file or directory"
     assert "null byte" in line.text(1, "stderr")
@@ -101,7 +124,9 @@ def test_a_program_that_does_not_exist_is_said_as_a_shell_would(host: Host) -> N
 
 def test_a_descendant_that_holds_the_pipe_does_not_hold_up_the_exit(host: Host) -> None:
     line = host.follow()
-    line.start(python("import os, time\nif os.fork() == 0: time.sleep(600)\nprint('last words', end='')"))
+    line.start(
+        python("import os, time\nif os.fork() == 0: time.sleep(600)\nprint('last words', end='')")
+    )
     assert line.exits(1)[0] == Exited(0, 0)
     assert line.text() == "last words"
     assert ended(line.close()) == Ended("closed")
@@ -110,7 +135,11 @@ def test_a_descendant_that_holds_the_pipe_does_not_hold_up_the_exit(host: Host) 
 def test_a_flood_comes_whole_and_in_order_while_the_agent_obeys(host: Host) -> None:
     line = host.follow()
     line.start(
-        python("import sys\nfor n in range(100_000): sys.stdout.write(f'{n} some words of a log line\\n')"), python(SLEEP, 1)
+        python(
+            "import sys\nfor n in range(100_000): sys.stdout.write(f'{n} some words of a log "
+            "line\\n')"
+        ),
+        python(SLEEP, 1),
     )
     line.wait_for(Text, 5, 0)
     line.send(Reserve("127.0.0.1", 0))
@@ -146,7 +175,10 @@ def test_ranks_keep_the_niceness_that_the_agent_gives_up(host: Host) -> None:
 def test_samples_of_host_and_ranks_come_with_each_tick(host: Host) -> None:
     line = host.follow(times=Times(tick=0.05))
     line.start(python("while True: pass"), python(SLEEP, 1))
-    wait_for(lambda: any(sample.cpu > 20 for sample in line.of(RankSample, 0)), "rank 0 is seen to be busy")
+    wait_for(
+        lambda: any(sample.cpu > 20 for sample in line.of(RankSample, 0)),
+        "rank 0 is seen to be busy",
+    )
     assert all(sample.memory > 1 << 20 for sample in line.of(RankSample))
     assert len(line.wait_for(HostSample)[0].cpu) == os.cpu_count()
     line.close()
@@ -183,7 +215,9 @@ def test_a_port_is_reserved_and_free_again_for_a_plain_program(host: Host) -> No
     line.send(Reserve("127.0.0.1", 0))
     given = line.wait_for(Reserved, 2)[1]
     socket.create_connection(("127.0.0.1", given.port)).close()
-    line.start(python(f"import socket; socket.create_server(('127.0.0.1', {given.port})); print('bound')"))
+    line.start(
+        python(f"import socket; socket.create_server(('127.0.0.1', {given.port})); print('bound')")
+    )
     assert line.exits(1)[0] == Exited(0, 0), line.text(0, "stderr")
     line.close()
 
@@ -295,7 +329,12 @@ def test_a_stop_run_ends_when_its_follower_is_killed(host: Host) -> None:
 def test_a_keep_run_goes_on_without_a_follower_and_ends_by_itself(host: Host) -> None:
     line = host.follow("--policy", "keep", times=Times(reconnect=0.1))
     flag = host.folder.parent / "go"
-    line.start(python(f"import os, time\nwhile not os.path.exists({str(flag)!r}): time.sleep(0.01)\nprint('went')"))
+    line.start(
+        python(
+            f"import os, time\nwhile not os.path.exists({str(flag)!r}): "
+            "time.sleep(0.01)\nprint('went')"
+        )
+    )
     line.pid()
     line.kill()
     agent = line.agent()
@@ -324,7 +363,10 @@ def test_while_nobody_is_there_a_failed_rank_stops_the_others(host: Host) -> Non
 
 def failing_on(flag: Path) -> str:
     """A rank that fails once this file is there."""
-    return f"import os, sys, time\nwhile not os.path.exists({str(flag)!r}): time.sleep(0.01)\nsys.exit(3)"
+    return (
+        f"import os, sys, time\nwhile not os.path.exists({str(flag)!r}): "
+        "time.sleep(0.01)\nsys.exit(3)"
+    )
 
 
 def test_a_failed_run_that_may_be_started_again_waits_for_whoever_does_it(host: Host) -> None:
@@ -371,7 +413,9 @@ def test_it_waits_so_long_only_from_the_failure_on(host: Host) -> None:
     ],
     ids=["finished", "stopped for good", "stopped to be started again"],
 )
-def test_only_what_is_to_be_started_again_is_waited_for(host: Host, code: str, stop: Stop | None, waits: bool) -> None:
+def test_only_what_is_to_be_started_again_is_waited_for(
+    host: Host, code: str, stop: Stop | None, waits: bool
+) -> None:
     line = host.follow("--policy", "keep", times=Times(tick=0.05, reconnect=0.1, restart=0.8))
     line.send(Start(0, False, (python(code),), again=True))
     line.wait_for_text("up")
@@ -463,7 +507,9 @@ def test_when_the_agent_is_killed_all_below_it_goes_and_the_guard_says_so(host: 
     assert records[-1].attempt == 1
 
 
-def test_when_somebody_tells_the_agent_to_terminate_it_ends_its_ranks_and_says_so(host: Host) -> None:
+def test_when_somebody_tells_the_agent_to_terminate_it_ends_its_ranks_and_says_so(
+    host: Host,
+) -> None:
     line = host.follow("--policy", "keep")
     line.start(python(RUNAWAY, 0), python(SLEEP, 1))
     line.wait_for_text("away")
@@ -504,7 +550,10 @@ def test_a_full_disk_stops_the_run_and_is_told(host: Host) -> None:
 
 
 def test_a_mistake_in_the_agent_itself_is_told(host: Host) -> None:
-    line = host.follow(preload="import os, sys; os.write(int(sys.argv[2]), b'nonsense\\n'); import time; time.sleep(600)")
+    line = host.follow(
+        preload="import os, sys; os.write(int(sys.argv[2]), b'nonsense\\n'); import time; "
+        "time.sleep(600)"
+    )
     line.start(python(SLEEP), preload=True)
     last = ended(line.rest())
     assert last.died
@@ -519,7 +568,8 @@ import os, sys, time
 from training.wire.commands import decode
 print("importing")
 words = dict(zip(sys.argv[1::2], sys.argv[2::2]))
-report, pipes = int(words["--report-fd"]), [[int(n) for n in pipe.split(":")] for pipe in words["--pipes"].split(",")]
+report = int(words["--report-fd"])
+pipes = [[int(n) for n in pipe.split(":")] for pipe in words["--pipes"].split(",")]
 print("listen", words.get("--listen-fd"))
 start, pids = decode(sys.stdin.buffer.readline()), {}
 for placement, (rank, out, err) in zip(start.placements, pipes):
@@ -539,7 +589,9 @@ while pids:
 def test_preload_forks_the_ranks_and_reports_them(host: Host) -> None:
     line = host.follow(preload=FORKING)
     line.send(Reserve("127.0.0.1", 0))
-    line.start(python("print('zero')"), python("import os; print('one'); os.abort()", 1), preload=True)
+    line.start(
+        python("print('zero')"), python("import os; print('one'); os.abort()", 1), preload=True
+    )
     assert line.exits(2) == {0: Exited(0, 0), 1: Exited(1, -6, "SIGABRT")}
     assert (line.text(0), line.text(1)) == ("zero", "one")
     line.wait_for_text("listen", AGENT)
@@ -547,8 +599,14 @@ def test_preload_forks_the_ranks_and_reports_them(host: Host) -> None:
     assert own[0] == "importing"
     assert own[1].removeprefix("listen ").isdigit()
     for rank in (0, 1):
-        events = [record.event for record in line.records if getattr(record.event, "rank", None) == rank]
-        assert [type(event) for event in events if not isinstance(event, RankSample)] == [Spawned, Text, Exited]
+        events = [
+            record.event for record in line.records if getattr(record.event, "rank", None) == rank
+        ]
+        assert [type(event) for event in events if not isinstance(event, RankSample)] == [
+            Spawned,
+            Text,
+            Exited,
+        ]
     assert ended(line.close()) == Ended("closed")
 
 
@@ -557,7 +615,11 @@ def test_a_rank_that_writes_before_it_is_reported_is_heard_after_it(host: Host) 
     line.start(python("print('early')", HESITATE="0.3"), preload=True)
     line.exits(1)
     events = [record.event for record in line.records if getattr(record.event, "rank", None) == 0]
-    assert [type(event) for event in events if not isinstance(event, RankSample)] == [Spawned, Text, Exited]
+    assert [type(event) for event in events if not isinstance(event, RankSample)] == [
+        Spawned,
+        Text,
+        Exited,
+    ]
     assert ended(line.close()) == Ended("closed")
 
 
@@ -597,14 +659,24 @@ def test_when_preload_dies_its_ranks_go_with_it(host: Host) -> None:
     line.wait_for_text("away", 2)
     line.wait_for(Exited, 1, 0)
     agent = line.agent()
-    (preload,) = [pid for pid in descendants(agent) if b"--report-fd" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    (preload,) = [
+        pid
+        for pid in descendants(agent)
+        if b"--report-fd" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
     os.kill(preload, signal.SIGKILL)
-    assert line.exits(3) == {0: Exited(0, 0), 1: Exited(1, -9, "SIGKILL"), 2: Exited(2, -9, "SIGKILL")}
+    assert line.exits(3) == {
+        0: Exited(0, 0),
+        1: Exited(1, -9, "SIGKILL"),
+        2: Exited(2, -9, "SIGKILL"),
+    }
     wait_for(lambda: not descendants(agent), "nothing below the agent")
     line.close()
 
 
-@pytest.mark.parametrize("preload", ["import no_such_module", "import sys; sys.exit('no torch here')"])
+@pytest.mark.parametrize(
+    "preload", ["import no_such_module", "import sys; sys.exit('no torch here')"]
+)
 def test_a_preload_that_cannot_import_is_the_end_of_all_ranks(host: Host, preload: str) -> None:
     line = host.follow(preload=preload)
     line.start(python(SLEEP), python(SLEEP, 1), preload=True)
@@ -623,12 +695,19 @@ def test_a_stop_while_preload_still_imports(host: Host) -> None:
 
 
 def test_the_agent_imports_neither_torch_nor_what_is_not_of_python_itself() -> None:
-    code = "import sys, training.agent.__main__; print(*{name.split('.')[0] for name in sys.modules} - sys.stdlib_module_names)"
-    said = subprocess.run([sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    code = (
+        "import sys, training.agent.__main__; print(*{name.split('.')[0] for name in sys.modules} "
+        "- sys.stdlib_module_names)"
+    )
+    said = subprocess.run(
+        [sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert set(said.stdout.split()) <= {"training", "__main__", "sitecustomize"}
 
 
-def test_an_agent_collects_garbage_though_what_starts_it_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_collects_garbage_though_what_starts_it_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(os, "umask", lambda _: 0)
     gc.disable()
     with pytest.raises(SystemExit):

@@ -40,12 +40,18 @@ def test_the_journal_numbers_records_from_one_without_a_gap(tmp_path: Path) -> N
     journal.write(0, [text(1), text(2)])
     journal.write(1, [text(3)])
     records = read(Reader(str(tmp_path), 3, 0))
-    assert [(record.host, record.attempt, record.seq) for record in records] == [(3, 0, 1), (3, 0, 2), (3, 1, 3)]
+    assert [(record.host, record.attempt, record.seq) for record in records] == [
+        (3, 0, 1),
+        (3, 0, 2),
+        (3, 1, 3),
+    ]
     assert [record.event for record in records] == [text(1), text(2), text(3)]
 
 
 @pytest.mark.parametrize("after", [0, 1, 4, 5, 9, 10, 12])
-def test_a_reader_begins_after_what_is_known_and_goes_on_with_what_comes(tmp_path: Path, after: int) -> None:
+def test_a_reader_begins_after_what_is_known_and_goes_on_with_what_comes(
+    tmp_path: Path, after: int
+) -> None:
     journal = Journal(str(tmp_path), 0, segment=300)
     for number in range(1, 11):
         journal.write(0, [text(number)])
@@ -70,7 +76,9 @@ def test_beyond_the_limit_the_oldest_go_and_dropped_stands_for_them(tmp_path: Pa
         assert [record.seq for record in kept] == list(range(dropped.seq + 1, 101))
 
 
-def test_a_reader_in_the_middle_of_a_dropped_segment_misses_only_what_is_gone(tmp_path: Path) -> None:
+def test_a_reader_in_the_middle_of_a_dropped_segment_misses_only_what_is_gone(
+    tmp_path: Path,
+) -> None:
     journal = Journal(str(tmp_path), 0, segment=1000, limit=3000)
     for number in range(1, 6):
         journal.write(0, [text(number, 100)])
@@ -88,7 +96,9 @@ def test_a_reader_in_the_middle_of_a_dropped_segment_misses_only_what_is_gone(tm
     assert seen == list(range(6, 101))
 
 
-def test_a_journal_whose_writer_was_killed_goes_on_after_its_last_whole_line(tmp_path: Path) -> None:
+def test_a_journal_whose_writer_was_killed_goes_on_after_its_last_whole_line(
+    tmp_path: Path,
+) -> None:
     Journal(str(tmp_path), 0).write(2, [text(1), text(2)])
     with open(next(tmp_path.glob("*.journal")), "ab") as file:
         file.write(b'{"host":0,"att')
@@ -102,7 +112,9 @@ def test_a_journal_whose_writer_was_killed_goes_on_after_its_last_whole_line(tmp
     assert (last.seq, last.event) == (3, Ended("the agent died", died=True))
 
 
-def test_a_full_disk_takes_the_reserve_and_then_the_last_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_takes_the_reserve_and_then_the_last_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reserve(str(tmp_path))
     journal = Journal(str(tmp_path), 0)
     really_write = os.write
@@ -122,7 +134,9 @@ def test_a_full_disk_takes_the_reserve_and_then_the_last_records(tmp_path: Path,
     assert [record.seq for record in read(Reader(str(tmp_path), 0, 0))] == [1, 2, 3]
 
 
-def test_a_full_disk_without_a_reserve_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_without_a_reserve_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     journal = Journal(str(tmp_path), 0)
     journal.write(0, [text(1)])
 
@@ -136,7 +150,9 @@ def test_a_full_disk_without_a_reserve_is_an_error(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can mount a small file system to fill")
 def test_on_a_disk_that_is_really_full_the_last_record_is_readable(tmp_path: Path) -> None:
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(tmp_path)], capture_output=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(tmp_path)], capture_output=True
+    )
     if mounted.returncode:
         pytest.skip(f"cannot mount a small file system: {mounted.stderr.decode().strip()}")
     try:
@@ -187,7 +203,9 @@ def test_a_line_without_end_comes_in_pieces_that_cut_no_character() -> None:
 
 def test_a_pipe_that_a_descendant_floods_does_not_hold_up_the_end_of_its_rank() -> None:
     read_end, write_end = os.pipe()
-    with subprocess.Popen(["sh", "-c", "while :; do echo flood; done"], stdout=write_end, stderr=subprocess.DEVNULL) as flood:
+    with subprocess.Popen(
+        ["sh", "-c", "while :; do echo flood; done"], stdout=write_end, stderr=subprocess.DEVNULL
+    ) as flood:
         os.close(write_end)
         pipe = Pipe(read_end, 0, "stdout")
         assert sum(len(text.text) for text in pipe.finish()) < 3 << 20
@@ -198,7 +216,10 @@ def test_a_pipe_that_a_descendant_floods_does_not_hold_up_the_end_of_its_rank() 
 
 
 def test_versions_are_read_without_importing() -> None:
-    code = "import sys; from training.agent import facts; print(facts.version('torch')); assert 'torch' not in sys.modules"
+    code = (
+        "import sys; from training.agent import facts; print(facts.version('torch')); assert "
+        "'torch' not in sys.modules"
+    )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     import torch
 
@@ -206,9 +227,16 @@ def test_versions_are_read_without_importing() -> None:
     assert facts.version("no_such_package") == ""
 
 
-def test_backends_are_read_past_finders_that_are_of_no_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_backends_are_read_past_finders_that_are_of_no_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "torch").mkdir()
-    lines = ('__version__ = "9.9"', "cuda: Optional[str] = '13.0'", "hip: Optional[str] = None", "def xpu(): return '1'")
+    lines = (
+        '__version__ = "9.9"',
+        "cuda: Optional[str] = '13.0'",
+        "hip: Optional[str] = None",
+        "def xpu(): return '1'",
+    )
     (tmp_path / "torch" / "version.py").write_text("\n".join(lines))
     path = PathFinder.find_spec("torch", [str(tmp_path)])
     finder = SimpleNamespace(find_spec=lambda name, folders: path if name == "torch" else None)
@@ -227,9 +255,13 @@ def test_backends_are_read_past_finders_that_are_of_no_use(tmp_path: Path, monke
         ({}, 64.0),
     ],
 )
-def test_cores_under_a_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], cores: float) -> None:
+def test_cores_under_a_quota(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], cores: float
+) -> None:
     version_one = "cpu.cfs_quota_us" in files
-    monkeypatch.setattr(facts, "cgroups", lambda: [(["cpu", "cpuacct"] if version_one else [""], "jobs/mine")])
+    monkeypatch.setattr(
+        facts, "cgroups", lambda: [(["cpu", "cpuacct"] if version_one else [""], "jobs/mine")]
+    )
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)))
     group = tmp_path / ("cpu/jobs" if version_one else "jobs")
     group.mkdir(parents=True)
@@ -241,7 +273,9 @@ def test_cores_under_a_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fi
 @pytest.mark.skipif(not LINUX, reason="needs /proc")
 def test_the_samples_see_a_busy_tree() -> None:
     code = "import os, sys\nif os.fork() == 0: os.write(1, b'.')\nwhile True: pass"
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, start_new_session=True) as busy:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, start_new_session=True
+    ) as busy:
         assert busy.stdout
         sampler = samples.ProcSampler()
         busy.stdout.read(1)
@@ -260,13 +294,17 @@ def test_the_samples_see_a_busy_tree() -> None:
 def test_without_proc_psutil_gives_the_same_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (processes, samples):
         monkeypatch.setattr(module, "LINUX", False)
-        monkeypatch.setattr(module, "psutil", psutil)  # on Linux the agent does without importing it
+        monkeypatch.setattr(
+            module, "psutil", psutil
+        )  # on Linux the agent does without importing it
     sampler = samples.sampler()
     assert isinstance(sampler, samples.PsutilSampler)
     host = sampler.host()
     assert len(host.cpu) == os.cpu_count()
     assert 0 < host.memory_used < host.memory_total
-    with subprocess.Popen(["sh", "-c", "sleep 600 & echo; wait"], stdout=subprocess.PIPE, start_new_session=True) as tree:
+    with subprocess.Popen(
+        ["sh", "-c", "sleep 600 & echo; wait"], stdout=subprocess.PIPE, start_new_session=True
+    ) as tree:
         assert tree.stdout
         tree.stdout.read(1)
         seen = sampler.rank(4, tree.pid)
@@ -292,7 +330,10 @@ def test_a_reserved_port_is_taken_and_its_holder_is_named() -> None:
     sock = ports.reserve("127.0.0.1", 0)
     try:
         port = sock.getsockname()[1]
-        with pytest.raises(ports.PortError, match=rf"^port {port} on 127\.0\.0\.1 is in use by .* \(pid {os.getpid()}\)$"):
+        with pytest.raises(
+            ports.PortError,
+            match=rf"^port {port} on 127\.0\.0\.1 is in use by .* \(pid {os.getpid()}\)$",
+        ):
             ports.reserve("127.0.0.1", port)
     finally:
         sock.close()

@@ -48,7 +48,9 @@ def letter_of(stack: Stack) -> str:
     return match[1]
 
 
-def test_a_script_of_the_users_tells_its_stack_as_often_as_it_is_asked(host: Host, tmp_path: Path) -> None:
+def test_a_script_of_the_users_tells_its_stack_as_often_as_it_is_asked(
+    host: Host, tmp_path: Path
+) -> None:
     follower = host.follow()
     follower.start(run(script(tmp_path, LOAD + "load_batch()\n")))
     follower.wait_for_text("at it")
@@ -66,7 +68,10 @@ def test_a_script_of_the_users_tells_its_stack_as_often_as_it_is_asked(host: Hos
 
 
 def test_the_main_thread_is_told_first_and_all_others_too(host: Host, tmp_path: Path) -> None:
-    more = "import threading\nfor _ in range(3): threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n"
+    more = (
+        "import threading\nfor _ in range(3): threading.Thread(target=time.sleep, args=(1000,), "
+        "daemon=True).start()\n"
+    )
     follower = host.follow()
     follower.start(run(script(tmp_path, LOAD + more + "load_batch()\n")))
     follower.wait_for_text("at it")
@@ -78,7 +83,10 @@ def test_the_main_thread_is_told_first_and_all_others_too(host: Host, tmp_path: 
 
 def test_a_stack_is_told_whole_however_long_it_takes_to_write(host: Host, tmp_path: Path) -> None:
     deep = "def deep(n):\n    time.sleep(1000) if not n else deep(n - 1)\n"
-    more = "import threading\nfor _ in range(90): threading.Thread(target=deep, args=(90,), daemon=True).start()\n"
+    more = (
+        "import threading\nfor _ in range(90): threading.Thread(target=deep, args=(90,), "
+        "daemon=True).start()\n"
+    )
     follower = host.follow()
     follower.start(run(script(tmp_path, LOAD + deep + more + "load_batch()\n")))
     follower.wait_for_text("at it")
@@ -88,10 +96,16 @@ def test_a_stack_is_told_whole_however_long_it_takes_to_write(host: Host, tmp_pa
     follower.close()
 
 
-@pytest.mark.parametrize("loop", ["sum(itertools.repeat(0))", "[None for _ in iter(int, 1) if False]"])
-def test_one_that_never_lets_go_of_the_interpreter_tells_where(host: Host, tmp_path: Path, loop: str) -> None:
+@pytest.mark.parametrize(
+    "loop", ["sum(itertools.repeat(0))", "[None for _ in iter(int, 1) if False]"]
+)
+def test_one_that_never_lets_go_of_the_interpreter_tells_where(
+    host: Host, tmp_path: Path, loop: str
+) -> None:
     follower = host.follow()
-    follower.start(run(script(tmp_path, f"import itertools\ndef spin():\n    {loop}\n{AT}\nspin()\n")))
+    follower.start(
+        run(script(tmp_path, f"import itertools\ndef spin():\n    {loop}\n{AT}\nspin()\n"))
+    )
     follower.wait_for_text("at it")
     stack = ask(follower)[0]
     assert (stack.source, letter_of(stack)) == ("faulthandler", "R")
@@ -101,7 +115,9 @@ def test_one_that_never_lets_go_of_the_interpreter_tells_where(host: Host, tmp_p
     follower.close()
 
 
-def test_a_stopped_rank_is_said_to_be_stopped_and_goes_on_unharmed(host: Host, tmp_path: Path) -> None:
+def test_a_stopped_rank_is_said_to_be_stopped_and_goes_on_unharmed(
+    host: Host, tmp_path: Path
+) -> None:
     follower = host.follow()
     path = script(tmp_path, LOAD + "load_batch()\n")
     follower.start(run(path), run(path, 1))
@@ -123,14 +139,22 @@ def test_a_stopped_rank_is_said_to_be_stopped_and_goes_on_unharmed(host: Host, t
 
 
 def test_what_could_die_of_the_signal_is_not_sent_it(host: Host, tmp_path: Path) -> None:
-    own = f"import os, signal, time\nos.open(os.devnull, 0)\nsignal.signal({SIGNAL}, lambda *_: print('hit', flush=True))\n"
+    own = (
+        f"import os, signal, time\nos.open(os.devnull, 0)\nsignal.signal({SIGNAL}, lambda *_: "
+        "print('hit', flush=True))\n"
+    )
     own += f"{AT}\ntime.sleep(1000)"
     follower = host.follow()
     placements = [
         Placement(0, 0, ("sh", "-c", "echo at it; exec sleep 1000"), ()),
         Placement(1, 1, (sys.executable, "-I", "-c", f"import time; {AT}; time.sleep(1000)"), ()),
         Placement(2, 2, (sys.executable, "-I", "-c", own), ()),
-        run(script(tmp_path, f"import os\nos.closerange(3, 100)\nimport time\n{AT}\ntime.sleep(1000)\n"), 3),
+        run(
+            script(
+                tmp_path, f"import os\nos.closerange(3, 100)\nimport time\n{AT}\ntime.sleep(1000)\n"
+            ),
+            3,
+        ),
     ]
     follower.start(*placements)
     for rank in range(4):
@@ -139,7 +163,10 @@ def test_what_could_die_of_the_signal_is_not_sent_it(host: Host, tmp_path: Path)
         stacks = ask(follower, 4)
         assert {stack.source for stack in stacks.values()} == {"kernel"}
         assert "no Python program" in stacks[0].text
-        assert all(letter_of(stack) == "S" and f"process {follower.pid(rank)}" in stack.text for rank, stack in stacks.items())
+        assert all(
+            letter_of(stack) == "S" and f"process {follower.pid(rank)}" in stack.text
+            for rank, stack in stacks.items()
+        )
     assert "hit" not in follower.text(2)
     follower.stop(0.1)
     assert {exit.signal for exit in follower.exits(4).values()} == {"SIGTERM"}
@@ -174,7 +201,9 @@ def test_the_agent_goes_on_while_a_rank_is_slow_to_answer(host: Host, tmp_path: 
     follower.close()
 
 
-def test_a_rank_that_ends_while_it_is_asked_is_said_to_have(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_rank_that_ends_while_it_is_asked_is_said_to_have(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(stacks, "_descriptor", lambda *_: "1000000")
     monkeypatch.setattr(stacks, "_mask", lambda *_: 1)
     (stack,) = stacks.collect([(0, os.getpid())], str(tmp_path))
@@ -183,8 +212,13 @@ def test_a_rank_that_ends_while_it_is_asked_is_said_to_have(monkeypatch: pytest.
 
 def test_a_rank_that_is_not_there_yet_is_told_by_what_starts_it(host: Host) -> None:
     preload = "import sys; sys.path.insert(0, '.'); import os; from training.agent import stacks; "
-    preload += "stacks.register(os.environ['RANKBOARD_FOLDER']); import time; os.write(2, b'at it\\n'); time.sleep(1000)"
-    follower = host.follow(preload=f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r}); {preload}")
+    preload += (
+        "stacks.register(os.environ['RANKBOARD_FOLDER']); import time; os.write(2, b'at it\\n'); "
+        "time.sleep(1000)"
+    )
+    follower = host.follow(
+        preload=f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r}); {preload}"
+    )
     follower.start(Placement(0, 0, (), ()), preload=True)
     wait_for(lambda: "at it" in follower.text(-1, "stderr"), "preload")
     assert not follower.of(Spawned)
@@ -207,34 +241,56 @@ for step in range(3):
 """
 
 
-def test_of_real_ranks_the_one_is_named_that_is_not_inside_a_collective(host: Host, tmp_path: Path) -> None:
+def test_of_real_ranks_the_one_is_named_that_is_not_inside_a_collective(
+    host: Host, tmp_path: Path
+) -> None:
     script(tmp_path, "mine = 'our own site'\n", "sitecustomize.py")
     path = script(tmp_path, TRAIN)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "3", "OMP_NUM_THREADS": "1"}
+    env = {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "WORLD_SIZE": "3",
+        "OMP_NUM_THREADS": "1",
+    }
     follower = host.follow()
-    follower.start(*(run(path, rank, RANK=str(rank), PYTHONPATH=str(tmp_path), **env) for rank in range(3)))
+    follower.start(
+        *(run(path, rank, RANK=str(rank), PYTHONPATH=str(tmp_path), **env) for rank in range(3))
+    )
     follower.wait_for_text("loads", 2)
     for rank in range(2):
         follower.wait_for_text("our own site step 0", rank)
     stacks: dict[int, Stack] = {}
-    wait_for(lambda: stacks.update(ask(follower, 3)) or culprits(stacks) == (2,), "all others to wait")
+    wait_for(
+        lambda: stacks.update(ask(follower, 3)) or culprits(stacks) == (2,), "all others to wait"
+    )
     assert {stack.source for stack in stacks.values()} == {"faulthandler"}
-    assert [whereabouts(stacks[rank]).where for rank in range(3)] == ["all_reduce", "all_reduce", "train.py:8, load_batch"]
+    assert [whereabouts(stacks[rank]).where for rank in range(3)] == [
+        "all_reduce",
+        "all_reduce",
+        "train.py:8, load_batch",
+    ]
     follower.stop(0.1)
     follower.exits(3)
     follower.close()
 
 
-# The path of a user's program -----------------------------------------------------------------------------------------
+# The path of a user's program ---------------------------------------------------------------------
 
 
 def started(code: str, folder: Path, path: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "PYTHONPATH": path, "RANKBOARD_FOLDER": str(folder)}
     (folder / "stacks").mkdir(exist_ok=True)
-    return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
 
 
 def test_the_users_own_sitecustomize_runs_as_it_would_have(tmp_path: Path) -> None:
@@ -265,4 +321,8 @@ def test_without_one_nothing_is_shadowed_and_little_is_imported(tmp_path: Path) 
 def test_both_ways_to_register_agree(tmp_path: Path) -> None:
     text = (Path(SITE) / "sitecustomize.py").read_text()
     assert f"SIGNAL = {SIGNAL}\n" in text
-    assert os.listdir(SITE) in (["sitecustomize.py"], ["__pycache__", "sitecustomize.py"], ["sitecustomize.py", "__pycache__"])
+    assert os.listdir(SITE) in (
+        ["sitecustomize.py"],
+        ["__pycache__", "sitecustomize.py"],
+        ["sitecustomize.py", "__pycache__"],
+    )

@@ -1,4 +1,5 @@
-"""`rankboard attach`, `stop` and `logs`: which run is meant, whose word counts, and what a launcher on this machine is told."""
+"""`rankboard attach`, `stop` and `logs`: which run is meant, whose word counts, and what a launcher
+on this machine is told."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ NOWHERE: Any = None
 """A transport that nobody uses."""
 
 
-# Plans of hosts -------------------------------------------------------------------------------------------------------
+# Plans of hosts -----------------------------------------------------------------------------------
 
 
 def told(run: str = "a-run", said: Plan = PLAN, **more: object) -> dict[str, Any]:
@@ -70,7 +71,9 @@ def test_the_plan_and_the_clocks_of_a_run_elsewhere(answer: Callable[..., None])
     assert (kept.plan, kept.offsets) == (PLAN, {1: 10.0})
 
 
-def test_a_host_that_was_away_when_the_run_was_left_has_another_policy(answer: Callable[..., None]) -> None:
+def test_a_host_that_was_away_when_the_run_was_left_has_another_policy(
+    answer: Callable[..., None],
+) -> None:
     answer(told(said=replace(PLAN, policy=Policy(keep=True))), told())
     assert inventory.plan_of(NOWHERE, FILE, "a-run").plan.policy.keep
 
@@ -81,8 +84,13 @@ def test_hosts_that_keep_different_plans_are_not_believed(answer: Callable[..., 
         inventory.plan_of(NOWHERE, FILE, "a-run")
 
 
-@pytest.mark.parametrize("name", ["/home/u/x", "../..", "..", ".", "", ".hidden", "-x", "a/b", "a\nb", "\x1b[2J", "a\u202eb"])
-def test_a_name_that_is_no_plain_one_is_refused_wherever_a_plan_is_read(name: str, answer: Callable[..., None]) -> None:
+@pytest.mark.parametrize(
+    "name",
+    ["/home/u/x", "../..", "..", ".", "", ".hidden", "-x", "a/b", "a\nb", "\x1b[2J", "a\u202eb"],
+)
+def test_a_name_that_is_no_plain_one_is_refused_wherever_a_plan_is_read(
+    name: str, answer: Callable[..., None]
+) -> None:
     """A run's name says where this machine writes."""
     with pytest.raises(ValueError, match="is no plain name"):
         serialize.parse(serialize.dump(replace(PLAN, run=name)))
@@ -97,7 +105,9 @@ def test_a_name_that_is_no_plain_one_is_refused_wherever_a_plan_is_read(name: st
 @pytest.mark.parametrize("target", ["/etc", "../x", "a/../../b", "a//b", "a\0b"])
 def test_an_upload_that_leads_elsewhere_is_refused(target: str) -> None:
     with pytest.raises(ValueError, match="leads elsewhere"):
-        serialize.parse(serialize.dump(replace(PLAN, uploads=(Upload("/src", target),), project="x")))
+        serialize.parse(
+            serialize.dump(replace(PLAN, uploads=(Upload("/src", target),), project="x"))
+        )
 
 
 @pytest.mark.parametrize(
@@ -105,8 +115,14 @@ def test_an_upload_that_leads_elsewhere_is_refused(target: str) -> None:
     [
         (told(said=replace(PLAN, run="b-run")), "the plan of another run, b-run"),
         (told(said=replace(PLAN, hosts=(FILE.hosts[0], FILE.hosts[0]))), "a host twice"),
-        (told(hosts=[{"name": "node1", "address": "x", "slots": 0}]), "slots = 0: write a whole number from 1 to 4096"),
-        (told(said=replace(PLAN, hosts=(Host("../../etc", "x"),))), "that test does not have: ../../etc"),
+        (
+            told(hosts=[{"name": "node1", "address": "x", "slots": 0}]),
+            "slots = 0: write a whole number from 1 to 4096",
+        ),
+        (
+            told(said=replace(PLAN, hosts=(Host("../../etc", "x"),))),
+            "that test does not have: ../../etc",
+        ),
         (told(policy={"max_restarts": "many"}), "cannot be read"),
         (told(work={"script": [["rm"]]}), "cannot be read"),
         ({"run": "a-run", "plan": "[" * 100_000}, "cannot be read"),
@@ -116,9 +132,21 @@ def test_an_upload_that_leads_elsewhere_is_refused(target: str) -> None:
         ),
         ({"run": 7, "plan": serialize.dump(PLAN)}, "No run called 'a-run' here or on the"),
     ],
-    ids=["another", "twice", "no rank", "unknown host", "policy", "script", "deep", "not asked for", "no name"],
+    ids=[
+        "another",
+        "twice",
+        "no rank",
+        "unknown host",
+        "policy",
+        "script",
+        "deep",
+        "not asked for",
+        "no name",
+    ],
 )
-def test_what_a_host_tells_is_not_taken_on_trust(said: dict[str, Any], mistake: str, answer: Callable[..., None]) -> None:
+def test_what_a_host_tells_is_not_taken_on_trust(
+    said: dict[str, Any], mistake: str, answer: Callable[..., None]
+) -> None:
     answer(said)
     with pytest.raises(PlanError, match=mistake):
         inventory.plan_of(NOWHERE, FILE, "a-run")
@@ -133,18 +161,33 @@ def named(*names: str) -> list[dict[str, Any]]:
     return [told(name, replace(PLAN, run=name)) for name in names]
 
 
-def test_a_run_elsewhere_is_known_by_its_beginning_or_as_the_last(answer: Callable[..., None]) -> None:
+def test_a_run_elsewhere_is_known_by_its_beginning_or_as_the_last(
+    answer: Callable[..., None],
+) -> None:
     answer(named("20261119-a"), named("20261120-b"))
-    for asked, found in (("20261119", "20261119-a"), ("20261120-b", "20261120-b"), ("last", "20261120-b")):
+    for asked, found in (
+        ("20261119", "20261119-a"),
+        ("20261120-b", "20261120-b"),
+        ("last", "20261120-b"),
+    ):
         assert inventory.plan_of(NOWHERE, FILE, asked).plan.run == found
-    with pytest.raises(PlanError, match=r"2026: 2 runs begin so; write more of the name:\n  20261120-b\n  20261119-a$"):
+    with pytest.raises(
+        PlanError,
+        match=r"2026: 2 runs begin so; write more of the name:\n  20261120-b\n  20261119-a$",
+    ):
         inventory.plan_of(NOWHERE, FILE, "2026")
     answer(named("a"), named("ab"))
     assert inventory.plan_of(NOWHERE, FILE, "a").plan.run == "a"
 
 
 def test_a_host_answers_with_the_runs_that_may_be_meant(tmp_path: Path) -> None:
-    for name, host, kept in (("1-a", 0, True), ("1-a", 1, False), ("1-b", 0, True), ("2-c", 0, True), ("3-d", 0, False)):
+    for name, host, kept in (
+        ("1-a", 0, True),
+        ("1-a", 1, False),
+        ("1-b", 0, True),
+        ("2-c", 0, True),
+        ("3-d", 0, False),
+    ):
         (tmp_path / "runs" / name / str(host)).mkdir(parents=True)
         if kept:
             (tmp_path / "runs" / name / str(host) / "plan.json").write_text(f"plan of {name}")
@@ -158,7 +201,7 @@ def test_a_host_answers_with_the_runs_that_may_be_meant(tmp_path: Path) -> None:
     assert asked("3") == asked("x") == []
 
 
-# Commands ---------------------------------------------------------------------------------------------------------------
+# Commands -----------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -169,7 +212,13 @@ class Watched:
     sessions: list[Session] = field(default_factory=list)
 
     def __call__(
-        self, launcher: Launcher, session: Session, headless: bool, json: bool, leaves: bool, verbose: bool = False
+        self,
+        launcher: Launcher,
+        session: Session,
+        headless: bool,
+        json: bool,
+        leaves: bool,
+        verbose: bool = False,
     ) -> int:
         self.launchers.append(launcher)
         self.sessions.append(session)
@@ -208,7 +257,9 @@ def test_a_run_that_is_begun_after_coming_back_is_kept_over_ssh(
 def test_who_names_no_run_of_this_machine_or_its_hosts_is_told(run: Callable[..., Done]) -> None:
     done = run(attach.attach_command(Watched()), run="last")
     assert done.returncode == 2
-    assert done.stderr.startswith("rankboard: No run called 'last' in runs, and no hosts to ask for it: hosts.toml: no")
+    assert done.stderr.startswith(
+        "rankboard: No run called 'last' in runs, and no hosts to ask for it: hosts.toml: no"
+    )
 
 
 def test_logs_ends_where_a_host_is_silent_and_says_so(
@@ -217,7 +268,12 @@ def test_logs_ends_where_a_host_is_silent_and_says_so(
     lines = [Record(0, 0, seq, float(seq), Text(0, "stdout", f"line {seq}")) for seq in (1, 2)]
     library = Library(
         KeptLine(["".join(map(encode, lines)).encode()], stays=True),
-        KeptLine([dumps({"error": "/w/runs/a-run/1: No such file or \x1b[31mdirectory"}).encode() + b"\n"]),
+        KeptLine(
+            [
+                dumps({"error": "/w/runs/a-run/1: No such file or \x1b[31mdirectory"}).encode()
+                + b"\n"
+            ]
+        ),
     )
     over(library)
     Recorder(tmp_path / "runs", library.plan).release()
@@ -255,7 +311,11 @@ def finished(folder: Path) -> Hosts:
         continue
     for rank, line in stage.lines.items():
         done = PREFIX + dumps(to_object(Finished(rank, 1, 1, 1.0)))
-        line.say(Text(rank, "stdout", f"{done}\nrank {rank} is done"), Exited(rank, 0), Ended("all ranks have ended"))
+        line.say(
+            Text(rank, "stdout", f"{done}\nrank {rank} is done"),
+            Exited(rank, 0),
+            Ended("all ranks have ended"),
+        )
     return stage
 
 
@@ -267,12 +327,15 @@ def test_logs_follows_from_elsewhere_from_the_first_line_on(
     Recorder(tmp_path / "runs", stage.plan(Policy(keep=True))).release()
     done = run(attach.logs, run="a-run", follow=True)
     assert done.returncode == 0
-    assert sorted(done.stdout.splitlines()) == ["[rank 0] rank 0 is done", "[rank 1] rank 1 is done"]
+    assert sorted(done.stdout.splitlines()) == [
+        "[rank 0] rank 0 is done",
+        "[rank 1] rank 1 is done",
+    ]
     again = run(attach.logs, run="a-run", rank=1)
     assert (again.returncode, again.stdout) == (0, "[rank 1] rank 1 is done\n")
 
 
-# Stopping what a process of this machine records ----------------------------------------------------------------------
+# Stopping what a process of this machine records --------------------------------------------------
 
 RECORDING = """
 import signal, time
@@ -311,7 +374,9 @@ def recording(folder: Path, then: str) -> Iterator[int]:
 
 
 @pytest.mark.parametrize(("now", "name"), [(False, "SIGUSR1"), (True, "SIGQUIT")])
-def test_a_launcher_that_is_told_to_stop_is_waited_for(now: bool, name: str, run: Callable[..., Done], tmp_path: Path) -> None:
+def test_a_launcher_that_is_told_to_stop_is_waited_for(
+    now: bool, name: str, run: Callable[..., Done], tmp_path: Path
+) -> None:
     watched = Watched()
     with recording(tmp_path, OBEYING) as pid:
         done = run(attach.stop_command(watched), run="last", now=now)
@@ -332,7 +397,8 @@ def test_a_launcher_that_does_not_obey_is_named(
         done = run(attach.stop_command(Watched()), run="a-run", now=True)
     assert done.returncode == 3
     assert done.stderr.endswith(
-        f"rankboard: it does not answer: kill -9 {pid} ends it, then rankboard stop a-run what it has left behind\n"
+        f"rankboard: it does not answer: kill -9 {pid} ends it, then rankboard stop a-run what it "
+        "has left behind\n"
     )
 
 

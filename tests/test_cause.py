@@ -1,4 +1,5 @@
-"""Why a run failed: tables of last words, and of histories with the verdict, the cause and the fates that they come to."""
+"""Why a run failed: tables of last words, and of histories with the verdict, the cause and the
+fates that they come to."""
 
 from __future__ import annotations
 
@@ -11,15 +12,29 @@ from histories import GLOO, TRACEBACK, History, plan, raised, said, state_of
 from remote.run.cause import Cause, Evidence, exception, judge, ranks_text
 from remote.run.state import Verdict
 from training.agent import OPERATOR_GONE
-from training.wire.events import SESSION, Closed, Ended, Exited, Lost, Record, Refused, Silent, Stopping
+from training.wire.events import (
+    SESSION,
+    Closed,
+    Ended,
+    Exited,
+    Lost,
+    Record,
+    Refused,
+    Silent,
+    Stopping,
+)
 
 RESET = (
-    "RuntimeError: [/gloo/transport/tcp/pair.cc:545] Read error [127.0.0.1]:52931: Connection reset by peer. This is typically "
+    "RuntimeError: [/gloo/transport/tcp/pair.cc:545] Read error [127.0.0.1]:52931: Connection "
+    "reset by peer. This is typically "
     "caused by a remote worker hanging or bugs in the application."
 )
 DIRECT = "\nThe above exception was the direct cause of the following exception:\n\n"
 DURING = "\nDuring handling of the above exception, another exception occurred:\n\n"
-POOL = "[W1120 11:27:58.1 ProcessGroupNCCL.cpp:1553] Warning: destroy_process_group() was not called, connection closed by peer"
+POOL = (
+    "[W1120 11:27:58.1 ProcessGroupNCCL.cpp:1553] Warning: destroy_process_group() was not "
+    "called, connection closed by peer"
+)
 
 
 def prefixed(text: str) -> str:
@@ -36,25 +51,39 @@ def prefixed(text: str) -> str:
         (TRACEBACK + GLOO, GLOO, True),
         (prefixed(TRACEBACK + RESET), RESET, True),
         (TRACEBACK + "RuntimeError: Application timeout caused pair closure", None, True),
-        (TRACEBACK + "RuntimeError: [x.cc:78] Timed out waiting 6000ms for recv operation to complete", None, True),
-        (TRACEBACK + "torch.distributed.DistStoreError: Timed out after 7 seconds waiting for clients.", None, True),
-        (TRACEBACK + "torch.distributed.DistStoreError: wait timeout after 6000ms, keys: /default_pg/0//cpu//0/0", None, True),
-        (TRACEBACK + "torch.distributed.DistNetworkError: The client socket has failed to connect to node1:29500", None, True),
-        (TRACEBACK + "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3690", None, True),
+        (TRACEBACK + "RuntimeError: [x.cc:78] Timed out waiting 6000ms for recv operation to "
+        "complete", None, True),
+        (TRACEBACK + "torch.distributed.DistStoreError: Timed out after 7 seconds waiting for "
+        "clients.", None, True),
+        (TRACEBACK + "torch.distributed.DistStoreError: wait timeout after 6000ms, keys: "
+        "/default_pg/0//cpu//0/0", None, True),
+        (TRACEBACK + "torch.distributed.DistNetworkError: The client socket has failed to "
+        "connect to node1:29500", None, True),
+        (TRACEBACK + "torch.distributed.DistBackendError: NCCL error in: "
+        "ProcessGroupNCCL.cpp:3690", None, True),
         (TRACEBACK + "BrokenPipeError: [Errno 32] Broken pipe", None, True),
         (TRACEBACK + "ConnectionResetError: [Errno 104] Connection reset by peer", None, True),
         (TRACEBACK + "TypeError: f() got an unexpected keyword argument 'timeout'", None, False),
-        (TRACEBACK + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", None, False),
+        (TRACEBACK + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 "
+        "GiB", None, False),
         (TRACEBACK + "ValueError: bad batch\n" + POOL, "ValueError: bad batch", False),
-        (TRACEBACK + "RuntimeError: mat1 and mat2 shapes cannot be multiplied\n" + POOL, None, False),
-        (TRACEBACK + "KeyError: 'x'\n" + DIRECT + TRACEBACK + "OSError: bad", "OSError: bad (after KeyError: 'x')", False),
-        # A culprit whose way out broke too is a culprit; a victim that wraps what it died of is a victim.
-        (TRACEBACK + "ValueError: bad batch\n" + DURING + TRACEBACK + GLOO, "ValueError: bad batch", False),
-        (prefixed(TRACEBACK + "ValueError: bad batch\n" + DURING + TRACEBACK + GLOO), "ValueError: bad batch", False),
-        (TRACEBACK + GLOO + "\n" + DIRECT + TRACEBACK + "OSError: failed", f"OSError: failed (after {GLOO})", True),
+        (TRACEBACK + "RuntimeError: mat1 and mat2 shapes cannot be "
+        "multiplied\n" + POOL, None, False),
+        (TRACEBACK + "KeyError: 'x'\n" + DIRECT + TRACEBACK + "OSError: bad",
+        "OSError: bad (after KeyError: 'x')", False),
+        # A culprit whose way out broke too is a culprit; a victim that wraps what it died of is a
+        # victim.
+        (TRACEBACK + "ValueError: bad "
+        "batch\n" + DURING + TRACEBACK + GLOO, "ValueError: bad batch", False),
+        (prefixed(TRACEBACK + "ValueError: bad "
+        "batch\n" + DURING + TRACEBACK + GLOO), "ValueError: bad batch", False),
+        (TRACEBACK + GLOO + "\n" + DIRECT + TRACEBACK + "OSError: failed", "OSError: failed (after "
+        f"{GLOO})", True),
         # The last traceback counts, not one that was printed and got over.
-        (TRACEBACK + "ValueError: retried\nretrying\n" + TRACEBACK + "OSError: disk", "OSError: disk", False),
-        ('  File "train.py", line 1\n    def\n       ^\nSyntaxError: invalid syntax', "SyntaxError: invalid syntax", False),
+        (TRACEBACK + "ValueError: "
+        "retried\nretrying\n" + TRACEBACK + "OSError: disk", "OSError: disk", False),
+        ('  File "train.py", line 1\n    def\n       ^\nSyntaxError: invalid '
+        'syntax', "SyntaxError: invalid syntax", False),
         (TRACEBACK + "mypackage.errors.Odd", "mypackage.errors.Odd", False),
     ],
 )  # fmt: skip
@@ -62,10 +91,15 @@ def test_last_words(text: str, shown: str | None, broken: bool) -> None:
     thrown = exception(text.split("\n"))
     assert thrown is not None
     assert thrown.broken is broken
-    assert thrown.text == (shown or text.rsplit("    main()\n", 1)[1].split("\n")[0].removeprefix("[rank1]: "))
+    assert thrown.text == (
+        shown or text.rsplit("    main()\n", 1)[1].split("\n")[0].removeprefix("[rank1]: ")
+    )
 
 
-@pytest.mark.parametrize("text", ["", "no error at all", "Epoch 1: Error rate: 0.3", "warning: something\nnot: an exception"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "no error at all", "Epoch 1: Error rate: 0.3", "warning: something\nnot: an exception"],
+)
 def test_no_exception(text: str) -> None:
     assert exception(text.split("\n")) is None
 
@@ -77,27 +111,49 @@ def test_a_long_message_is_cut() -> None:
     assert thrown.text.endswith("…")
 
 
-NCCL_WATCHDOG = "[rank1]:[E1120 ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation timeout"
+NCCL_WATCHDOG = (
+    "[rank1]:[E1120 ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation timeout"
+)
 
 
 @pytest.mark.parametrize(
     ("exited", "tail", "evidence", "what"),
     [
         (Exited(0, -9, "SIGKILL"), "", Evidence.KILLED, "killed by SIGKILL"),
-        (Exited(0, -9, "SIGKILL", out_of_memory=True), "", Evidence.KILLED, "killed by the kernel: out of memory (SIGKILL)"),
+        (
+            Exited(0, -9, "SIGKILL", out_of_memory=True),
+            "",
+            Evidence.KILLED,
+            "killed by the kernel: out of memory (SIGKILL)",
+        ),
         (Exited(0, -11, "SIGSEGV"), TRACEBACK + GLOO, Evidence.KILLED, "killed by SIGSEGV"),
         (Exited(0, -6, "SIGABRT"), "terminate called", Evidence.KILLED, "killed by SIGABRT"),
         (Exited(0, -6, "SIGABRT"), NCCL_WATCHDOG, Evidence.ORDER, "killed by SIGABRT"),
         (Exited(0, -9, "SIGKILL", stopped=True), "", Evidence.NONE, "stopped"),
-        (Exited(0, -15, "SIGTERM", stopped=True), TRACEBACK + "ValueError: bad batch", Evidence.WORDS, "ValueError: bad batch"),
-        (Exited(0, -15, "SIGTERM", stopped=True), TRACEBACK + "KeyboardInterrupt", Evidence.NONE, "stopped"),
+        (
+            Exited(0, -15, "SIGTERM", stopped=True),
+            TRACEBACK + "ValueError: bad batch",
+            Evidence.WORDS,
+            "ValueError: bad batch",
+        ),
+        (
+            Exited(0, -15, "SIGTERM", stopped=True),
+            TRACEBACK + "KeyboardInterrupt",
+            Evidence.NONE,
+            "stopped",
+        ),
         (Exited(0, 1, stopped=True), TRACEBACK + GLOO, Evidence.NONE, "stopped"),
         (Exited(0, 1), TRACEBACK + GLOO, Evidence.ORDER, GLOO),
         (Exited(0, 1), TRACEBACK + "ValueError: bad batch", Evidence.OWN, "ValueError: bad batch"),
         (Exited(0, 3), "", Evidence.OWN, "exit code 3"),
         (Exited(0, 3), POOL, Evidence.OWN, "exit code 3"),
         (Exited(0, 3), "lost the others: Connection reset by peer", Evidence.ORDER, "exit code 3"),
-        (Exited(0, 2), "python -m training: error: no data in /data", Evidence.OWN, "no data in /data (exit code 2)"),
+        (
+            Exited(0, 2),
+            "python -m training: error: no data in /data",
+            Evidence.OWN,
+            "no data in /data (exit code 2)",
+        ),
         (Exited(0, 0), "", Evidence.OWN, "exit code 0 before its last step"),
     ],
 )
@@ -110,19 +166,31 @@ def test_a_complete_rank_that_exits_with_0_is_no_failure() -> None:
 
 
 Build = Callable[[History], object]
-FATES = {"f": "failed", "v": "victim", "s": "stopped", "l": "lost", "+": "finished", "w": "waiting", "t": "training"}
+FATES = {
+    "f": "failed",
+    "v": "victim",
+    "s": "stopped",
+    "l": "lost",
+    "+": "finished",
+    "w": "waiting",
+    "t": "training",
+}
 HISTORIES: list[tuple[str, Build, Verdict, str, str]] = [
     ("all finish", lambda h: h.done(0, 1, 2, 3), Verdict.FINISHED, "", "++++"),
     (
         "one is killed, the others die of it",
-        lambda h: (h.rank(1, Exited(1, -9, "SIGKILL")), *(h.rank(r, *raised(r, GLOO)) for r in (0, 2, 3))),
+        lambda h: (
+            h.rank(1, Exited(1, -9, "SIGKILL")),
+            *(h.rank(r, *raised(r, GLOO)) for r in (0, 2, 3)),
+        ),
         Verdict.FAILED,
         "node2, rank 1: killed by SIGKILL at step 12; ranks 0, 2 and 3 failed as a consequence",
         "vfvv",
     ),
     (
         "the culprit dies last",
-        lambda h: [h.rank(r, *raised(r, GLOO if r < 3 else "ValueError: bad batch")) for r in range(4)],
+        lambda h: [h.rank(r, *raised(r, GLOO if r < 3 else "ValueError: bad "
+        "batch")) for r in range(4)],
         Verdict.FAILED,
         "node4, rank 3: ValueError: bad batch at step 12; ranks 0 to 2 failed as a consequence",
         "vvvf",
@@ -141,9 +209,13 @@ HISTORIES: list[tuple[str, Build, Verdict, str, str]] = [
     ),
     (
         "out of memory",
-        lambda h: (h.rank(0, *raised(0, GLOO)), h.rank(2, Exited(2, -9, "SIGKILL", out_of_memory=True))),
+        lambda h: (
+            h.rank(0, *raised(0, GLOO)),
+            h.rank(2, Exited(2, -9, "SIGKILL", out_of_memory=True)),
+        ),
         Verdict.FAILED,
-        "node3, rank 2: killed by the kernel: out of memory (SIGKILL) at step 12; rank 0 failed as a consequence",
+        "node3, rank 2: killed by the kernel: out of memory (SIGKILL) at step 12; rank 0 failed "
+        "as a consequence",
         "vsfs",
     ),
     (
@@ -155,7 +227,11 @@ HISTORIES: list[tuple[str, Build, Verdict, str, str]] = [
     ),
     (
         "an exit code without a word",
-        lambda h: (h.rank(0, *raised(0, GLOO)), h.rank(1, Exited(1, 3)), h.session(Stopping("a rank failed", False))),
+        lambda h: (
+            h.rank(0, *raised(0, GLOO)),
+            h.rank(1, Exited(1, 3)),
+            h.session(Stopping("a rank failed", False)),
+        ),
         Verdict.FAILED,
         "node2, rank 1: exit code 3 at step 12; rank 0 failed as a consequence",
         "vfss",
@@ -236,24 +312,30 @@ HISTORIES: list[tuple[str, Build, Verdict, str, str]] = [
     ),
     (
         "an agent that never ends, after all ranks have",
-        lambda h: (h.done(0, 1, 2, 3), h.session(Lost(1, "no sign of life for 8 s", reached=True), after=8.0)),
+        lambda h: (h.done(0, 1, 2, 3), h.session(Lost(1, "no sign of life for 8 "
+        "s", reached=True), after=8.0)),
         Verdict.FINISHED,
         "",
         "++++",
     ),
     (
         "the operator is gone, the agents stop by themselves",
-        lambda h: [h.rank(r, Exited(r, -15, "SIGTERM", stopped=True)).rank(r, Ended("operator gone")) for r in range(4)],
+        lambda h: [
+            h.rank(r, Exited(r, -15, "SIGTERM", stopped=True)).rank(r, Ended("operator gone"))
+            for r in range(4)
+        ],
         Verdict.STOPPED,
         "",
         "ssss",
     ),
     (
-        "the operator is gone, and a rank dies of its neighbours' end before its own agent stops it",
+        "the operator is gone, and a rank dies of its neighbours' end before its own agent stops "
+        "it",
         lambda h: (
             [h.rank(r, Exited(r, -15, "SIGTERM", stopped=True)) for r in range(3)],
             h.rank(3, *raised(3, GLOO)),
-            h.session(Stopping("a rank or host failed", False)),  # by who has come back, and heard of some only
+            h.session(Stopping("a rank or host "
+            "failed", False)),  # by who has come back, and heard of some only
             [h.rank(r, Ended(OPERATOR_GONE)) for r in range(4)],
         ),
         Verdict.STOPPED,
@@ -275,7 +357,9 @@ HISTORIES: list[tuple[str, Build, Verdict, str, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("build", "verdict", "cause", "fates"), [row[1:] for row in HISTORIES], ids=[row[0] for row in HISTORIES]
+    ("build", "verdict", "cause", "fates"),
+    [row[1:] for row in HISTORIES],
+    ids=[row[0] for row in HISTORIES],
 )
 def test_histories(build: Build, verdict: Verdict, cause: str, fates: str) -> None:
     history = History(plan()).training(steps=12)
@@ -287,13 +371,19 @@ def test_histories(build: Build, verdict: Verdict, cause: str, fates: str) -> No
 
 
 def test_before_the_start() -> None:
-    unreachable = History(plan()).session(Lost(2, "node3: no answer from 10.0.0.3:22 within 10 s", reached=False)).closed()
+    unreachable = (
+        History(plan())
+        .session(Lost(2, "node3: no answer from 10.0.0.3:22 within 10 s", reached=False))
+        .closed()
+    )
     assert unreachable.verdict is Verdict.LOST
     assert unreachable.cause == Cause("node3", -1, "node3: no answer from 10.0.0.3:22 within 10 s")
     assert unreachable.cause.text() == "node3: no answer from 10.0.0.3:22 within 10 s"
     assert {rank.phase.value for rank in unreachable.ranks} == {"waiting"}
 
-    refused = History(plan()).session(Refused(1, "no torch there"), Refused(SESSION, "so there")).closed()
+    refused = (
+        History(plan()).session(Refused(1, "no torch there"), Refused(SESSION, "so there")).closed()
+    )
     assert refused.verdict is Verdict.REFUSED
     assert refused.cause is not None
     assert refused.cause.text() == "node2: no torch there"
@@ -312,21 +402,34 @@ def test_before_the_start() -> None:
         (True, None, 2, Verdict.FAILED),  # a script's 2 may mean anything
     ],
 )
-def test_a_rank_of_ours_may_refuse(script: bool, steps: int | None, code: int, verdict: Verdict) -> None:
+def test_a_rank_of_ours_may_refuse(
+    script: bool, steps: int | None, code: int, verdict: Verdict
+) -> None:
     history = History(plan(2, script=script))
     if steps is not None:
         history.training(steps)
-    history.rank(1, said(1, "python -m training: error: data set svhn on node2: no such file"), Exited(1, code))
+    history.rank(
+        1,
+        said(1, "python -m training: error: data set svhn on node2: no such file"),
+        Exited(1, code),
+    )
     state = history.rank(0, Exited(0, -15, "SIGTERM", stopped=True)).closed()
     assert state.verdict is verdict
     assert state.cause is not None
-    assert (state.cause.rank, state.cause.what) == (1, f"data set svhn on node2: no such file (exit code {code})")
+    assert (state.cause.rank, state.cause.what) == (
+        1,
+        f"data set svhn on node2: no such file (exit code {code})",
+    )
 
 
 def test_a_rank_that_cannot_download_is_no_victim() -> None:
     history = History(plan(2)).rank(0, *raised(0, GLOO))
     history.rank(
-        1, said(1, "python -m training: error: data set svhn on node2: cannot be downloaded (timed out)"), Exited(1, 2)
+        1,
+        said(
+            1, "python -m training: error: data set svhn on node2: cannot be downloaded (timed out)"
+        ),
+        Exited(1, 2),
     )
     state = history.closed()
     assert state.verdict is Verdict.REFUSED
@@ -334,7 +437,9 @@ def test_a_rank_that_cannot_download_is_no_victim() -> None:
     assert (state.cause.rank, state.cause.victims) == (1, (0,))
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations(range(4))), ids=lambda order: "".join(map(str, order)))
+@pytest.mark.parametrize(
+    "order", list(itertools.permutations(range(4))), ids=lambda order: "".join(map(str, order))
+)
 @pytest.mark.parametrize("culprit", ["kill", "raise", "raise and break"])
 def test_the_order_of_deaths_proves_nothing(culprit: str, order: tuple[int, ...]) -> None:
     """Rank 1 is the cause, in whichever order the four die."""
@@ -350,14 +455,18 @@ def test_the_order_of_deaths_proves_nothing(culprit: str, order: tuple[int, ...]
     state = history.closed()
     assert state.cause is not None
     assert (state.cause.rank, state.cause.victims) == (1, (0, 2, 3))
-    assert state.cause.what == ("killed by SIGKILL" if culprit == "kill" else "ValueError: bad batch")
+    assert state.cause.what == (
+        "killed by SIGKILL" if culprit == "kill" else "ValueError: bad batch"
+    )
 
 
 def test_records_of_hosts_may_arrive_in_any_order() -> None:
     """The records of two hosts are each in order but come interleaved as the network likes."""
     history = History(plan()).training(steps=3)
     start = len(history.records)
-    history.rank(1, *raised(1, "ValueError: bad batch")).rank(3, *raised(3, GLOO)).rank(0, *raised(0, GLOO))
+    history.rank(1, *raised(1, "ValueError: bad batch")).rank(3, *raised(3, GLOO)).rank(
+        0, *raised(0, GLOO)
+    )
     began, ends = history.records[:start], history.records[start:]
     closed = Record(SESSION, 0, 99, history.now + 1, Closed())
     for order in itertools.permutations((ends[0:2], ends[2:4], ends[4:6])):
@@ -368,7 +477,9 @@ def test_records_of_hosts_may_arrive_in_any_order() -> None:
 
 def test_words_that_come_after_the_exit_still_count() -> None:
     history = History(plan()).training(steps=3)
-    history.rank(0, *raised(0, GLOO)).rank(1, Exited(1, 1)).rank(1, said(1, TRACEBACK + "ValueError: bad batch"))
+    history.rank(0, *raised(0, GLOO)).rank(1, Exited(1, 1)).rank(
+        1, said(1, TRACEBACK + "ValueError: bad batch")
+    )
     cause = history.closed().cause
     assert cause is not None
     assert cause.what == "ValueError: bad batch"
@@ -384,7 +495,9 @@ def test_the_cause_keeps_the_last_20_lines() -> None:
 
 
 def test_a_long_traceback_is_still_read() -> None:
-    deep = TRACEBACK + '  File "torch/nn/module.py", line 1, in forward\n    return self.call()\n' * 20
+    deep = (
+        TRACEBACK + '  File "torch/nn/module.py", line 1, in forward\n    return self.call()\n' * 20
+    )
     history = History(plan()).training()
     history.rank(0, *raised(0, GLOO))
     history.rank(1, said(1, deep + "ValueError: bad batch\n" + DURING + deep + GLOO), Exited(1, 1))
@@ -395,7 +508,11 @@ def test_a_long_traceback_is_still_read() -> None:
 
 def test_a_rank_that_never_lived_dies_of_what_its_host_printed() -> None:
     history = History(plan(script=True))
-    history.say(1, said(-1, TRACEBACK + "ImportError: libtorch.so: cannot open shared object file"), Exited(1, 1))
+    history.say(
+        1,
+        said(-1, TRACEBACK + "ImportError: libtorch.so: cannot open shared object file"),
+        Exited(1, 1),
+    )
     cause = history.closed().cause
     assert cause is not None
     assert cause.text() == "node2, rank 1: ImportError: libtorch.so: cannot open shared object file"

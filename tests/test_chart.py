@@ -19,7 +19,9 @@ NAN = float("nan")
 STEPS = Look("step")
 
 
-def curve(values: Sequence[float], colour: int = 0, x: Sequence[float] | None = None, spread: float = 0.0) -> Curve:
+def curve(
+    values: Sequence[float], colour: int = 0, x: Sequence[float] | None = None, spread: float = 0.0
+) -> Curve:
     mean = np.array(values, float)
     at = np.arange(1, len(values) + 1, dtype=float) if x is None else np.array(x, float)
     return Curve(str(colour), colour, at, mean - spread, mean + spread, mean)
@@ -28,7 +30,10 @@ def curve(values: Sequence[float], colour: int = 0, x: Sequence[float] | None = 
 def drawn(found: Frame | None, colour: int = 0) -> set[tuple[int, int]]:
     """The cells (row, column) that a colour has."""
     assert found is not None
-    return {(int(row), int(column)) for row, column in zip(*np.nonzero(found.picture.curve == colour), strict=True)}
+    return {
+        (int(row), int(column))
+        for row, column in zip(*np.nonzero(found.picture.curve == colour), strict=True)
+    }
 
 
 def test_a_falling_line_goes_from_the_upper_left_to_the_lower_right() -> None:
@@ -41,7 +46,9 @@ def test_a_falling_line_goes_from_the_upper_left_to_the_lower_right() -> None:
 
 
 def test_the_line_is_unbroken_however_steep() -> None:
-    picture = raster.draw([raster.columns(curve([0, 1, 0, 1]), axis.Axis(1, 4), 40, False)], 0.0, 1.0, 20)
+    picture = raster.draw(
+        [raster.columns(curve([0, 1, 0, 1]), axis.Axis(1, 4), 40, False)], 0.0, 1.0, 20
+    )
     for column in range(20):
         rows = np.flatnonzero(picture.dots[:, column])
         assert rows.size
@@ -80,9 +87,14 @@ def test_curves_that_meet_take_turns() -> None:
 
 
 def test_a_mark_stands_behind_the_curves_from_top_to_bottom() -> None:
-    plain, marked = (frame([curve([3, 1, 2, 4])], STEPS, 60, 8, marks=marks) for marks in ((), (2.5,)))
+    plain, marked = (
+        frame([curve([3, 1, 2, 4])], STEPS, 60, 8, marks=marks) for marks in ((), (2.5,))
+    )
     assert plain is not None and marked is not None  # noqa: PT018
-    cells = {(int(row), int(column)) for row, column in zip(*np.nonzero(marked.picture.curve == MARK), strict=True)}
+    cells = {
+        (int(row), int(column))
+        for row, column in zip(*np.nonzero(marked.picture.curve == MARK), strict=True)
+    }
     columns = {column for _, column in cells}
     assert len(columns) == 1
     in_column = {(row, column) for row, column in drawn(plain) if column in columns}
@@ -153,7 +165,9 @@ def test_no_size_and_no_values_break_it(seed: int) -> None:
         for colour in range(chance.randrange(4)):
             size = chance.choice([0, 1, 2, 7, 300])
             values = np.array([chance.choice([*odd, chance.gauss(0, 10)]) for _ in range(size)])
-            x = np.sort(np.array([chance.choice([*odd[3:], chance.uniform(0, 100)]) for _ in range(size)]))
+            x = np.sort(
+                np.array([chance.choice([*odd[3:], chance.uniform(0, 100)]) for _ in range(size)])
+            )
             curves.append(Curve(str(colour), colour, x, values, values, values))
         for log in (False, True):
             for look in (STEPS, Look("time", clock=True, from_zero=True)):
@@ -216,7 +230,12 @@ async def test_a_chart_lives_through_any_sequence_of_sizes() -> None:
         chart = app.query_one(Chart)
         for _ in range(25):
             await pilot.resize_terminal(chance.randrange(1, 120), chance.randrange(1, 40))
-            chart.draw([curve([chance.gauss(0, 1) for _ in range(chance.randrange(0, 50))], colour) for colour in range(3)])
+            chart.draw(
+                [
+                    curve([chance.gauss(0, 1) for _ in range(chance.randrange(0, 50))], colour)
+                    for colour in range(3)
+                ]
+            )
             chart.logarithmic = chance.random() < 0.5
             await pilot.pause()
             for row in range(chart.size.height):

@@ -13,7 +13,9 @@ from sklearn.metrics import classification_report, confusion_matrix
 from remote.record.classification import Confusion, Report, matrix
 
 
-def predictions(classes: int, samples: int, seed: int, true: range | None = None) -> tuple[list[int], list[int]]:
+def predictions(
+    classes: int, samples: int, seed: int, true: range | None = None
+) -> tuple[list[int], list[int]]:
     """True and predicted labels, right about half of the time."""
     dice = random.Random(seed)
     labels = [dice.choice(true or range(classes)) for _ in range(samples)]
@@ -44,12 +46,16 @@ def test_it_is_scikit_learns(name: str) -> None:
     report = Report.of(counted(classes, labels, guesses))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UndefinedMetricWarning)
-        expected, text = (classification_report(labels, guesses, output_dict=as_dict) for as_dict in (True, False))
+        expected, text = (
+            classification_report(labels, guesses, output_dict=as_dict) for as_dict in (True, False)
+        )
     found = report.object()
     assert list(found) == list(expected)
     for key, figures in expected.items():
         assert found[key] == (
-            pytest.approx(figures, rel=1e-12) if key == "accuracy" else pytest.approx(dict(figures), rel=1e-12)
+            pytest.approx(figures, rel=1e-12)
+            if key == "accuracy"
+            else pytest.approx(dict(figures), rel=1e-12)
         )
     # Where nothing at all is right, scikit-learn writes counts as 2.0.
     assert report.text() == re.sub(r"(  *)(\d+)\.0$", r"\1  \2", text, flags=re.MULTILINE)

@@ -1,4 +1,5 @@
-"""A rank that destroys its process group on the way out dies after its victims: the cause is named all the same, each time."""
+"""A rank that destroys its process group on the way out dies after its victims: the cause is named
+all the same, each time."""
 
 from __future__ import annotations
 

@@ -64,7 +64,9 @@ def test_archive_depends_on_contents_only(tmp_path: Path) -> None:
 def test_archive_holds_code_and_data_of_the_real_package() -> None:
     names = zipfile.ZipFile(BytesIO(archive().data)).namelist()
     assert archive().count == len(names)
-    assert {"training/__init__.py", "training/agent/__main__.py", "training/wire/events.py"} <= set(names)
+    assert {"training/__init__.py", "training/agent/__main__.py", "training/wire/events.py"} <= set(
+        names
+    )
     assert names == sorted(names, key=Path)
     assert not [name for name in names if "__pycache__" in name]
     assert archive() is archive()
@@ -105,7 +107,9 @@ def start(command: str) -> subprocess.Popen[bytes]:
 
 
 def talk(command: str, data: bytes) -> tuple[int, list[Step], str]:
-    done = subprocess.run(["/bin/sh", "-c", command], input=data, capture_output=True, check=False, timeout=30)
+    done = subprocess.run(
+        ["/bin/sh", "-c", command], input=data, capture_output=True, check=False, timeout=30
+    )
     return done.returncode, steps(done.stdout), done.stderr.decode()
 
 
@@ -125,7 +129,9 @@ def command(tmp_path: Path, code: Archive) -> Callable[[str], str]:
     return lambda workdir: bootstrap(sys.executable, str(tmp_path / workdir), code, AN_AGENT.argv())
 
 
-def test_first_start_unpacks_the_second_does_not(tmp_path: Path, code: Archive, command: Callable[[str], str]) -> None:
+def test_first_start_unpacks_the_second_does_not(
+    tmp_path: Path, code: Archive, command: Callable[[str], str]
+) -> None:
     workdir = 'a "w" $HOME\'s `x` !y'
     status, first, _ = talk(command(workdir), code.data + b"one\n")
     assert (status, first[:2]) == (0, [Needed(), Placed()])
@@ -141,7 +147,9 @@ def test_first_start_unpacks_the_second_does_not(tmp_path: Path, code: Archive, 
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
 
 
-def test_home_stands_for_the_far_home(tmp_path: Path, code: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_home_stands_for_the_far_home(
+    tmp_path: Path, code: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "my python").symlink_to(sys.executable)
     status, said, errors = talk(bootstrap("~/my python", "~/work", code, ()), code.data)
@@ -149,7 +157,9 @@ def test_home_stands_for_the_far_home(tmp_path: Path, code: Archive, monkeypatch
     assert (unpacked(tmp_path / "work", code) / "training" / "__init__.py").is_file()
 
 
-def test_damaged_archive_is_refused(tmp_path: Path, code: Archive, command: Callable[[str], str]) -> None:
+def test_damaged_archive_is_refused(
+    tmp_path: Path, code: Archive, command: Callable[[str], str]
+) -> None:
     middle = len(code.data) // 2
     damaged = code.data[:middle] + bytes([code.data[middle] ^ 1]) + code.data[middle + 1 :]
     status, said, _ = talk(command("work"), damaged)
@@ -158,17 +168,23 @@ def test_damaged_archive_is_refused(tmp_path: Path, code: Archive, command: Call
     assert os.listdir(tmp_path / "work" / "code") == []
 
 
-def test_archive_that_breaks_off_is_refused(tmp_path: Path, code: Archive, command: Callable[[str], str]) -> None:
+def test_archive_that_breaks_off_is_refused(
+    tmp_path: Path, code: Archive, command: Callable[[str], str]
+) -> None:
     status, said, _ = talk(command("work"), code.data[:-1])
     assert status == 3
     assert "the line broke" in str(said[1])
     assert os.listdir(tmp_path / "work" / "code") == []
 
 
-def test_several_launchers_at_once(tmp_path: Path, code: Archive, command: Callable[[str], str]) -> None:
+def test_several_launchers_at_once(
+    tmp_path: Path, code: Archive, command: Callable[[str], str]
+) -> None:
     processes = [start(command("work")) for _ in range(4)]
     needing = 0
-    for process in processes:  # all have found that the code is not there before the first one sends it
+    for (
+        process
+    ) in processes:  # all have found that the code is not there before the first one sends it
         assert process.stdout is not None
         needing += process.stdout.readline() == b"rankboard-deploy 1 need\n"
     assert needing == 4
@@ -205,7 +221,9 @@ def test_several_hosts_at_once_on_a_shared_disk_without_locks_do_not_replace_cod
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(UNLOCKED)
     (met := tmp_path / "met").mkdir()
-    processes = [start(f"export MET='{met}' PYTHONPATH='{tmp_path}'; {command('work')}") for _ in range(4)]
+    processes = [
+        start(f"export MET='{met}' PYTHONPATH='{tmp_path}'; {command('work')}") for _ in range(4)
+    ]
     for process in processes:
         assert process.stdin is not None
         process.stdin.write(code.data)
@@ -222,7 +240,13 @@ def test_a_folder_whose_acl_lets_a_group_write_is_no_hindrance(
     tmp_path: Path, code: Archive, command: Callable[[str], str]
 ) -> None:
     everybody = 0xFFFFFFFF
-    entries = ((1, 7, everybody), (4, 7, everybody), (8, 7, 0), (16, 7, everybody), (32, 5, everybody))  # group 0 may write
+    entries = (
+        (1, 7, everybody),
+        (4, 7, everybody),
+        (8, 7, 0),
+        (16, 7, everybody),
+        (32, 5, everybody),
+    )  # group 0 may write
     acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
     try:
         os.setxattr(tmp_path, "system.posix_acl_default", acl)
@@ -246,7 +270,9 @@ def test_what_another_python_compiled_beside_it_is_no_change(
     assert talk(command("work"), code.data)[1][0] == Needed()
 
 
-def test_workdir_that_cannot_be_used(tmp_path: Path, code: Archive, command: Callable[[str], str]) -> None:
+def test_workdir_that_cannot_be_used(
+    tmp_path: Path, code: Archive, command: Callable[[str], str]
+) -> None:
     (tmp_path / "file").write_text("")
     status, said, _ = talk(command("file"), code.data)
     assert status == 3
@@ -255,7 +281,9 @@ def test_workdir_that_cannot_be_used(tmp_path: Path, code: Archive, command: Cal
 
 
 def test_old_python_says_so(tmp_path: Path, code: Archive) -> None:
-    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.version_info = (3, 6, 9, 'final', 0)\n")
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nsys.version_info = (3, 6, 9, 'final', 0)\n"
+    )
     command = bootstrap(sys.executable, str(tmp_path / "work"), code, ())
     status, said, _ = talk(f"PYTHONPATH='{tmp_path}' {command}", b"")
     assert status == 3
@@ -267,7 +295,9 @@ def test_a_package_called_training_in_the_way_is_not_taken(
     tmp_path: Path, code: Archive, command: Callable[[str], str]
 ) -> None:
     other = package(tmp_path / "other", "raise SystemExit('the wrong one')")
-    status, said, errors = talk(f"cd '{other.parent}' && PYTHONPATH='{other.parent}' {command('work')}", code.data)
+    status, said, errors = talk(
+        f"cd '{other.parent}' && PYTHONPATH='{other.parent}' {command('work')}", code.data
+    )
     assert (status, errors) == (0, "")
     assert isinstance(said[-1], Ready)
 
@@ -277,7 +307,7 @@ def test_last_line_of_a_traceback() -> None:
     assert last_line("") == ""
 
 
-# Code is run only as it was sent -----------------------------------------------------------------------------------------
+# Code is run only as it was sent ------------------------------------------------------------------
 
 HOSTILE = "def main(argv):\n    print('HOSTILE', flush=True)\n    return 0\n"
 
@@ -292,7 +322,9 @@ def edit_compiled(folder: Path) -> None:
     hostile = folder.parent / "hostile.py"
     hostile.write_text(HOSTILE)
     mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
-    py_compile.compile(str(hostile), cache_from_source(str(source)), doraise=True, invalidation_mode=mode)
+    py_compile.compile(
+        str(hostile), cache_from_source(str(source)), doraise=True, invalidation_mode=mode
+    )
     hostile.unlink()
 
 
@@ -346,7 +378,8 @@ TAMPERED = [
 
 
 KEEPS_STATE, READS_ALL = 0, 3600
-"""Seconds without a change, see `bootstrap`: by these each start keeps the state of the files, or reads all of them."""
+"""Seconds without a change, see `bootstrap`: by these each start keeps the state of the files, or
+reads all of them."""
 
 
 @pytest.mark.parametrize("settled", [KEEPS_STATE, READS_ALL])
@@ -369,7 +402,9 @@ def test_code_that_is_not_as_it_was_sent_is_replaced_and_never_run(
     assert os.listdir(folder.parent) == [folder.name]
 
 
-def test_files_of_a_state_that_was_kept_are_not_compared_again(tmp_path: Path, code: Archive) -> None:
+def test_files_of_a_state_that_was_kept_are_not_compared_again(
+    tmp_path: Path, code: Archive
+) -> None:
     """Each comparison of all files makes the file of their state anew."""
     command = bootstrap(sys.executable, str(tmp_path / "work"), code, AN_AGENT.argv(), KEEPS_STATE)
     talk(command, code.data)
@@ -391,16 +426,26 @@ def test_the_facts_of_a_host_say_that_its_code_was_changed(tmp_path: Path) -> No
             change(unpacked(tmp_path / "work", archive()))
         command = bootstrap(sys.executable, str(tmp_path / "work"), archive(), words)
         data = b"" if found and not change else archive().data
-        (said,) = (step for step in talk(command, data + b'{"command":"close"}\n')[1] if isinstance(step, Ready))
+        (said,) = (
+            step
+            for step in talk(command, data + b'{"command":"close"}\n')[1]
+            if isinstance(step, Ready)
+        )
         found.append(json.loads(said.rest.partition(b"\n")[0])["code_changed"])
     assert found == [False, True, False]
 
 
-def test_what_was_compiled_is_used_and_stays_as_it_is(tmp_path: Path, code: Archive, command: Callable[[str], str]) -> None:
+def test_what_was_compiled_is_used_and_stays_as_it_is(
+    tmp_path: Path, code: Archive, command: Callable[[str], str]
+) -> None:
     talk(command("work"), code.data)
     folder = unpacked(tmp_path / "work", code)
     compiled = sorted(path.relative_to(folder) for path in folder.rglob("*.pyc"))
-    assert [path.name.partition(".")[0] for path in compiled] == ["__init__", "__init__", "__main__"][: len(compiled)]
+    assert [path.name.partition(".")[0] for path in compiled] == [
+        "__init__",
+        "__init__",
+        "__main__",
+    ][: len(compiled)]
     before = {path: (folder / path).stat().st_mtime_ns for path in compiled}
     status, said, _ = talk(f"PYTHONPYCACHEPREFIX={tmp_path}/elsewhere {command('work')}", b"")
     assert (status, said[0]) == (0, Placed())
@@ -409,7 +454,9 @@ def test_what_was_compiled_is_used_and_stays_as_it_is(tmp_path: Path, code: Arch
         for path in sorted(folder.rglob("*.pyc"))
         for path in [path.relative_to(folder)]
     }
-    assert not [path for path in (tmp_path / "elsewhere").rglob("*.pyc") if "training" in path.parts]
+    assert not [
+        path for path in (tmp_path / "elsewhere").rglob("*.pyc") if "training" in path.parts
+    ]
 
 
 @pytest.mark.parametrize(("inner", "mode"), [("", 0o777), ("", 0o702), ("code", 0o777)])
@@ -421,7 +468,10 @@ def test_a_workdir_that_others_may_write_is_refused(
     folder.chmod(mode)
     status, said, _ = talk(command("work"), code.data)
     place = str(folder).rstrip("/")
-    why = f"its code is not run: other users may write {place} (mode {mode:o}); chmod go-w {place} there, or set another"
+    why = (
+        f"its code is not run: other users may write {place} (mode {mode:o}); chmod go-w {place} "
+        "there, or set another"
+    )
     assert (status, str(said)[:300].count(why)) == (3, 1), said
     folder.chmod(0o755)
     assert talk(command("work"), b"")[1][0] == Placed()
@@ -434,12 +484,17 @@ def test_a_folder_above_that_any_user_may_write_is_refused_unless_it_is_sticky(
     (tmp_path / "shared").chmod(0o777)
     status, said, _ = talk(command("shared/work"), code.data)
     assert status == 3
-    assert f"its code is not run: any user may write {tmp_path}/shared, in which its workdir lies; chmod o-w" in str(said)
+    assert (
+        f"its code is not run: any user may write {tmp_path}/shared, in which its workdir lies; "
+        "chmod o-w" in str(said)
+    )
     (tmp_path / "shared").chmod(0o1777)
     assert talk(command("shared/work"), code.data)[0] == 0
 
 
-def test_a_workdir_of_another_user_is_refused(tmp_path: Path, code: Archive, command: Callable[[str], str]) -> None:
+def test_a_workdir_of_another_user_is_refused(
+    tmp_path: Path, code: Archive, command: Callable[[str], str]
+) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root, to give a folder away")
     for name, change in (("theirs", "theirs"), ("mine", "mine/code"), ("grouped", "grouped")):
@@ -450,8 +505,14 @@ def test_a_workdir_of_another_user_is_refused(tmp_path: Path, code: Archive, com
     (tmp_path / "link").symlink_to("target")
     os.lchown(tmp_path / "link", 12345, 12345)
     (tmp_path / "own").symlink_to("target")
-    found = {name: talk(command(name), code.data)[1] for name in ("theirs", "mine", "grouped", "link", "own")}
-    assert f"{tmp_path}/theirs belongs to user 12345, and it runs as user 0 (root); set another workdir" in str(found["theirs"])
+    found = {
+        name: talk(command(name), code.data)[1]
+        for name in ("theirs", "mine", "grouped", "link", "own")
+    }
+    assert (
+        f"{tmp_path}/theirs belongs to user 12345, and it runs as user 0 (root); set another "
+        "workdir" in str(found["theirs"])
+    )
     assert f"{tmp_path}/mine/code belongs to user 12345" in str(found["mine"])
     assert f"other users may write {tmp_path}/grouped (mode 770)" in str(found["grouped"])
     assert f"the link {tmp_path}/link belongs to user 12345" in str(found["link"])
@@ -460,7 +521,9 @@ def test_a_workdir_of_another_user_is_refused(tmp_path: Path, code: Archive, com
     assert talk(command("grouped"), code.data)[1][0] == Needed()
 
 
-def test_the_code_of_another_user_is_replaced(tmp_path: Path, code: Archive, command: Callable[[str], str]) -> None:
+def test_the_code_of_another_user_is_replaced(
+    tmp_path: Path, code: Archive, command: Callable[[str], str]
+) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root, to give a file away")
     talk(command("work"), code.data)
@@ -470,12 +533,15 @@ def test_the_code_of_another_user_is_replaced(tmp_path: Path, code: Archive, com
         assert talk(command("work"), b"")[1][0] == Placed()
 
 
-# What a host says before anything is started -----------------------------------------------------------------------------
+# What a host says before anything is started ------------------------------------------------------
 
 
 def test_the_code_is_sent_once_per_connection() -> None:
     said = b"rankboard-deploy 1 need\n"
-    assert steps(said, said) == [Needed(), Failed("its start said 'need', which this version does not expect")]
+    assert steps(said, said) == [
+        Needed(),
+        Failed("its start said 'need', which this version does not expect"),
+    ]
 
 
 @pytest.mark.parametrize("block", [b"x" * 1000, b"x" * 99 + b"\n"])
@@ -484,7 +550,9 @@ def test_a_login_shell_that_never_stops_is_given_up(block: bytes) -> None:
     found = [step for _ in range(10_000 // len(block) + 1) for step in talk.feed(block)]
     (failed,) = (step for step in found if isinstance(step, Failed))
     assert failed is found[-1]
-    assert failed.reason.startswith("its login shell, or its python, printed more than 9.766 KiB before anything")
+    assert failed.reason.startswith(
+        "its login shell, or its python, printed more than 9.766 KiB before anything"
+    )
     assert all(isinstance(step, Noise) for step in found[:-1])
 
 

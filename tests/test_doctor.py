@@ -1,4 +1,5 @@
-"""The checks before a run: what facts and connections come to, and that a healthy cluster raises no alarm."""
+"""The checks before a run: what facts and connections come to, and that a healthy cluster raises no
+alarm."""
 
 from __future__ import annotations
 
@@ -32,10 +33,25 @@ def plan(hosts: int = 3, work: Job | Script | None = None, **more: object) -> Pl
 
 
 def hello(number: int, **more: object) -> Hello:
-    """The facts of a host that lacks nothing: a machine of its own, with a docker bridge as everywhere."""
-    interfaces = (("lo", "127.0.0.1", 8), ("eth1", f"10.0.0.{number}", 24), ("docker0", "172.17.0.1", 16))
+    """The facts of a host that lacks nothing: a machine of its own, with a docker bridge as
+    everywhere."""
+    interfaces = (
+        ("lo", "127.0.0.1", 8),
+        ("eth1", f"10.0.0.{number}", 24),
+        ("docker0", "172.17.0.1", 16),
+    )
     facts = Hello(
-        *(f"host{number}", "ada", 100, "3.12.3", "/opt/venv/bin/python3", "Linux 6 x86_64", f"boot{number}", 8.0, 16 * GIB),
+        *(
+            f"host{number}",
+            "ada",
+            100,
+            "3.12.3",
+            "/opt/venv/bin/python3",
+            "Linux 6 x86_64",
+            f"boot{number}",
+            8.0,
+            16 * GIB,
+        ),
         torch="2.14.1+cpu",
         torchvision="0.29.1+cpu",
         interfaces=interfaces,
@@ -54,11 +70,15 @@ def hellos(count: int = 3, **of_node2: object) -> list[Hello | None]:
 
 
 def amiss(found: Sequence[Checked]) -> list[tuple[int, str, str]]:
-    assert all(one.advice for one in found if one.outcome != doctor.OK), "each warning and failure says what to do"
+    assert all(one.advice for one in found if one.outcome != doctor.OK), (
+        "each warning and failure says what to do"
+    )
     return [(one.on, one.check, one.outcome) for one in found if one.outcome != doctor.OK]
 
 
-def check(of: Plan, facts: Sequence[Hello | None], offsets: Sequence[float] = (0.0,) * 8) -> list[Checked]:
+def check(
+    of: Plan, facts: Sequence[Hello | None], offsets: Sequence[float] = (0.0,) * 8
+) -> list[Checked]:
     return doctor.check_facts(of, facts, offsets)
 
 
@@ -74,12 +94,24 @@ HEALTHY = {
     "a lab": (plan(), hellos()),
     "cores shared as meant": (plan(4, slots=8), hellos(4)),
     "patch levels of Python": (plan(), hellos(python="3.12.11")),
-    "builds for other GPUs where there are none": (plan(), hellos(torch="2.14.1+cu130", backends=("cuda 13.0",))),
+    "builds for other GPUs where there are none": (
+        plan(),
+        hellos(torch="2.14.1+cu130", backends=("cuda 13.0",)),
+    ),
     "a script without torch anywhere": (plan(1, Script(("train.sh",))), hellos(1, torch="")[:1]),
     "a busy core of eight": (plan(), hellos(load=3.9)),
     "one machine's loopback": (
-        Plan("a-run", tuple(Host(f"local{n}", "127.0.0.1", slots=4, workdir="/r/a-run/node") for n in range(3)), Job()),
-        [hello(1, cores=2.0, load=3.0, route_address="127.0.0.1", route_interface="lo") for _ in range(3)],
+        Plan(
+            "a-run",
+            tuple(
+                Host(f"local{n}", "127.0.0.1", slots=4, workdir="/r/a-run/node") for n in range(3)
+            ),
+            Job(),
+        ),
+        [
+            hello(1, cores=2.0, load=3.0, route_address="127.0.0.1", route_interface="lo")
+            for _ in range(3)
+        ],
     ),
     "a box of hosts that are one machine": (
         plan(4),
@@ -88,9 +120,16 @@ HEALTHY = {
     "facts that a host does not say": (plan(), hellos(memory_free=0, disk_free=0)),
     "hosts of another network, routed": (
         plan(),
-        hellos(interfaces=(("eth0", "192.168.7.2", 24),), route_address="192.168.7.2", route_interface="eth0"),
+        hellos(
+            interfaces=(("eth0", "192.168.7.2", 24),),
+            route_address="192.168.7.2",
+            route_interface="eth0",
+        ),
     ),
-    "GPUs for all": (plan(slots=2), [hello(n, gpus=("NVIDIA H200",) * 2, backends=("cuda 13.0",)) for n in (1, 2, 3)]),
+    "GPUs for all": (
+        plan(slots=2),
+        [hello(n, gpus=("NVIDIA H200",) * 2, backends=("cuda 13.0",)) for n in (1, 2, 3)],
+    ),
 }
 
 
@@ -101,22 +140,53 @@ def test_a_healthy_cluster_raises_no_alarm(name: str) -> None:
 
 AMISS = {
     "python": ({"python": "3.11.9"}, "python", "warning", "3.11.9, but 3.12 on node1, node3"),
-    "code": ({"code_changed": True}, "code", "warning", "files, sent again: those in its workdir were not as they had been"),
-    "no torch": ({"torch": ""}, "torch", "failed", "/opt/venv/bin/python3 (Python 3.12.3) has no torch"),
-    "another torch": ({"torch": "2.13.0+cpu"}, "torch", "failed", "torch 2.13.0+cpu, but 2.14.1 on node1, node3"),
+    "code": (
+        {"code_changed": True},
+        "code",
+        "warning",
+        "files, sent again: those in its workdir were not as they had been",
+    ),
+    "no torch": (
+        {"torch": ""},
+        "torch",
+        "failed",
+        "/opt/venv/bin/python3 (Python 3.12.3) has no torch",
+    ),
+    "another torch": (
+        {"torch": "2.13.0+cpu"},
+        "torch",
+        "failed",
+        "torch 2.13.0+cpu, but 2.14.1 on node1, node3",
+    ),
     "no room at all": ({"disk_free": 2**20}, "disk", "failed", "only 1 MiB left in ~/.rankboard"),
     "little room": ({"disk_free": 2**29}, "disk", "warning", "only 0.5 GiB left"),
     "no memory": ({"memory_free": 50 * 2**20}, "memory", "failed", "only 50 MiB free for 1 rank"),
-    "little memory": ({"memory_free": 300 * 2**20}, "memory", "warning", "only 0.3 GiB free for 1 rank"),
-    "another job": ({"load": 7.6}, "load", "warning", "about 8 other processes on 8 cores will slow every"),
+    "little memory": (
+        {"memory_free": 300 * 2**20},
+        "memory",
+        "warning",
+        "only 0.3 GiB free for 1 rank",
+    ),
+    "another job": (
+        {"load": 7.6},
+        "load",
+        "warning",
+        "about 8 other processes on 8 cores will slow every",
+    ),
     "some GPUs": ({"gpus": ("NVIDIA H200",)}, "gpus", "warning", "no GPU"),
     "no way": ({"route_address": ""}, "interface", "failed", "no way from there to 10.0.0.1"),
-    "itself": ({"route_address": "127.0.1.1"}, "interface", "failed", "10.0.0.1, the address of node1, means 127.0.1.1 there"),
+    "itself": (
+        {"route_address": "127.0.1.1"},
+        "interface",
+        "failed",
+        "10.0.0.1, the address of node1, means 127.0.1.1 there",
+    ),
     "a bridge": (
         {"route_address": "172.17.0.1", "route_interface": "docker0"},
         "interface",
         "failed",
-        "docker0 (172.17.0.1) is a bridge of its containers or virtual machines: node1, node3 has the same address",
+        "docker0 (172.17.0.1) is a bridge of its containers or virtual machines: node1, node3 has "
+        "the same address",
     ),
 }
 
@@ -141,7 +211,9 @@ def test_the_own_interface_is_one_that_is_there() -> None:
     of = plan(interface="eth9")
     found = [one for one in check(of, hellos()) if one.outcome == doctor.FAILED]
     assert [(one.on, one.check) for one in found] == [(n, "interface") for n in range(3)]
-    assert found[1].advice == 'in hosts.toml set interface for node2 to "eth1" (10.0.0.2)', "not the bridge, nor loopback"
+    assert found[1].advice == 'in hosts.toml set interface for node2 to "eth1" (10.0.0.2)', (
+        "not the bridge, nor loopback"
+    )
 
 
 def test_a_master_whose_name_means_itself() -> None:
@@ -160,7 +232,11 @@ def test_one_machine_under_several_names(address: str) -> None:
     assert amiss(found) == [(0, "address", "warning"), (1, "address", "warning")]
     told = [one for one in found if one.outcome != doctor.OK and doctor.is_told(one)]
     assert [one.same for one in told] == [(0, 1)]
-    assert told[0].text == "node1 and node2 are the same machine (8 cores): adding such hosts will not make training faster"
+    assert (
+        told[0].text
+        == "node1 and node2 are the same machine (8 cores): adding such hosts will not make "
+        "training faster"
+    )
     assert "keep node1 alone, with slots = 2" in told[0].advice
 
 
@@ -169,7 +245,11 @@ def test_the_hosts_of_a_busy_machine_tell_the_same() -> None:
     box = [hello(n, boot_id="box", load=load) for n, load in ((1, 20.0), (2, 21.0), (3, 3.0))]
     found = doctor.grouped([one for one in check(plan(), box) if one.check == "load"])
     assert [(one.outcome, one.same) for one in found] == [("warning", (0, 1, 2))] * 3
-    assert found[0].text == found[2].text == "about 18 other processes on 8 cores will slow every rank down"
+    assert (
+        found[0].text
+        == found[2].text
+        == "about 18 other processes on 8 cores will slow every rank down"
+    )
     quiet = [replace(one, load=0.5) for one in box]
     assert {one.text for one in check(plan(), quiet) if one.check == "load"} == {"0.5"}
 
@@ -190,21 +270,36 @@ def test_ones_own_other_run_is_named() -> None:
 def test_equal_findings_of_several_hosts_are_one() -> None:
     found = doctor.grouped(check(plan(), hellos(3, torch="")))
     assert all(one.same == () for one in found), "what is well is not grouped"
-    found = doctor.grouped(check(plan(4), [hello(1), *(hello(n, gpus=("NVIDIA H200",)) for n in (2, 3)), hello(4)]))
+    found = doctor.grouped(
+        check(plan(4), [hello(1), *(hello(n, gpus=("NVIDIA H200",)) for n in (2, 3)), hello(4)])
+    )
     gpus = [one for one in found if one.outcome != doctor.OK]
-    assert [(one.on, one.same, doctor.is_told(one)) for one in gpus] == [(0, (0, 3), True), (3, (0, 3), False)]
-    assert doctor.refusal([host.name for host in plan(4).hosts], gpus[0]).startswith("node1 and node4: no GPU")
+    assert [(one.on, one.same, doctor.is_told(one)) for one in gpus] == [
+        (0, (0, 3), True),
+        (3, (0, 3), False),
+    ]
+    assert doctor.refusal([host.name for host in plan(4).hosts], gpus[0]).startswith(
+        "node1 and node4: no GPU"
+    )
     assert listed(["a", "b", "c"]) == "a, b and c"
 
 
 def test_several_unknown_keys_are_trusted_by_one_command() -> None:
-    problem = "{0}: its host key is unknown: ED25519 SHA256:x{0}. Compare that, then accept it:\nrankboard trust {0}"
+    problem = (
+        "{0}: its host key is unknown: ED25519 SHA256:x{0}. Compare that, then accept "
+        "it:\nrankboard trust {0}"
+    )
     problems = [problem.format(host.name) for host in plan().hosts]
     found = doctor.check_facts(plan(), [None] * 3, [0.0] * 3, problems)
-    assert {one.advice for one in found if one.outcome == doctor.FAILED} == {"rankboard trust --all"}
+    assert {one.advice for one in found if one.outcome == doctor.FAILED} == {
+        "rankboard trust --all"
+    }
     (*_, one) = doctor.check_facts(plan(1), [None], [0.0], problems)
     assert one.advice == "rankboard trust node1"
-    assert replace(plan(), hosts_file="lab.toml").named(one.advice) == "rankboard trust --hosts lab.toml node1"
+    assert (
+        replace(plan(), hosts_file="lab.toml").named(one.advice)
+        == "rankboard trust --hosts lab.toml node1"
+    )
 
 
 @pytest.mark.parametrize("file", ["hosts.toml", "../lab/my-hosts.toml"])
@@ -223,8 +318,12 @@ def test_torchvision_only_where_the_job_needs_it() -> None:
     without = hellos(torchvision="")
     assert check(plan(), without) == check(plan(), hellos())
     for dataset in ("mnist", "fashion_mnist", "cifar10", "svhn"):
-        assert amiss(check(plan(work=Job(dataset=dataset)), without)) == [(1, "torchvision", "warning")]
-    assert amiss(check(plan(work=Job(model="torchvision/resnet18")), without)) == [(1, "torchvision", "failed")]
+        assert amiss(check(plan(work=Job(dataset=dataset)), without)) == [
+            (1, "torchvision", "warning")
+        ]
+    assert amiss(check(plan(work=Job(model="torchvision/resnet18")), without)) == [
+        (1, "torchvision", "failed")
+    ]
     assert amiss(check(plan(work=Job(dataset="synthetic")), without)) == []
 
 
@@ -236,13 +335,20 @@ def test_builds_of_torch_that_cannot_talk_to_each_other() -> None:
 
 
 PROBLEMS = {
-    "address": "node2: the name 'nod2' does not resolve (Name or service not known); set its address in hosts.toml",
-    "login": "node2: 10.0.0.2:22 refused the connection; start sshd there, or set its address and port in hosts.toml",
-    "python": 'node2: no python9 there (sh: 1: python9: not found); set python = "/path/to/python3" for it in hosts.toml',
-    "python with arguments": "node2: no conda run python there (sh: 1: conda run python: not found); set python",
-    "python that is none": 'node2: /bin/ls is no working Python 3 (exit status 2): Try --help; set python = "/path/to/python3"',
-    "code": "node2: its code is not run: other users may write /x (mode 777); chmod go-w /x there, or set another workdir",
-    "disk": "node2: cannot use its workdir /x: [Errno 13] Permission denied; make room or access there, or set another",
+    "address": "node2: the name 'nod2' does not resolve (Name or service not known); "
+    "set its address in hosts.toml",
+    "login": "node2: 10.0.0.2:22 refused the connection; start sshd there, or set its address and "
+    "port in hosts.toml",
+    "python": "node2: no python9 there (sh: 1: python9: not found); set python = "
+    '"/path/to/python3" for it in hosts.toml',
+    "python with arguments": "node2: no conda run python there (sh: 1: conda run python: not found); set "
+    "python",
+    "python that is none": "node2: /bin/ls is no working Python 3 (exit status 2): Try --help; set python = "
+    '"/path/to/python3"',
+    "code": "node2: its code is not run: other users may write /x (mode 777); chmod go-w /x there, "
+    "or set another workdir",
+    "disk": "node2: cannot use its workdir /x: [Errno 13] Permission denied; make room or access "
+    "there, or set another",
 }
 
 
@@ -261,7 +367,10 @@ def test_a_host_that_was_not_reached_fails_where_the_way_there_ended(case: str) 
 
 def listening(of: Plan, facts: Sequence[Hello | None]) -> list[Reserved | None]:
     asked = doctor.reservations(of, facts)
-    return [Reserved(one.address, one.port or 40_000 + n) if one else None for n, one in enumerate(asked)]
+    return [
+        Reserved(one.address, one.port or 40_000 + n) if one else None
+        for n, one in enumerate(asked)
+    ]
 
 
 def test_every_host_tries_the_master_and_its_neighbour() -> None:
@@ -270,8 +379,15 @@ def test_every_host_tries_the_master_and_its_neighbour() -> None:
     asked = doctor.connects(reserved)
     master = ("10.0.0.1", 29_500)
     second, third, fourth = (("10.0.0.2", 40_001), ("10.0.0.3", 40_002), ("10.0.0.4", 40_003))
-    assert [one and set(one.targets) for one in asked] == [{second}, {master, third}, {master, fourth}, {master}]
-    assert doctor.connects(listening(plan(1), hellos(1))) == [None], "a host alone has nobody to reach"
+    assert [one and set(one.targets) for one in asked] == [
+        {second},
+        {master, third},
+        {master, fourth},
+        {master},
+    ]
+    assert doctor.connects(listening(plan(1), hellos(1))) == [None], (
+        "a host alone has nobody to reach"
+    )
 
 
 def test_hosts_that_are_there_try_each_other_where_some_are_not() -> None:
@@ -283,7 +399,10 @@ def test_hosts_that_are_there_try_each_other_where_some_are_not() -> None:
 def test_connections_that_fail_are_named_by_host_and_address() -> None:
     reserved = listening(plan(), hellos())
     reserved[2] = Reserved("10.0.0.3", 0, "port 1 on 10.0.0.3 is in use by nc (pid 7)")
-    made = [[Connected(*target, 0.0012) for target in one.targets] if one else [] for one in doctor.connects(reserved)]
+    made = [
+        [Connected(*target, 0.0012) for target in one.targets] if one else []
+        for one in doctor.connects(reserved)
+    ]
     made[1] = [replace(made[1][0], error="timed out after 3 s")]
     found = doctor.check_connections(plan(), hellos(), reserved, made)
     assert amiss(found) == [(1, "connect", "failed"), (2, "port", "failed")]
@@ -291,10 +410,12 @@ def test_connections_that_fail_are_named_by_host_and_address() -> None:
     missed = next(one for one in found if (one.on, one.check) == (1, "connect"))
     assert missed.text == "cannot reach node1 at 10.0.0.1:40000 (timed out after 3 s) from 10.0.0.2"
     assert "firewall" in missed.advice
-    assert doctor.refusal([host.name for host in plan().hosts], missed).startswith("node2: cannot reach node1")
+    assert doctor.refusal([host.name for host in plan().hosts], missed).startswith(
+        "node2: cannot reach node1"
+    )
 
 
-# The real thing -----------------------------------------------------------------------------------------------------
+# The real thing -----------------------------------------------------------------------------------
 
 
 @pytest.fixture(params=[agents.Host.follow, agents.Host.probe], ids=["an agent", "a probe"])
@@ -311,10 +432,17 @@ def test_it_tells_what_came_of_each_connection(asked: agents.Follower) -> None:
         socket.create_server(("127.0.0.1", 0)) as full,
     ):
         closed.bind(("127.0.0.1", 0))
-        open_port, closed_port, full_port = (sock.getsockname()[1] for sock in (there, closed, full))
+        open_port, closed_port, full_port = (
+            sock.getsockname()[1] for sock in (there, closed, full)
+        )
         full.listen(0)
-        waiting = [socket.create_connection(("127.0.0.1", full_port))]  # from now on nobody else gets through
-        targets = [("127.0.0.1", port) for port in (open_port, closed_port, full_port)] + [("node1", 22), ("127.0.0.1", 70_000)]
+        waiting = [
+            socket.create_connection(("127.0.0.1", full_port))
+        ]  # from now on nobody else gets through
+        targets = [("127.0.0.1", port) for port in (open_port, closed_port, full_port)] + [
+            ("node1", 22),
+            ("127.0.0.1", 70_000),
+        ]
         asked.send(commands.Connect(tuple(targets), 0.2))
         found = {(one.address, one.port): one for one in asked.wait_for(Connected, 5)}
         for sock in waiting:
@@ -361,9 +489,14 @@ def test_a_host_that_is_not_reached_is_to_be_tried_the_same_way() -> None:
     host = Host("node1", "10.0.0.1", user="ada", port=2222, identity_file="~/key", jump="gate")
     for one, way in (
         (host, "ssh -J gate -i '~/key' -p 2222 ada@10.0.0.1 true"),
-        (Host("node1", "n1", proxy_command="nc -x p %h %p"), "ssh -o 'ProxyCommand=nc -x p %h %p' -p 22 n1 true"),
+        (
+            Host("node1", "n1", proxy_command="nc -x p %h %p"),
+            "ssh -o 'ProxyCommand=nc -x p %h %p' -p 22 n1 true",
+        ),
     ):
-        (*_, failed) = doctor.check_facts(Plan("a-run", (one,), Job()), [None], [0.0], ["node1: no luck"])
+        (*_, failed) = doctor.check_facts(
+            Plan("a-run", (one,), Job()), [None], [0.0], ["node1: no luck"]
+        )
         assert failed.advice == f"try it by hand: {way}"
 
 
@@ -392,7 +525,9 @@ def test_what_the_way_to_a_host_really_says_is_put_to_the_right_check(way: str, 
         (sshd.home / ".ssh" / "id_ed25519").unlink()
     there = changed.get(way, one)
     with pytest.raises(Unreachable) as caught:
-        SshTransport().open(there, Agent(f"{there.workdir}/runs/a-run/0", "a-run", 0, "", "~"), Hearer())
+        SshTransport().open(
+            there, Agent(f"{there.workdir}/runs/a-run/0", "a-run", 0, "", "~"), Hearer()
+        )
     check, text = WAYS[way]
     found = doctor.check_facts(Plan("a-run", (there,), Job()), [None], [0.0], [str(caught.value)])
     assert (found[-1].check, found[-1].outcome) == (check, "failed"), found

@@ -31,7 +31,13 @@ from tui.widgets import palette
 
 ROOT = Path(__file__).parents[1]
 HELLO = Hello("host", "ada", 1, "3.12.3", "/usr/bin/python3", "Linux", "boot", 8.0, 2**34)
-TORCH = Checked(1, "torch", "failed", "torch 2.13.0, but 2.14.1 on node1", "install the same\n\x1b[31meverywhere")
+TORCH = Checked(
+    1,
+    "torch",
+    "failed",
+    "torch 2.13.0, but 2.14.1 on node1",
+    "install the same\n\x1b[31meverywhere",
+)
 CLOCK = Checked(1, "clock", "warning", "its clock is 3,600 s ahead", "set it")
 
 
@@ -39,7 +45,9 @@ def history(hosts: int = 2) -> History:
     found = History(plan(hosts))
     for host in range(hosts):
         found.say(host, HELLO)
-        found.session(*(Checked(host, name, "ok", "fine") for name in ("address", "python", "torch", "clock")))
+        found.session(
+            *(Checked(host, name, "ok", "fine") for name in ("address", "python", "torch", "clock"))
+        )
     return found
 
 
@@ -67,7 +75,11 @@ def test_the_table_has_a_word_and_a_glyph_for_each_check_of_each_host() -> None:
 
 
 def test_a_check_that_was_not_come_to_is_no_failure() -> None:
-    state = history(1).session(Checked(0, "unheard of", "ok", "what is found here is too long for a table")).closed()
+    state = (
+        history(1)
+        .session(Checked(0, "unheard of", "ok", "what is found here is too long for a table"))
+        .closed()
+    )
     assert text(state, 80)[-2] == "unheard of  ✓ ok"
     assert checks.cell(state, 0, "disk") == ("", "─")
 
@@ -95,30 +107,49 @@ def test_exit_codes() -> None:
     assert checks.code(history().session(TORCH).closed()) == 2
     lost = History(plan(2)).say(0, HELLO).session(TORCH, Lost(1, "node2: refused", reached=False))
     assert checks.code(lost.closed()) == 3
-    assert checks.code(History(plan(1)).session(Stopping("interrupted (Ctrl+C)", True)).closed()) == 130
+    assert (
+        checks.code(History(plan(1)).session(Stopping("interrupted (Ctrl+C)", True)).closed())
+        == 130
+    )
 
 
 def test_a_python_that_does_not_work_is_a_mistake_and_no_lost_host() -> None:
-    found = History(plan(2)).say(0, HELLO).session(Lost(1, "node2: no /x there", reached=False, unfit=True))
+    found = (
+        History(plan(2))
+        .say(0, HELLO)
+        .session(Lost(1, "node2: no /x there", reached=False, unfit=True))
+    )
     found.session(Checked(1, "python", "failed", "no /x there", "set python"))
     assert checks.code(found.closed()) == 2
-    both = found.session(Checked(0, "login", "failed", "no answer"), Lost(0, "node1: no answer", reached=True))
+    both = found.session(
+        Checked(0, "login", "failed", "no answer"), Lost(0, "node1: no answer", reached=True)
+    )
     assert checks.code(both.closed()) == 3
 
 
 def test_what_was_found_of_several_hosts_is_told_once() -> None:
-    state = history(3).session(*(replace(TORCH, on=on, same=(0, 2)) for on in (0, 2)), replace(CLOCK, on=1)).closed()
+    state = (
+        history(3)
+        .session(*(replace(TORCH, on=on, same=(0, 2)) for on in (0, 2)), replace(CLOCK, on=1))
+        .closed()
+    )
     assert [line for check in checks.amiss(state) for line in checks.told(state, check)][:2] == [
         "✗ node1 and node3: torch failed: torch 2.13.0, but 2.14.1 on node1",
         "    install the same everywhere",
     ]
     assert len(checks.amiss(state)) == 2
     assert checks.verdict(state) == "12 checks on 3 hosts: 2 failed, 1 warning"
-    assert [note.text for note in state.notes if "clock" in note.text] == ["node2: clock: its clock is 3,600 s ahead; set it"]
+    assert [note.text for note in state.notes if "clock" in note.text] == [
+        "node2: clock: its clock is 3,600 s ahead; set it"
+    ]
 
 
 def test_json_has_one_object_per_check_in_order() -> None:
-    objects = list(checks.objects(history().session(TORCH, Checked(SESSION, "together", "ok", "fine")).closed()))
+    objects = list(
+        checks.objects(
+            history().session(TORCH, Checked(SESSION, "together", "ok", "fine")).closed()
+        )
+    )
     assert objects[0]["host"] is None
     assert [one["host"] for one in objects[1:]] == ["node1"] * 4 + ["node2"] * 4
     assert objects[7] == {
@@ -130,21 +161,29 @@ def test_json_has_one_object_per_check_in_order() -> None:
     }
 
 
-# The real thing -----------------------------------------------------------------------------------------------------
+# The real thing -----------------------------------------------------------------------------------
 
 
 def rankboard(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     code = "from tui import main; main()"
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"}
     return subprocess.run(
-        [sys.executable, "-c", code, *words], capture_output=True, text=True, cwd=cwd, env=env, timeout=60, check=False
+        [sys.executable, "-c", code, *words],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=env,
+        timeout=60,
+        check=False,
     )
 
 
 def test_this_machine_is_fit_and_nothing_is_left_of_having_looked(tmp_path: Path) -> None:
     done = rankboard("doctor", "--local", "4", "--slots", "2", "--json", cwd=tmp_path)
     found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert {(one["host"], one["check"]) for one in found} >= {(f"local{n}", name) for n in (1, 2) for name in doctor.CHECKS[:3]}
+    assert {(one["host"], one["check"]) for one in found} >= {
+        (f"local{n}", name) for n in (1, 2) for name in doctor.CHECKS[:3]
+    }
     assert done.returncode == 0, found
     assert not any(one["outcome"] == "failed" for one in found)
     assert list(tmp_path.iterdir()) == []
@@ -152,7 +191,12 @@ def test_this_machine_is_fit_and_nothing_is_left_of_having_looked(tmp_path: Path
 
 def test_hosts_over_ssh_each_with_what_is_wrong_there(sshd: Sshd, tmp_path: Path) -> None:
     one, two, three, four = sshd.make_hosts(4)
-    hosts = (one, replace(two, interface="eth9"), replace(three, python="/no/python"), replace(four, port=1))
+    hosts = (
+        one,
+        replace(two, interface="eth9"),
+        replace(three, python="/no/python"),
+        replace(four, port=1),
+    )
     path = sshd.hosts_toml(hosts)
     done = rankboard("doctor", "--hosts", str(path), cwd=tmp_path)
     assert done.returncode == 3
@@ -160,7 +204,10 @@ def test_hosts_over_ssh_each_with_what_is_wrong_there(sshd: Sshd, tmp_path: Path
     assert "\nconnect" not in done.stdout, "node1 has nobody to try"
     assert "✗ node2: interface failed: it has no interface 'eth9'" in done.stdout
     assert "✗ node3: python failed: no /no/python there" in done.stdout
-    assert "✗ node4: login failed: 127.0.0.4:1 refused the connection\n    start sshd there" in done.stdout
+    assert (
+        "✗ node4: login failed: 127.0.0.4:1 refused the connection\n    start sshd there"
+        in done.stdout
+    )
     assert "3 failed" in done.stderr
 
     fit = rankboard("doctor", "--hosts", str(path), "--only", "node1", cwd=tmp_path)
@@ -174,7 +221,9 @@ def test_all_hosts_reach_each_other(sshd: Sshd, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
     assert re.search(r"connect( +✓ \d+\.\d ms){4}", done.stdout), done.stdout
     assert "torchvision" in done.stdout
-    left = {found.name for number in range(1, 5) for found in (tmp_path / f"node{number}").iterdir()}
+    left = {
+        found.name for number in range(1, 5) for found in (tmp_path / f"node{number}").iterdir()
+    }
     assert left == {"code"}, "it keeps nothing else there"
 
 
@@ -184,7 +233,7 @@ def test_mistakes_on_the_command_line_are_lines_of_text(tmp_path: Path) -> None:
     assert "--slots 2 does not divide" in done.stderr
 
 
-# The screen ---------------------------------------------------------------------------------------------------------
+# The screen ---------------------------------------------------------------------------------------
 
 
 class Stage:
@@ -211,7 +260,10 @@ class Stage:
         return self.text()
 
     def text(self) -> str:
-        strips = [[segment.text for segment in strip] for strip in self.app.screen._compositor.render_strips()]
+        strips = [
+            [segment.text for segment in strip]
+            for strip in self.app.screen._compositor.render_strips()
+        ]
         return "\n".join("".join(strip).rstrip() for strip in strips)
 
 

@@ -1,4 +1,5 @@
-"""Errands on hosts of which some answer without end, too slowly, or something that nobody asked for."""
+"""Errands on hosts of which some answer without end, too slowly, or something that nobody asked
+for."""
 
 from __future__ import annotations
 
@@ -57,14 +58,20 @@ class Stage:
         self._blocks, self._why, self.lines = blocks, why, list[Scripted]()
 
     def open(self, host: Host, program: Program, progress: Progress) -> Scripted:
-        self.lines.append(Scripted(self._blocks(), self._why) if host == BAD else Scripted([told({"n": 1}, WHOLE)]))
+        self.lines.append(
+            Scripted(self._blocks(), self._why)
+            if host == BAD
+            else Scripted([told({"n": 1}, WHOLE)])
+        )
         return self.lines[-1]
 
 
 def asked(blocks: Callable[[], Iterable[bytes]], limits: Limits = SMALL, why: str = "") -> Answer:
     """The answer of the bad host; the good one's is as ever, and both lines are closed."""
     stage = Stage(blocks, why)
-    good, bad = perform(stage, [GOOD, BAD], lambda _: Errand(("runs",)), patience=lambda _: 10.0, limits=limits)
+    good, bad = perform(
+        stage, [GOOD, BAD], lambda _: Errand(("runs",)), patience=lambda _: 10.0, limits=limits
+    )
     assert (good.objects, good.error) == (({"n": 1},), "")
     assert all(line.closed.is_set() for line in stage.lines)
     return bad
@@ -82,19 +89,37 @@ def dribble() -> Iterator[bytes]:
         (lambda: itertools.repeat(told({"n": 2})), "bad: its answer is longer than 97.66 KiB"),
         (lambda: itertools.repeat(b"x" * 100), "bad: it sent a line longer than 1000 bytes"),
         (lambda: itertools.repeat(b"{}\n{}\n"), "bad: its answer has more than 1,000 values"),
-        (lambda: [b'{"a":[' + b"[]," * 300 + b"[]]}\n"] * 2, "bad: its answer has more than 1,000 values"),
-        (dribble, "bad: no end of its answer within 0.2 s; if it is only slow, raise timeout in hosts.toml"),
+        (
+            lambda: [b'{"a":[' + b"[]," * 300 + b"[]]}\n"] * 2,
+            "bad: its answer has more than 1,000 values",
+        ),
+        (
+            dribble,
+            "bad: no end of its answer within 0.2 s; if it is only slow, raise timeout in "
+            "hosts.toml",
+        ),
     ],
 )
-def test_an_answer_without_end_is_an_error_of_its_host_alone(blocks: Callable[[], Iterable[bytes]], error: str) -> None:
-    limits = HASTY if blocks is dribble else SMALL if "longer than 97" not in error else replace(SMALL, values=10**6)
+def test_an_answer_without_end_is_an_error_of_its_host_alone(
+    blocks: Callable[[], Iterable[bytes]], error: str
+) -> None:
+    limits = (
+        HASTY
+        if blocks is dribble
+        else SMALL
+        if "longer than 97" not in error
+        else replace(SMALL, values=10**6)
+    )
     assert asked(blocks, limits) == Answer(BAD, error=error)
 
 
 def test_an_endless_answer_takes_bounded_memory() -> None:
     block = told({"n": "x" * 60_000})
     tracemalloc.start()
-    assert asked(lambda: itertools.repeat(block), LIMITS).error == "bad: its answer is longer than 64 MiB"
+    assert (
+        asked(lambda: itertools.repeat(block), LIMITS).error
+        == "bad: its answer is longer than 64 MiB"
+    )
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1.5 * LIMITS.answer
@@ -106,7 +131,9 @@ def test_few_errors_are_shown_and_none_at_length() -> None:
     assert found.error == "; ".join(["x" * 10] * 5 + ["and 45 more errors"])
 
 
-@pytest.mark.parametrize(("blocks", "error"), [([], "bad: it hung up"), ([told({"n": 1})], "bad: it hung up")])
+@pytest.mark.parametrize(
+    ("blocks", "error"), [([], "bad: it hung up"), ([told({"n": 1})], "bad: it hung up")]
+)
 def test_a_host_that_hangs_up_amid_its_answer_is_told_in_one_line(
     blocks: list[bytes], error: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -114,7 +141,9 @@ def test_a_host_that_hangs_up_amid_its_answer_is_told_in_one_line(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_mistake_of_ours_is_told_and_prints_no_traceback(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_mistake_of_ours_is_told_and_prints_no_traceback(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     def broken() -> Iterator[bytes]:
         raise EOFError
         yield b""
@@ -141,7 +170,9 @@ def test_the_moment_of_an_answer_is_that_of_its_beginning() -> None:
 
 def test_a_journal_of_which_no_line_ends_is_given_up_while_others_are_read() -> None:
     plan = Plan("a-run", (GOOD, BAD), Job())
-    record = json.dumps({"host": 0, "attempt": 1, "seq": 1, "time": 1.0, "event": "exited", "rank": 0, "code": 0})
+    record = json.dumps(
+        {"host": 0, "attempt": 1, "seq": 1, "time": 1.0, "event": "exited", "rank": 0, "code": 0}
+    )
 
     class Journals(Stage):
         def open(self, host: Host, program: Program, progress: Progress) -> Scripted:
@@ -149,17 +180,26 @@ def test_a_journal_of_which_no_line_ends_is_given_up_while_others_are_read() -> 
 
     problems: list[tuple[int, str]] = []
     found = [one.host for _, one in fetch(Journals(dribble), plan, {}, {}, problems, limits=HASTY)]
-    why = "bad: one line of its journal took more than 0.2 s; if it is only slow, raise timeout in hosts.toml"
+    why = (
+        "bad: one line of its journal took more than 0.2 s; if it is only slow, raise timeout in "
+        "hosts.toml"
+    )
     assert (found, problems) == ([0], [(1, why)])
 
 
-@pytest.mark.parametrize("said", [{}, {"executable": 5, "venv": [], "versions": None, "installed": 1}, {"versions": {}}])
+@pytest.mark.parametrize(
+    "said", [{}, {"executable": 5, "venv": [], "versions": None, "installed": 1}, {"versions": {}}]
+)
 def test_setup_says_which_host_answers_what_it_does_not_know(said: object) -> None:
     wanted = Wanted(("torch",), ("torch==1",))
     good, bad = setup.look(Stage(lambda: [told(said, WHOLE)]), [GOOD, BAD], wanted)
     assert good.condition is bad.condition is Condition.HOPELESS
     assert bad.text.startswith("bad: it sent an answer that this version does not know: ")
-    (done,) = Installation(Stage(lambda: [told({"bytes": "x", "of": 1})]), wanted, lambda *_: None).perform((BAD,))
+    (done,) = Installation(
+        Stage(lambda: [told({"bytes": "x", "of": 1})]), wanted, lambda *_: None
+    ).perform((BAD,))
     assert done.text.startswith("bad: it sent an answer that this version does not know: ")
-    (done,) = Installation(Stage(lambda: itertools.repeat(b"x" * 65536)), wanted, lambda *_: None).perform((BAD,))
+    (done,) = Installation(
+        Stage(lambda: itertools.repeat(b"x" * 65536)), wanted, lambda *_: None
+    ).perform((BAD,))
     assert done.text == "bad: it sent a line longer than 4 MiB"

@@ -1,4 +1,5 @@
-"""The codec of records: what is written is read back, and nothing that a rank prints makes it raise."""
+"""The codec of records: what is written is read back, and nothing that a rank prints makes it
+raise."""
 
 from __future__ import annotations
 
@@ -10,7 +11,19 @@ from typing import Any
 
 import pytest
 
-from training.wire.events import EVENTS, PREFIX, Event, Hello, Record, Step, Text, decode, encode, expand, to_object
+from training.wire.events import (
+    EVENTS,
+    PREFIX,
+    Event,
+    Hello,
+    Record,
+    Step,
+    Text,
+    decode,
+    encode,
+    expand,
+    to_object,
+)
 from training.wire.jsonl import dumps
 
 TEXTS = ("", "a", "ä — 🏖️", 'quo"te\\', "two\nlines", "\x1b[31m\r\t", "@rankboard {}", "null")
@@ -41,7 +54,9 @@ def some(cls: type[Any], dice: random.Random) -> Event:
 def test_every_event_comes_back_as_it_went(cls: type[Event]) -> None:
     dice = random.Random(cls.__name__)
     for seq in range(50):
-        record = Record(dice.randint(-1, 9), dice.randint(0, 2), seq, dice.random() * 2e9, some(cls, dice))
+        record = Record(
+            dice.randint(-1, 9), dice.randint(0, 2), seq, dice.random() * 2e9, some(cls, dice)
+        )
         line = encode(record)
         assert line.endswith("\n")
         assert "\n" not in line[:-1]
@@ -57,7 +72,10 @@ def test_a_loss_that_is_no_number_comes_back() -> None:
 
 
 def test_unknown_keys_are_ignored_and_missing_ones_take_their_defaults() -> None:
-    line = '{"event":"step","host":0,"attempt":0,"seq":1,"time":2,"rank":0,"epoch":1,"step":1,"loss":1,"seconds":2,"new":[1]}'
+    line = (
+        '{"event":"step","host":0,"attempt":0,"seq":1,"time":2,"rank":0,"epoch":1,"step":1,'
+        '"loss":1,"seconds":2,"new":[1]}'
+    )
     assert decode(line) == Record(0, 0, 1, 2.0, Step(0, 1, 1, 1.0, 2.0))
 
 
@@ -80,7 +98,9 @@ def test_unknown_keys_are_ignored_and_missing_ones_take_their_defaults() -> None
         '{"event":"closed","host":0,"attempt":0,"seq":0,"time":1' + "0" * 400 + "}",
         '{"event":"launched","host":0,"attempt":0,"seq":0,"time":0,"ranks":"12"}',
         '{"event":"exited","host":0,"attempt":0,"seq":0,"time":0,"rank":true,"code":0}',
-        '{"event":"exited","host":0,"attempt":0,"seq":0,"time":0,"rank":1' + "0" * 400 + ',"code":0}',
+        '{"event":"exited","host":0,"attempt":0,"seq":0,"time":0,"rank":1'
+        + "0" * 400
+        + ',"code":0}',
         "[" * 100_000,
         b"\xff\xfe\x00",
         b'{"event":"\xff"}',
@@ -92,9 +112,24 @@ def test_what_is_no_record_is_none(line: str | bytes) -> None:
 
 
 def test_junk_never_raises() -> None:
-    """Lines that were records once: characters and values of them replaced, cut, doubled and swapped, seeded."""
+    """Lines that were records once: characters and values of them replaced, cut, doubled and
+    swapped, seeded."""
     dice = random.Random(7)
-    junk = (None, [], {}, "", "x", -1, 10**400, 1e400, float("nan"), True, [[1]], {"a": 1}, "\ud800")
+    junk = (
+        None,
+        [],
+        {},
+        "",
+        "x",
+        -1,
+        10**400,
+        1e400,
+        float("nan"),
+        True,
+        [[1]],
+        {"a": 1},
+        "\ud800",
+    )
     for _ in range(4_000):
         cls = dice.choice(EVENTS)
         said = {"time": 1.0} | to_object(some(cls, dice))
@@ -133,7 +168,19 @@ def test_a_rank_cannot_speak_for_its_agent() -> None:
 
 
 def test_facts_of_a_host_keep_their_types() -> None:
-    hello = Hello("h", "u", 1, "3.11", "/p", "Linux", "b", 2, 1, interfaces=(("eth0", "10.0.0.1", 24),), gpus=("H200",))
+    hello = Hello(
+        "h",
+        "u",
+        1,
+        "3.11",
+        "/p",
+        "Linux",
+        "b",
+        2,
+        1,
+        interfaces=(("eth0", "10.0.0.1", 24),),
+        gpus=("H200",),
+    )
     record = decode(encode(Record(0, 0, 1, 2.0, hello)))
     assert record is not None
     assert record.event == hello

@@ -57,12 +57,19 @@ def test_an_ended_run_tells_what_it_told_live(
     assert {key: value for key, value in last.items() if key in recorded} == recorded
 
 
-def test_a_live_run_is_followed_to_its_end(run: Callable[..., Done], over: Callable[[Transport], None], tmp_path: Path) -> None:
+def test_a_live_run_is_followed_to_its_end(
+    run: Callable[..., Done], over: Callable[[Transport], None], tmp_path: Path
+) -> None:
     over(NOWHERE)
     with recording(tmp_path, OBEYING) as pid:
         threading.Timer(0.3, os.kill, (pid, signal.SIGUSR1)).start()
         done = run(events_command(Watched()), run="a-run")
-    assert [one["event"] for one in objects(done.stdout)] == ["run", "stopping", "closed", "summary"]
+    assert [one["event"] for one in objects(done.stdout)] == [
+        "run",
+        "stopping",
+        "closed",
+        "summary",
+    ]
     assert objects(done.stdout)[-1]["verdict"] == "stopped"
 
 
@@ -83,7 +90,9 @@ def test_a_run_that_was_left_is_followed_on_its_hosts(
     session._recorder.release()
 
 
-def test_what_was_recorded_before_comes_first(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_what_was_recorded_before_comes_first(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     history = good()
     whole, _ = printed(history, lambda out, err: JsonPrinter(out, err, folder=tmp_path))
     before, state = history.records[:-1], history.state()
@@ -95,12 +104,20 @@ def test_what_was_recorded_before_comes_first(capsys: pytest.CaptureFixture[str]
 
 def test_a_stream_has_neither_secrets_nor_ways_to_hosts(tmp_path: Path) -> None:
     host = Host(
-        "node1", "10.9.8.7", port=2222, user="alice", identity_file="/k", proxy_command="nc me:hunter2", env=(("TOKEN", "s"),)
+        "node1",
+        "10.9.8.7",
+        port=2222,
+        user="alice",
+        identity_file="/k",
+        proxy_command="nc me:hunter2",
+        env=(("TOKEN", "s"),),
     )
     plan = Plan("a-run", (replace(host, slots=2),), Job())
     said = json.dumps(summary.plan(plan))
     assert all(word not in said for word in ("10.9.8.7", "2222", "alice", "/k", "hunter2", "TOKEN"))
-    assert json.loads(said)["ranks"] == [{"rank": rank, "local_rank": rank, "host": "node1"} for rank in range(2)]
+    assert json.loads(said)["ranks"] == [
+        {"rank": rank, "local_rank": rank, "host": "node1"} for rank in range(2)
+    ]
     assert json.loads(said)["policy"] == asdict(plan.policy)
 
 

@@ -34,4 +34,6 @@ def test_a_loss_has_as_many_digits_as_say_something(value: float, text: str) -> 
 def test_a_table_tells_a_loss_that_is_nan_from_one_that_is_not_known(step: int, text: str) -> None:
     rank = RankState(0, 0, 0, step=step)
     assert outcome.loss(rank) == text
-    assert text in [getattr(cell, "text", "") for cell in ranks._row(rank, "node1", "far", False)][4]
+    assert (
+        text in [getattr(cell, "text", "") for cell in ranks._row(rank, "node1", "far", False)][4]
+    )

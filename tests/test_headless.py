@@ -54,7 +54,9 @@ def show(history: History, to: Printer, size: int = 7) -> RunState:
     return state
 
 
-def printed(history: History, make: Callable[[io.StringIO, io.StringIO], Printer]) -> tuple[str, str]:
+def printed(
+    history: History, make: Callable[[io.StringIO, io.StringIO], Printer]
+) -> tuple[str, str]:
     """What a printer writes to stdout and stderr."""
     out, err = io.StringIO(), io.StringIO()
     show(history, make(out, err))
@@ -63,9 +65,15 @@ def printed(history: History, make: Callable[[io.StringIO, io.StringIO], Printer
 
 def good() -> History:
     """A run of two hosts that ends well."""
-    history = History(plan(2)).session(Reaching(0, "connecting")).say(0, HELLO).session(Clock(0, 0.0))
+    history = (
+        History(plan(2)).session(Reaching(0, "connecting")).say(0, HELLO).session(Clock(0, 0.0))
+    )
     history.training(steps=40, data=0.01, compute=0.06, sync=0.03, samples=16)
-    history.rank(0, said(0, "Batch Idx: 20\n\x1b[31m[red]Loss\r1.0", "stdout"), Evaluated(0, 1, 10, 0.5, 0.914, 100, 0.2))
+    history.rank(
+        0,
+        said(0, "Batch Idx: 20\n\x1b[31m[red]Loss\r1.0", "stdout"),
+        Evaluated(0, 1, 10, 0.5, 0.914, 100, 0.2),
+    )
     history.say(1, said(-1, "preload speaks")).done(0, 1)
     history.closed()
     return history
@@ -73,7 +81,12 @@ def good() -> History:
 
 def failed() -> History:
     """A run in which rank 1 raises and rank 0 dies of it."""
-    history = History(plan(2)).training(steps=12).rank(0, *raised(0, GLOO)).rank(1, *raised(1, "ValueError: bad batch"))
+    history = (
+        History(plan(2))
+        .training(steps=12)
+        .rank(0, *raised(0, GLOO))
+        .rank(1, *raised(1, "ValueError: bad batch"))
+    )
     history.session(Stopping("a rank failed", False)).closed()
     return history
 
@@ -100,7 +113,18 @@ def test_plain_lines_and_the_table_go_to_stdout() -> None:
     assert lines[:3] == ["[rank 0] Batch Idx: 20", "[rank 0] 1.0", "[node2] preload speaks"]
     cells = [[cell.strip() for cell in line.split("|")] for line in lines[3:] if "|" in line]
     assert cells == [
-        ["host", "rank", "s/iter", "iter 2-40", "data", "compute", "sync", "samples/s", "epoch", "last loss"],
+        [
+            "host",
+            "rank",
+            "s/iter",
+            "iter 2-40",
+            "data",
+            "compute",
+            "sync",
+            "samples/s",
+            "epoch",
+            "last loss",
+        ],
         ["node1", "0", "0.100", "0.100", "0.0100", "0.0600", "0.0300", "160", "1.00 s", "0.0500"],
         ["node2", "1", "0.100", "0.100", "0.0100", "0.0600", "0.0300", "160", "1.00 s", "0.0500"],
         ["all", "", "0.100", "0.100", "0.0100", "0.0600", "0.0300", "320", "1.00 s", "0.0500"],
@@ -111,19 +135,30 @@ def test_plain_lines_and_the_table_go_to_stdout() -> None:
         "iter 2-40, data, compute, sync, samples/s: means of iterations 2 to 40",
         "test accuracy 91.40 %, test loss 0.5000",
     ]
-    assert err.count("rankboard: training: 2 ranks, 40 steps, 61,706 parameters, 640 samples, gloo on cpu\n") == 1
+    assert (
+        err.count(
+            "rankboard: training: 2 ranks, 40 steps, 61,706 parameters, 640 samples, gloo on cpu\n"
+        )
+        == 1
+    )
     assert err.endswith("rankboard: finished in 0:01; training took 4.00 s of it\n")
 
 
 def starting(hosts: int = 4) -> History:
     """A run whose hosts are all reached and well."""
-    history = History(plan(hosts)).session(Said(SESSION, "The run stops if this terminal disconnects."))
+    history = History(plan(hosts)).session(
+        Said(SESSION, "The run stops if this terminal disconnects.")
+    )
     for host in range(hosts):
-        history.session(Reaching(host, "connecting")).say(host, HELLO).session(Clock(host, 0.0), Reaching(host, "ready"))
+        history.session(Reaching(host, "connecting")).say(host, HELLO).session(
+            Clock(host, 0.0), Reaching(host, "ready")
+        )
     return history
 
 
-def test_a_healthy_run_takes_few_lines_to_its_first_step(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_healthy_run_takes_few_lines_to_its_first_step(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     history = starting().training(steps=1)
     with printer(RunState(history.plan), False, FOLDER) as to:
         show(history, to)
@@ -165,13 +200,20 @@ def test_what_several_hosts_and_ranks_say_is_told_once() -> None:
         "rankboard: go",
     ]
     lines = out.getvalue().splitlines()
-    assert lines[:5] == ["[ranks 0 to 3] UserWarning: old CPU", *(f"[rank {n}] mine is {n}" for n in range(4))]
+    assert lines[:5] == [
+        "[ranks 0 to 3] UserWarning: old CPU",
+        *(f"[rank {n}] mine is {n}" for n in range(4)),
+    ]
 
 
 def test_a_refusal_by_all_ranks_is_told_once() -> None:
     history = starting()
     for rank in range(4):
-        history.rank(rank, Launched((rank,)), said(rank, "downloading\npython -m training: error: no such data"))
+        history.rank(
+            rank,
+            Launched((rank,)),
+            said(rank, "downloading\npython -m training: error: no such data"),
+        )
     for rank in range(4):
         history.rank(rank, Exited(rank, 2))
     history.session(Stopping("a rank failed", False)).closed()
@@ -185,7 +227,9 @@ def test_a_refusal_by_all_ranks_is_told_once() -> None:
 
 @pytest.mark.parametrize("on", [1, SESSION])
 def test_a_refusal_is_told_once(on: int) -> None:
-    history = starting().session(Refused(on, "node2: python3 has no torch; install it with rankboard setup"))
+    history = starting().session(
+        Refused(on, "node2: python3 has no torch; install it with rankboard setup")
+    )
     history.closed()
     out, err = printed(history, PlainPrinter)
     assert (out + err).count("no torch") == 1
@@ -215,7 +259,9 @@ def test_a_flood_of_lines_before_the_first_step_is_held_back_by_nobody() -> None
 def test_a_run_that_is_left_has_no_table_but_the_way_back() -> None:
     out, err = printed(History(plan(2)).training(steps=3).session(Detached()), PlainPrinter)
     assert out == ""
-    assert err.splitlines()[-1].endswith(": the run continues; rankboard attach 20261120-093000-ddp-lenet5-3f9a returns to it")
+    assert err.splitlines()[-1].endswith(
+        ": the run continues; rankboard attach 20261120-093000-ddp-lenet5-3f9a returns to it"
+    )
 
 
 def test_accuracies_by_own_statistics_have_a_column() -> None:
@@ -233,10 +279,17 @@ def test_a_failure_says_its_cause_first() -> None:
     out, err = printed(failed(), PlainPrinter)
     assert "rankboard: ranks 0 and 1 ended: exit code 1\nrankboard: a rank failed\n" in err
     end = err[err.index("cause:") :].splitlines()
-    assert end[0] == "cause: node2, rank 1: ValueError: bad batch at step 12; rank 0 failed as a consequence"
+    assert (
+        end[0]
+        == "cause: node2, rank 1: ValueError: bad batch at step 12; rank 0 failed as a consequence"
+    )
     assert end[1] == "last words of rank 1:"
     assert end[5] == "    ValueError: bad batch"
-    assert [line.split(" | ")[2].strip() for line in end[6:] if " | " in line] == ["fate", "victim", "failed"]
+    assert [line.split(" | ")[2].strip() for line in end[6:] if " | " in line] == [
+        "fate",
+        "victim",
+        "failed",
+    ]
     assert end[-1].startswith("rankboard: failed after ")
     assert "iter 2-40" in out
     assert "last words" not in out
@@ -245,9 +298,15 @@ def test_a_failure_says_its_cause_first() -> None:
 @pytest.mark.parametrize(
     ("history", "words"),
     [
-        (History(plan()).session(Lost(2, "node3: no answer within 10 s", False)), ["cause: node3: no answer within 10 s"]),
+        (
+            History(plan()).session(Lost(2, "node3: no answer within 10 s", False)),
+            ["cause: node3: no answer within 10 s"],
+        ),
         (History(plan()).session(Refused(SESSION, "no torch")), ["cause: no torch", "not started"]),
-        (History(plan()).session(Stopping("interrupted (Ctrl+C)", True)), ["stopped after 0:00: interrupted (Ctrl+C)"]),
+        (
+            History(plan()).session(Stopping("interrupted (Ctrl+C)", True)),
+            ["stopped after 0:00: interrupted (Ctrl+C)"],
+        ),
     ],
     ids=["unreachable", "refused", "stopped"],
 )
@@ -264,14 +323,20 @@ def test_every_note_is_told_once() -> None:
         history.session(Said(0, f"note {number}")).say(1, HostSample((1.0,), 1, 2))
     history.closed()
     err = printed(history, PlainPrinter)[1]
-    assert [line for line in err.splitlines() if "note" in line] == [f"rankboard: node1: note {n}" for n in range(50)]
+    assert [line for line in err.splitlines() if "note" in line] == [
+        f"rankboard: node1: note {n}" for n in range(50)
+    ]
 
 
 def test_json_is_one_strict_object_per_event_and_nothing_else() -> None:
     history = good()
-    history.records.insert(-1, Record(0, 0, 99, START + 9, stepped(0, 41, float("nan"), sync=float("inf"))))
+    history.records.insert(
+        -1, Record(0, 0, 99, START + 9, stepped(0, 41, float("nan"), sync=float("inf")))
+    )
     out, err = printed(history, partial(JsonPrinter, folder=FOLDER))
-    found: list[dict[str, Any]] = [json.loads(line, parse_constant=pytest.fail) for line in out.splitlines()]
+    found: list[dict[str, Any]] = [
+        json.loads(line, parse_constant=pytest.fail) for line in out.splitlines()
+    ]
     assert all(list(one)[:4] == ["event", "time", "host", "rank"] for one in found)
     steps = [one for one in found if one["event"] == "step"]
     assert len(steps) == 81
@@ -295,14 +360,24 @@ def test_json_is_one_strict_object_per_event_and_nothing_else() -> None:
         "staleness": 0,
     }
     assert (steps[-1]["seconds"], steps[-1]["sync"]) == (None, None)
-    texts = [(one["host"], one["rank"], one["stream"], one["line"]) for one in found if one["event"] == "text"]
+    texts = [
+        (one["host"], one["rank"], one["stream"], one["line"])
+        for one in found
+        if one["event"] == "text"
+    ]
     assert texts == [
         ("node1", 0, "stdout", "Batch Idx: 20"),
         ("node1", 0, "stdout", "\x1b[31m[red]Loss\r1.0"),
         ("node2", None, "stderr", "preload speaks"),
     ]
     assert found[0]["event"] == "run"
-    assert found[1] | {"time": 0} == {"event": "reaching", "time": 0, "host": "node1", "rank": None, "phase": "connecting"}
+    assert found[1] | {"time": 0} == {
+        "event": "reaching",
+        "time": 0,
+        "host": "node1",
+        "rank": None,
+        "phase": "connecting",
+    }
     assert found[-2]["event"] == "closed"
     assert found[-2]["host"] is None
     assert (found[-1]["event"], found[-1]["verdict"]) == ("summary", "finished")
@@ -347,7 +422,9 @@ with printer(history.state(), {json}, Path()) as to:
 def test_head_ends_quietly(json: bool) -> None:
     """A real pipe whose reader closes it after one line."""
     script = PIPED.format(tests=os.path.dirname(__file__), json=json)
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         assert process.stdout
         assert process.stderr
         assert process.stdout.readline()
@@ -359,11 +436,21 @@ def test_head_ends_quietly(json: bool) -> None:
 
 
 def test_neither_textual_nor_rich_is_needed_for_a_pipe() -> None:
-    code = "import sys, tui.text.headless; print([name for name in sys.modules if name.split('.')[0] in ('textual', 'rich', 'torch')])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    code = (
+        "import sys, tui.text.headless; print([name for name in sys.modules if name.split('.')[0] "
+        "in ('textual', 'rich', 'torch')])"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "[]\n"
+    )
 
 
-def test_the_printer_follows_where_stdout_leads(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_printer_follows_where_stdout_leads(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     uneven = RunState(plan(3))  # the default batch of 64 does not divide by 3
     with printer(uneven, False, FOLDER) as to:
         assert isinstance(to, PlainPrinter)
@@ -375,7 +462,7 @@ def test_the_printer_follows_where_stdout_leads(capsys: pytest.CaptureFixture[st
         assert isinstance(to, live.LivePrinter)
 
 
-# On a terminal -------------------------------------------------------------------------------------------------------
+# On a terminal ------------------------------------------------------------------------------------
 
 
 def terminal(width: int = 80, height: int = 24) -> Console:
@@ -445,7 +532,9 @@ def test_the_end_on_a_terminal() -> None:
     text = console.file.getvalue()
     assert "[rank 1] ValueError: bad batch" in text
     end = text[text.rindex("cause:") :]
-    assert end.startswith("cause: node2, rank 1: ValueError: bad batch at step 12; rank 0 failed as a consequence")
+    assert end.startswith(
+        "cause: node2, rank 1: ValueError: bad batch at step 12; rank 0 failed as a consequence"
+    )
     assert end.index("victim") < end.index("iter 2-40") < end.index("failed after")
 
 
@@ -466,7 +555,14 @@ def test_text_of_ranks_is_no_markup_and_a_flood_is_cut() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0, "0:00"), (59.6, "1:00"), (125, "2:05"), (7_384, "2:03:04"), (float("nan"), "-"), (float("inf"), "-")],
+    [
+        (0, "0:00"),
+        (59.6, "1:00"),
+        (125, "2:05"),
+        (7_384, "2:03:04"),
+        (float("nan"), "-"),
+        (float("inf"), "-"),
+    ],
 )
 def test_time_spans(seconds: float, text: str) -> None:
     assert outcome.clock(seconds) == text
@@ -487,5 +583,7 @@ def test_a_lost_host_in_a_training_run() -> None:
     )
     history.closed()
     err = printed(history, PlainPrinter)[1]
-    assert "cause: node2: host lost: no sign of life for 60 s; rank 1 failed as a consequence" in err
+    assert (
+        "cause: node2: host lost: no sign of life for 60 s; rank 1 failed as a consequence" in err
+    )
     assert err.endswith("rankboard: lost node2 after 0:00\n")

@@ -1,4 +1,5 @@
-"""A run directory is data: whatever is in it, it runs nothing, reaches nobody, signals nobody and writes nowhere else."""
+"""A run directory is data: whatever is in it, it runs nothing, reaches nobody, signals nobody and
+writes nowhere else."""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ def nobody(over: Callable[[Transport], None]) -> Nobody:
     return reached
 
 
-# Ways to hosts --------------------------------------------------------------------------------------------------------
+# Ways to hosts ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["a-run", "last"])
@@ -80,7 +81,10 @@ def test_a_foreign_run_reaches_nobody_by_ways_of_its_own(
     assert not mark.exists()
     reads = command in ("logs", "logs --follow", "events")
     assert done.returncode == (3 if reads else 2)
-    assert "a-run: you did not record its plan.json here, so your hosts file has to say how to reach node1" in done.stderr
+    assert (
+        "a-run: you did not record its plan.json here, so your hosts file has to say how to reach "
+        "node1" in done.stderr
+    )
     assert "hosts.toml: no such file" in done.stderr
     assert ("up" in done.stdout) == reads
 
@@ -91,7 +95,10 @@ def test_the_operators_hosts_file_says_how_to_reach_the_hosts_of_a_foreign_run(
     foreign_run(tmp_path / "runs", evil_host(tmp_path / "executed", slots=2, threads=3))
     (tmp_path / "hosts.toml").write_text(HOSTS)
     done = run(attach.logs, run="a-run")
-    assert (done.returncode, nobody.asked) == (3, [replace(Host("node1", "127.0.0.1"), timeout=5.0, slots=2, threads=3)])
+    assert (done.returncode, nobody.asked) == (
+        3,
+        [replace(Host("node1", "127.0.0.1"), timeout=5.0, slots=2, threads=3)],
+    )
     (tmp_path / "hosts.toml").write_text(HOSTS.replace("node1", "node7"))
     done = run(attach.logs, run="a-run")
     assert done.returncode == 3
@@ -119,7 +126,12 @@ def test_an_ended_foreign_run_is_read_without_a_hosts_file_and_changes_nothing(
 
 @pytest.mark.parametrize(("given", "restarts"), [(None, 0), (2, 2)])
 def test_a_foreign_run_restarts_only_as_often_as_the_operator_says(
-    given: int | None, restarts: int, run: Callable[..., Done], nobody: Nobody, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    given: int | None,
+    restarts: int,
+    run: Callable[..., Done],
+    nobody: Nobody,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("MY_TOKEN", "topsecret")
     foreign_run(tmp_path / "runs", evil_host(tmp_path / "executed"), FAILED)
@@ -130,7 +142,9 @@ def test_a_foreign_run_restarts_only_as_often_as_the_operator_says(
     session._recorder.release()
     assert session.plan.policy.max_restarts == session._restarts_left == restarts
     assert not session._forwarded
-    assert ("it restarts after a failure only with --max-restarts N" in done.stderr) == (given is None)
+    assert ("it restarts after a failure only with --max-restarts N" in done.stderr) == (
+        given is None
+    )
 
 
 def test_a_foreign_folder_that_looks_like_a_run_of_this_machine_runs_no_program_of_its_own(
@@ -146,8 +160,12 @@ def test_a_foreign_folder_that_looks_like_a_run_of_this_machine_runs_no_program_
     assert "you did not record its plan.json here" in run(attach.logs, run="a-run").stderr
 
 
-def test_the_plan_of_another_run_is_refused(run: Callable[..., Done], nobody: Nobody, tmp_path: Path) -> None:
-    foreign_run(tmp_path / "runs", Host("node1", "x"), name="b-run").rename(tmp_path / "runs" / "a-run")
+def test_the_plan_of_another_run_is_refused(
+    run: Callable[..., Done], nobody: Nobody, tmp_path: Path
+) -> None:
+    foreign_run(tmp_path / "runs", Host("node1", "x"), name="b-run").rename(
+        tmp_path / "runs" / "a-run"
+    )
     done = run(attach.attach_command(Watched()), run="a-run")
     assert (done.returncode, nobody.asked) == (2, [])
     assert "has the plan of another run, b-run" in done.stderr
@@ -155,8 +173,28 @@ def test_the_plan_of_another_run_is_refused(run: Callable[..., Done], nobody: No
 
 def test_what_a_plan_may_decide() -> None:
     """Whatever the rest of it says."""
-    host = Host("node1", "a", "u", 23, "i", "k", "j", "p", "py", "/w", 2, 3, "eth0", 4, 5.0, (("A", "b"),), ("C",))
-    plan = Plan("a-run", (host,), Job(), Policy(True, False, 9.0, max_restarts=4, min_nodes=1), project="p")
+    host = Host(
+        "node1",
+        "a",
+        "u",
+        23,
+        "i",
+        "k",
+        "j",
+        "p",
+        "py",
+        "/w",
+        2,
+        3,
+        "eth0",
+        4,
+        5.0,
+        (("A", "b"),),
+        ("C",),
+    )
+    plan = Plan(
+        "a-run", (host,), Job(), Policy(True, False, 9.0, max_restarts=4, min_nodes=1), project="p"
+    )
     kept = trust.harmless(plan)
     assert kept.hosts == (Host("node1", "", slots=2, threads=3, interface="eth0"),)
     assert kept.policy == Policy(keep=True, min_nodes=1)
@@ -166,7 +204,7 @@ def test_what_a_plan_may_decide() -> None:
     assert placed.hosts == (replace(ours, slots=2, threads=3, interface="eth0"),)
 
 
-# Signatures -----------------------------------------------------------------------------------------------------------
+# Signatures ---------------------------------------------------------------------------------------
 
 
 def signed_run(runs: Path, mark: Path) -> tuple[Path, Plan]:
@@ -177,7 +215,9 @@ def signed_run(runs: Path, mark: Path) -> tuple[Path, Plan]:
     return into.folder, plan
 
 
-def test_a_run_that_we_recorded_needs_no_hosts_file(run: Callable[..., Done], nobody: Nobody, tmp_path: Path) -> None:
+def test_a_run_that_we_recorded_needs_no_hosts_file(
+    run: Callable[..., Done], nobody: Nobody, tmp_path: Path
+) -> None:
     folder, plan = signed_run(tmp_path / "runs", tmp_path / "mark")
     assert load_plan(folder) == plan
     run(attach.logs, run="a-run")
@@ -190,7 +230,9 @@ def test_a_run_that_we_recorded_needs_no_hosts_file(run: Callable[..., Done], no
 
 
 @pytest.mark.parametrize("change", ["plan", "signature", "no signature", "another user's key"])
-def test_a_plan_that_was_altered_is_not_ours(change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_that_was_altered_is_not_ours(
+    change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, plan = signed_run(tmp_path / "runs", tmp_path / "mark")
     if change == "plan":
         path = folder / "plan.json"
@@ -210,7 +252,10 @@ def test_the_key_is_the_users_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     signed = trust.signature(b"plan")
     assert trust.is_signed(b"plan", signed.encode())
     assert not trust.is_signed(b"another", signed.encode())
-    assert (stat.S_IMODE(key.stat().st_mode), stat.S_IMODE(key.parent.stat().st_mode)) == (0o600, 0o700)
+    assert (stat.S_IMODE(key.stat().st_mode), stat.S_IMODE(key.parent.stat().st_mode)) == (
+        0o600,
+        0o700,
+    )
     key.chmod(0o644)
     assert not trust.is_signed(b"plan", signed.encode()), "others may have read it"
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
@@ -221,14 +266,18 @@ def test_the_key_is_the_users_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not key.is_symlink()
 
 
-def test_two_launchers_that_make_the_key_at_once_have_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_launchers_that_make_the_key_at_once_have_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     with ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(trust.signature, [b"plan"] * 8))) == 1
     assert [path.name for path in (tmp_path / "config" / "rankboard").iterdir()] == ["key"]
 
 
-def test_a_folder_just_made_is_ours_whomever_the_disk_gives_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_just_made_is_ours_whomever_the_disk_gives_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
     files.make_folder(tmp_path / "new")
     files.make_folder(tmp_path / "newer", exist_ok=True)
@@ -248,7 +297,9 @@ def test_transfers_that_make_a_folder_at_once_all_have_it(tmp_path: Path) -> Non
             list(pool.map(make, [round] * 8))
 
 
-def test_a_disk_without_hard_links_has_a_key_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_without_hard_links_has_a_key_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def link(*_: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
@@ -259,7 +310,9 @@ def test_a_disk_without_hard_links_has_a_key_too(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("config", ["no folder", "no home"])
-def test_without_a_place_for_a_key_nothing_is_ours(config: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_place_for_a_key_nothing_is_ours(
+    config: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if config == "no home":
         monkeypatch.setattr(Path, "home", lambda: Path("~nobody-here").expanduser())
     else:
@@ -271,7 +324,7 @@ def test_without_a_place_for_a_key_nothing_is_ours(config: str, tmp_path: Path, 
     assert load_plan(folder) == trust.harmless(plan)
 
 
-# Links, other files, other users --------------------------------------------------------------------------------------
+# Links, other files, other users ------------------------------------------------------------------
 
 LINKED = (
     "launcher.pid",
@@ -301,7 +354,11 @@ def test_no_link_is_followed(name: str, tmp_path: Path) -> None:
         assert bool(problem) == (name in ("events.jsonl", "logs/rank-0.log"))
         into.close(recorder.RunState(load_plan(folder)))
     assert victim.read_text() == "kept"
-    for read in (lambda: launcher(folder), lambda: list(recorder.read(folder)), lambda: recorder.verdict(folder)):
+    for read in (
+        lambda: launcher(folder),
+        lambda: list(recorder.read(folder)),
+        lambda: recorder.verdict(folder),
+    ):
         with suppress(RunFolderError):
             read()
 
@@ -324,7 +381,9 @@ def test_no_folder_that_is_a_link_is_written_into(name: str, tmp_path: Path) -> 
     assert not list((tmp_path / "elsewhere").rglob("launcher.pid"))
 
 
-def test_the_folder_of_another_user_is_not_written_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_of_another_user_is_not_written_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = foreign_run(tmp_path / "runs", Host("node1", "x"))
     monkeypatch.setattr(files.os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(PlanError, match="it belongs to another user"):
@@ -332,8 +391,12 @@ def test_the_folder_of_another_user_is_not_written_into(tmp_path: Path, monkeypa
     assert not (folder / "launcher.pid").exists()
 
 
-@pytest.mark.parametrize("name", ["plan.json", "events.jsonl", "launcher.pid", "summary.json", "plan.mac"])
-def test_a_pipe_is_not_waited_for(name: str, run: Callable[..., Done], nobody: Nobody, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name", ["plan.json", "events.jsonl", "launcher.pid", "summary.json", "plan.mac"]
+)
+def test_a_pipe_is_not_waited_for(
+    name: str, run: Callable[..., Done], nobody: Nobody, tmp_path: Path
+) -> None:
     folder = foreign_run(tmp_path / "runs", Host("node1", "x"), ENDED)
     with suppress(FileNotFoundError):
         (folder / name).unlink()
@@ -355,20 +418,25 @@ def test_the_folder_of_all_runs_is_the_users_own(tmp_path: Path) -> None:
         assert not stat.S_IMODE(path.stat().st_mode) & 0o077, path
 
 
-# Its launcher ---------------------------------------------------------------------------------------------------------
+# Its launcher -------------------------------------------------------------------------------------
 
 
 @contextmanager
 def bystander() -> Iterator[int]:
     """A process of this user that has nothing to do with it."""
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "rankboard"]) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(600)", "rankboard"]
+    ) as process:
         yield process.pid
         alive = process.poll() is None
         process.kill()
     assert alive, "it was signalled"
 
 
-@pytest.mark.parametrize("text", ["garbage", "", "-1", "0", "1", "99999999999999999999", "-1 here", "\x1b[2J", "\xb2", "4 5 6"])
+@pytest.mark.parametrize(
+    "text",
+    ["garbage", "", "-1", "0", "1", "99999999999999999999", "-1 here", "\x1b[2J", "\xb2", "4 5 6"],
+)
 def test_a_launcher_that_the_file_does_not_name_is_not_signalled(
     text: str, run: Callable[..., Done], nobody: Nobody, tmp_path: Path
 ) -> None:
@@ -384,18 +452,32 @@ def test_a_launcher_that_the_file_does_not_name_is_not_signalled(
     assert not nobody.asked
 
 
-def test_a_process_that_does_not_record_the_run_is_not_signalled(run: Callable[..., Done], tmp_path: Path) -> None:
+def test_a_process_that_does_not_record_the_run_is_not_signalled(
+    run: Callable[..., Done], tmp_path: Path
+) -> None:
     folder = foreign_run(tmp_path / "runs", Host("node1", "x"))
     with bystander() as pid, locked(folder, f"{pid}"):
         done = run(attach.stop_command(Watched()), run="a-run")
         assert done.returncode == 2
-        assert f"names process {pid}, which is not your rankboard that records this run: nothing is signalled" in done.stderr
+        assert (
+            f"names process {pid}, which is not your rankboard that records this run: nothing is "
+            "signalled" in done.stderr
+        )
 
 
-def test_who_holds_the_lock_but_is_no_rankboard_is_not_signalled(run: Callable[..., Done], tmp_path: Path) -> None:
+def test_who_holds_the_lock_but_is_no_rankboard_is_not_signalled(
+    run: Callable[..., Done], tmp_path: Path
+) -> None:
     folder = foreign_run(tmp_path / "runs", Host("node1", "x"))
-    holds = f"import fcntl; f = open({str(folder / 'launcher.pid')!r}, 'w'); fcntl.flock(f, fcntl.LOCK_EX); print(flush=True)"
-    words = [sys.executable, "-c", f"{holds}\nimport os; f.write(str(os.getpid())); f.flush(); import time; time.sleep(600)"]
+    holds = (
+        f"import fcntl; f = open({str(folder / 'launcher.pid')!r}, 'w'); fcntl.flock(f, "
+        "fcntl.LOCK_EX); print(flush=True)"
+    )
+    words = [
+        sys.executable,
+        "-c",
+        f"{holds}\nimport os; f.write(str(os.getpid())); f.flush(); import time; time.sleep(600)",
+    ]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
         assert process.stdout
         process.stdout.readline()
@@ -405,7 +487,7 @@ def test_who_holds_the_lock_but_is_no_rankboard_is_not_signalled(run: Callable[.
     assert done.returncode == 2
 
 
-# Records --------------------------------------------------------------------------------------------------------------
+# Records ------------------------------------------------------------------------------------------
 
 STRANGE = (
     (99, Exited(0, 0)),
@@ -419,26 +501,39 @@ STRANGE = (
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("events", [[one] for one in STRANGE] + [[*STRANGE]], ids=lambda events: str(len(events)))
+@pytest.mark.parametrize(
+    "events", [[one] for one in STRANGE] + [[*STRANGE]], ids=lambda events: str(len(events))
+)
 def test_records_of_hosts_that_the_run_does_not_have_are_left_out(
     command: str, events: list[Any], run: Callable[..., Done], nobody: Nobody, tmp_path: Path
 ) -> None:
-    foreign_run(tmp_path / "runs", evil_host(tmp_path / "executed"), (*ENDED[:-1], *events, ENDED[-1]))
+    foreign_run(
+        tmp_path / "runs", evil_host(tmp_path / "executed"), (*ENDED[:-1], *events, ENDED[-1])
+    )
     function, words = COMMANDS[command]
     done = run(function, run="a-run", **words)
     assert done.returncode == {"attach": 130}.get(command, 0), done.stderr
-    said = f"events.jsonl: {len(events)} records were left out: they tell of hosts that the run does not have"
+    said = (
+        f"events.jsonl: {len(events)} records were left out: they tell of hosts that the run does "
+        "not have"
+    )
     assert done.stderr.count(said) == 1
     assert "nobody's" not in done.stdout
 
 
 def test_garbage_among_the_records_is_left_out(tmp_path: Path) -> None:
-    garbage = '\n{"host":0}\n[[[[\n\0\xff\n{"event":"said"}\n' + "[" * 100_000 + "\n" + "9" * 10_000 + "\n{"
+    garbage = (
+        '\n{"host":0}\n[[[[\n\0\xff\n{"event":"said"}\n'
+        + "[" * 100_000
+        + "\n"
+        + "9" * 10_000
+        + "\n{"
+    )
     folder = foreign_run(tmp_path / "runs", Host("node1", "x"), lines=garbage)
     assert len(list(recorder.read(folder, 1))) == len(BEGUN)
 
 
-# Bounds ---------------------------------------------------------------------------------------------------------------
+# Bounds -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["plan.json", "summary.json", "plan.mac", "launcher.pid"])
@@ -456,7 +551,11 @@ def test_a_file_is_read_up_to_a_limit(name: str, tmp_path: Path) -> None:
 
 
 def test_a_line_without_end_is_left_out(tmp_path: Path) -> None:
-    folder = foreign_run(tmp_path / "runs", Host("node1", "x"), lines=" " * 9 + "x" * (9 << 20) + "\n" + records(BEGUN))
+    folder = foreign_run(
+        tmp_path / "runs",
+        Host("node1", "x"),
+        lines=" " * 9 + "x" * (9 << 20) + "\n" + records(BEGUN),
+    )
     tracemalloc.start()
     found = list(recorder.read(folder, 1))
     peak = tracemalloc.get_traced_memory()[1]
@@ -466,19 +565,40 @@ def test_a_line_without_end_is_left_out(tmp_path: Path) -> None:
 
 
 NUMBERS: list[tuple[dict[str, Any], str]] = [
-    ({"hosts": [{"name": "a", "address": "b", "slots": 10**9}]}, "slots = 1000000000: write a whole number from 1 to 4096"),
+    (
+        {"hosts": [{"name": "a", "address": "b", "slots": 10**9}]},
+        "slots = 1000000000: write a whole number from 1 to 4096",
+    ),
     ({"hosts": [{"name": "a", "address": "b", "slots": -1}]}, "slots = -1"),
     ({"hosts": [{"name": "a", "address": "b", "threads": 4097}]}, "threads = 4097"),
-    ({"hosts": [{"name": "a", "address": "b", "timeout": 1e999}]}, "timeout = inf: write a finite number of seconds"),
+    (
+        {"hosts": [{"name": "a", "address": "b", "timeout": 1e999}]},
+        "timeout = inf: write a finite number of seconds",
+    ),
     ({"hosts": [{"name": "a", "address": "b", "timeout": float("nan")}]}, "timeout = nan"),
     ({"hosts": [{"name": "a", "address": "b", "port": 0}]}, "port = 0"),
-    ({"hosts": [{"name": f"h{i}", "address": "b"} for i in range(5000)]}, "the run has 5000 hosts: 4096 at most"),
-    ({"hosts": [{"name": f"h{i}", "address": "b", "slots": 4096} for i in range(9)]}, "the run has 36864 ranks: 4096 at most"),
+    (
+        {"hosts": [{"name": f"h{i}", "address": "b"} for i in range(5000)]},
+        "the run has 5000 hosts: 4096 at most",
+    ),
+    (
+        {"hosts": [{"name": f"h{i}", "address": "b", "slots": 4096} for i in range(9)]},
+        "the run has 36864 ranks: 4096 at most",
+    ),
     ({"hosts": [{"name": "a", "address": "b"}] * 2}, "it has a host twice"),
-    ({"hosts": [{"name": "a\x1b]52;c;x\x07", "address": "b"}]}, "it has characters that cannot be printed"),
-    ({"hosts": [{"name": "a", "address": "\x1b]52;c;x\x07"}]}, "it has characters that cannot be printed"),
+    (
+        {"hosts": [{"name": "a\x1b]52;c;x\x07", "address": "b"}]},
+        "it has characters that cannot be printed",
+    ),
+    (
+        {"hosts": [{"name": "a", "address": "\x1b]52;c;x\x07"}]},
+        "it has characters that cannot be printed",
+    ),
     ({"policy": {"max_restarts": 10**23}}, "is no plan"),
-    ({"policy": {"max_restarts": 10**15}}, "--max-restarts 1000000000000000: give a number from 0 to 10000"),
+    (
+        {"policy": {"max_restarts": 10**15}},
+        "--max-restarts 1000000000000000: give a number from 0 to 10000",
+    ),
     ({"policy": {"start_timeout": 1e999}}, "--start-timeout inf: give a finite number of seconds"),
     ({"policy": {"min_nodes": -1}}, "--min-nodes -1: give a number from 0 to 4096"),
 ]
@@ -496,10 +616,14 @@ def test_numbers_beyond_bounds_are_no_plan(
         assert not set(done.stderr) & {"\x1b", "\x07"}
 
 
-@pytest.mark.parametrize("line", ["slots = 1000000000", "threads = 9223372036854775808", "slots = 0", "timeout = inf"])
+@pytest.mark.parametrize(
+    "line", ["slots = 1000000000", "threads = 9223372036854775808", "slots = 0", "timeout = inf"]
+)
 def test_numbers_beyond_bounds_are_mistakes_in_a_hosts_file(line: str, tmp_path: Path) -> None:
     (tmp_path / "hosts.toml").write_text(HOSTS.replace("timeout = 5", line))
-    with pytest.raises(HostsError, match=rf"host 1 \(node1\): {line.split()[0]} = .* is wrong: write a"):
+    with pytest.raises(
+        HostsError, match=rf"host 1 \(node1\): {line.split()[0]} = .* is wrong: write a"
+    ):
         attach.load(tmp_path / "hosts.toml")
 
 
@@ -520,11 +644,16 @@ def test_numbers_beyond_bounds_are_no_policy(settings: dict[str, Any], mistake: 
 @pytest.mark.parametrize(
     ("words", "mistake"),
     [
-        (["--local", "1", "--start-timeout", "inf"], "--start-timeout inf: give a finite number of seconds"),
+        (
+            ["--local", "1", "--start-timeout", "inf"],
+            "--start-timeout inf: give a finite number of seconds",
+        ),
         (["--local", "1000000000"], "slots = 1000000000: write a whole number from 1 to 4096"),
     ],
 )
-def test_numbers_beyond_bounds_are_mistakes_in_flags(words: list[str], mistake: str, tmp_path: Path) -> None:
+def test_numbers_beyond_bounds_are_mistakes_in_flags(
+    words: list[str], mistake: str, tmp_path: Path
+) -> None:
     done = rankboard(tmp_path, "--dry-run", *words)
     assert done.returncode == 2
     assert mistake in done.stderr
@@ -539,20 +668,29 @@ def test_many_ranks_take_little_memory_before_they_say_anything() -> None:
     assert peak < 100 << 20
 
 
-def test_words_of_a_plan_reach_no_terminal_as_they_are(run: Callable[..., Done], nobody: Nobody, tmp_path: Path) -> None:
+def test_words_of_a_plan_reach_no_terminal_as_they_are(
+    run: Callable[..., Done], nobody: Nobody, tmp_path: Path
+) -> None:
     evil = "\x1b]52;c;evil\x07"
     job = {"job": {"data_dir": evil, "dataset": f"imagefolder:/{evil}", "resume": evil}}
     uploads = [{"source": evil, "target": evil}]
-    foreign_run(tmp_path / "runs", Host("node1", "x"), ENDED, more={"work": job, "uploads": uploads, "project": "p"})
+    foreign_run(
+        tmp_path / "runs",
+        Host("node1", "x"),
+        ENDED,
+        more={"work": job, "uploads": uploads, "project": "p"},
+    )
     for function, words in COMMANDS.values():
         done = run(function, run="a-run", **words)
         assert not set(done.stderr + done.stdout) & {"\x1b", "\x07"}
 
 
-# Names of runs --------------------------------------------------------------------------------------------------------
+# Names of runs ------------------------------------------------------------------------------------
 
 
-def test_the_last_run_is_the_newest_that_has_begun(run: Callable[..., Done], nobody: Nobody, tmp_path: Path) -> None:
+def test_the_last_run_is_the_newest_that_has_begun(
+    run: Callable[..., Done], nobody: Nobody, tmp_path: Path
+) -> None:
     runs = tmp_path / "runs"
     for name, events in (("1-old", ENDED), ("2-ended", ENDED), ("3-refused", ())):
         foreign_run(runs, Host("node1", "x"), events, name)
@@ -561,19 +699,27 @@ def test_the_last_run_is_the_newest_that_has_begun(run: Callable[..., Done], nob
     with locked(starting, "7 elsewhere"):
         done = run(attach.stop_command(Watched()), run="last")
     assert done.stderr == (
-        "rankboard: last is 4-starting\nrankboard: 4-starting: its launcher is elsewhere's process 7: stop it there\n"
+        "rankboard: last is 4-starting\nrankboard: 4-starting: its launcher is elsewhere's "
+        "process 7: stop it there\n"
     )
     done = run(attach.stop_command(Watched()), run="last")
-    assert done.stderr == "rankboard: last is 2-ended\nrankboard: 2-ended had already ended: stopped\n"
+    assert (
+        done.stderr == "rankboard: last is 2-ended\nrankboard: 2-ended had already ended: stopped\n"
+    )
     assert done.returncode == 0
 
 
-def test_of_many_runs_that_begin_so_the_newest_are_named(run: Callable[..., Done], tmp_path: Path) -> None:
+def test_of_many_runs_that_begin_so_the_newest_are_named(
+    run: Callable[..., Done], tmp_path: Path
+) -> None:
     for number in range(14):
         foreign_run(tmp_path / "runs", Host("node1", "x"), (), f"2026-{number:02}")
     done = run(attach.logs, run="2026")
     assert done.returncode == 2
     lines = done.stderr.splitlines()
     assert lines[0] == "rankboard: 2026: 14 runs begin so; write more of the name:"
-    assert lines[1:] == [*(f"  2026-{number}" for number in ("13", "12", "11", "10", "09")), lines[-1]]
+    assert lines[1:] == [
+        *(f"  2026-{number}" for number in ("13", "12", "11", "10", "09")),
+        lines[-1],
+    ]
     assert lines[-1] == "  and 9 more; rankboard ps lists them"

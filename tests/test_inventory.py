@@ -1,4 +1,5 @@
-"""What a host tells of its runs: whether they live, what became of them, how far they are, and what a launcher kept there."""
+"""What a host tells of its runs: whether they live, what became of them, how far they are, and what
+a launcher kept there."""
 
 from __future__ import annotations
 
@@ -19,7 +20,18 @@ from training.agent.errands.run_folders import Archive, RunFolder
 from training.agent.host.system import LINUX
 from training.agent.journal import Journal
 from training.wire.commands import Keep
-from training.wire.events import PREFIX, Ended, Event, Exited, Hello, HostSample, Launched, Record, Spawned, Text
+from training.wire.events import (
+    PREFIX,
+    Ended,
+    Event,
+    Exited,
+    Hello,
+    HostSample,
+    Launched,
+    Record,
+    Spawned,
+    Text,
+)
 
 SLEEP = "import time; print('up'); time.sleep(600)"
 HELLO = Hello("somewhere", "ada", 1, "3.11.2", "python3", "Linux", "another boot", 2.0, 1 << 30)
@@ -32,7 +44,10 @@ def host(tmp_path: Path) -> Iterator[Host]:
 
 
 def listed(workdir: Path) -> list[RunFolder]:
-    found = [run_folders.examine(str(workdir), run, index) for run, index in run_folders.folders(str(workdir))]
+    found = [
+        run_folders.examine(str(workdir), run, index)
+        for run, index in run_folders.folders(str(workdir))
+    ]
     told = [json.loads(json.dumps(one, default=str)) for one in run_folders.runs([str(workdir)])]
     assert [one["run"] for one in told if one["kind"] == "runfolder"] == [one.run for one in found]
     return found
@@ -47,7 +62,13 @@ def test_a_run_is_live_until_its_guard_is_gone(host: Host, tmp_path: Path) -> No
     line.wait_for_text("up")
     line.wait_for_text("step", 1)
     (found,) = listed(tmp_path)
-    assert (found.run, found.host, found.live, found.ranks, found.step) == ("a-run", 3, True, (0, 1), 7)
+    assert (found.run, found.host, found.live, found.ranks, found.step) == (
+        "a-run",
+        3,
+        True,
+        (0, 1),
+        7,
+    )
     assert (found.phase, found.here, found.exits) == ("training", True, ())
     assert (found.planned, found.hosts, found.world_size) == (True, 2, 5)
     assert found.began <= found.last <= found.now
@@ -55,7 +76,11 @@ def test_a_run_is_live_until_its_guard_is_gone(host: Host, tmp_path: Path) -> No
     line.close()
     wait_for(lambda: not listed(tmp_path)[0].live, "the guard is gone")
     (found,) = listed(tmp_path)
-    assert (found.phase, found.reason, {exit.rank for exit in found.exits}) == ("stopped", "closed", {0, 1})
+    assert (found.phase, found.reason, {exit.rank for exit in found.exits}) == (
+        "stopped",
+        "closed",
+        {0, 1},
+    )
     (kept,) = run_folders.plan([str(tmp_path), "a-run"])
     assert (kept["run"], kept["plan"]) == ("a-run", '{"hosts": [{"slots": 2}, {"slots": 3}]}')
     assert found.last <= kept["now"] <= time.time()
@@ -65,10 +90,32 @@ def test_a_run_is_live_until_its_guard_is_gone(host: Host, tmp_path: Path) -> No
 @pytest.mark.skipif(not LINUX, reason="the proof that nothing is left needs /proc")
 def test_the_agent_keeps_files_of_plain_names_only(host: Host, tmp_path: Path) -> None:
     line = host.follow()
-    names = ("../up", "/tmp/x", "", ".", "..", "lock", "000000000001.journal", "agent.sock", "checkpoints", "a\nb", ".part")
-    line.send(*(Keep(name, "bad") for name in names), Keep("plan.json", "first"), Keep("plan.json", "ä"))
-    wait_for(lambda: (host.folder / "plan.json").exists() and (host.folder / "plan.json").read_text() == "ä", "it is kept")
-    wait_for(lambda: line.text(-1, "stderr").count("is not kept: give a plain file name") == len(names), "all are refused")
+    names = (
+        "../up",
+        "/tmp/x",
+        "",
+        ".",
+        "..",
+        "lock",
+        "000000000001.journal",
+        "agent.sock",
+        "checkpoints",
+        "a\nb",
+        ".part",
+    )
+    line.send(
+        *(Keep(name, "bad") for name in names), Keep("plan.json", "first"), Keep("plan.json", "ä")
+    )
+    wait_for(
+        lambda: (
+            (host.folder / "plan.json").exists() and (host.folder / "plan.json").read_text() == "ä"
+        ),
+        "it is kept",
+    )
+    wait_for(
+        lambda: line.text(-1, "stderr").count("is not kept: give a plain file name") == len(names),
+        "all are refused",
+    )
     assert (host.folder / "plan.json").stat().st_mode & 0o777 == 0o600
     assert (host.folder / kept.CODE).read_text() == str(Path(kept.__file__).parents[2])
     assert not list(tmp_path.rglob("*.part"))
@@ -93,7 +140,15 @@ def exited(*codes: int, stopped: bool = False) -> list[Event]:
     [
         ([Launched((0, 1)), *exited(0, 0), Ended("closed")], "finished"),
         ([Launched((0, 1)), *exited(0, 1), Ended("closed")], "failed"),
-        ([Launched((0, 1)), Exited(0, 1), Exited(1, -15, "SIGTERM", stopped=True), Ended("closed")], "failed"),
+        (
+            [
+                Launched((0, 1)),
+                Exited(0, 1),
+                Exited(1, -15, "SIGTERM", stopped=True),
+                Ended("closed"),
+            ],
+            "failed",
+        ),
         ([Launched((0, 1)), *exited(-15, -15, stopped=True), Ended("closed")], "stopped"),
         ([Launched((0,)), Ended("stopped: operator gone")], "stopped"),
         ([Launched((0,)), *exited(1), Launched((0,)), *exited(0), Ended("closed")], "finished"),
@@ -140,7 +195,10 @@ def test_what_stands_before_a_flood_of_text_is_found(tmp_path: Path) -> None:
             journal.write(1, [Exited(0, 3)])
     journal.write(1, [Exited(1, 0)])
     records = list(outline.told(str(tmp_path), 0))
-    assert [record.event for record in records if isinstance(record.event, Exited)] == [Exited(0, 3), Exited(1, 0)]
+    assert [record.event for record in records if isinstance(record.event, Exited)] == [
+        Exited(0, 3),
+        Exited(1, 0),
+    ]
     assert sum(isinstance(record.event, Text) for record in records) < 5
     told = Outline()
     for record in records:
@@ -148,7 +206,9 @@ def test_what_stands_before_a_flood_of_text_is_found(tmp_path: Path) -> None:
     assert (told.hostname, told.ranks, set(told.exits)) == ("somewhere", (0, 1), {0, 1})
 
 
-def test_another_machines_run_in_a_shared_folder_counts_as_live_until_it_has_been_still_for_long(tmp_path: Path) -> None:
+def test_another_machines_run_in_a_shared_folder_counts_as_live_until_it_has_been_still_for_long(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "runs" / "a-run" / "0"
     folder.mkdir(parents=True)
     journal = Journal(str(folder), 0)
@@ -199,7 +259,9 @@ def used(workdir: Path, runs: list[RunFolder]) -> set[str]:
 
 @pytest.mark.parametrize("kind", ["pipe", "link", "huge"])
 @pytest.mark.parametrize("name", ["plan.json", "lock", "code", "000000000001.journal"])
-def test_what_is_no_regular_file_of_a_run_holds_nothing_up(name: str, kind: str, tmp_path: Path) -> None:
+def test_what_is_no_regular_file_of_a_run_holds_nothing_up(
+    name: str, kind: str, tmp_path: Path
+) -> None:
     """In a run directory from somebody else, for one."""
     folder = tmp_path / "runs" / "a-run" / "0"
     folder.mkdir(parents=True)
@@ -217,4 +279,6 @@ def test_what_is_no_regular_file_of_a_run_holds_nothing_up(name: str, kind: str,
     told = list(run_folders.runs([str(tmp_path)]))
     assert [one.get("hosts", 0) for one in told] == [0]
     if name == "plan.json":
-        assert [len(one["plan"]) for one in run_folders.plan([str(tmp_path), "a-run"])] == [8 << 20] * (kind == "huge")
+        assert [len(one["plan"]) for one in run_folders.plan([str(tmp_path), "a-run"])] == [
+            8 << 20
+        ] * (kind == "huge")

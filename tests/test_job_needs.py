@@ -1,4 +1,5 @@
-"""What hosts tell of what a job needs, and what the doctor makes of it: data, checkpoint, precision, other runs."""
+"""What hosts tell of what a job needs, and what the doctor makes of it: data, checkpoint,
+precision, other runs."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def row(name: str, job: Job, facts: Sequence[Hello | None]) -> list[Checked]:
     return [one for one in check(plan(len(facts), work=job), facts) if one.check == name]
 
 
-# On the host --------------------------------------------------------------------------------------------------------
+# On the host --------------------------------------------------------------------------------------
 
 
 def test_a_host_tells_which_files_are_missing(tmp_path: Path) -> None:
@@ -57,7 +58,9 @@ def test_an_archive_that_holds_the_files_is_enough(tmp_path: Path) -> None:
     assert "data_missing" not in look(wanted, "")
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     found = look(needs.of(replace(JOB, data_dir=str(tmp_path / "a" / "b"))), "")
     assert found["data_problem"] == f"{tmp_path} is not writable"
@@ -65,7 +68,10 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: p
 
 def test_a_path_that_is_not_there_is_named(tmp_path: Path) -> None:
     job = replace(IMAGES, dataset=f"imagefolder:{tmp_path / 'photos'}")
-    assert look(needs.of(job), "")["data_problem"] == f"{tmp_path / 'photos'}: No such file or directory"
+    assert (
+        look(needs.of(job), "")["data_problem"]
+        == f"{tmp_path / 'photos'}: No such file or directory"
+    )
     (tmp_path / "photos").mkdir()
     assert look(needs.of(job), "") == {"data_folder": str(tmp_path / "photos"), "data_problem": ""}
 
@@ -77,9 +83,19 @@ def test_the_newest_complete_checkpoint_is_told(tmp_path: Path) -> None:
         if complete:
             (where / "manifest.json").touch()
     folder = str(runs / "new" / "0")
-    assert look({"resume": "before"}, folder) == {"resume": "before", "resume_step": 100, "resume_known": ()}
-    assert look({"resume": "another"}, folder) == {"resume": "another", "resume_step": 0, "resume_known": ("before",)}
-    assert look({"resume": str(runs / "before" / "0" / "checkpoints")}, folder)["resume_step"] == 100
+    assert look({"resume": "before"}, folder) == {
+        "resume": "before",
+        "resume_step": 100,
+        "resume_known": (),
+    }
+    assert look({"resume": "another"}, folder) == {
+        "resume": "another",
+        "resume_step": 0,
+        "resume_known": ("before",),
+    }
+    assert (
+        look({"resume": str(runs / "before" / "0" / "checkpoints")}, folder)["resume_step"] == 100
+    )
 
 
 def test_nothing_is_looked_for_that_means_another_thing_there() -> None:
@@ -93,7 +109,10 @@ def test_flags_of_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     info = tmp_path / "cpuinfo"
     monkeypatch.setattr("training.agent.host.system.CPUINFO", str(info))
     monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Linux", "host", "6", "1", "x86_64")))
-    info.write_text("processor\t: 0\nmodel name\t: A CPU\nflags\t\t: fpu avx2 avx512f amx_bf16\n\nprocessor\t: 1\n")
+    info.write_text(
+        "processor\t: 0\nmodel name\t: A CPU\nflags\t\t: fpu avx2 avx512f "
+        "amx_bf16\n\nprocessor\t: 1\n"
+    )
     assert cpu_flags() == ("avx2", "avx512f", "amx_bf16")
     info.unlink()
     assert cpu_flags() == ()
@@ -105,7 +124,10 @@ def test_other_live_runs_are_told_with_their_ranks(tmp_path: Path) -> None:
         (folder := tmp_path / "runs" / run / "1").mkdir(parents=True)
         (folder / "lock").touch()
         (folder / "plan.json").write_text(json.dumps({"hosts": [{"slots": 4}, {"slots": 2}]}))
-    with open(tmp_path / "runs" / "a-run" / "1" / "lock") as own, open(tmp_path / "runs" / "another" / "1" / "lock") as lock:
+    with (
+        open(tmp_path / "runs" / "a-run" / "1" / "lock") as own,
+        open(tmp_path / "runs" / "another" / "1" / "lock") as lock,
+    ):
         fcntl.flock(own, fcntl.LOCK_EX)
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert live_runs(str(tmp_path / "runs" / "a-run" / "1")) == (("another", 2),)
@@ -129,20 +151,27 @@ def test_agents_and_probes_tell_it(agent: bool, host: agents.Host) -> None:
     assert said.data_missing == FILES
 
 
-# What it means -------------------------------------------------------------------------------------------------------
+# What it means ------------------------------------------------------------------------------------
 
 MISSING = {"data_folder": "/data", "data_missing": FILES, "data_free": 9 * GIB}
 
 
 def test_data_are_there_or_downloaded() -> None:
     facts = [hello(1, data_folder="/data"), hello(2, **MISSING)]
-    assert [(one.outcome, one.text) for one in row("data", JOB, facts)] == [("ok", "there"), ("ok", "fetch 12 MB")]
+    assert [(one.outcome, one.text) for one in row("data", JOB, facts)] == [
+        ("ok", "there"),
+        ("ok", "fetch 12 MB"),
+    ]
     assert row("data", Job(), [hello(1)])[0].text == "not needed"
     assert row("data", Job(), [hello(1)])[0].outcome == "ok"
 
 
 LACKS = {
-    "no room": (JOB, {**MISSING, "data_free": 10**6}, "mnist is not in /data, and its 12 MB do not fit: only 1 MiB are free"),
+    "no room": (
+        JOB,
+        {**MISSING, "data_free": 10**6},
+        "mnist is not in /data, and its 12 MB do not fit: only 1 MiB are free",
+    ),
     "not writable": (
         JOB,
         {**MISSING, "data_problem": "/ is not writable"},
@@ -177,17 +206,26 @@ def test_without_torchvision_nothing_can_be_downloaded() -> None:
 
 
 def test_uploaded_data_are_not_looked_for() -> None:
-    of = replace(plan(1, work=replace(IMAGES, dataset="imagefolder:photos")), uploads=(Upload("/here/photos", "photos"),))
+    of = replace(
+        plan(1, work=replace(IMAGES, dataset="imagefolder:photos")),
+        uploads=(Upload("/here/photos", "photos"),),
+    )
     assert Checked(0, "data", "ok", "uploaded") in check(of, [hello(1)])
 
 
 def test_one_host_with_the_checkpoint_is_enough() -> None:
     job = Job(resume="before")
     facts = [hello(1, resume="before", resume_step=40), hello(2, resume="before")]
-    assert [(one.outcome, one.text) for one in row("job", job, facts)] == [("ok", "step 40"), ("ok", "none here")]
+    assert [(one.outcome, one.text) for one in row("job", job, facts)] == [
+        ("ok", "step 40"),
+        ("ok", "none here"),
+    ]
     none = row("job", job, [replace(one, resume_step=0) for one in facts])
     assert amiss(none) == [(0, "job", "failed"), (1, "job", "failed")]
-    assert none[0].text == "--resume before: no complete checkpoint of it is there; no run there has saved one"
+    assert (
+        none[0].text
+        == "--resume before: no complete checkpoint of it is there; no run there has saved one"
+    )
     known = row("job", job, [replace(facts[1], resume_known=("2", "1")), facts[1]])
     assert known[1].text.endswith("the newest there that have some are 2 and 1")
     again = row("job", Job(resume="a-run"), facts)
@@ -202,21 +240,33 @@ def test_bf16_on_a_cpu_without_it_is_a_warning() -> None:
     found = row("precision", job, hellos(3, flags=BARE))
     assert amiss(found) == [(1, "precision", "warning")]
     assert "no bf16 instructions: --precision bf16 is many times slower" in found[1].text
-    assert amiss(row("precision", job, [hello(1, flags=ABLE), hello(2, flags=("asimd", "bf16"))])) == []
+    assert (
+        amiss(row("precision", job, [hello(1, flags=ABLE), hello(2, flags=("asimd", "bf16"))]))
+        == []
+    )
     on_gpus = [hello(n, flags=BARE, gpus=("NVIDIA H200",)) for n in (1, 2)]
     assert amiss(row("precision", job, on_gpus)) == []
     assert row("precision", Job(), hellos(3, flags=BARE)) == []
 
 
 def test_a_plan_without_a_job_has_none_of_these_checks() -> None:
-    names = {one.check for one in doctor.check_facts(Plan("a-run", plan(1).hosts, Script(("x",))), [hello(1)], [0.0])}
+    names = {
+        one.check
+        for one in doctor.check_facts(
+            Plan("a-run", plan(1).hosts, Script(("x",))), [hello(1)], [0.0]
+        )
+    }
     assert names.isdisjoint(doctor.OF_SOME_JOBS)
 
 
 @pytest.mark.parametrize(("flags", "warned"), [(BARE, True), (ABLE, False), ((), False)])
-def test_the_form_warns_of_bf16_on_this_machine(flags: tuple[str, ...], warned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_form_warns_of_bf16_on_this_machine(
+    flags: tuple[str, ...], warned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(launch, "cpu_flags", lambda: flags)
-    here = Plan("a-run", (Host("local", "127.0.0.1", workdir="/r/a-run/node"),), Job(precision="bf16"))
+    here = Plan(
+        "a-run", (Host("local", "127.0.0.1", workdir="/r/a-run/node"),), Job(precision="bf16")
+    )
     assert any("no bf16 instructions" in line for line in launch._described(here)) == warned
     there = "\n".join(launch._described(plan(2, work=Job(precision="bf16"))))
     assert "f2 checks those of the hosts" in there

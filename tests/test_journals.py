@@ -1,4 +1,5 @@
-"""Journals of hosts, taken in by who comes to a run from elsewhere: their order, and what becomes of those that do not come."""
+"""Journals of hosts, taken in by who comes to a run from elsewhere: their order, and what becomes
+of those that do not come."""
 
 from __future__ import annotations
 
@@ -18,14 +19,27 @@ from remote.session.returning import Problem, ReturningSession, fetch
 from remote.transport import Agent, Errand, Line, Program, Progress, Unreachable
 from training.agent import WHOLE
 from training.job import Job
-from training.wire.events import PREFIX, SESSION, Clock, Dropped, Event, Record, Said, Step, Text, encode, to_object
+from training.wire.events import (
+    PREFIX,
+    SESSION,
+    Clock,
+    Dropped,
+    Event,
+    Record,
+    Said,
+    Step,
+    Text,
+    encode,
+    to_object,
+)
 from training.wire.jsonl import dumps
 
 END = dumps(WHOLE).encode() + b"\n"
 
 
 class KeptLine:
-    """The line to an errand that says these blocks, and then ends or, where it `stays`, says nothing more."""
+    """The line to an errand that says these blocks, and then ends or, where it `stays`, says
+    nothing more."""
 
     def __init__(self, blocks: Iterable[bytes], stays: bool = False, why: str = "") -> None:
         self._blocks, self._why = list(blocks), why
@@ -61,23 +75,35 @@ class Library:
 
     @property
     def plan(self) -> Plan:
-        return Plan("a-run", tuple(Host(f"node{number + 1}", "x", timeout=0.3) for number in range(len(self._kept))), Job())
+        return Plan(
+            "a-run",
+            tuple(Host(f"node{number + 1}", "x", timeout=0.3) for number in range(len(self._kept))),
+            Job(),
+        )
 
     def take(self, **offsets: float) -> tuple[list[tuple[int, int]], list[Problem]]:
-        """The host and number of each record, and what is missing; `node1=5.0`: its clock is ahead by that."""
+        """The host and number of each record, and what is missing; `node1=5.0`: its clock is ahead
+        by that."""
         problems: list[Problem] = []
         ahead = {int(name.removeprefix("node")) - 1: offset for name, offset in offsets.items()}
-        return [(one.host, one.seq) for _, one in fetch(self, self.plan, {}, ahead, problems)], problems
+        return [
+            (one.host, one.seq) for _, one in fetch(self, self.plan, {}, ahead, problems)
+        ], problems
 
 
 def said(host: int, *times: float, attempt: int = 0, event: Event | None = None) -> bytes:
     """Records of a host, of these times."""
-    said = [Record(host, attempt, seq, when, event or Text(host, "stdout", "x")) for seq, when in enumerate(times, 1)]
+    said = [
+        Record(host, attempt, seq, when, event or Text(host, "stdout", "x"))
+        for seq, when in enumerate(times, 1)
+    ]
     return "".join(map(encode, said)).encode()
 
 
 def test_records_come_in_order_of_time_by_one_clock() -> None:
-    library = Library(KeptLine([said(0, 101.0, 104.0), END]), KeptLine([said(1, 3602.0, 3603.0, 3605.0) + END]))
+    library = Library(
+        KeptLine([said(0, 101.0, 104.0), END]), KeptLine([said(1, 3602.0, 3603.0, 3605.0) + END])
+    )
     assert library.take(node2=3500.0) == ([(0, 1), (1, 1), (1, 2), (0, 2), (1, 3)], [])
 
 
@@ -97,20 +123,45 @@ def test_what_was_dropped_holds_up_nothing() -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        (KeptLine([said(0, 1.0)], stays=True), "node1: its journal stood still for 0.3 s; if it is only slow, raise timeout"),
+        (
+            KeptLine([said(0, 1.0)], stays=True),
+            "node1: its journal stood still for 0.3 s; if it is only slow, raise timeout",
+        ),
         (Unreachable("node1: no route to host"), "node1: no route to host"),
-        (KeptLine([b'{"error":"/w/runs/a-run/0: Permission denied"}\n']), "node1: /w/runs/a-run/0: Permission denied"),
+        (
+            KeptLine([b'{"error":"/w/runs/a-run/0: Permission denied"}\n']),
+            "node1: /w/runs/a-run/0: Permission denied",
+        ),
         (KeptLine([said(0, 1.0)]), "node1: its journal broke off"),
-        (KeptLine([said(0, 1.0)], why="the connection broke: reset"), "node1: the connection broke: reset"),
+        (
+            KeptLine([said(0, 1.0)], why="the connection broke: reset"),
+            "node1: the connection broke: reset",
+        ),
         (KeptLine([said(0, 1.0) + b'{"half": ', b""]), "node1: its journal broke off"),
         (KeptLine([said(1, 1.0), END]), "node1: no record of its own in its journal: {"),
         (KeptLine([said(SESSION, 1.0), END]), "node1: no record of its own in its journal: {"),
         (KeptLine([b"\x1b[31mred\n", END]), "node1: no record of its own in its journal: red"),
-        (KeptLine([said(0, 1.0), *[b"x" * (1 << 20)] * 5, END]), "node1: it sent a line longer than 4 MiB"),
+        (
+            KeptLine([said(0, 1.0), *[b"x" * (1 << 20)] * 5, END]),
+            "node1: it sent a line longer than 4 MiB",
+        ),
     ],
-    ids=["silent", "unreachable", "error", "cut off", "broken", "half", "another's", "the session's", "noise", "endless"],
+    ids=[
+        "silent",
+        "unreachable",
+        "error",
+        "cut off",
+        "broken",
+        "half",
+        "another's",
+        "the session's",
+        "noise",
+        "endless",
+    ],
 )
-def test_what_is_missing_is_told_and_the_others_are_there(line: KeptLine | Unreachable, problem: str) -> None:
+def test_what_is_missing_is_told_and_the_others_are_there(
+    line: KeptLine | Unreachable, problem: str
+) -> None:
     began = time.monotonic()
     found, problems = Library(line, KeptLine([said(1, 2.0, 3.0), END])).take()
     assert [one for one in found if one[0] == 1] == [(1, 1), (1, 2)]
@@ -121,11 +172,12 @@ def test_what_is_missing_is_told_and_the_others_are_there(line: KeptLine | Unrea
     assert time.monotonic() - began < 5
 
 
-# Coming back from elsewhere --------------------------------------------------------------------------------------------
+# Coming back from elsewhere -----------------------------------------------------------------------
 
 
 class Hosts(Stage):
-    """Acted hosts whose journals can be read as well. The journals of those that are `mute` never come; `asked`: one was to."""
+    """Acted hosts whose journals can be read as well. The journals of those that are `mute` never
+    come; `asked`: one was to."""
 
     mute: frozenset[int] = frozenset()
 
@@ -149,7 +201,9 @@ def stepped(rank: int, step: int) -> Text:
     return Text(rank, "stdout", PREFIX + dumps(to_object(Step(rank, 1, step, 1.0, 0.1))))
 
 
-def returning(stage: Hosts, folder: Path, policy: Policy, offsets: dict[int, float]) -> ReturningSession:
+def returning(
+    stage: Hosts, folder: Path, policy: Policy, offsets: dict[int, float]
+) -> ReturningSession:
     plan = stage.plan(policy)
     return ReturningSession(plan, stage, Recorder(folder, plan), "", {}, offsets)
 
@@ -190,10 +244,14 @@ def test_who_comes_from_elsewhere_has_every_record_of_every_attempt(tmp_path: Pa
     kept = recorded(tmp_path / "there")
     for host, journal in stage.journals.items():
         assert [one.seq for one in kept if one.host == host] == list(range(1, len(journal) + 1))
-    assert [one.seq for one in shown if one.host == 1] == list(range(1, len(stage.journals[1]) + 1)), "it is shown, too"
+    assert [one.seq for one in shown if one.host == 1] == list(
+        range(1, len(stage.journals[1]) + 1)
+    ), "it is shown, too"
 
 
-def until_shown(session: ReturningSession, batches: Iterable[list[Record]], shown: list[Record]) -> None:
+def until_shown(
+    session: ReturningSession, batches: Iterable[list[Record]], shown: list[Record]
+) -> None:
     """Until all that the hosts had is taken in, and the wires are open."""
     for batch in batches:
         shown += batch
@@ -206,7 +264,11 @@ def test_nobody_is_waited_for_whose_journal_is_there(tmp_path: Path) -> None:
     there = returning(stage, tmp_path / "there", KEPT, {})
     batches = there.batches()
     until(there, batches, lambda: there.state.attempt == 1)
-    assert [host.phase for host in there.state.hosts] == [HostPhase.READY, HostPhase.ENDED, HostPhase.READY]
+    assert [host.phase for host in there.state.hosts] == [
+        HostPhase.READY,
+        HostPhase.ENDED,
+        HostPhase.READY,
+    ]
     there.stop()
     for _ in batches:
         continue
@@ -239,7 +301,9 @@ def test_a_clock_that_is_off_is_known_before_anything_else(tmp_path: Path) -> No
     assert isinstance(recorded(tmp_path / "there")[0].event, Clock)
 
 
-def test_a_host_whose_journal_does_not_come_is_told_of_and_followed_all_the_same(tmp_path: Path) -> None:
+def test_a_host_whose_journal_does_not_come_is_told_of_and_followed_all_the_same(
+    tmp_path: Path,
+) -> None:
     stage = restarted(tmp_path / "here", KEPT)
     stage.mute = frozenset({2})
     plan = stage.plan(KEPT)
@@ -247,7 +311,11 @@ def test_a_host_whose_journal_does_not_come_is_told_of_and_followed_all_the_same
     quick = Plan(plan.run, hosts, plan.work, plan.policy)
     there = ReturningSession(quick, stage, Recorder(tmp_path / "there", quick), "", {}, {})
     batches = there.batches()
-    until(there, batches, lambda: any("stood still for 0.2 s" in note.text for note in there.state.notes))
+    until(
+        there,
+        batches,
+        lambda: any("stood still for 0.2 s" in note.text for note in there.state.notes),
+    )
     until(there, batches, lambda: all_run(there))
     there.stop()
     for _ in batches:

@@ -1,4 +1,5 @@
-"""The lab itself, as root and by an unprivileged user namespace: addresses, rates, faults, quotas, and that nothing is left."""
+"""The lab itself, as root and by an unprivileged user namespace: addresses, rates, faults, quotas,
+and that nothing is left."""
 
 from __future__ import annotations
 
@@ -24,7 +25,10 @@ from training.wire.commands import Close, encode
 from training.wire.events import Ended, Hello, decode
 
 pytestmark = pytest.mark.skipif(bool(refused()), reason=f"no lab can be made here: {refused()}")
-BY_ROOT = pytest.mark.skipif(os.geteuid() != 0 or quota.base() is None, reason="no control group with a quota can be made here")
+BY_ROOT = pytest.mark.skipif(
+    os.geteuid() != 0 or quota.base() is None,
+    reason="no control group with a quota can be made here",
+)
 MEGABYTE = 10**6
 
 
@@ -49,8 +53,15 @@ def test_hosts_have_names_addresses_and_processes_of_their_own() -> None:
         traces = Traces.of(lab.state)
         for host in lab.hosts:
             found = facts(lab, host.name)
-            assert (found["name"], found["first"], found["named"]) == (host.name, "rankboard-lab", "10.10.1.2")
-            assert sorted(found["interfaces"]) == [["eth0", host.address, 24], ["lo", "127.0.0.1", 8]]
+            assert (found["name"], found["first"], found["named"]) == (
+                host.name,
+                "rankboard-lab",
+                "10.10.1.2",
+            )
+            assert sorted(found["interfaces"]) == [
+                ["eth0", host.address, 24],
+                ["lo", "127.0.0.1", 8],
+            ]
         serve(lab, "node3")
         assert reaches(lab, "node1", "node3")
         assert not reaches(lab, "node1", "node2")
@@ -81,7 +92,9 @@ def test_a_cut_link_loses_everything_until_it_is_healed() -> None:
         assert reaches(lab, "node3", "node1")
         lab.heal("node2")
         until(lambda: reaches(lab, "node2", "node1"))
-        with pytest.raises(LabError, match=r"^no host 'node4' in the lab: the hosts are node1, node2, node3$"):
+        with pytest.raises(
+            LabError, match=r"^no host 'node4' in the lab: the hosts are node1, node2, node3$"
+        ):
             lab.cut("node4")
 
 
@@ -119,7 +132,8 @@ if not child:
     os._exit(0)
 os.waitpid(child, 0)
 used = os.times()
-print(json.dumps((used.user + used.system + used.children_user + used.children_system) / (time.monotonic() - start)))
+busy = used.user + used.system + used.children_user + used.children_system
+print(json.dumps(busy / (time.monotonic() - start)))
 """
 BELOW = f"import subprocess, sys; subprocess.run([sys.executable, '-IS', '-c', {BUSY!r}])"
 """One process down, as ranks are below an agent."""
@@ -130,7 +144,10 @@ def test_quota_by_control_groups() -> None:
     with Lab.start(parse(2, "1gbit", "0.4,1")) as lab:
         assert not lab.coarse
         assert lab.remarks() == ()
-        assert [facts(lab, host.name)["cores"] for host in lab.hosts] == [0.4, min(1.0, len(os.sched_getaffinity(0)))]
+        assert [facts(lab, host.name)["cores"] for host in lab.hosts] == [
+            0.4,
+            min(1.0, len(os.sched_getaffinity(0))),
+        ]
         assert python(lab, "node1", BELOW) < 0.5
         traces = Traces.of(lab.state)
         assert len(traces.groups) == 2
@@ -169,14 +186,20 @@ def test_a_lab_that_cannot_be_laid_out_leaves_nothing(monkeypatch: pytest.Monkey
         namespaces.run(lab.state.space.hub(), "ip", ["link add x type nosuchkind"])
 
     monkeypatch.setattr(Lab, "_wire", wire)
-    with pytest.raises(LabError, match=r"^ip in the lab: .*nknown device type.*modprobe veth bridge sch_tbf"):
+    with pytest.raises(
+        LabError, match=r"^ip in the lab: .*nknown device type.*modprobe veth bridge sch_tbf"
+    ):
         Lab.start(parse(2, "1gbit"))
     made[0].assert_gone()
 
 
 def test_refusal_says_what_the_system_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(namespaces, "OBSTACLES", ())
-    with pytest.raises(LabError, match=r"^the system forbids a lab \(--link\): OSError: .* Invalid argument; it needs to make"):
+    with pytest.raises(
+        LabError,
+        match=r"^the system forbids a lab \(--link\): OSError: .* Invalid argument; it needs to "
+        r"make",
+    ):
         namespaces.begin(["", "x" * 65])
 
 
@@ -203,7 +226,9 @@ finally:
 def test_nothing_outlives_its_launcher(number: signal.Signals, cpus: str) -> None:
     pipe = subprocess.PIPE
     words = [sys.executable, "-c", HOLD, cpus]
-    with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, cwd=REPOSITORY, text=True) as launcher:
+    with subprocess.Popen(
+        words, stdin=pipe, stdout=pipe, stderr=pipe, cwd=REPOSITORY, text=True
+    ) as launcher:
         assert launcher.stdout
         told = json.loads(launcher.stdout.readline())
         state = LabState(Space(**told["space"]), tuple(Node(**node) for node in told["nodes"]))
@@ -219,13 +244,19 @@ def test_nothing_outlives_its_launcher(number: signal.Signals, cpus: str) -> Non
 def test_the_agent_lives_on_its_host(tmp_path: object) -> None:
     with Lab.start(parse(2, "1gbit", "0.5")) as lab:
         host = replace(lab.hosts[1], timeout=30)
-        agent = replace(AN_AGENT, folder=f"{tmp_path}/run", route_to=lab.hosts[0].address, cwd=str(tmp_path))
+        agent = replace(
+            AN_AGENT, folder=f"{tmp_path}/run", route_to=lab.hosts[0].address, cwd=str(tmp_path)
+        )
         line = LocalTransport(enter=lab.enter).open(host, agent, Heard())
         reader = Reader(line)
         hello = decode(next(reader))
         assert hello is not None
         assert isinstance(hello.event, Hello)
-        assert (hello.event.hostname, hello.event.route_address, hello.event.route_interface) == ("node2", "10.10.1.2", "eth0")
+        assert (hello.event.hostname, hello.event.route_address, hello.event.route_interface) == (
+            "node2",
+            "10.10.1.2",
+            "eth0",
+        )
         line.write(encode(Close()))
         record = decode(next(reader))
         while record and not isinstance(record.event, Ended):
@@ -234,7 +265,8 @@ def test_the_agent_lives_on_its_host(tmp_path: object) -> None:
 
 
 def test_a_delay_is_kept_or_refused() -> None:
-    """Only some kernels can delay packets. One round trip is twice what each host's packets are late."""
+    """Only some kernels can delay packets. One round trip is twice what each host's packets are
+    late."""
     with contextlib.ExitStack() as stack:
         try:
             lab = stack.enter_context(Lab.start(parse(2, "100mbit/20ms")))
@@ -243,5 +275,8 @@ def test_a_delay_is_kept_or_refused() -> None:
                 raise
             return
         serve(lab, "node2")
-        clock = "began = time.monotonic(); socket.create_connection(('10.10.1.2', 7)); print(time.monotonic() - began)"
+        clock = (
+            "began = time.monotonic(); socket.create_connection(('10.10.1.2', 7)); "
+            "print(time.monotonic() - began)"
+        )
         assert float(python(lab, "node1", f"import socket, time; {clock}")) >= 0.04

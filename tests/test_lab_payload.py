@@ -1,4 +1,5 @@
-"""The bytes that a method says it sends are those that leave the host, but for headers: real ranks on hosts of a lab."""
+"""The bytes that a method says it sends are those that leave the host, but for headers: real ranks
+on hosts of a lab."""
 
 from __future__ import annotations
 
@@ -36,19 +37,30 @@ METHODS: tuple[tuple[str, ...], ...] = (
     ("local_sgd", "every=2"),
     ("local_sgd", "warmup=2"),
 )
-CASES = [Case(sync, tuple(options), HOSTS, (1,) * HOSTS, net="wide", steps=4) for sync, *options in METHODS]
+CASES = [
+    Case(sync, tuple(options), HOSTS, (1,) * HOSTS, net="wide", steps=4)
+    for sync, *options in METHODS
+]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What came out of all cases, with a rank on each host."""
     folder = tmp_path_factory.mktemp("payload")
-    env = os.environ | {"GLOO_SOCKET_IFNAME": INTERFACE, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    env = os.environ | {
+        "GLOO_SOCKET_IFNAME": INTERFACE,
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
     with Lab.start(parse(HOSTS, "10gbit")) as lab, (folder / "stderr").open("w") as stderr:
         ranks = []
         for rank, host in enumerate(lab.hosts):
             argv, stdin = command_on_host(CASES, folder, PATIENCE, rank, lab.hosts[0].address)
-            ranks.append(subprocess.Popen([*lab.enter(host.name), *argv], stdin=subprocess.PIPE, stderr=stderr, env=env))
+            ranks.append(
+                subprocess.Popen(
+                    [*lab.enter(host.name), *argv], stdin=subprocess.PIPE, stderr=stderr, env=env
+                )
+            )
             ranks[-1].stdin.write(stdin)  # type: ignore[union-attr]
             ranks[-1].stdin.close()  # type: ignore[union-attr]
         for process in ranks:

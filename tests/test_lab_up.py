@@ -1,4 +1,5 @@
-"""`rankboard lab`: hosts that stay, each with an sshd of its own; runs over SSH to them, faults, and that nothing is left."""
+"""`rankboard lab`: hosts that stay, each with an sshd of its own; runs over SSH to them, faults,
+and that nothing is left."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ NOBODY = 12345
 IMPORTS = "import typer, paramiko, torch, tui"
 
 needs_lab = pytest.mark.skipif(
-    bool(refused()) or not SSHD, reason=f"no lab with sshd can be made here: {refused() or 'install openssh-server'}"
+    bool(refused()) or not SSHD,
+    reason=f"no lab with sshd can be made here: {refused() or 'install openssh-server'}",
 )
 
 
@@ -43,7 +45,14 @@ class Command:
 
     def __call__(self, *words: str, code: int = 0) -> str:
         """What it prints on stdout, or on stderr where it is to fail."""
-        done = subprocess.run((*self.prefix, *words), cwd=self.folder, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            (*self.prefix, *words),
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
         assert done.returncode == code, done.stderr
         assert "Traceback" not in done.stderr
         return done.stderr if code else done.stdout
@@ -69,8 +78,12 @@ def state(name: str = "lab") -> LabState:
 
 def greeting(host: str) -> str:
     """What answers at the other end of a host's proxy command, or what the command says instead."""
-    (found,) = (known for known in load(Folder("lab").path / "hosts.toml").hosts if known.name == host)
-    words = shlex.split(found.proxy_command.replace("%h", found.address).replace("%p", str(found.port)))
+    (found,) = (
+        known for known in load(Folder("lab").path / "hosts.toml").hosts if known.name == host
+    )
+    words = shlex.split(
+        found.proxy_command.replace("%h", found.address).replace("%p", str(found.port))
+    )
     pipe = subprocess.PIPE
     with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as relay:
         assert relay.stdout
@@ -78,7 +91,7 @@ def greeting(host: str) -> str:
         return relay.stdout.readline().strip() or relay.stderr.read().strip()
 
 
-# Mistakes ------------------------------------------------------------------------------------------------------------
+# Mistakes -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -86,7 +99,10 @@ def greeting(host: str) -> str:
     [
         (["status"], "no lab 'lab' is up: start it with rankboard lab up"),
         (["down"], "no lab 'lab' is up"),
-        (["cut", "3", "--name", "other"], "no lab 'other' is up: start it with rankboard lab up --name other"),
+        (
+            ["cut", "3", "--name", "other"],
+            "no lab 'other' is up: start it with rankboard lab up --name other",
+        ),
         (["up", "--link", "fast"], "--link 'fast': give a number and a unit"),
         (["up", "--hosts", "0"], "a lab has 1 to 253 hosts, not 0"),
         (["up", "--name", "../x"], "--name '../x': give letters, digits, - and _"),
@@ -111,12 +127,17 @@ def test_missing_sshd_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         logins.check()
 
 
-def test_a_lab_that_is_up_is_named_in_what_to_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lab_that_is_up_is_named_in_what_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for name, flag in (("lab", ""), ("other", " --name other")):
         with Folder(name).held(), pytest.raises(LabError) as caught, Folder(name).held():
             pass
-        assert f"(rankboard lab status{flag} shows it): stop it with rankboard lab down{flag}, or" in str(caught.value)
+        assert (
+            f"(rankboard lab status{flag} shows it): stop it with rankboard lab down{flag}, or"
+            in str(caught.value)
+        )
         made = logins.hosts_toml(Folder(name).path, ())
         assert made.splitlines()[0].endswith(f"Made by: rankboard lab up{flag}")
         words = [sys.executable, relay.__file__, str(Folder(name).path), "10.10.1.1", "22"]
@@ -124,7 +145,7 @@ def test_a_lab_that_is_up_is_named_in_what_to_write(tmp_path: Path, monkeypatch:
         assert relayed.stderr == f"this lab is not up: start it with rankboard lab up{flag}\n"
 
 
-# A life of a lab -----------------------------------------------------------------------------------------------------
+# A life of a lab ----------------------------------------------------------------------------------
 
 
 @needs_lab
@@ -137,7 +158,9 @@ def test_run_over_ssh(lab: Command) -> None:
     assert [(host.name, host.address, host.threads) for host in hosts] == [
         (f"node{i}", f"10.10.1.{i}", 1) for i in (1, 2, 3, 4)
     ]
-    assert [row[:5] for row in lab.rows()] == [[host.name, host.address, "1gbit", "up", "up"] for host in hosts]
+    assert [row[:5] for row in lab.rows()] == [
+        [host.name, host.address, "1gbit", "up", "up"] for host in hosts
+    ]
     done = run(lab.folder, "--run", "--hosts", str(folder / "hosts.toml"), *QUICK, "--steps", "3")
     assert done.returncode == 0, done.stderr
     assert all((folder / host.name / ".rankboard" / "code").is_dir() for host in hosts)
@@ -160,7 +183,15 @@ def test_faults(lab: Command) -> None:
     lab("lab", "stop-sshd", "2")
     assert [row[4] for row in lab.rows()] == ["up", "down"]
     assert greeting("node2") == "10.10.1.2:22 in the lab: Connection refused"
-    done = run(lab.folder, "--run", "--hosts", str(Folder("lab").path / "hosts.toml"), *QUICK, "--steps", "3")
+    done = run(
+        lab.folder,
+        "--run",
+        "--hosts",
+        str(Folder("lab").path / "hosts.toml"),
+        *QUICK,
+        "--steps",
+        "3",
+    )
     assert done.returncode == 3
     assert done.stderr.splitlines()[-3].startswith(
         "cause: node2: 10.10.1.2:22 hung up before the login; its proxy_command says: "
@@ -168,8 +199,13 @@ def test_faults(lab: Command) -> None:
     assert lab("lab", "stop-sshd", "2", code=2) == "rankboard: the sshd of node2 is down already\n"
     lab("lab", "start-sshd", "2")
     assert greeting("node2").startswith("SSH-2.0")
-    assert lab("lab", "cut", "3", code=2) == "rankboard: no host 'node3' in the lab: the hosts are node1, node2\n"
-    assert lab("lab", "rate", "2", "fast", code=2).startswith("rankboard: 'fast': give a number and a unit")
+    assert (
+        lab("lab", "cut", "3", code=2)
+        == "rankboard: no host 'node3' in the lab: the hosts are node1, node2\n"
+    )
+    assert lab("lab", "rate", "2", "fast", code=2).startswith(
+        "rankboard: 'fast': give a number and a unit"
+    )
 
 
 @slow
@@ -227,12 +263,13 @@ def test_a_lab_that_ends_takes_its_daemon_along(lab: Command) -> None:
     until(lambda: not Folder("lab").path.exists())
 
 
-# An ordinary user ----------------------------------------------------------------------------------------------------
+# An ordinary user ---------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def ordinary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Command]:
-    """The command for a user who is not root, with the same packages where this user can read them."""
+    """The command for a user who is not root, with the same packages where this user can read
+    them."""
     if os.geteuid():
         pytest.skip("it is an ordinary user who runs the tests: all the others show it")
     with tempfile.TemporaryDirectory() as name:
@@ -244,7 +281,8 @@ def ordinary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Command]:
         be = (*change, "env", "-i", f"HOME={folder}", "PATH=/usr/bin:/bin", python, "-c")
         if subprocess.run((*be, IMPORTS), cwd=folder, capture_output=True, check=False).returncode:
             pytest.skip(
-                f"an ordinary user can read neither {sys.executable} nor the same version in /usr/bin, or not its packages"
+                f"an ordinary user can read neither {sys.executable} nor the same version in "
+                "/usr/bin, or not its packages"
             )
         yield Command(folder, (*be, "from tui import main; main()"))
         if Folder("lab").path.exists():
@@ -252,13 +290,16 @@ def ordinary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Command]:
 
 
 def _environment(folder: Path) -> str:
-    """The Python of a new environment with this one's packages, made by one that more than root may run."""
+    """The Python of a new environment with this one's packages, made by one that more than root may
+    run."""
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     system = f"/usr/bin/{version}"
     maker = system if os.path.exists(system) else sys.executable
     subprocess.run([maker, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
     paths = [path for path in sys.path if path.endswith("-packages")]
-    (folder / "venv" / "lib" / version / "site-packages" / "here.pth").write_text("\n".join((*paths, str(REPOSITORY))))
+    (folder / "venv" / "lib" / version / "site-packages" / "here.pth").write_text(
+        "\n".join((*paths, str(REPOSITORY)))
+    )
     return str(folder / "venv" / "bin" / "python")
 
 
@@ -268,7 +309,9 @@ def test_run_by_an_ordinary_user(ordinary: Command) -> None:
     ordinary("lab", "up", "--hosts", "2", "--link", "100mbit", "--cpus", "1")
     traces, folder = Traces.of(state()), Folder("lab").path
     assert folder.stat().st_uid == NOBODY
-    assert [row[:5] for row in ordinary.rows()] == [[f"node{i}", f"10.10.1.{i}", "100mbit", "up", "up"] for i in (1, 2)]
+    assert [row[:5] for row in ordinary.rows()] == [
+        [f"node{i}", f"10.10.1.{i}", "100mbit", "up", "up"] for i in (1, 2)
+    ]
     ordinary("--run", "--hosts", f"{folder}/hosts.toml", *QUICK, "--steps", "3")
     ordinary("lab", "down")
     traces.assert_gone()

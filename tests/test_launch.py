@@ -1,4 +1,5 @@
-"""The whole program: the real command, real agents, real ranks, over a real sshd and without one; and what kills them."""
+"""The whole program: the real command, real agents, real ranks, over a real sshd and without one;
+and what kills them."""
 
 from __future__ import annotations
 
@@ -40,10 +41,14 @@ def over_ssh(sshd: Sshd, count: int = 4) -> tuple[str, ...]:
 
 def losses(output: str) -> dict[tuple[int, int], float]:
     events = [json.loads(line) for line in output.splitlines()]
-    return {(event["rank"], event["step"]): event["loss"] for event in events if event["event"] == "step"}
+    return {
+        (event["rank"], event["step"]): event["loss"]
+        for event in events
+        if event["event"] == "step"
+    }
 
 
-# It trains -----------------------------------------------------------------------------------------------------------
+# It trains ----------------------------------------------------------------------------------------
 
 
 def test_ssh_run_ends_with_the_table(sshd: Sshd, tmp_path: Path) -> None:
@@ -54,15 +59,22 @@ def test_ssh_run_ends_with_the_table(sshd: Sshd, tmp_path: Path) -> None:
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["verdict"] == "finished"
     assert [rank["host"] for rank in summary["ranks"]] == ["node1", "node2", "node3", "node4"]
-    assert all(rank["timing_rule"] > 0 and 0 < rank["test_accuracy"] <= 1 for rank in summary["ranks"])
-    assert {path.name for path in (folder / "logs").iterdir()} >= {f"rank-{rank}.log" for rank in range(4)}
+    assert all(
+        rank["timing_rule"] > 0 and 0 < rank["test_accuracy"] <= 1 for rank in summary["ranks"]
+    )
+    assert {path.name for path in (folder / "logs").iterdir()} >= {
+        f"rank-{rank}.log" for rank in range(4)
+    }
     assert (folder.stat().st_mode & 0o777) == 0o700
 
 
 def test_code_is_uploaded_once(sshd: Sshd, tmp_path: Path) -> None:
     words = (*over_ssh(sshd, 1), *QUICK, "--steps", "2")
     first, second = (run(tmp_path, "--run", "--json", *words) for _ in range(2))
-    phases = [[json.loads(line).get("phase") for line in done.stdout.splitlines()] for done in (first, second)]
+    phases = [
+        [json.loads(line).get("phase") for line in done.stdout.splitlines()]
+        for done in (first, second)
+    ]
     assert "deploying" in phases[0]
     assert "deploying" not in phases[1]
 
@@ -72,7 +84,19 @@ def test_all_reduce_and_ddp_give_equal_losses(tmp_path: Path) -> None:
     """LeNet-5 has no BatchNorm. An uneven batch, so that shares differ."""
     both = []
     for sync in ("ddp", "all_reduce"):
-        done = run(tmp_path, "--run", "--json", *LOCAL, "--sync", sync, *QUICK, "--steps", "30", "--batch-size", "50")
+        done = run(
+            tmp_path,
+            "--run",
+            "--json",
+            *LOCAL,
+            "--sync",
+            sync,
+            *QUICK,
+            "--steps",
+            "30",
+            "--batch-size",
+            "50",
+        )
         assert done.returncode == 0, done.stderr
         both.append(losses(done.stdout))
     assert len(both[0]) == 4 * 30
@@ -81,12 +105,16 @@ def test_all_reduce_and_ddp_give_equal_losses(tmp_path: Path) -> None:
 
 
 def test_json_lines_carry_what_is_promised(tmp_path: Path) -> None:
-    done = run(tmp_path, "--run", "--json", "--local", "2", *QUICK, "--epochs", "1", "--batch-size", "512")
+    done = run(
+        tmp_path, "--run", "--json", "--local", "2", *QUICK, "--epochs", "1", "--batch-size", "512"
+    )
     assert done.returncode == 0, done.stderr
     events = [json.loads(line, parse_constant=pytest.fail) for line in done.stdout.splitlines()]
     assert all({"event", "time", "host"} <= event.keys() for event in events)
     steps = [event for event in events if event["event"] == "step"]
-    assert {(event["rank"], event["step"]) for event in steps} == {(rank, step) for rank in (0, 1) for step in (1, 2, 3)}
+    assert {(event["rank"], event["step"]) for event in steps} == {
+        (rank, step) for rank in (0, 1) for step in (1, 2, 3)
+    }
     for event in steps:
         assert event["seconds"] == pytest.approx(event["data"] + event["compute"] + event["sync"])
     evaluated = [event for event in events if event["event"] == "evaluated"]
@@ -95,7 +123,7 @@ def test_json_lines_carry_what_is_promised(tmp_path: Path) -> None:
     assert {"hostsample", "hello", "exited", "ended"} <= {event["event"] for event in events}
 
 
-# It ends -------------------------------------------------------------------------------------------------------------
+# It ends ------------------------------------------------------------------------------------------
 
 
 # Over SSH, with these faults and others, see tests/faults.
@@ -132,14 +160,17 @@ def test_host_that_does_not_answer(sshd: Sshd, tmp_path: Path) -> None:
 
 
 def test_all_unreachable_hosts_are_named_at_once(sshd: Sshd, tmp_path: Path) -> None:
-    hosts = [replace(host, port=1) if host.name in ("node2", "node4") else host for host in sshd.make_hosts(4)]
+    hosts = [
+        replace(host, port=1) if host.name in ("node2", "node4") else host
+        for host in sshd.make_hosts(4)
+    ]
     done = run(tmp_path, "--run", "--hosts", str(sshd.hosts_toml(tuple(hosts))), *QUICK)
     assert done.returncode == 3
     assert "node2" in done.stderr
     assert "node4" in done.stderr
 
 
-# What a newcomer does first --------------------------------------------------------------------------------------------
+# What a newcomer does first -----------------------------------------------------------------------
 
 
 def mistake(folder: Path, *words: str, code: int = 2) -> str:
@@ -168,7 +199,9 @@ def test_unknown_sync_method(tmp_path: Path) -> None:
 
 
 def test_batch_smaller_than_the_ranks(tmp_path: Path) -> None:
-    assert "--batch-size 3 is smaller than the 4 ranks" in mistake(tmp_path, "--run", *LOCAL, "--batch-size", "3")
+    assert "--batch-size 3 is smaller than the 4 ranks" in mistake(
+        tmp_path, "--run", *LOCAL, "--batch-size", "3"
+    )
 
 
 def test_dashboard_without_a_terminal(tmp_path: Path) -> None:
@@ -210,15 +243,21 @@ def test_no_python_at_all(sshd: Sshd, tmp_path: Path) -> None:
     assert f"for it in {path}" in said, "the file that was given"
 
 
-def test_data_that_no_host_has_are_told_once_before_anything_is_started(sshd: Sshd, tmp_path: Path) -> None:
+def test_data_that_no_host_has_are_told_once_before_anything_is_started(
+    sshd: Sshd, tmp_path: Path
+) -> None:
     missing = ("--dataset", "imagefolder:/nowhere/photos")
-    told = "node1, node2 and node3: /nowhere/photos: No such file or directory; write imagefolder:PATH"
+    told = (
+        "node1, node2 and node3: /nowhere/photos: No such file or directory; write imagefolder:PATH"
+    )
     said = mistake(tmp_path, "--run", *over_ssh(sshd, 3), *missing)
     assert said.count(told) == said.count("No such file") == 1
     assert "training after" not in said
     done = run(tmp_path, "doctor", *over_ssh(sshd, 3), *missing)
     assert done.returncode == 2
-    assert done.stdout.count("node1, node2 and node3: data failed: /nowhere/photos: No such file") == 1
+    assert (
+        done.stdout.count("node1, node2 and node3: data failed: /nowhere/photos: No such file") == 1
+    )
     assert "! address warning: node1, node2 and node3 are the same machine" in done.stdout
 
 
@@ -240,7 +279,7 @@ def test_dry_run_starts_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
-# What it costs to start ----------------------------------------------------------------------------------------------
+# What it costs to start ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("words", [("--help",), ("--run", "--local", "1", *QUICK, "--steps", "1")])
@@ -252,7 +291,9 @@ def test_launcher_imports_neither_torch_nor_textual(words: tuple[str, ...], tmp_
         "found = {'torch', 'textual', 'paramiko'} & set(sys.modules); assert not found, found"
     )
     command = [sys.executable, "-c", program, *words]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -288,19 +329,26 @@ def test_closed_terminal_stops_the_run(front_end: tuple[str, ...], tmp_path: Pat
 
 
 @FRONT_ENDS
-def test_a_kept_run_goes_on_when_its_launcher_is_terminated(front_end: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_kept_run_goes_on_when_its_launcher_is_terminated(
+    front_end: tuple[str, ...], tmp_path: Path
+) -> None:
     """As at a shutdown of the laptop, before its network goes."""
-    pid, terminal = in_a_terminal(tmp_path, "--local", "2", "--on-disconnect", "keep", *LONG, *front_end)
+    pid, terminal = in_a_terminal(
+        tmp_path, "--local", "2", "--on-disconnect", "keep", *LONG, *front_end
+    )
     assert until(lambda: trains_meanwhile(terminal, tmp_path), 30)
     os.kill(pid, signal.SIGTERM)
-    assert until(lambda: trains_meanwhile(terminal, tmp_path) and os.waitpid(pid, os.WNOHANG) == (pid, 0), 15)
+    assert until(
+        lambda: trains_meanwhile(terminal, tmp_path) and os.waitpid(pid, os.WNOHANG) == (pid, 0), 15
+    )
     os.close(terminal)
     assert len(left_behind(tmp_path)) > 3
     assert run(tmp_path, "stop", "last").returncode == 0
 
 
 def in_a_terminal(folder: Path, *words: str) -> tuple[int, int]:
-    """`rankboard` there, in a terminal of its own: its pid, and the terminal's other end, which does not block."""
+    """`rankboard` there, in a terminal of its own: its pid, and the terminal's other end, which
+    does not block."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(folder)

@@ -1,4 +1,5 @@
-"""What is left when guard and agent are killed at once: found, told apart from what lives, and ended."""
+"""What is left when guard and agent are killed at once: found, told apart from what lives, and
+ended."""
 
 from __future__ import annotations
 
@@ -30,10 +31,11 @@ def child(group=False, session=False, orphan=False, env=None):
             os._exit(0)
         if session:
             os.setsid()
-        os.execve(sys.executable, [sys.executable, "-c", "import time; time.sleep(600)"], env or os.environ)
+        argv = [sys.executable, "-c", "import time; time.sleep(600)"]
+        os.execve(sys.executable, argv, env or os.environ)
 child()                                         # below the rank, in its group
-child(session=True)                             # below it, in a session of its own, as some workers of a DataLoader
-child(orphan=True, env={"PATH": "/bin"})        # in its group, but not below it, and with another environment
+child(session=True)  # below it, in a session of its own, as some workers of a DataLoader
+child(orphan=True, env={"PATH": "/bin"})  # in its group, not below it, with another environment
 child(orphan=True, session=True)                # has only its environment left
 time.sleep(0.3)
 print("up", flush=True)
@@ -55,7 +57,9 @@ def kill_both(line: Follower) -> None:
         os.kill(pid, signal.SIGSTOP)
     for pid in (agent, guard):
         os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: not {guard, agent} & process_table.processes().keys(), "guard and agent are gone")
+    wait_for(
+        lambda: not {guard, agent} & process_table.processes().keys(), "guard and agent are gone"
+    )
     line.kill()
 
 
@@ -71,8 +75,13 @@ def finish(workdir: Path, found: list[Orphan], grace: float = 2.0) -> list[bool]
 def shift(journal: Path, seconds: float, of: str = "") -> None:
     """Make the records of a journal, or those that hold a text, so much older."""
     lines = journal.read_text().splitlines(keepends=True)
-    older = [re.sub(r'"time":([\d.]+)', lambda time: f'"time":{float(time[1]) - seconds}', line) for line in lines]
-    journal.write_text("".join(new if of in old else old for old, new in zip(lines, older, strict=True)))
+    older = [
+        re.sub(r'"time":([\d.]+)', lambda time: f'"time":{float(time[1]) - seconds}', line)
+        for line in lines
+    ]
+    journal.write_text(
+        "".join(new if of in old else old for old, new in zip(lines, older, strict=True))
+    )
 
 
 def test_a_family_is_found_and_ended(host: Host, tmp_path: Path) -> None:
@@ -85,9 +94,18 @@ def test_a_family_is_found_and_ended(host: Host, tmp_path: Path) -> None:
     found = find(tmp_path)
     assert [orphan.found for orphan in found].count("rank 0") == 1
     how = sorted(orphan.found for orphan in found)
-    assert how == ["below rank 0", "group of rank 0", "group of rank 0", "its environment names the run", "rank 0"]
+    assert how == [
+        "below rank 0",
+        "group of rank 0",
+        "group of rank 0",
+        "its environment names the run",
+        "rank 0",
+    ]
     assert {(orphan.run, orphan.host) for orphan in found} == {("a-run", 3)}
-    assert all(sys.executable in orphan.command and time.time() - 60 < orphan.began < time.time() for orphan in found)
+    assert all(
+        sys.executable in orphan.command and time.time() - 60 < orphan.began < time.time()
+        for orphan in found
+    )
     assert finish(tmp_path, found) == [True] * 5
     assert find(tmp_path) == []
 
@@ -103,7 +121,10 @@ def test_members_of_a_dead_ranks_group_are_found_by_its_number(host: Host, tmp_p
     (journal,) = host.folder.glob("*.journal")
     shift(journal, 100, '"event":"spawned"')  # as if its children had come long after it
     found = find(tmp_path)
-    assert sorted(orphan.found for orphan in found) == ["group of rank 0"] * 2 + ["its environment names the run"] * 2
+    assert (
+        sorted(orphan.found for orphan in found)
+        == ["group of rank 0"] * 2 + ["its environment names the run"] * 2
+    )
     assert finish(tmp_path, found) == [True] * 4
 
 
@@ -116,12 +137,17 @@ def test_a_stopped_agent_whose_guard_is_killed(host: Host, tmp_path: Path) -> No
     os.kill(process_table.processes()[agent].parent, signal.SIGKILL)
     wait_for(lambda: find(tmp_path), "the lock is free")
     found = find(tmp_path)
-    assert {(orphan.found, orphan.pid) for orphan in found} == {("agent", agent), ("rank 0", line.pid())}
+    assert {(orphan.found, orphan.pid) for orphan in found} == {
+        ("agent", agent),
+        ("rank 0", line.pid()),
+    }
     assert all(finish(tmp_path, found, grace=0.1))
     line.kill()
 
 
-def test_nothing_of_a_live_run_is_found_even_when_its_folder_is_gone(host: Host, tmp_path: Path) -> None:
+def test_nothing_of_a_live_run_is_found_even_when_its_folder_is_gone(
+    host: Host, tmp_path: Path
+) -> None:
     line = host.follow()
     line.start(python(SLEEP))
     line.wait_for_text("up")
@@ -133,7 +159,9 @@ def test_nothing_of_a_live_run_is_found_even_when_its_folder_is_gone(host: Host,
     host.wait_until_empty(5)
 
 
-def test_a_live_run_that_a_rank_of_an_ended_one_has_begun_is_left_alone(host: Host, tmp_path: Path) -> None:
+def test_a_live_run_that_a_rank_of_an_ended_one_has_begun_is_left_alone(
+    host: Host, tmp_path: Path
+) -> None:
     line = host.follow()
     line.start(python(SLEEP))
     line.wait_for_text("up")
@@ -148,12 +176,16 @@ def test_a_live_run_that_a_rank_of_an_ended_one_has_begun_is_left_alone(host: Ho
         kill_both(line)
         pids = {orphan.pid for orphan in find(tmp_path)}
         assert line.pid() in pids
-        assert not pids & ({live.pid(), live.agent()} | {process_table.processes()[live.agent()].parent})
+        assert not pids & (
+            {live.pid(), live.agent()} | {process_table.processes()[live.agent()].parent}
+        )
         assert all(finish(tmp_path, find(tmp_path)))
         live.close()
 
 
-def test_a_number_that_somebody_else_has_got_is_not_found_and_not_signalled(host: Host, tmp_path: Path) -> None:
+def test_a_number_that_somebody_else_has_got_is_not_found_and_not_signalled(
+    host: Host, tmp_path: Path
+) -> None:
     """The journal names a process that began after it was written."""
     line = host.follow()
     line.start(python(SLEEP))
@@ -161,7 +193,9 @@ def test_a_number_that_somebody_else_has_got_is_not_found_and_not_signalled(host
     rank = line.pid()
     kill_both(line)
     (orphan,) = find(tmp_path)
-    stranger = subprocess.Popen([sys.executable, "-c", SLEEP], start_new_session=True, stdout=subprocess.DEVNULL)
+    stranger = subprocess.Popen(
+        [sys.executable, "-c", SLEEP], start_new_session=True, stdout=subprocess.DEVNULL
+    )
     try:
         for journal in host.folder.glob("*.journal"):
             named = journal.read_text().replace(f'"pid":{rank}}}', f'"pid":{stranger.pid}}}')
@@ -169,7 +203,9 @@ def test_a_number_that_somebody_else_has_got_is_not_found_and_not_signalled(host
             shift(journal, 100)
         start = process_table.processes()[stranger.pid].start
         assert stranger.pid not in {one.pid for one in find(tmp_path)}
-        answer = list(leftovers.end([str(tmp_path), f"{stranger.pid}:{start}", f"{stranger.pid}:0"]))
+        answer = list(
+            leftovers.end([str(tmp_path), f"{stranger.pid}:{start}", f"{stranger.pid}:0"])
+        )
         assert [(one["start"], one["gone"]) for one in answer] == [(start, False), (0, True)]
         process_table.send(stranger.pid, start + 1, signal.SIGKILL)
         assert stranger.poll() is None

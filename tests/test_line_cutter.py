@@ -25,7 +25,11 @@ def test_lines_are_whole_however_they_come(size: int) -> None:
 def test_a_line_may_have_as_many_bytes_as_the_limit_says_and_no_more(size: int) -> None:
     def fed(sent: bytes) -> list[bytes]:
         cutter = LineCutter(5)
-        return [line for start in range(0, len(sent), size) for line in cutter.feed(sent[start : start + size])]
+        return [
+            line
+            for start in range(0, len(sent), size)
+            for line in cutter.feed(sent[start : start + size])
+        ]
 
     assert fed(b"12345\n12345\n12345") == [b"12345\n"] * 2
     for sent in (b"1\n123456", b"1\n123456\n2\n"):
@@ -46,4 +50,9 @@ def test_a_line_without_end_is_refused_before_it_takes_memory() -> None:
 
 
 def test_limits_in_words() -> None:
-    assert [in_words(size) for size in (5, 8192, 64 * MIB, 3 * 2**29)] == ["5 bytes", "8 KiB", "64 MiB", "1.5 GiB"]
+    assert [in_words(size) for size in (5, 8192, 64 * MIB, 3 * 2**29)] == [
+        "5 bytes",
+        "8 KiB",
+        "64 MiB",
+        "1.5 GiB",
+    ]

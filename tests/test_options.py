@@ -1,4 +1,5 @@
-"""A sync method's options: read out of its source without torch, from `key=value` words, with errors that say what to write."""
+"""A sync method's options: read out of its source without torch, from `key=value` words, with
+errors that say what to write."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ def parsed(*words: str) -> Any:
 
 def test_words_of_every_kind() -> None:
     assert parsed() == Options()
-    assert parsed("kind=second", "count=7", "size=1e-3", "quick=yes", "name=a=b") == Options("second", 7, 1e-3, True, "a=b")
+    assert parsed("kind=second", "count=7", "size=1e-3", "quick=yes", "name=a=b") == Options(
+        "second", 7, 1e-3, True, "a=b"
+    )
     assert parsed("quick=no", "size=4") == Options(size=4.0)
     assert isinstance(parsed("size=4").size, float)
 
@@ -45,8 +48,16 @@ def test_words_of_every_kind() -> None:
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("cuont=7", "cuont=7: unknown option 'cuont': did you mean 'count'? (known: kind=first|second (first), count=N (3), "),
-        ("zzz=1", "zzz=1: unknown option 'zzz' (known: kind=first|second (first), count=N (3), size=NUMBER (2.5), "),
+        (
+            "cuont=7",
+            "cuont=7: unknown option 'cuont': did you mean 'count'? (known: kind=first|second "
+            "(first), count=N (3), ",
+        ),
+        (
+            "zzz=1",
+            "zzz=1: unknown option 'zzz' (known: kind=first|second (first), count=N (3), "
+            "size=NUMBER (2.5), ",
+        ),
         ("=1", "=1: unknown option ''"),
         ("count", "count: write count=N"),
         ("count=", "count=: must be a whole number"),
@@ -78,7 +89,10 @@ def test_a_number_of_a_job_is_finite(lr: float) -> None:
 
 
 def test_described() -> None:
-    said = "kind=first|second (first), count=N (3), size=NUMBER (2.5), quick=yes|no (no), name=TEXT (x)"
+    said = (
+        "kind=first|second (first), count=N (3), size=NUMBER (2.5), quick=yes|no (no), name=TEXT "
+        "(x)"
+    )
     assert options.described(Options) == said
     assert options.described(options.Options) == ""
 
@@ -89,37 +103,73 @@ def test_what_is_read_from_the_source_is_what_the_module_has(method: str) -> Non
     has = getattr(registry.load("sync", method), "Options", options.Options)
     assert read is options.of("sync", method), "read once"
     assert asdict(read()) == asdict(has())
-    assert [(field.name, field.default) for field in fields(read)] == [(field.name, field.default) for field in fields(has)]
+    assert [(field.name, field.default) for field in fields(read)] == [
+        (field.name, field.default) for field in fields(has)
+    ]
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_default_can_be_said(method: str) -> None:
     default = options.of("sync", method)()
-    words = [f"{name}={ {True: 'yes', False: 'no'}[v] if isinstance(v, bool) else v }" for name, v in asdict(default).items()]
+    words = [
+        f"{name}={ {True: 'yes', False: 'no'}[v] if isinstance(v, bool) else v }"
+        for name, v in asdict(default).items()
+    ]
     assert Job(sync=method, sync_option=tuple(words)).sync_options() == default
 
 
 def test_a_job_names_the_method_too() -> None:
-    with pytest.raises(JobError, match=r"^--sync none: --sync-option every=2: unknown option 'every'"):
+    with pytest.raises(
+        JobError, match=r"^--sync none: --sync-option every=2: unknown option 'every'"
+    ):
         Job(sync="none", sync_option=("every=2",))
-    with pytest.raises(JobError, match=r"^--sync ddp: --sync-option bucket_mb=0: give a number of megabytes above 0$"):
+    with pytest.raises(
+        JobError,
+        match=r"^--sync ddp: --sync-option bucket_mb=0: give a number of megabytes above 0$",
+    ):
         Job(sync="ddp", sync_option=("bucket_mb=0",))
 
 
 @pytest.mark.parametrize(
     ("method", "words", "told"),
     [
-        ("all_reduce", "granularity=flat bucket_mb=1", "bucket_mb=1 only applies with granularity=bucket; remove it"),
-        ("hierarchical", "granularity=flat bucket_mb=1", "bucket_mb=1 only applies with granularity=bucket; remove it"),
-        ("ring", "granularity=flat bucket_mb=1", "bucket_mb=1 only applies with granularity=bucket; remove it"),
-        ("gather_scatter", "granularity=parameter bucket_mb=1", "bucket_mb=1 only applies with granularity=bucket; remove it"),
-        ("gather_scatter", "granularity=parameter segment_kb=1", "granularity=parameter sends each parameter whole"),
-        ("ddp", "compression=powersgd bucket_mb=1", "compression=powersgd takes all gradients at once: leave it out"),
+        (
+            "all_reduce",
+            "granularity=flat bucket_mb=1",
+            "bucket_mb=1 only applies with granularity=bucket; remove it",
+        ),
+        (
+            "hierarchical",
+            "granularity=flat bucket_mb=1",
+            "bucket_mb=1 only applies with granularity=bucket; remove it",
+        ),
+        (
+            "ring",
+            "granularity=flat bucket_mb=1",
+            "bucket_mb=1 only applies with granularity=bucket; remove it",
+        ),
+        (
+            "gather_scatter",
+            "granularity=parameter bucket_mb=1",
+            "bucket_mb=1 only applies with granularity=bucket; remove it",
+        ),
+        (
+            "gather_scatter",
+            "granularity=parameter segment_kb=1",
+            "granularity=parameter sends each parameter whole",
+        ),
+        (
+            "ddp",
+            "compression=powersgd bucket_mb=1",
+            "compression=powersgd takes all gradients at once: leave it out",
+        ),
         ("ddp", "rank=4", "rank=4 and start=2 are powersgd's"),
     ],
 )
 def test_an_option_that_would_do_nothing_is_refused(method: str, words: str, told: str) -> None:
-    job = Job(sync=method, sync_option=tuple(words.split()))  # a record of an earlier run may say so
+    job = Job(
+        sync=method, sync_option=tuple(words.split())
+    )  # a record of an earlier run may say so
     with pytest.raises(JobError, match=f"^--sync {method} --sync-option .*{told}"):
         job.check_world(1)
 
@@ -134,7 +184,10 @@ def test_a_dedicated_server_takes_no_samples() -> None:
 
 def test_what_waits_for_nobody_cannot_wait_in_every_layer() -> None:
     job = Job(sync="parameter_server", sync_option=("mode=async",), batch_norm="sync")
-    with pytest.raises(JobError, match=r"^--batch-norm sync: .* --sync parameter_server is told not to do: choose broadcast"):
+    with pytest.raises(
+        JobError,
+        match=r"^--batch-norm sync: .* --sync parameter_server is told not to do: choose broadcast",
+    ):
         job.check_world(2)
     Job(sync="parameter_server", batch_norm="sync").check_world(2)
 
@@ -142,7 +195,10 @@ def test_what_waits_for_nobody_cannot_wait_in_every_layer() -> None:
 def test_a_job_checks_options_against_the_world() -> None:
     job = Job(sync="parameter_server", sync_option=("server=3",))
     job.check_world(4)
-    with pytest.raises(JobError, match=r"^--sync parameter_server --sync-option server=3: there is no such rank among 3"):
+    with pytest.raises(
+        JobError,
+        match=r"^--sync parameter_server --sync-option server=3: there is no such rank among 3",
+    ):
         job.check_world(3)
 
 
@@ -160,5 +216,11 @@ for name in registry.names("sync"):
     options.described(options.of("sync", name))
 print(sorted(name for name in ("torch", "numpy", "training.sync") if name in sys.modules))
 """
-    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
+    done = subprocess.run(
+        [sys.executable, "-c", source],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parent,
+    )
     assert done.stdout == "[]\n"

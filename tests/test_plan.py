@@ -1,4 +1,5 @@
-"""The plan: which rank goes where, its environment, where the ranks meet, and what is said of plans that cannot be."""
+"""The plan: which rank goes where, its environment, where the ranks meet, and what is said of plans
+that cannot be."""
 
 from __future__ import annotations
 
@@ -10,7 +11,18 @@ import pytest
 
 from remote.cluster.hosts import Host
 from remote.plan import serialize
-from remote.plan.plan import Plan, PlanError, Policy, Upload, check, dry_run, master_address, new_run, notes, place
+from remote.plan.plan import (
+    Plan,
+    PlanError,
+    Policy,
+    Upload,
+    check,
+    dry_run,
+    master_address,
+    new_run,
+    notes,
+    place,
+)
 from training.job import Job
 from training.place import Place
 from training.wire.events import Hello
@@ -18,8 +30,12 @@ from training.wire.events import Hello
 LO, ETH = ("lo", "127.0.0.1", 8), ("eth1", "10.0.0.1", 24)
 
 
-def hello(machine: str, cores: float = 8.0, address: str = "10.0.0.1", interface: str = "eth1") -> Hello:
-    facts = Hello("h", "u", 1, "3.11", "/usr/bin/python3", "Linux", machine, cores, 1, interfaces=(LO, ETH))
+def hello(
+    machine: str, cores: float = 8.0, address: str = "10.0.0.1", interface: str = "eth1"
+) -> Hello:
+    facts = Hello(
+        "h", "u", 1, "3.11", "/usr/bin/python3", "Linux", machine, cores, 1, interfaces=(LO, ETH)
+    )
     return replace(facts, route_address=address, route_interface=interface)
 
 
@@ -28,7 +44,9 @@ def plan(*hosts: Host, **job: Any) -> Plan:
 
 
 def host(number: int, slots: int = 1, threads: int = 0, interface: str = "") -> Host:
-    return Host(f"node{number}", f"10.0.0.{number}", slots=slots, threads=threads, interface=interface)
+    return Host(
+        f"node{number}", f"10.0.0.{number}", slots=slots, threads=threads, interface=interface
+    )
 
 
 def environments(of: Plan, *facts: Hello) -> list[dict[str, str]]:
@@ -37,7 +55,14 @@ def environments(of: Plan, *facts: Hello) -> list[dict[str, str]]:
 
 def test_ranks_follow_hosts_and_slots() -> None:
     found = environments(plan(host(1), host(2, slots=2)), hello("a"), hello("b"))
-    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE")
+    names = (
+        "RANK",
+        "LOCAL_RANK",
+        "WORLD_SIZE",
+        "LOCAL_WORLD_SIZE",
+        "GROUP_RANK",
+        "GROUP_WORLD_SIZE",
+    )
     assert [tuple(env[name] for name in names) for env in found] == [
         ("0", "0", "3", "1", "0", "2"),
         ("1", "0", "3", "2", "1", "2"),
@@ -70,9 +95,13 @@ def test_ranks_work_where_uploads_land() -> None:
         (Policy(min_nodes=1), False),
     ],
 )
-def test_each_host_keeps_copies_where_the_run_may_go_on_without_one(policy: Policy, copies: bool) -> None:
+def test_each_host_keeps_copies_where_the_run_may_go_on_without_one(
+    policy: Policy, copies: bool
+) -> None:
     of = replace(plan(host(1), host(2)), policy=policy)
-    assert [Place.read(env).copies for env in environments(of, hello("a"), hello("b"))] == [copies] * 2
+    assert [Place.read(env).copies for env in environments(of, hello("a"), hello("b"))] == [
+        copies
+    ] * 2
 
 
 def test_more_ranks_than_cores_have_a_thread_each() -> None:
@@ -80,7 +109,9 @@ def test_more_ranks_than_cores_have_a_thread_each() -> None:
 
 
 def test_the_interface_is_the_hosts_own_or_the_one_that_leads_to_the_first() -> None:
-    found = environments(plan(host(1, interface="ib0"), host(2)), hello("a"), hello("b", interface="eth7"))
+    found = environments(
+        plan(host(1, interface="ib0"), host(2)), hello("a"), hello("b", interface="eth7")
+    )
     assert [env["GLOO_SOCKET_IFNAME"] for env in found] == ["ib0", "eth7"]
     unknown = environments(plan(host(1)), hello("a", interface=""))
     assert "GLOO_SOCKET_IFNAME" not in unknown[0]
@@ -88,18 +119,27 @@ def test_the_interface_is_the_hosts_own_or_the_one_that_leads_to_the_first() -> 
 
 def test_the_ranks_meet_at_the_interface_or_the_route() -> None:
     assert master_address(plan(host(1)), [hello("a", address="10.9.9.9")]) == "10.9.9.9"
-    assert master_address(plan(host(1, interface="eth1")), [hello("a", address="10.9.9.9")]) == "10.0.0.1"
+    assert (
+        master_address(plan(host(1, interface="eth1")), [hello("a", address="10.9.9.9")])
+        == "10.0.0.1"
+    )
 
 
 def test_an_interface_that_is_not_there_names_those_that_are() -> None:
-    with pytest.raises(PlanError, match=r"node1: no interface 'eth9' there.* one of: lo \(127.0.0.1\), eth1 \(10.0.0.1\)"):
+    with pytest.raises(
+        PlanError,
+        match=r"node1: no interface 'eth9' there.* one of: lo \(127.0.0.1\), eth1 \(10.0.0.1\)",
+    ):
         master_address(plan(host(1, interface="eth9")), [hello("a")])
 
 
 def test_loopback_is_no_meeting_place_for_several_machines() -> None:
     local = hello("a", address="127.0.1.1")
     assert master_address(plan(host(1), host(2)), [local, hello("a")]) == "127.0.1.1"
-    with pytest.raises(PlanError, match=r"node1: the other hosts cannot reach it at 127.0.1.1; .* one of: eth1 \(10.0.0.1\)"):
+    with pytest.raises(
+        PlanError,
+        match=r"node1: the other hosts cannot reach it at 127.0.1.1; .* one of: eth1 \(10.0.0.1\)",
+    ):
         master_address(plan(host(1), host(2)), [local, hello("b")])
 
 
@@ -115,7 +155,13 @@ def test_a_plan_without_hosts_or_with_too_small_a_batch_is_none() -> None:
     [
         (9, ()),
         (10, ("batch size 10 does not divide by 3 ranks: rank 0 takes 4 samples, the others 3",)),
-        (11, ("batch size 11 does not divide by 3 ranks: ranks 0 to 1 take 4 samples each, the others 3",)),
+        (
+            11,
+            (
+                "batch size 11 does not divide by 3 ranks: ranks 0 to 1 take 4 samples each, the "
+                "others 3",
+            ),
+        ),
     ],
 )
 def test_an_uneven_split_is_said(batch: int, said: tuple[str, ...]) -> None:
@@ -126,7 +172,8 @@ def test_a_server_that_does_not_train_takes_no_part_of_a_split() -> None:
     job = {"sync": "parameter_server", "sync_option": ("server=1", "dedicated=yes")}
     assert notes(plan(host(1, slots=4), batch_size=63, **job)) == ()
     assert notes(plan(host(1, slots=4), batch_size=64, **job)) == (
-        "batch size 64 does not divide by 3 ranks that train: rank 0 takes 22 samples, the others 21",
+        "batch size 64 does not divide by 3 ranks that train: rank 0 takes 22 samples, the others "
+        "21",
     )
     (said,) = notes(plan(host(1, slots=4), batch_size=65, **job))
     assert "ranks 0 to 2 but 1 take 22 samples each" in said
@@ -135,7 +182,10 @@ def test_a_server_that_does_not_train_takes_no_part_of_a_split() -> None:
 def test_a_dry_run_shows_what_only_the_hosts_know_as_such() -> None:
     text = dry_run(plan(host(1), host(2, interface="ib0")))
     assert "MASTER_ADDR=10.0.0.1 MASTER_PORT='<chosen on node1>'" in text
-    assert "GLOO_SOCKET_IFNAME='<interface to node1>' NCCL_SOCKET_IFNAME='=<interface to node1>'" in text
+    assert (
+        "GLOO_SOCKET_IFNAME='<interface to node1>' NCCL_SOCKET_IFNAME='=<interface to node1>'"
+        in text
+    )
     assert "NCCL_SOCKET_IFNAME='=ib0'" in text
     assert text.startswith("2 ranks on 2 hosts, for example as run ")
     assert text.count("python -m training") == 1

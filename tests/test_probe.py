@@ -1,4 +1,5 @@
-"""The probe: what the doctor starts on a host. It tells what an agent would, and is gone without a trace."""
+"""The probe: what the doctor starts on a host. It tells what an agent would, and is gone without a
+trace."""
 
 from __future__ import annotations
 
@@ -19,14 +20,22 @@ from training.wire.events import Ended, Hello, Reserved
 __all__ = ["host"]
 
 HASTY = (
-    "import sys; from training.agent import errands, probe; probe.TICK, probe.LEASE = {}; sys.exit(errands.main(sys.argv[1:]))"
+    "import sys; from training.agent import errands, probe; probe.TICK, probe.LEASE = {}; "
+    "sys.exit(errands.main(sys.argv[1:]))"
 )
 
 
 def test_it_tells_the_facts_that_an_agent_tells(host: Host) -> None:
     probe, agent = host.probe(), host.follow()
     (said,), (known,) = probe.wait_for(Hello), agent.wait_for(Hello)
-    moving = {"pid": 0, "memory_free": 0, "disk_free": 0, "load": 0.0, "route_address": "", "route_interface": ""}
+    moving = {
+        "pid": 0,
+        "memory_free": 0,
+        "disk_free": 0,
+        "load": 0.0,
+        "route_address": "",
+        "route_interface": "",
+    }
     assert replace(said, **moving) == replace(known, **moving)  # type: ignore[arg-type]
     assert (said.route_address, known.route_address) == ("127.0.0.1", "")
     probe.close()
@@ -38,7 +47,10 @@ def test_it_ends_when_told_and_keeps_nothing(host: Host) -> None:
     probe.send(Stacks())  # which is for agents
     records = probe.close()
     assert [record.event for record in records[1:]] == [Ended("closed")]
-    assert [(record.host, record.attempt, record.seq) for record in records] == [(3, 0, 1), (3, 0, 2)]
+    assert [(record.host, record.attempt, record.seq) for record in records] == [
+        (3, 0, 1),
+        (3, 0, 2),
+    ]
     assert not host.folder.exists()
 
 
@@ -72,16 +84,27 @@ def test_it_gives_signs_of_life_that_count_once(host: Host) -> None:
 
 
 def test_without_a_word_for_long_it_ends(host: Host) -> None:
-    assert host.probe(HASTY.format("0.01, 0.05")).wait_for(Ended) == [Ended(f"{OPERATOR_GONE}, no sign of life for 0.05 s")]
+    assert host.probe(HASTY.format("0.01, 0.05")).wait_for(Ended) == [
+        Ended(f"{OPERATOR_GONE}, no sign of life for 0.05 s")
+    ]
 
 
 def test_a_workdir_that_cannot_be_written_is_named(host: Host) -> None:
-    program = "import os, sys; os.access = lambda *_: False; from training.agent import errands; errands.main(sys.argv[1:])"
-    assert complaint(host.probe(program)).startswith(f"cannot use its workdir: {host.folder.parent} is not writable")
+    program = (
+        "import os, sys; os.access = lambda *_: False; from training.agent import errands; "
+        "errands.main(sys.argv[1:])"
+    )
+    assert complaint(host.probe(program)).startswith(
+        f"cannot use its workdir: {host.folder.parent} is not writable"
+    )
 
 
-@pytest.mark.parametrize("make", [Path.touch, lambda path: path.symlink_to("/no/such/disk")], ids=["file", "dangling"])
-def test_what_lies_where_the_folder_is_to_be_is_named(host: Host, make: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize(
+    "make", [Path.touch, lambda path: path.symlink_to("/no/such/disk")], ids=["file", "dangling"]
+)
+def test_what_lies_where_the_folder_is_to_be_is_named(
+    host: Host, make: Callable[[Path], None]
+) -> None:
     make(host.folder)
     assert complaint(host.probe()).startswith(f"cannot use its workdir: {host.folder} is no folder")
 
@@ -97,7 +120,19 @@ def complaint(probe: Follower) -> str:
 
 def test_it_imports_little() -> None:
     code = "import sys; from training.agent import __main__, probe; print(*sys.modules)"
-    said = subprocess.run([sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    heavy = {"argparse", "contextlib", "ctypes", "dataclasses", "inspect", "pathlib", "runpy", "subprocess", "threading"}
+    said = subprocess.run(
+        [sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    heavy = {
+        "argparse",
+        "contextlib",
+        "ctypes",
+        "dataclasses",
+        "inspect",
+        "pathlib",
+        "runpy",
+        "subprocess",
+        "threading",
+    }
     heavy |= {"importlib.util", "typing"}
     assert not heavy & set(said.stdout.split())

@@ -1,4 +1,5 @@
-"""The run directory: what is written is read back, a full disk costs records only, and the summary tells what became of it."""
+"""The run directory: what is written is read back, a full disk costs records only, and the summary
+tells what became of it."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ from training.wire.events import (
 )
 from training.wire.jsonl import dumps
 
-HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30, "2.14.1", "0.29.1")
+HELLO = Hello(
+    "box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30, "2.14.1", "0.29.1"
+)
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,12 @@ def test_the_folder_is_the_users_own(tmp_path: Path) -> None:
     into = Recorder(tmp_path / "runs", plan())
     assert into.folder == tmp_path / "runs" / plan().run
     assert stat.S_IMODE(into.folder.stat().st_mode) == 0o700
-    assert {path.name for path in into.folder.iterdir()} == {"plan.json", "plan.mac", "logs", "launcher.pid"}
+    assert {path.name for path in into.folder.iterdir()} == {
+        "plan.json",
+        "plan.mac",
+        "logs",
+        "launcher.pid",
+    }
 
 
 def test_one_launcher_at_a_time_records_a_run(tmp_path: Path) -> None:
@@ -110,7 +118,9 @@ def test_plans(tmp_path: Path, script: bool, monkeypatch: pytest.MonkeyPatch) ->
     made = replace(
         made,
         policy=Policy(keep=True, on_nan=OnNan.STOP, max_restarts=2),
-        work=made.work if script else Job(lr=0.25, model="vgg11", data_dir="/data", sync_option=("red=2", "blue=3")),
+        work=made.work
+        if script
+        else Job(lr=0.25, model="vgg11", data_dir="/data", sync_option=("red=2", "blue=3")),
     )
     folder = Recorder(tmp_path, made).folder
     assert load_plan(folder) == made
@@ -128,7 +138,16 @@ def test_a_plan_of_a_later_version_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", "{}", '{"run":"r","hosts":[{}],"work":{"job":{}},"keep":false}', '{"work":{}}', "7"]
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        '{"run":"r","hosts":[{}],"work":{"job":{}},"keep":false}',
+        '{"work":{}}',
+        "7",
+    ],
 )
 def test_what_is_no_plan_is_said(tmp_path: Path, text: str) -> None:
     with pytest.raises(RunFolderError, match=r"holds no run: plan\.json"):
@@ -185,14 +204,18 @@ def test_a_text_that_is_no_unicode_is_read_back(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(PlanError, match=r"cannot record the run in .*file.*give another --runs-dir"):
+    with pytest.raises(
+        PlanError, match=r"cannot record the run in .*file.*give another --runs-dir"
+    ):
         Recorder(tmp_path / "file", plan())
     Recorder(tmp_path, plan())
     with pytest.raises(PlanError, match="File exists"):
         Recorder(tmp_path, plan())
 
 
-def test_a_full_disk_is_said_once_and_a_gap_tears_no_later_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_said_once_and_a_gap_tears_no_later_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     into = Recorder(tmp_path, plan())
     records = [Record(SESSION, 0, seq, START, Said(0, f"number {seq}")) for seq in range(4)]
 
@@ -219,7 +242,8 @@ def test_a_full_disk_is_said_once_and_a_gap_tears_no_later_line(tmp_path: Path, 
         into.write(records[1])
         assert (
             into.flush()
-            == f"cannot write {into.folder}/events.jsonl: No space left on device; the run goes on, but its record has gaps"
+            == f"cannot write {into.folder}/events.jsonl: No space left on device; the run goes "
+            "on, but its record has gaps"
         )
         into.write(records[2])
         assert into.flush() == ""
@@ -257,7 +281,9 @@ def closed(made: Plan, folder: Path) -> dict[str, Any]:
     state = history.rank(1, said(1, "oops"), Exited(1, 3)).closed()
     into = Recorder(folder, made)
     into.close(state)
-    found: dict[str, Any] = json.loads((into.folder / "summary.json").read_text(), parse_constant=pytest.fail)
+    found: dict[str, Any] = json.loads(
+        (into.folder / "summary.json").read_text(), parse_constant=pytest.fail
+    )
     return found
 
 
@@ -270,11 +296,25 @@ def test_the_summary(tmp_path: Path) -> None:
     assert found["hosts"][1]["facts"]["torchvision"] == "0.29.1"
     assert found["hosts"][0]["facts"] is None
     rank = found["ranks"][1]
-    assert (rank["host"], rank["fate"], rank["exit"], rank["step"], rank["epoch"]) == ("node2", "failed", "exit code 3", 12, 2)
+    assert (rank["host"], rank["fate"], rank["exit"], rank["step"], rank["epoch"]) == (
+        "node2",
+        "failed",
+        "exit code 3",
+        12,
+        2,
+    )
     assert rank["loss"] == pytest.approx(2 / 12)
     assert (rank["test_loss"], rank["test_accuracy"], rank["accuracy"]) == (0.5, 0.75, 0.0)
-    assert (rank["timing_rule"], rank["median"], rank["p95"], rank["mean"]) == (pytest.approx(0.1),) * 4
-    means = {"seconds": 0.1, "data": 0.01, "compute": 0.06, "sync": 0.03, "samples_per_second": 160.0}
+    assert (rank["timing_rule"], rank["median"], rank["p95"], rank["mean"]) == (
+        pytest.approx(0.1),
+    ) * 4
+    means = {
+        "seconds": 0.1,
+        "data": 0.01,
+        "compute": 0.06,
+        "sync": 0.03,
+        "samples_per_second": 160.0,
+    }
     means |= {"data_share": 0.1, "compute_share": 0.6, "sync_share": 0.3}
     assert rank["means"]["iterations_2_to_40"] == pytest.approx(means)
     assert rank["means"]["all_iterations"] == pytest.approx(means)
@@ -291,7 +331,10 @@ def two_epochs(made: Plan, *matrices: tuple[tuple[int, ...], ...]) -> RunState:
             own = 0.25 if made.world_size > 1 and rank else -1.0
             history.rank(rank, Epoch(rank, epoch, 10 * epoch, 0.5 / epoch, 0.25 * epoch, 32, 1.5))
             table, names = (confusion, ("cat", "dog")) if rank == 0 else ((), ())
-            history.rank(rank, Evaluated(rank, epoch, 10 * epoch, 1.0 / epoch, 0.7, 10, 0.1, table, own, names))
+            history.rank(
+                rank,
+                Evaluated(rank, epoch, 10 * epoch, 1.0 / epoch, 0.7, 10, 0.1, table, own, names),
+            )
     return history.done(0, 1).closed()
 
 
@@ -302,13 +345,25 @@ def test_the_summary_has_the_epochs_and_the_test(tmp_path: Path) -> None:
     found = json.loads((into.folder / "summary.json").read_text(), parse_constant=pytest.fail)
     assert found["training_seconds"] == pytest.approx(2.0)
     assert [one["loss"] for one in found["evaluations"]] == [1.0, 0.5]
-    epoch = {"epoch": 2, "step": 20, "train_loss": 0.25, "train_accuracy": 0.5, "samples": 32, "seconds": 1.5}
+    epoch = {
+        "epoch": 2,
+        "step": 20,
+        "train_loss": 0.25,
+        "train_accuracy": 0.5,
+        "samples": 32,
+        "seconds": 1.5,
+    }
     assert [len(rank["epochs"]) for rank in found["ranks"]] == [2, 2]
     assert found["ranks"][1]["epochs"][1] == epoch
     assert [rank["own_accuracy"] for rank in found["ranks"]] == [None, 0.25]
     test = found["test"]
     assert (test["epoch"], test["loss"], test["confusion"]) == (2, 0.5, [[3, 2], [1, 4]])
-    assert test["report"]["cat"] == {"precision": 0.75, "recall": 0.6, "f1-score": pytest.approx(2 / 3), "support": 5}
+    assert test["report"]["cat"] == {
+        "precision": 0.75,
+        "recall": 0.6,
+        "f1-score": pytest.approx(2 / 3),
+        "support": 5,
+    }
     text = (into.folder / "report.txt").read_text()
     assert "after epoch 2, step 20: test loss 0.5000, test accuracy 70.00%, 10 samples\n" in text
     assert "         cat       0.75      0.60      0.67         5\n" in text
@@ -317,7 +372,9 @@ def test_the_summary_has_the_epochs_and_the_test(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("matrix", [(), ((1, 2), (3,)), ((0, 0), (0, 0)), ((1, 2),)], ids=str)
-def test_what_is_no_confusion_matrix_gives_no_report(tmp_path: Path, matrix: tuple[tuple[int, ...], ...]) -> None:
+def test_what_is_no_confusion_matrix_gives_no_report(
+    tmp_path: Path, matrix: tuple[tuple[int, ...], ...]
+) -> None:
     state = two_epochs(plan(2), ((1, 0), (0, 1)), matrix)
     into = Recorder(tmp_path, plan(2))
     assert into.close(state) == ""
@@ -329,8 +386,12 @@ def test_what_is_no_confusion_matrix_gives_no_report(tmp_path: Path, matrix: tup
 def test_drift_is_noted_once_and_remarked() -> None:
     history = History(plan(2)).training(steps=4)
     state = history.rank(0, Drifted(0, 2, 2e-6), Drifted(0, 4, 5e-3), Drifted(0, 6, 4e-3)).state()
-    assert [note.text for note in state.notes] == ["drift: after step 2 the ranks' models differ by 2.0e-06, relatively"]
-    assert summary.of(state)["remarks"] == ["drift: from step 2 on the ranks' models differed, at most by 5.0e-03, relatively"]
+    assert [note.text for note in state.notes] == [
+        "drift: after step 2 the ranks' models differ by 2.0e-06, relatively"
+    ]
+    assert summary.of(state)["remarks"] == [
+        "drift: from step 2 on the ranks' models differed, at most by 5.0e-03, relatively"
+    ]
 
 
 def test_a_run_that_was_left_has_no_verdict(tmp_path: Path) -> None:
@@ -348,7 +409,10 @@ def test_a_summary_that_cannot_be_written_is_said(tmp_path: Path) -> None:
 
 
 def test_strict_json() -> None:
-    assert summary.finite({"a": [float("nan"), (1.0, float("inf"))], "b": 2}) == {"a": [None, [1.0, None]], "b": 2}
+    assert summary.finite({"a": [float("nan"), (1.0, float("inf"))], "b": 2}) == {
+        "a": [None, [1.0, None]],
+        "b": 2,
+    }
 
 
 @pytest.mark.parametrize(
@@ -357,14 +421,20 @@ def test_strict_json() -> None:
         (
             ("one", "one"),
             2.0,
-            ["node1 and node2 are the same machine (2 cores): adding such hosts does not make training faster"],
+            [
+                "node1 and node2 are the same machine (2 cores): adding such hosts does not make "
+                "training faster"
+            ],
         ),
         (("one", "one"), 1.0, []),
         (("one", "two"), 2.0, []),
     ],
 )
-def test_hosts_that_share_cores_are_remarked(boots: tuple[str, str], cores: float, remarks: list[str]) -> None:
-    """With a quota that leaves each its own, or on machines of their own, there is nothing to say."""
+def test_hosts_that_share_cores_are_remarked(
+    boots: tuple[str, str], cores: float, remarks: list[str]
+) -> None:
+    """With a quota that leaves each its own, or on machines of their own, there is nothing to
+    say."""
     history = History(plan(2))
     for host, boot in enumerate(boots):
         history.say(host, replace(HELLO, boot_id=boot, cores=cores), HostSample((50.0, 50.0), 1, 2))

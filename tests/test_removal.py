@@ -46,7 +46,11 @@ def test_an_ended_run_goes_host_by_host(workdir: Path) -> None:
 def test_a_live_run_stays_and_so_does_code(workdir: Path) -> None:
     with alone(str(workdir / "runs" / "a-run" / "0")):
         found = kept(workdir, "runs/a-run/0", "runs/a-run/1", "code/old")
-    assert found == {"runs/a-run/0": "it is live", "runs/a-run/1": "", "code/old": "a run uses it, or may"}
+    assert found == {
+        "runs/a-run/0": "it is live",
+        "runs/a-run/1": "",
+        "code/old": "a run uses it, or may",
+    }
     assert (workdir / "runs" / "a-run" / "0" / "checkpoints" / "step-7" / "rank-0.pt").exists()
     assert (workdir / "code" / "old").exists()
 

@@ -22,7 +22,13 @@ from training.job import Job, JobError
 from training.wire.events import Launched, Saved, Spawned, Started, Step
 
 OLD = Job(
-    sync="ring", sync_option=("segment_kb=64",), model="vgg11", dataset="cifar10", epochs=3, lr=0.05, checkpoint_every="10"
+    sync="ring",
+    sync_option=("segment_kb=64",),
+    model="vgg11",
+    dataset="cifar10",
+    epochs=3,
+    lr=0.05,
+    checkpoint_every="10",
 )
 
 
@@ -31,7 +37,9 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
-def record(runs: Path, name: str, work: Job | Script = OLD, local: bool = True, complete: bool = True) -> Path:
+def record(
+    runs: Path, name: str, work: Job | Script = OLD, local: bool = True, complete: bool = True
+) -> Path:
     """A recorded run, perhaps with a checkpoint: what a launcher finds of it."""
     Recorder(runs, Plan(name, (Host("local", "127.0.0.1"),), work))
     if local:
@@ -44,14 +52,20 @@ def record(runs: Path, name: str, work: Job | Script = OLD, local: bool = True, 
 
 def test_what_is_left_out_is_as_in_the_run(runs: Path) -> None:
     folder = record(runs, "old")
-    assert resume.job_of({"resume": "old", "lr": None}, runs, local=True) == replace(OLD, resume="old")
-    assert resume.job_of({"resume": str(folder), "lr": 0.01}, runs, local=True) == replace(OLD, resume=str(folder), lr=0.01)
+    assert resume.job_of({"resume": "old", "lr": None}, runs, local=True) == replace(
+        OLD, resume="old"
+    )
+    assert resume.job_of({"resume": str(folder), "lr": 0.01}, runs, local=True) == replace(
+        OLD, resume=str(folder), lr=0.01
+    )
     assert resume.job_of({"resume": "old", "steps": 500}, runs, local=True) == replace(
         OLD, resume="old", steps=500, epochs=None
     )
     other = resume.job_of({"resume": "old", "sync": "all_reduce"}, runs, local=True)
     assert (other.sync, other.sync_option, other.model) == ("all_reduce", (), "vgg11")
-    assert resume.job_of({"resume": "elsewhere", "lr": 0.01}, runs, local=True) == Job(resume="elsewhere", lr=0.01)
+    assert resume.job_of({"resume": "elsewhere", "lr": 0.01}, runs, local=True) == Job(
+        resume="elsewhere", lr=0.01
+    )
     assert resume.job_of({"resume": None, "lr": 0.01}, runs, local=True) == Job(lr=0.01)
     with pytest.raises(JobError, match="--epochs and --steps"):
         resume.job_of({"resume": "old", "steps": 500, "epochs": 1}, runs, local=True)
@@ -62,37 +76,65 @@ def test_ranks_of_this_machine_are_told_where_it_is(runs: Path) -> None:
     job = replace(OLD, resume="old")
     there = str(runs / "old" / resume.NODE / "runs" / "old")
     assert resume.located(job, runs, local=True, uploads=False).resume == there
-    assert resume.located(replace(job, resume=str(folder)), runs, local=True, uploads=False).resume == there
-    assert resume.located(replace(job, resume=there), runs, local=True, uploads=False).resume == there
+    assert (
+        resume.located(replace(job, resume=str(folder)), runs, local=True, uploads=False).resume
+        == there
+    )
+    assert (
+        resume.located(replace(job, resume=there), runs, local=True, uploads=False).resume == there
+    )
     assert resume.located(OLD, runs, local=True, uploads=False) == OLD
 
 
 def test_ranks_of_other_machines_are_told_its_name(runs: Path) -> None:
     folder = record(runs, "old", local=False)
     for given in ("old", str(folder)):
-        assert resume.located(replace(OLD, resume=given), runs, local=False, uploads=False).resume == "old"
+        assert (
+            resume.located(replace(OLD, resume=given), runs, local=False, uploads=False).resume
+            == "old"
+        )
     for unknown in ("of-another-laptop", "~/checkpoints", "/scratch/run/checkpoints"):
-        assert resume.located(replace(OLD, resume=unknown), runs, local=False, uploads=False).resume == unknown
+        assert (
+            resume.located(replace(OLD, resume=unknown), runs, local=False, uploads=False).resume
+            == unknown
+        )
 
 
 ERRORS = [
     (
         "odl",
         {},
-        "--resume odl: no run of this name in {runs}: did you mean 'old'? (the newest there are unsaved, torn, remote)",
+        "--resume odl: no run of this name in {runs}: did you mean 'old'? (the newest there are "
+        "unsaved, torn, remote)",
     ),
-    ("old", {"model": "lenet5"}, "--model lenet5: old, which --resume goes on from, has vgg11: leave --model out, or --resume"),
+    (
+        "old",
+        {"model": "lenet5"},
+        "--model lenet5: old, which --resume goes on from, has vgg11: leave --model out, or "
+        "--resume",
+    ),
     (
         "old",
         {"dataset": "svhn"},
-        "--dataset svhn: old, which --resume goes on from, has cifar10: leave --dataset out, or --resume",
+        "--dataset svhn: old, which --resume goes on from, has cifar10: leave --dataset out, or "
+        "--resume",
     ),
-    ("remote", {}, "--resume remote: the checkpoints of remote are on the hosts of its hosts file: leave out --local"),
-    ("mine", {}, "--resume mine: mine ran a program of yours, whose checkpoints rankboard does not know"),
+    (
+        "remote",
+        {},
+        "--resume remote: the checkpoints of remote are on the hosts of its hosts file: leave out "
+        "--local",
+    ),
+    (
+        "mine",
+        {},
+        "--resume mine: mine ran a program of yours, whose checkpoints rankboard does not know",
+    ),
     (
         "unsaved",
         {},
-        "--resume unsaved: The run saved no checkpoint. Start it with --checkpoint-every, or resume another run: old.",
+        "--resume unsaved: The run saved no checkpoint. Start it with --checkpoint-every, or "
+        "resume another run: old.",
     ),
     ("torn", {}, "--resume torn: torn ended before a checkpoint was complete"),
 ]
@@ -114,12 +156,19 @@ def test_images_of_ones_own_may_have_moved(runs: Path) -> None:
     record(runs, "flowers", replace(OLD, dataset="imagefolder:/data/flowers"))
     moved = replace(OLD, dataset="imagefolder:/scratch/flowers", resume="flowers")
     assert resume.located(moved, runs, local=True, uploads=False).dataset == moved.dataset
-    with pytest.raises(PlanError, match=r"^--dataset cifar10: flowers, which .* has imagefolder:/data/flowers"):
+    with pytest.raises(
+        PlanError, match=r"^--dataset cifar10: flowers, which .* has imagefolder:/data/flowers"
+    ):
         resume.located(replace(OLD, resume="flowers"), runs, local=True, uploads=False)
     upload = Upload(str(Path.cwd() / "code"), "code")
     was = replace(OLD, dataset="imagefolder:/data/flowers")
-    Recorder(runs, Plan("with-code", (Host("local", "127.0.0.1"),), was, uploads=(upload,), project="p"))
-    assert resume.located(replace(moved, resume="with-code"), runs, local=False, uploads=False).resume == "with-code"
+    Recorder(
+        runs, Plan("with-code", (Host("local", "127.0.0.1"),), was, uploads=(upload,), project="p")
+    )
+    assert (
+        resume.located(replace(moved, resume="with-code"), runs, local=False, uploads=False).resume
+        == "with-code"
+    )
 
 
 def test_fetched_checkpoints_are_for_ranks_of_this_machine(runs: Path) -> None:
@@ -127,19 +176,27 @@ def test_fetched_checkpoints_are_for_ranks_of_this_machine(runs: Path) -> None:
     where = folder / resume.FETCHED / "node1" / "checkpoints" / "step-000010"
     where.mkdir(parents=True)
     (where / "manifest.json").touch()
-    assert resume.located(replace(OLD, resume="old"), runs, local=True, uploads=False).resume == str(folder / resume.FETCHED)
-    assert resume.located(replace(OLD, resume="old"), runs, local=False, uploads=False).resume == "old"
+    assert resume.located(
+        replace(OLD, resume="old"), runs, local=True, uploads=False
+    ).resume == str(folder / resume.FETCHED)
+    assert (
+        resume.located(replace(OLD, resume="old"), runs, local=False, uploads=False).resume == "old"
+    )
 
 
 def test_checkpoints_of_this_machine_are_not_on_hosts(runs: Path) -> None:
     record(runs, "old")
-    with pytest.raises(PlanError, match="--resume old: the checkpoints of old are on this machine: add --local"):
+    with pytest.raises(
+        PlanError, match="--resume old: the checkpoints of old are on this machine: add --local"
+    ):
         resume.located(replace(OLD, resume="old"), runs, local=False, uploads=False)
 
 
 def test_where_its_checkpoints_are_is_known_before_the_hosts_file_is_read(runs: Path) -> None:
     record(runs, "old")
-    with pytest.raises(PlanError, match=r"--resume old: the checkpoints of old are on this machine: add --local 1$"):
+    with pytest.raises(
+        PlanError, match=r"--resume old: the checkpoints of old are on this machine: add --local 1$"
+    ):
         resume.job_of({"resume": "old"}, runs, local=False)
 
 
@@ -148,13 +205,19 @@ def test_what_was_uploaded_has_to_be_again(runs: Path) -> None:
     upload = Upload(str(Path.cwd() / "photos"), "photos")
     Recorder(runs, Plan("old", (Host("local", "127.0.0.1"),), job, uploads=(upload,), project="p"))
     again = replace(job, resume="old")
-    with pytest.raises(PlanError, match=r"--resume old: old had folders on its hosts: add --upload photos$"):
-        resume.located(replace(again, dataset="imagefolder:/here/photos"), runs, local=False, uploads=False)
+    with pytest.raises(
+        PlanError, match=r"--resume old: old had folders on its hosts: add --upload photos$"
+    ):
+        resume.located(
+            replace(again, dataset="imagefolder:/here/photos"), runs, local=False, uploads=False
+        )
     assert resume.located(again, runs, local=False, uploads=True).resume == "old"
 
 
 def test_the_last_run_is_none_where_none_is_recorded(runs: Path) -> None:
-    with pytest.raises(PlanError, match=r"--resume last: no run on hosts that is recorded in .* saved a checkpoint"):
+    with pytest.raises(
+        PlanError, match=r"--resume last: no run on hosts that is recorded in .* saved a checkpoint"
+    ):
         resume.located(replace(OLD, resume="last"), runs, local=False, uploads=False)
 
 
@@ -171,9 +234,16 @@ def test_checkpoints_are_summed_up_with_the_slowest_ranks_time() -> None:
     state = history.done(0, 1).closed()
     ranks = summary.of(state)["ranks"]
     keys = ("checkpoints", "checkpoint_step", "checkpoint_bytes", "checkpoint_seconds", "resumed")
-    assert [[rank[key] for key in keys] for rank in ranks] == [[2, 10, 3_000_000, 0.75, 0], [2, 10, 500_000, 1.0, 0]]
+    assert [[rank[key] for key in keys] for rank in ranks] == [
+        [2, 10, 3_000_000, 0.75, 0],
+        [2, 10, 500_000, 1.0, 0],
+    ]
     (told,) = summary.remarks(state)
-    assert told == f"2 checkpoints of 3.5 MB took 1.00 s of the run's {state.elapsed:.2f} s; the newest is of step 10"
+    assert (
+        told
+        == f"2 checkpoints of 3.5 MB took 1.00 s of the run's {state.elapsed:.2f} s; the newest "
+        "is of step 10"
+    )
 
 
 def test_a_run_without_checkpoints_says_nothing_of_them() -> None:
@@ -185,7 +255,9 @@ def test_a_run_without_checkpoints_says_nothing_of_them() -> None:
 def test_an_epoch_whose_first_steps_were_another_runs_is_no_epochs_duration() -> None:
     for resumed, epochs in ((14, 1), (10, 2), (0, 2)):
         history = History(plan(1)).rank(0, Launched((0,)), Spawned(0, 100))
-        history.rank(0, Started(0, 100, 1, "cpu", "gloo", "2.14.1", 1, 61_706, 40, 10, 640, 100, resumed))
+        history.rank(
+            0, Started(0, 100, 1, "cpu", "gloo", "2.14.1", 1, 61_706, 40, 10, 640, 100, resumed)
+        )
         first = resumed or 10
         state = history.rank(0, *(stepped(0, step) for step in range(first + 1, 31))).state()
         assert len(state.ranks[0].epoch_seconds) == epochs
@@ -195,7 +267,9 @@ def said(output: str, name: str) -> list[dict[str, Any]]:
     return [event for event in map(json.loads, output.splitlines()) if event["event"] == name]
 
 
-def test_over_ssh_a_killed_run_goes_on_from_its_hosts_checkpoints(sshd: Sshd, tmp_path: Path) -> None:
+def test_over_ssh_a_killed_run_goes_on_from_its_hosts_checkpoints(
+    sshd: Sshd, tmp_path: Path
+) -> None:
     where = ("--hosts", str(sshd.hosts_toml(sshd.make_hosts(2))))
     job = (*where, *QUICK, "--sync", "all_reduce", "--momentum", "0.9")
     killed = launch(tmp_path, *job, "--steps", "100000", "--checkpoint-every", "20")
@@ -207,15 +281,23 @@ def test_over_ssh_a_killed_run_goes_on_from_its_hosts_checkpoints(sshd: Sshd, tm
     (old,) = (tmp_path / "runs").glob("[!.]*")
 
     last = killed.summary()["ranks"][0]["step"]
-    resumed = run(tmp_path, "--run", "--json", *where, "--resume", old.name, "--steps", str(last + 3))
+    resumed = run(
+        tmp_path, "--run", "--json", *where, "--resume", old.name, "--steps", str(last + 3)
+    )
     assert resumed.returncode == 0, resumed.stderr
-    steps = [(event["rank"], event["step"], event["loss"]) for event in said(resumed.stdout, "step")]
+    steps = [
+        (event["rank"], event["step"], event["loss"]) for event in said(resumed.stdout, "step")
+    ]
     first = min(step for _, step, _ in steps)
     assert first > 20
     assert first % 20 == 1
     assert f"Going on from the checkpoint of step {first - 1} of {old.name}" in resumed.stdout
-    before = {(r.event.rank, r.event.step): r.event.loss for r in read(old) if isinstance(r.event, Step)}
-    assert all(loss == before.get((rank, step), loss) for rank, step, loss in steps), "as the killed run had it"
+    before = {
+        (r.event.rank, r.event.step): r.event.loss for r in read(old) if isinstance(r.event, Step)
+    }
+    assert all(loss == before.get((rank, step), loss) for rank, step, loss in steps), (
+        "as the killed run had it"
+    )
     assert {step for rank, step, _ in steps if (rank, step) in before} >= set(range(first, last))
 
     unknown = run(tmp_path, "--run", *where, *QUICK, "--resume", "of-another-laptop")
@@ -226,30 +308,46 @@ def test_over_ssh_a_killed_run_goes_on_from_its_hosts_checkpoints(sshd: Sshd, tm
 
 
 @slow
-def test_over_ssh_a_run_goes_on_without_the_host_of_its_first_rank(sshd: Sshd, tmp_path: Path) -> None:
+def test_over_ssh_a_run_goes_on_without_the_host_of_its_first_rank(
+    sshd: Sshd, tmp_path: Path
+) -> None:
     job = (*QUICK, "--sync", "all_reduce", "--steps", "200", "--checkpoint-every", "20")
     policy = ("--max-restarts", "1", "--min-nodes", "3")
     begun = launch(tmp_path, "--hosts", str(sshd.hosts_toml(sshd.make_hosts(4))), *job, *policy)
     agents = {event["host"]: event["pid"] for event in begun.events("hello", 4)}
     ranks = {event["rank"]: event["pid"] for event in begun.events("spawned", 4)}
     begun.events("saved", 2 * 4)  # of step 40
-    for pid in (agents["node1"], ranks[0]):  # in this order: nobody is left to tell of the rank's end
+    for pid in (
+        agents["node1"],
+        ranks[0],
+    ):  # in this order: nobody is left to tell of the rank's end
         os.kill(pid, signal.SIGKILL)
     assert begun.end(120) == 0, begun.stderr()
     summary = begun.summary()
-    assert [(rank["host"], rank["step"]) for rank in summary["ranks"]] == [(f"node{host}", 200) for host in (2, 3, 4)]
+    assert [(rank["host"], rank["step"]) for rank in summary["ranks"]] == [
+        (f"node{host}", 200) for host in (2, 3, 4)
+    ]
     (again,) = summary["restarts"]
     assert again["step"] >= 40
     assert again["step"] % 20 == 0
     assert len(summary["evaluations"]) == len({found["epoch"] for found in summary["evaluations"]})
     (folder,) = (tmp_path / "runs").glob("[!.]*")
-    assert {path.parent.name for path in folder.glob("hosts/node2/checkpoints/*/model.pt")} >= {"step-000200"}
+    assert {path.parent.name for path in folder.glob("hosts/node2/checkpoints/*/model.pt")} >= {
+        "step-000200"
+    }
 
 
-# What is known before anything starts -----------------------------------------------------------------------------------
+# What is known before anything starts -------------------------------------------------------------
 
 
-def ended(runs: Path, name: str, checkpoint_step: int | None, verdict: str = "failed", work: Job = OLD, **more: Any) -> Path:
+def ended(
+    runs: Path,
+    name: str,
+    checkpoint_step: int | None,
+    verdict: str = "failed",
+    work: Job = OLD,
+    **more: Any,
+) -> Path:
     """A run over SSH whose launcher has seen its end."""
     folder = record(runs, name, work, local=False)
     found = {"verdict": verdict, "ranks": [{"checkpoint_step": checkpoint_step}], **more}
@@ -274,12 +372,16 @@ def test_the_last_run_is_the_newest_with_a_checkpoint(runs: Path) -> None:
     assert resume.job_of({"resume": "last"}, runs, local=True).resume == "5-local"
 
 
-def test_a_run_whose_hosts_may_know_more_is_the_last_where_none_is_known_to_have_saved(runs: Path) -> None:
+def test_a_run_whose_hosts_may_know_more_is_the_last_where_none_is_known_to_have_saved(
+    runs: Path,
+) -> None:
     ended(runs, "1-unsaved", None)
     record(runs, "2-left", local=False)
     ended(runs, "3-refused", None, "refused")
     assert located(runs, resume="last").resume == "2-left"
-    (runs / "3-refused" / "events.jsonl").write_text(r'{"text":"@rankboard {\"event\":\"saved\",\"rank\":0}"}')
+    (runs / "3-refused" / "events.jsonl").write_text(
+        r'{"text":"@rankboard {\"event\":\"saved\",\"rank\":0}"}'
+    )
     assert located(runs, resume="last").resume == "3-refused", "its records tell of one"
 
 
@@ -291,7 +393,8 @@ def test_a_run_without_a_checkpoint_is_refused_before_the_start(work: Job, runs:
     with pytest.raises(PlanError) as error:
         located(runs, resume="2-unsaved")
     assert str(error.value) == (
-        "--resume 2-unsaved: The run saved no checkpoint. Start it with --checkpoint-every, or resume another run: 1-saved."
+        "--resume 2-unsaved: The run saved no checkpoint. Start it with --checkpoint-every, or "
+        "resume another run: 1-saved."
     )
 
 
@@ -309,7 +412,9 @@ def test_a_run_without_a_checkpoint_is_refused_before_the_start(work: Job, runs:
     ],
     ids=str,
 )
-def test_a_run_that_is_complete_is_refused_before_the_start(settings: dict[str, Any], done: int, runs: Path) -> None:
+def test_a_run_that_is_complete_is_refused_before_the_start(
+    settings: dict[str, Any], done: int, runs: Path
+) -> None:
     """As far as that is known: another batch size makes other steps."""
     ended(runs, "old", 30, "finished", steps=30)
     if not done:
@@ -317,11 +422,15 @@ def test_a_run_that_is_complete_is_refused_before_the_start(settings: dict[str, 
         return
     with pytest.raises(PlanError) as error:
         located(runs, resume="old", **settings)
-    assert str(error.value) == f"--resume old: Already complete ({done} steps). Raise --epochs or --steps to continue."
+    assert (
+        str(error.value)
+        == f"--resume old: Already complete ({done} steps). Raise --epochs or --steps to continue."
+    )
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * 100_000, '{"steps": "many", "ranks": [7, {"checkpoint_step": "x"}], "verdict": 3}', "7"]
+    "text",
+    ["[" * 100_000, '{"steps": "many", "ranks": [7, {"checkpoint_step": "x"}], "verdict": 3}', "7"],
 )
 def test_a_summary_that_is_none_tells_nothing(text: str, runs: Path) -> None:
     (record(runs, "old", local=False) / "summary.json").write_text(text)

@@ -1,4 +1,5 @@
-"""The state that records come to: phases, figures, curves, times, log, and that replaying is the same as watching."""
+"""The state that records come to: phases, figures, curves, times, log, and that replaying is the
+same as watching."""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ def curves(series: Series) -> list[list[float]]:
     return [list(curve) for curve in (series.x, series.low, series.high, series.mean)]
 
 
-# Phases --------------------------------------------------------------------------------------------------------------
+# Phases -------------------------------------------------------------------------------------------
 
 
 def test_the_way_of_a_run() -> None:
@@ -79,7 +80,11 @@ def test_the_way_of_a_run() -> None:
             state.apply(record)
         return state.phase, state.hosts[1].phase, state.ranks[1].phase
 
-    assert (state.phase, state.hosts[1].phase, state.ranks[1].phase) == ("starting", "waiting", "waiting")
+    assert (state.phase, state.hosts[1].phase, state.ranks[1].phase) == (
+        "starting",
+        "waiting",
+        "waiting",
+    )
     assert then(SESSION, Reaching(1, "connecting")) == ("starting", "connecting", "waiting")
     assert then(SESSION, Reaching(1, "deploying")) == ("starting", "deploying", "waiting")
     assert then(1, HELLO) == ("starting", "deploying", "waiting")
@@ -113,12 +118,29 @@ def test_a_script_trains_from_its_first_moment() -> None:
 @pytest.mark.parametrize(
     ("value", "later", "text", "verdict"),
     [
-        (math.nan, 0.5, "loss is NaN at step 12 (rank 1)", "finished in 0:00, but the loss was NaN at step 12"),
-        (math.inf, math.nan, "loss is infinite at step 12 (rank 1)", "finished in 0:00, but the loss is NaN since step 12"),
+        (
+            math.nan,
+            0.5,
+            "loss is NaN at step 12 (rank 1)",
+            "finished in 0:00, but the loss was NaN at step 12",
+        ),
+        (
+            math.inf,
+            math.nan,
+            "loss is infinite at step 12 (rank 1)",
+            "finished in 0:00, but the loss is NaN since step 12",
+        ),
     ],
 )
-def test_a_loss_that_is_no_number_is_warned_of_once(value: float, later: float, text: str, verdict: str) -> None:
-    history = History(plan(2)).training(steps=11).rank(1, Step(1, 2, 12, value, 0.1)).rank(0, Step(0, 2, 12, value, 0.1))
+def test_a_loss_that_is_no_number_is_warned_of_once(
+    value: float, later: float, text: str, verdict: str
+) -> None:
+    history = (
+        History(plan(2))
+        .training(steps=11)
+        .rank(1, Step(1, 2, 12, value, 0.1))
+        .rank(0, Step(0, 2, 12, value, 0.1))
+    )
     history.rank(1, Step(1, 2, 13, later, 0.1)).done(0, 1)
     state = history.closed()
     told = [note.text for note in state.notes if "loss" in note.text]
@@ -152,17 +174,25 @@ def test_records_dropped_from_a_journal_may_have_held_the_end() -> None:
 
 
 def test_a_lost_host_stays_lost() -> None:
-    state = History(plan(2)).training().session(Lost(1, "no sign of life", True)).say(1, Ended("closed")).state()
+    state = (
+        History(plan(2))
+        .training()
+        .session(Lost(1, "no sign of life", True))
+        .say(1, Ended("closed"))
+        .state()
+    )
     assert (state.hosts[1].phase, state.ranks[1].phase) == ("lost", "lost")
 
 
-# Figures -------------------------------------------------------------------------------------------------------------
+# Figures ------------------------------------------------------------------------------------------
 
 
 def test_steps() -> None:
     history = History(plan(1)).training(total=40)
     for step in range(1, 26):
-        history.rank(0, stepped(0, step, seconds=0.1 * step, sync=0.05 * step, samples=8, correct=step % 8))
+        history.rank(
+            0, stepped(0, step, seconds=0.1 * step, sync=0.05 * step, samples=8, correct=step % 8)
+        )
     state = history.state()
     rank = state.ranks[0]
     assert (rank.epoch, rank.step, rank.loss, rank.seconds) == (3, 25, 2 / 25, pytest.approx(2.5))
@@ -193,7 +223,16 @@ def test_an_epoch_ends_where_its_last_step_does() -> None:
 def test_what_is_not_known_is_nan() -> None:
     state = RunState(plan(1))
     rank = state.ranks[0]
-    figures = (rank.loss, rank.accuracy, rank.seconds, rank.sync_share, rank.cpu, rank.test_loss, rank.test_accuracy, rank.pace)
+    figures = (
+        rank.loss,
+        rank.accuracy,
+        rank.seconds,
+        rank.sync_share,
+        rank.cpu,
+        rank.test_loss,
+        rank.test_accuracy,
+        rank.pace,
+    )
     times = (rank.timing.rule, rank.timing.median, rank.timing.p95, rank.timing.mean, state.eta)
     assert all(math.isnan(figure) for figure in (*figures, *times))
     assert (state.elapsed, state.total_steps, state.epochs) == (0, 0, 0)
@@ -203,26 +242,43 @@ def test_eta_is_that_of_the_rank_furthest_behind() -> None:
     history = History(plan(2)).training()
     for step in range(1, 11):
         history.rank(0, stepped(0, step, seconds=0.5))
-    history.rank(1, *(stepped(1, step, seconds=seconds) for step, seconds in ((1, 9.0), (2, 2.0), (3, 2.0))))
+    history.rank(
+        1, *(stepped(1, step, seconds=seconds) for step, seconds in ((1, 9.0), (2, 2.0), (3, 2.0)))
+    )
     assert history.state().eta == pytest.approx(37 * 2.0)
     history.rank(1, Exited(1, 1))
     assert history.state().eta == pytest.approx(30 * 0.5)
 
 
 def test_samples_and_tests() -> None:
-    history = History(plan(1)).training().rank(0, RankSample(0, 95.5, 1 << 20, 2), HostSample((1.0, 2.0), 3, 4, 5, 6))
+    history = (
+        History(plan(1))
+        .training()
+        .rank(0, RankSample(0, 95.5, 1 << 20, 2), HostSample((1.0, 2.0), 3, 4, 5, 6))
+    )
     history.rank(0, Evaluated(0, 1, 10, 0.5, 0.9, 100, 0.2))
     state = history.state()
     rank, host = state.ranks[0], state.hosts[0]
     assert (rank.cpu, rank.memory, rank.test_loss, rank.test_accuracy) == (95.5, 1 << 20, 0.5, 0.9)
-    assert (host.cpu, host.memory_used, host.memory_total, host.sent, host.received) == ((1.0, 2.0), 3, 4, 5, 6)
+    assert (host.cpu, host.memory_used, host.memory_total, host.sent, host.received) == (
+        (1.0, 2.0),
+        3,
+        4,
+        5,
+        6,
+    )
     assert list(rank.cpu_series.mean) == [95.5]
     assert list(rank.cpu_series.x) == [pytest.approx(0.03)]
 
 
 def test_a_host_is_ready_as_soon_as_it_is_heard_again_whichever_way() -> None:
     """The first connection revives while another one is being made."""
-    history = History(plan(1)).session(Reaching(0, "starting")).say(0, HELLO).session(Reaching(0, "ready"))
+    history = (
+        History(plan(1))
+        .session(Reaching(0, "starting"))
+        .say(0, HELLO)
+        .session(Reaching(0, "ready"))
+    )
     history.session(Silent(0, 10.0), Reaching(0, "connecting"))
     state = state_of(history.plan, history.records)
     assert state.hosts[0].phase is HostPhase.CONNECTING
@@ -230,7 +286,9 @@ def test_a_host_is_ready_as_soon_as_it_is_heard_again_whichever_way() -> None:
     assert state.hosts[0].phase is HostPhase.READY
 
 
-@pytest.mark.parametrize("told", [(SESSION, Restarted((0, 2), "a rank failed")), (2, Launched((1,), (0, 2)))])
+@pytest.mark.parametrize(
+    "told", [(SESSION, Restarted((0, 2), "a rank failed")), (2, Launched((1,), (0, 2)))]
+)
 def test_curves_go_on_over_a_restart_with_a_mark(told: tuple[int, Event]) -> None:
     """Whether the session says so, or only the hosts, as to who was not there."""
     state = state_of(plan(3), History(plan(3)).training(steps=20).records)
@@ -248,17 +306,23 @@ def test_curves_go_on_over_a_restart_with_a_mark(told: tuple[int, Event]) -> Non
 def started_again(history: History, resumed: int, *said_then: Event) -> RunState:
     """The state of a history after which all is started again, and its one rank says these."""
     state = state_of(history.plan, history.records)
-    begins = Started(0, 77, 1, "cpu", "gloo", "2.14.1", 1, 61_706, 40, 10, 640, 100, resumed=resumed)
+    begins = Started(
+        0, 77, 1, "cpu", "gloo", "2.14.1", 1, 61_706, 40, 10, 640, 100, resumed=resumed
+    )
     state.apply(Record(SESSION, 1, 900, START + 60, Restarted((0,), "a rank failed")))
     for at, event in enumerate((begins, *said_then)):
         state.apply(Record(0, 1, 901 + at, START + 61 + at, event))
     return state
 
 
-def epoch(number: int, loss: float, confusion: tuple[tuple[int, ...], ...] = ((1,),)) -> tuple[Event, Event]:
+def epoch(
+    number: int, loss: float, confusion: tuple[tuple[int, ...], ...] = ((1,),)
+) -> tuple[Event, Event]:
     """What rank 0 says at the end of an epoch."""
     at = 10 * number
-    return Epoch(0, number, at, loss, 0.5, 10, 1.0), Evaluated(0, number, at, loss, 0.5, 10, 0.1, confusion)
+    return Epoch(0, number, at, loss, 0.5, 10, 1.0), Evaluated(
+        0, number, at, loss, 0.5, 10, 0.1, confusion
+    )
 
 
 def steps(first: int, last: int, seconds: float = 0.1) -> list[Step]:
@@ -266,8 +330,14 @@ def steps(first: int, last: int, seconds: float = 0.1) -> list[Step]:
 
 
 def test_an_epoch_that_begins_anew_stands_once() -> None:
-    history = History(plan(1)).training().rank(0, *steps(1, 10), *epoch(1, 3.0), *steps(11, 20), *epoch(2, 2.0), *steps(21, 25))
-    state = started_again(history, 15, *steps(16, 20, 0.2), *epoch(2, 1.9), *steps(21, 30, 0.2), *epoch(3, 1.0))
+    history = (
+        History(plan(1))
+        .training()
+        .rank(0, *steps(1, 10), *epoch(1, 3.0), *steps(11, 20), *epoch(2, 2.0), *steps(21, 25))
+    )
+    state = started_again(
+        history, 15, *steps(16, 20, 0.2), *epoch(2, 1.9), *steps(21, 30, 0.2), *epoch(3, 1.0)
+    )
     rank = state.ranks[0]
     assert [(one.epoch, one.loss) for one in rank.epochs] == [(1, 3.0), (2, 1.9), (3, 1.0)]
     assert [(one.epoch, one.loss, one.confusion) for one in state.evaluations] == [
@@ -275,23 +345,39 @@ def test_an_epoch_that_begins_anew_stands_once() -> None:
         (2, 1.9, ()),
         (3, 1.0, ((1,),)),
     ]
-    assert rank.epoch_seconds == pytest.approx([1.0, 1.0, 2.0]), "only epochs that were timed from their first step on"
+    assert rank.epoch_seconds == pytest.approx([1.0, 1.0, 2.0]), (
+        "only epochs that were timed from their first step on"
+    )
 
 
 def test_where_all_begins_anew_nothing_of_later_epochs_stays() -> None:
-    history = History(plan(1)).training().rank(0, *steps(1, 10), *epoch(1, 3.0), *steps(11, 20), *epoch(2, 2.0))
+    history = (
+        History(plan(1))
+        .training()
+        .rank(0, *steps(1, 10), *epoch(1, 3.0), *steps(11, 20), *epoch(2, 2.0))
+    )
     state = started_again(history, 0, *steps(1, 10, 0.2), *epoch(1, 2.5))
-    assert [one.loss for one in state.ranks[0].epochs] == [one.loss for one in state.evaluations] == [2.5]
+    assert (
+        [one.loss for one in state.ranks[0].epochs]
+        == [one.loss for one in state.evaluations]
+        == [2.5]
+    )
     assert state.evaluations[-1].confusion
     assert state.ranks[0].epoch_seconds == pytest.approx([2.0])
 
 
 @pytest.mark.parametrize(("steps", "verdict"), [(5, Verdict.FAILED), (0, Verdict.REFUSED)])
-def test_a_run_that_has_trained_before_a_restart_is_not_refused(steps: int, verdict: Verdict) -> None:
-    state = state_of(plan(1), (History(plan(1)).training(steps) if steps else History(plan(1))).records)
+def test_a_run_that_has_trained_before_a_restart_is_not_refused(
+    steps: int, verdict: Verdict
+) -> None:
+    state = state_of(
+        plan(1), (History(plan(1)).training(steps) if steps else History(plan(1))).records
+    )
     state.apply(Record(SESSION, 1, 900, START + 60, Restarted((0,), "a rank failed")))
     assert state.has_begun == (steps > 0)
-    error = said(0, "python -m training: error: --resume a-run: none of its checkpoints was completed")
+    error = said(
+        0, "python -m training: error: --resume a-run: none of its checkpoints was completed"
+    )
     for at, event in enumerate((error, Exited(0, 2))):
         state.apply(Record(0, 1, 901 + at, START + 61 + at, event))
     state.apply(Record(SESSION, 1, 903, START + 63, Closed()))
@@ -302,7 +388,9 @@ def test_a_run_that_has_trained_before_a_restart_is_not_refused(steps: int, verd
 
 @pytest.mark.parametrize("steps", [3, 0])
 def test_a_restart_that_the_checks_refuse_is_no_run_that_was_not_started(steps: int) -> None:
-    state = state_of(plan(1), (History(plan(1)).training(steps) if steps else History(plan(1))).records)
+    state = state_of(
+        plan(1), (History(plan(1)).training(steps) if steps else History(plan(1))).records
+    )
     state.apply(Record(SESSION, 1, 900, START + 60, Restarted((0,), "a rank failed")))
     state.apply(Record(SESSION, 1, 901, START + 61, Refused(0, "its port is taken")))
     state.apply(Record(SESSION, 1, 902, START + 62, Closed()))
@@ -325,7 +413,7 @@ def test_a_rank_is_heard_from_its_own_host_only() -> None:
     assert [rank.step for rank in state.ranks] == [0, 0]
 
 
-# Times ---------------------------------------------------------------------------------------------------------------
+# Times --------------------------------------------------------------------------------------------
 
 
 def test_times_are_by_the_sessions_clock() -> None:
@@ -351,7 +439,7 @@ def test_time_does_not_run_backwards() -> None:
     assert (state.now, state.elapsed, state.hosts[0].heard) == (START + 9, 9, START + 9)
 
 
-# Log -----------------------------------------------------------------------------------------------------------------
+# Log ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -386,7 +474,9 @@ def test_the_log_counts_all_and_keeps_the_last() -> None:
     assert (state.log[0].number, state.log[0].text) == (2 + 27_000 + 10_000, "10000")
     assert (state.log[-1].number, state.log[-1].text) == (state.log_count - 1, "29999")
     assert {(line.host, line.rank, line.stream) for line in state.log} == {("node2", 1, "stderr")}
-    assert [(note.number, note.host, note.rank, note.stream, note.text) for note in state.notes] == [
+    assert [
+        (note.number, note.host, note.rank, note.stream, note.text) for note in state.notes
+    ] == [
         (0, "node2", -1, "note", "Welcome"),
         (1, "node2", -1, "note", "to node2"),
     ]
@@ -398,20 +488,33 @@ def test_what_an_agent_prints_is_the_hosts() -> None:
 
 
 def test_notes_tell_what_the_session_did() -> None:
-    history = History(plan(2)).session(Silent(0, 10.4), Lost(1, "gone", True), Stopping("enough", True))
+    history = History(plan(2)).session(
+        Silent(0, 10.4), Lost(1, "gone", True), Stopping("enough", True)
+    )
     history.say(0, Reserved("", 0, "port 29500 is in use"))
     told = [(note.host, note.text) for note in history.state().notes]
-    assert told == [("node1", "silent for 10 s"), ("node2", "gone"), ("", "enough"), ("node1", "port 29500 is in use")]
+    assert told == [
+        ("node1", "silent for 10 s"),
+        ("node2", "gone"),
+        ("", "enough"),
+        ("node1", "port 29500 is in use"),
+    ]
 
 
-# Replay --------------------------------------------------------------------------------------------------------------
+# Replay -------------------------------------------------------------------------------------------
 
 
 def whole_run() -> History:
-    history = History(plan()).session(*(Reaching(host, "connecting") for host in range(4))).training(steps=25)
+    history = (
+        History(plan())
+        .session(*(Reaching(host, "connecting") for host in range(4)))
+        .training(steps=25)
+    )
     wire = PREFIX + dumps({"time": START + 7} | to_object(stepped(2, 26)))
     history.rank(2, said(2, f"before\n{wire}\nafter", "stdout"), RankSample(2, 99.0, 5))
-    history.rank(1, Exited(1, -9, "SIGKILL")).rank(0, *raised(0, GLOO)).session(Stopping("a rank failed", False))
+    history.rank(1, Exited(1, -9, "SIGKILL")).rank(0, *raised(0, GLOO)).session(
+        Stopping("a rank failed", False)
+    )
     return history
 
 
@@ -436,15 +539,19 @@ def test_a_record_that_fits_nothing_changes_nothing_and_raises_nothing() -> None
     state = RunState(plan())
     for _ in range(3_000):
         cls = dice.choice(EVENTS)
-        event = cls(**{field.name: dice.choice(values.get(str(field.type), ((),))) for field in fields(cls)})
-        record = Record(dice.choice((-1, 0, 1, 3, 4, -7)), dice.randint(0, 1), 1, START + dice.random(), event)
+        event = cls(
+            **{field.name: dice.choice(values.get(str(field.type), ((),))) for field in fields(cls)}
+        )
+        record = Record(
+            dice.choice((-1, 0, 1, 3, 4, -7)), dice.randint(0, 1), 1, START + dice.random(), event
+        )
         for one in expand(record):
             state.apply(one)
         assert state.elapsed >= 0
     assert state.cause is None or state.cause.text()
 
 
-# Curves and timings --------------------------------------------------------------------------------------------------
+# Curves and timings -------------------------------------------------------------------------------
 
 
 def test_a_curve_keeps_every_point_while_there_is_room() -> None:
@@ -470,7 +577,11 @@ def test_a_curve_is_bounded_and_its_buckets_are_right(count: int) -> None:
     for bucket, low, high, mean in zip(buckets, series.low, series.high, series.mean, strict=True):
         known = [y for y in bucket if not math.isnan(y)]
         if known:
-            assert (low, high, mean) == (min(known), max(known), pytest.approx(statistics.fmean(known)))
+            assert (low, high, mean) == (
+                min(known),
+                max(known),
+                pytest.approx(statistics.fmean(known)),
+            )
         else:
             assert all(math.isnan(value) for value in (low, high, mean))
 
@@ -506,7 +617,9 @@ def test_the_phases_and_samples_of_a_step_are_folded_over_the_same_iterations() 
     assert timing.whole.data == pytest.approx((1.0 + 39 * 0.125 + 0.5) / 41)
     assert timing.whole.throughput == pytest.approx((40 * 16 + 8) / (9 + 39 * 0.5 + 1))
     assert early.share(early.compute) == 0.5
-    assert joined([early, early, Means()]) == Means(0.5, 0.125, 0.25, 0.125, 64.0)  # one serves, and makes no steps
+    assert joined([early, early, Means()]) == Means(
+        0.5, 0.125, 0.25, 0.125, 64.0
+    )  # one serves, and makes no steps
 
 
 def test_median_and_p95_are_exact_up_to_16384_and_near_beyond() -> None:
@@ -541,15 +654,23 @@ def test_a_step_of_nan_does_not_raise() -> None:
 
 @pytest.mark.parametrize(("unfit", "verdict"), [(True, Verdict.REFUSED), (False, Verdict.LOST)])
 def test_a_host_with_a_wrong_python_is_refused_and_not_lost(unfit: bool, verdict: Verdict) -> None:
-    history = History(plan(2)).session(Lost(1, "node2: no /x there", reached=False, unfit=unfit), Closed())
+    history = History(plan(2)).session(
+        Lost(1, "node2: no /x there", reached=False, unfit=unfit), Closed()
+    )
     assert history.state().verdict is verdict
 
 
 def test_hosts_that_were_not_reached_for_the_same_reason_are_named_together() -> None:
     history = History(plan(4))
     for on in (2, 0, 1):
-        history.session(Lost(on, f"node{on + 1}: its key is unknown\nrankboard trust node{on + 1}", reached=False))
-    state = history.session(Lost(3, "node4: refused the connection", reached=False), Closed()).state()
+        history.session(
+            Lost(
+                on, f"node{on + 1}: its key is unknown\nrankboard trust node{on + 1}", reached=False
+            )
+        )
+    state = history.session(
+        Lost(3, "node4: refused the connection", reached=False), Closed()
+    ).state()
     assert state.cause is not None
     assert state.cause.text() == "node1, node2 and node3: its key is unknown\nrankboard trust --all"
     assert state.verdict is Verdict.LOST

@@ -47,7 +47,9 @@ def ended_run(workdir: Path, name: str, index: int = 0, code: int = 0) -> Path:
     folder = workdir / "runs" / name / str(index)
     folder.mkdir(parents=True)
     hello = Hello("x", "ada", 1, "3", "python3", "Linux", HERE.read_text().strip(), 2.0, 1)
-    Journal(str(folder), index).write(1, [hello, Launched((index,)), Exited(index, code), Ended("closed")])
+    Journal(str(folder), index).write(
+        1, [hello, Launched((index,)), Exited(index, code), Ended("closed")]
+    )
     return folder
 
 
@@ -79,7 +81,9 @@ class Done:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+def run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Done]:
     """Runs a command in the test's folder, in this process."""
     monkeypatch.chdir(tmp_path)
 
@@ -133,7 +137,10 @@ def test_runs_of_all_hosts(live: Live, run: Callable[..., Done]) -> None:
     assert (found.plan.run, found.plan.hosts, found.plan.work) == ("a-run", hosts, Job())
     assert abs(found.offsets[0]) < 1, "a clock of this machine"
     assert 1 not in found.offsets, "node2 keeps no plan"
-    with pytest.raises(PlanError, match="No run called 'c-run' here or on the hosts of test; rankboard ps lists all runs"):
+    with pytest.raises(
+        PlanError,
+        match="No run called 'c-run' here or on the hosts of test; rankboard ps lists all runs",
+    ):
         inventory.plan_of(SshTransport(), Cluster("test", hosts), "c-run")
     assert run(ps, orphans=True).stderr == "rankboard: no processes of ended runs\n"
 
@@ -157,7 +164,9 @@ def test_orphans_over_ssh(live: Live, run: Callable[..., Done]) -> None:
 def recorded(runs_dir: Path, name: str, local: bool, verdict: str | None, age: float = 0) -> Path:
     folder = runs_dir / name
     folder.mkdir(parents=True)
-    (folder / "plan.json").write_text(serialize.dump(Plan(name, (Host("node1", "127.0.0.1"),), Script(("true",)))))
+    (folder / "plan.json").write_text(
+        serialize.dump(Plan(name, (Host("node1", "127.0.0.1"),), Script(("true",))))
+    )
     if verdict:
         (folder / "summary.json").write_text(json.dumps({"verdict": verdict}))
     if local:
@@ -184,7 +193,12 @@ def test_what_of_the_runs_directory_may_go(tmp_path: Path) -> None:
     assert sorted(one.run for one in going) == ["local", "over"]
     assert [one.run for one in kept] == ["left", "lost", "new"]
     asked = replace(known, answered=frozenset({"node1"}))
-    assert sorted(one.run for one in cleaning.removable(asked, 0, 0)[0]) == ["left", "local", "lost", "over"]
+    assert sorted(one.run for one in cleaning.removable(asked, 0, 0)[0]) == [
+        "left",
+        "local",
+        "lost",
+        "over",
+    ]
     assert [one.run for one in cleaning.removable(asked, 3600, 0)[0]] == ["left", "lost"]
     assert len(cleaning.removable(asked, 0, 3)[0]) == 1
     assert cleaning.remove(None, (), runs, going)[1] == []
@@ -204,11 +218,15 @@ def test_a_run_whose_launcher_is_still_at_work_on_it_stays(tmp_path: Path) -> No
         f"{folder}: its launcher, process {os.getpid()}, is still at work on it"
     ]
     launcher.release()
-    assert [one.run for one in cleaning.removable(inventory.take(None, (), runs), 0, 0)[0]] == ["over"]
+    assert [one.run for one in cleaning.removable(inventory.take(None, (), runs), 0, 0)[0]] == [
+        "over"
+    ]
     assert cleaning.remove(None, (), runs, [late])[1] == []
 
 
-def test_a_live_local_run_stays_and_its_orphans_are_found(run: Callable[..., Done], tmp_path: Path) -> None:
+def test_a_live_local_run_stays_and_its_orphans_are_found(
+    run: Callable[..., Done], tmp_path: Path
+) -> None:
     recorded(tmp_path / "runs", "a-run", False, None, 9000)
     with hosting(tmp_path / "runs" / "a-run" / "node" / "runs" / "a-run" / "0") as agent:
         line = agent.follow()
@@ -226,7 +244,9 @@ def test_a_live_local_run_stays_and_its_orphans_are_found(run: Callable[..., Don
         assert not any((tmp_path / "runs").glob("[!.]*"))
 
 
-def test_names_from_hosts_are_shown_without_their_control_characters(run: Callable[..., Done], tmp_path: Path) -> None:
+def test_names_from_hosts_are_shown_without_their_control_characters(
+    run: Callable[..., Done], tmp_path: Path
+) -> None:
     ended_run(tmp_path / "runs" / "x" / "node", "\x1b[31mred\x9b1m\nline")
     (tmp_path / "runs" / "x" / "plan.json").write_text("{}")
     _, row, _ = run(ps).stdout.splitlines()
@@ -238,18 +258,33 @@ def test_names_from_hosts_are_shown_without_their_control_characters(run: Callab
 def test_an_age_that_is_none(age: str, run: Callable[..., Done]) -> None:
     done = run(prune, older_than=age)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"rankboard: --older-than {age}: write a number and s, m, h, d or w, such as 12h or 7d\n"
+    assert (
+        done.stderr
+        == f"rankboard: --older-than {age}: write a number and s, m, h, d or w, such as 12h or 7d\n"
+    )
 
 
 def test_the_command_line_knows_both(tmp_path: Path) -> None:
-    done = launches.run(tmp_path, "prune", "--older-than", "2w", "--keep", "3", "--runs-dir", "none")
+    done = launches.run(
+        tmp_path, "prune", "--older-than", "2w", "--keep", "3", "--runs-dir", "none"
+    )
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "rankboard: nothing to remove that ended at least 2w ago, except for the 3 newest\n"
+    assert (
+        done.stderr
+        == "rankboard: nothing to remove that ended at least 2w ago, except for the 3 newest\n"
+    )
 
 
 def told(host: str, index: int = 0, name: str = "20261122-a", **figures: Any) -> inventory.Part:
     """What a host tells of a run that has finished."""
-    usual: dict[str, Any] = {"live": False, "phase": "finished", "began": 1e9, "last": 1e9, "now": 1e9 + 7200, "size": 10**6}
+    usual: dict[str, Any] = {
+        "live": False,
+        "phase": "finished",
+        "began": 1e9,
+        "last": 1e9,
+        "now": 1e9 + 7200,
+        "size": 10**6,
+    }
     usual |= {"reason": "", "folder": "", "hosts": 2, "world_size": 2} | figures
     return inventory.Part(host, "~", RunFolder(name, index, **usual))
 
@@ -272,10 +307,15 @@ class Told:
 
 
 @pytest.mark.parametrize("wild", [1e300, 1e18, -1e18, -1.0])
-def test_a_wild_time_hides_no_run(wild: float, run: Callable[..., Done], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wild_time_hides_no_run(
+    wild: float, run: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("began", "last", "now"):
         folders = told("", name="a", **{name: wild}).folder, told("", name="b").folder
-        monkeypatch.setattr("tui.commands.runs._reach", lambda _, folders=folders: (Told(*folders), (Host("n", "n"),)))
+        monkeypatch.setattr(
+            "tui.commands.runs._reach",
+            lambda _, folders=folders: (Told(*folders), (Host("n", "n"),)),
+        )
         done = run(ps)
         rows = table(done.stdout)[1:]
         assert [row[0] for row in rows] == ["a", "b"]
@@ -290,7 +330,9 @@ def test_a_time_that_is_no_number_is_not_known() -> None:
 
 
 @pytest.mark.parametrize("wild", [-(2**63), 2**63 - 1])
-def test_figures_that_cannot_be_are_not_shown(wild: int, run: Callable[..., Done], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_figures_that_cannot_be_are_not_shown(
+    wild: int, run: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = told("", size=wild, step=wild, steps=wild, hosts=wild, world_size=wild).folder
     monkeypatch.setattr("tui.commands.runs._reach", lambda _: (Told(folder), (Host("n", "n"),)))
     (row,) = table(run(ps).stdout)[1:]
@@ -300,22 +342,36 @@ def test_figures_that_cannot_be_are_not_shown(wild: int, run: Callable[..., Done
 
 
 def test_what_became_of_a_run_is_told_alike_with_and_without_its_record(tmp_path: Path) -> None:
-    refused = told("node1", exits=(Exited(0, 2),), phase="failed"), told("node2", 1, phase="stopped")
+    refused = (
+        told("node1", exits=(Exited(0, 2),), phase="failed"),
+        told("node2", 1, phase="stopped"),
+    )
     away = told("node1", phase="not started"), told("node2", 1, phase="not started")
     for parts, verdict in ((refused, "refused"), (away, "lost")):
         record = inventory.Record("a", tmp_path, ("node1", "node2"), 2, False, verdict, 0, 0.0)
-        assert inventory.Run("a", parts).phase == inventory.Run("a", parts, record).phase == "not started"
+        assert (
+            inventory.Run("a", parts).phase
+            == inventory.Run("a", parts, record).phase
+            == "not started"
+        )
 
 
-def test_a_run_that_is_only_recorded_here_is_shown(run: Callable[..., Done], tmp_path: Path) -> None:
+def test_a_run_that_is_only_recorded_here_is_shown(
+    run: Callable[..., Done], tmp_path: Path
+) -> None:
     recorded(tmp_path / "runs", "a-gone", False, "lost", 9000)
     recorded(tmp_path / "runs", "b-left", False, None, 9000)
     rows = table(run(ps).stdout)[1:]
-    assert [row[:4] for row in rows] == [["a-gone", "lost", "1", "1"], ["b-left", "unknown", "1", "1"]]
+    assert [row[:4] for row in rows] == [
+        ["a-gone", "lost", "1", "1"],
+        ["b-left", "unknown", "1", "1"],
+    ]
     assert json.loads(run(ps, json=True).stdout.splitlines()[0])["parts"] == []
 
 
-def test_a_run_whose_hosts_are_gone_is_removed_by_its_name(run: Callable[..., Done], tmp_path: Path) -> None:
+def test_a_run_whose_hosts_are_gone_is_removed_by_its_name(
+    run: Callable[..., Done], tmp_path: Path
+) -> None:
     for name in ("a-gone", "b-gone", "c-gone"):
         recorded(tmp_path / "runs", name, False, "lost", 9e6)
     done = run(prune, yes=True)
@@ -351,14 +407,28 @@ def test_prune_counts_runs_and_shows_their_total() -> None:
 
 
 def test_a_live_run_is_not_removed_by_its_name() -> None:
-    known = inventory.Inventory(inventory.joined([told("node1", live=True)]), (), frozenset({"node1"}))
-    assert cleaning.removable(known, 0, 0, {"20261122-a"}) == ([], [cleaning.Kept("20261122-a", "it is live")])
+    known = inventory.Inventory(
+        inventory.joined([told("node1", live=True)]), (), frozenset({"node1"})
+    )
+    assert cleaning.removable(known, 0, 0, {"20261122-a"}) == (
+        [],
+        [cleaning.Kept("20261122-a", "it is live")],
+    )
 
 
 def test_a_plan_from_a_host_does_not_say_how_to_reach_the_others() -> None:
     file = Cluster("test", (Host("node1", "10.0.0.1", workdir="/w"), Host("node2", "10.0.0.2")))
-    evil = replace(file.hosts[1], address="6.6.6.6", proxy_command="evil", python="evil", env_from=("SECRET",), slots=4)
+    evil = replace(
+        file.hosts[1],
+        address="6.6.6.6",
+        proxy_command="evil",
+        python="evil",
+        env_from=("SECRET",),
+        slots=4,
+    )
     found = trust.with_ways(trust.harmless(Plan("a-run", (file.hosts[0], evil), Job())), file)
     assert found.hosts == (file.hosts[0], replace(file.hosts[1], slots=4))
-    with pytest.raises(PlanError, match=r"that test does not have: node3. Add a \[\[host\]\] with name = \"node3\""):
+    with pytest.raises(
+        PlanError, match=r"that test does not have: node3. Add a \[\[host\]\] with name = \"node3\""
+    ):
         trust.with_ways(Plan("a-run", (Host("node3", "10.0.0.3"),), Job()), file)

@@ -1,4 +1,5 @@
-"""What a run gives away: secrets, files, sockets, and the terminal, which text of a host must not reach as it is."""
+"""What a run gives away: secrets, files, sockets, and the terminal, which text of a host must not
+reach as it is."""
 
 from __future__ import annotations
 
@@ -48,11 +49,15 @@ __all__ = ["host"]
 TOKEN, NAME = 'hunter2-"quoted"-ünder', "LAB_TOKEN"
 
 
-# Variables of the operator ------------------------------------------------------------------------------------------------
+# Variables of the operator ------------------------------------------------------------------------
 
 
 def forwarding(*names: str) -> Plan:
-    return Plan("a-run", (Host("node1", "n1", env=(("MODE", "on"),), env_from=names), Host("node2", "n2")), Job())
+    return Plan(
+        "a-run",
+        (Host("node1", "n1", env=(("MODE", "on"),), env_from=names), Host("node2", "n2")),
+        Job(),
+    )
 
 
 def test_values_reach_the_placements_of_their_hosts_and_nothing_that_is_shown() -> None:
@@ -68,9 +73,14 @@ def test_values_reach_the_placements_of_their_hosts_and_nothing_that_is_shown() 
 
 @pytest.mark.parametrize(
     ("environ", "said"),
-    [({}, "which your environment does not have: export LAB_TOKEN=…"), ({NAME: "\udcff"}, "is no text in UTF-8")],
+    [
+        ({}, "which your environment does not have: export LAB_TOKEN=…"),
+        ({NAME: "\udcff"}, "is no text in UTF-8"),
+    ],
 )
-def test_a_variable_that_cannot_be_handed_on_is_a_mistake_before_the_start(environ: dict[str, str], said: str) -> None:
+def test_a_variable_that_cannot_be_handed_on_is_a_mistake_before_the_start(
+    environ: dict[str, str], said: str
+) -> None:
     with pytest.raises(PlanError, match=re.escape(said)):
         forwarded(forwarding(NAME), environ)
     with pytest.raises(PlanError, match="node1: env_from names LAB_TOKEN"):
@@ -94,23 +104,33 @@ def test_a_hosts_variables_go_before_those_of_the_defaults(tmp_path: Path) -> No
         ('env = { "A B" = "1" }', "is wrong: write names and texts in quotes"),
         ('env_from = "A"', 'env_from = "A" is wrong: write names of variables'),
         ('env_from = ["A=1"]', "is wrong: write names of variables"),
-        ('env = { OMP_NUM_THREADS = "2" }', "env: OMP_NUM_THREADS follows from a key of its own: set threads instead"),
+        (
+            'env = { OMP_NUM_THREADS = "2" }',
+            "env: OMP_NUM_THREADS follows from a key of its own: set threads instead",
+        ),
         ('env_from = ["RANK"]', "env_from: RANK follows from the rank's place: take it out"),
         ('env = { A = "1" }\nenv_from = ["A"]', "A is in env and in env_from: keep one"),
     ],
 )
 def test_mistakes_in_variables(line: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "hosts.toml").write_text(f'[[host]]\nname = "n1"\n{line}\n')
-    with pytest.raises(HostsError, match=re.escape(f"hosts.toml: host 1 (n1): {said}" if "is in" in said else said)):
+    with pytest.raises(
+        HostsError, match=re.escape(f"hosts.toml: host 1 (n1): {said}" if "is in" in said else said)
+    ):
         load(tmp_path / "hosts.toml", tmp_path / "none")
 
 
-# What ranks print ---------------------------------------------------------------------------------------------------------
+# What ranks print ---------------------------------------------------------------------------------
 
 
 def test_a_secret_that_a_rank_prints_is_in_no_record_and_on_no_disk(host: AgentHost) -> None:
-    code = f"import os, json; t = os.environ['{NAME}']; print(t); print('in', t * 2, json.dumps(t, ensure_ascii=False)); "
-    code += f"print('x' * {CHUNK - 10} + t + 'y' * {CHUNK})"  # a line that is cut in the middle of it
+    code = (
+        f"import os, json; t = os.environ['{NAME}']; print(t); print('in', t * 2, json.dumps(t, "
+        "ensure_ascii=False)); "
+    )
+    code += (
+        f"print('x' * {CHUNK - 10} + t + 'y' * {CHUNK})"  # a line that is cut in the middle of it
+    )
     line = host.follow()
     line.start(replace(python(code, **{NAME: TOKEN, "MODE": "hunter2"}), secret=(NAME,)))
     line.exits(1)
@@ -125,7 +145,12 @@ def test_a_secret_that_a_rank_prints_is_in_no_record_and_on_no_disk(host: AgentH
 
 def test_what_is_hidden() -> None:
     redaction = Redaction()
-    ranks = [replace(python("", A="abcdefgh", B="abcdefghij", C="short", D="line one\nline two\n"), secret=tuple("ABCD"))]
+    ranks = [
+        replace(
+            python("", A="abcdefgh", B="abcdefghij", C="short", D="line one\nline two\n"),
+            secret=tuple("ABCD"),
+        )
+    ]
     text = Text(0, "stdout", "abcdefghij abcdefgh short line two")
     assert redaction.clean([text]) == [text]
     redaction.learn(ranks)
@@ -136,8 +161,13 @@ def test_what_is_hidden() -> None:
     ]
 
 
-@pytest.mark.parametrize("write", [str, repr, ascii, json.dumps, lambda text: repr(f"'{text}"), lambda text: repr([text])])
-@pytest.mark.parametrize("secret", ['{"key": "-----BEGIN\nKEY-----"}', "both' and\"\\", "it's a secret", "schlüssel\t1"])
+@pytest.mark.parametrize(
+    "write",
+    [str, repr, ascii, json.dumps, lambda text: repr(f"'{text}"), lambda text: repr([text])],
+)
+@pytest.mark.parametrize(
+    "secret", ['{"key": "-----BEGIN\nKEY-----"}', "both' and\"\\", "it's a secret", "schlüssel\t1"]
+)
 def test_secrets_are_hidden_as_python_writes_them(secret: str, write: Callable[[str], str]) -> None:
     redaction = Redaction()
     redaction.learn([replace(python("", A=secret), secret=("A",))])
@@ -146,14 +176,19 @@ def test_secrets_are_hidden_as_python_writes_them(secret: str, write: Callable[[
 
 
 def test_no_secret_is_cut_in_two_where_a_long_line_is() -> None:
-    """A line of several pieces, read in blocks of any size, with secrets at every place where it could be cut."""
-    chance, secrets = random.Random(0), {"A": "hunter2-SECRET-value-0123456789", "B": "hunter2-SECRET", "C": "x" * 9}
+    """A line of several pieces, read in blocks of any size, with secrets at every place where it
+    could be cut."""
+    chance, secrets = (
+        random.Random(0),
+        {"A": "hunter2-SECRET-value-0123456789", "B": "hunter2-SECRET", "C": "x" * 9},
+    )
     secrets |= {"D": "é" * 15_000}  # as JSON writes it longer than a piece
     redaction = Redaction()
     redaction.learn([replace(python("", **secrets), secret=tuple(secrets))])
     for several in (("A",), ("B", "A"), ("C",), ("D", "A")):
         words = chance.choices(
-            [*(secrets[name] for name in several), "-" * 40, "word "], k=25_000 if "D" not in several else 100
+            [*(secrets[name] for name in several), "-" * 40, "word "],
+            k=25_000 if "D" not in several else 100,
         )
         line = "".join(words).encode()
         lines, texts, at = Lines(redaction), list[str | None](), 0
@@ -185,7 +220,7 @@ def test_a_command_that_is_not_understood_is_not_repeated(host: AgentHost) -> No
     assert "hunter2" not in repr(line.close())
 
 
-# A run under way ----------------------------------------------------------------------------------------------------------
+# A run under way ----------------------------------------------------------------------------------
 
 
 def test_a_run_gives_away_neither_secrets_nor_files_nor_ports(
@@ -206,7 +241,9 @@ def test_a_run_gives_away_neither_secrets_nor_files_nor_ports(
         guards = [agent.parent() for agent in agents]
         assert not [address for process in (*agents, *guards) for address in listening(process.pid)]
         sockets = {pid: listening(pid) for pid in pids}
-        assert {address for addresses in sockets.values() for address, _ in addresses} == {"127.0.0.1"}
+        assert {address for addresses in sockets.values() for address, _ in addresses} == {
+            "127.0.0.1"
+        }
         assert sum(number == port for addresses in sockets.values() for _, number in addresses) == 1
     for root in (folder / "runs", *(Path(node.workdir) / "runs" for node in hosts)):
         assert_private(root, "hunter2")
@@ -219,7 +256,9 @@ def test_ranks_listen_on_the_chosen_interface_only(tmp_path: Path) -> None:
         address, port = rendezvous(run)
         ranks = sorted(run.events("spawned", 2), key=lambda event: int(event["rank"]))
         run.events("step", 2)
-        first, second = (listening(from_here(rank["pid"], f"rank {rank['rank']}")) for rank in ranks)
+        first, second = (
+            listening(from_here(rank["pid"], f"rank {rank['rank']}")) for rank in ranks
+        )
         assert (address, port) in first
         assert {where for where, _ in first} == {address}
         (other,) = {where for where, _ in second}
@@ -244,12 +283,16 @@ def running(run: Launched) -> Iterator[Launched]:
 
 
 def with_secret(secret: str) -> tuple[set[int], set[str]]:
-    """The processes that have the secret on their command line or in their environment, and the names of all that were seen."""
+    """The processes that have the secret on their command line or in their environment, and the
+    names of all that were seen."""
     holders, names = set(), set()
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             names.add((folder / "comm").read_text().strip())
-            if secret.encode() in (folder / "cmdline").read_bytes() + (folder / "environ").read_bytes():
+            if (
+                secret.encode()
+                in (folder / "cmdline").read_bytes() + (folder / "environ").read_bytes()
+            ):
                 holders.add(int(folder.name))
     return holders, names
 
@@ -270,7 +313,9 @@ def listening(pid: int) -> set[tuple[str, int]]:
 
 def _address(text: str) -> str:
     """An address of /proc/net: words of 32 bits, each by the machine's own byte order."""
-    data = b"".join(bytes.fromhex(text[start : start + 8])[::-1] for start in range(0, len(text), 8))
+    data = b"".join(
+        bytes.fromhex(text[start : start + 8])[::-1] for start in range(0, len(text), 8)
+    )
     return ".".join(map(str, data)) if len(data) == 4 else data.hex()
 
 
@@ -294,7 +339,7 @@ def assert_private(root: Path, secret: str) -> None:
             assert secret.encode() not in path.read_bytes(), path
 
 
-# The terminal -------------------------------------------------------------------------------------------------------------
+# The terminal -------------------------------------------------------------------------------------
 
 EVIL = "gone\r\x1b]0;owned\x07\x1b[31m[red]evil[/]\u202e\u2066\x9b31m\x7f"
 FORBIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -303,13 +348,44 @@ FORBIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u2
 def evil() -> History:
     """Two hosts of which each text that they can say is meant to harm."""
     history = History(planned(2))
-    hello = Hello(EVIL, EVIL, 1, EVIL, EVIL, EVIL, EVIL, 2.0, 1, EVIL, EVIL, (EVIL,), ((EVIL, EVIL, 8),), EVIL, EVIL, EVIL)
-    history.session(events.Reaching(0, "connecting"), events.Said(0, EVIL), events.Checked(1, EVIL, "failed", EVIL, EVIL))
-    history.say(0, hello, events.Reserved(EVIL, 0, EVIL), events.Connected(EVIL, 1, 0.1, EVIL), Text(AGENT, "stderr", EVIL))
-    history.say(1, hello, events.Reserved(EVIL, 29_500), events.Launched((1,)), events.Entered(1, EVIL))
+    hello = Hello(
+        EVIL,
+        EVIL,
+        1,
+        EVIL,
+        EVIL,
+        EVIL,
+        EVIL,
+        2.0,
+        1,
+        EVIL,
+        EVIL,
+        (EVIL,),
+        ((EVIL, EVIL, 8),),
+        EVIL,
+        EVIL,
+        EVIL,
+    )
+    history.session(
+        events.Reaching(0, "connecting"),
+        events.Said(0, EVIL),
+        events.Checked(1, EVIL, "failed", EVIL, EVIL),
+    )
+    history.say(
+        0,
+        hello,
+        events.Reserved(EVIL, 0, EVIL),
+        events.Connected(EVIL, 1, 0.1, EVIL),
+        Text(AGENT, "stderr", EVIL),
+    )
+    history.say(
+        1, hello, events.Reserved(EVIL, 29_500), events.Launched((1,)), events.Entered(1, EVIL)
+    )
     begun = events.Started(0, 100, 2, EVIL, EVIL, EVIL, 1, 61_706, 40, 10, 640, 100)
     history.rank(0, begun, said(0, EVIL, "stdout"), events.Stack(0, EVIL, EVIL))
-    history.session(events.Parted(1, EVIL), events.Lost(1, EVIL, True)).rank(0, *raised(0, f"ValueError: {EVIL}"))
+    history.session(events.Parted(1, EVIL), events.Lost(1, EVIL, True)).rank(
+        0, *raised(0, f"ValueError: {EVIL}")
+    )
     history.rank(0, events.Exited(0, -9, EVIL)).say(0, events.Ended(EVIL, True))
     return history.session(events.Refused(1, EVIL), events.Stopping(EVIL, False), events.Closed())
 
@@ -348,11 +424,21 @@ def test_json_escapes_what_a_terminal_acts_on_and_loses_nothing() -> None:
 
 
 def test_no_text_of_a_host_reaches_the_live_table_as_it_is() -> None:
-    console = Console(file=io.StringIO(), force_terminal=True, width=200, height=40, markup=False, highlight=False, emoji=False)
+    console = Console(
+        file=io.StringIO(),
+        force_terminal=True,
+        width=200,
+        height=40,
+        markup=False,
+        highlight=False,
+        emoji=False,
+    )
     with live.live_printer(console) as printer:
         show(evil(), printer)
     assert isinstance(console.file, io.StringIO)
-    drawn = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", console.file.getvalue())  # what rich itself writes
+    drawn = re.sub(
+        r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", console.file.getvalue()
+    )  # what rich itself writes
     assert_harmless(drawn)
     assert "\x1b" not in drawn
     assert "[red]evil[/]" in drawn
@@ -382,7 +468,7 @@ def screen(app: RankboardApp) -> str:
     return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
 
 
-# Host keys ----------------------------------------------------------------------------------------------------------------
+# Host keys ----------------------------------------------------------------------------------------
 
 Answer = Callable[[str], None]
 
@@ -412,7 +498,9 @@ def test_an_unknown_key_is_shown_and_recorded_once_a_person_agrees(
     answers("no\n")
     assert trust(node) == [2]
     assert sshd.known_hosts.read_text() == "# mine"
-    (fingerprint,) = re.findall(r"node1 \(\[127.0.0.1\]:\d+\) shows ED25519 (SHA256:\S+)", capsys.readouterr().err)
+    (fingerprint,) = re.findall(
+        r"node1 \(\[127.0.0.1\]:\d+\) shows ED25519 (SHA256:\S+)", capsys.readouterr().err
+    )
     answers(f"{fingerprint}\n")
     assert trust(node) == [0]
     (known,) = find(node.address, node.port)
@@ -431,17 +519,25 @@ def test_a_changed_key_is_recorded_only_where_that_is_asked_for(
     answers("yes\n")
     assert trust(node) == [2]
     said = capsys.readouterr().err
-    assert re.search(r"CHANGED.*\n.*was ED25519 SHA256:\S+ \(line 1 of .*\n.*now ED25519 SHA256:\S+\n.*--replace", said)
+    assert re.search(
+        r"CHANGED.*\n.*was ED25519 SHA256:\S+ \(line 1 of .*\n.*now ED25519 "
+        r"SHA256:\S+\n.*--replace",
+        said,
+    )
     answers("no\n")
     assert trust(node, replaces=True) == [2]
     assert sshd.known_hosts.read_text() == before
     answers("yes\n")
     assert trust(node, replaces=True) == [0]
     assert sshd.known_hosts.read_text().splitlines()[0] == f"other {sshd.node('node2').public_key}"
-    assert [known.key for known in find(node.address, node.port)] == [sshd.node("node1").public_key.split()[1]]
+    assert [known.key for known in find(node.address, node.port)] == [
+        sshd.node("node1").public_key.split()[1]
+    ]
 
 
-def test_keys_of_jump_hosts_are_asked_for_first_and_names_are_hashed(sshd: Sshd, answers: Answer, tmp_path: Path) -> None:
+def test_keys_of_jump_hosts_are_asked_for_first_and_names_are_hashed(
+    sshd: Sshd, answers: Answer, tmp_path: Path
+) -> None:
     gate = sshd.node("node2")
     node = replace(sshd.make_hosts(3)[2], jump=f"{gate.address}:{gate.port}")
     sshd.known_hosts.unlink()
@@ -461,7 +557,10 @@ def test_a_line_for_many_hosts_and_a_revoked_key_are_left_alone(
     (node,) = sshd.make_hosts(1)
     for line, why in (
         (f"[127.0.0.*]:{node.port} {sshd.node('node2').public_key}\n", "change it by hand"),
-        (f"@revoked [127.0.0.1]:{node.port} {sshd.node('node1').public_key}\n", "do not trust this machine"),
+        (
+            f"@revoked [127.0.0.1]:{node.port} {sshd.node('node1').public_key}\n",
+            "do not trust this machine",
+        ),
     ):
         sshd.known_hosts.write_text(line)
         answers("yes\n")

@@ -1,4 +1,5 @@
-"""A session whose hosts are acted out: agents that die between the phases, never answer, or are slow to let go."""
+"""A session whose hosts are acted out: agents that die between the phases, never answer, or are
+slow to let go."""
 
 from __future__ import annotations
 
@@ -20,7 +21,18 @@ from remote.session.session import AWAY, EVIDENCE, Session
 from remote.transport import Agent, Probe, Program, Progress, Unreachable
 from training.job import Job
 from training.wire import commands
-from training.wire.commands import Close, Command, Connect, Keep, Lease, OnDisconnect, Reserve, Stacks, Start, Stop
+from training.wire.commands import (
+    Close,
+    Command,
+    Connect,
+    Keep,
+    Lease,
+    OnDisconnect,
+    Reserve,
+    Stacks,
+    Start,
+    Stop,
+)
 from training.wire.events import (
     PREFIX,
     SESSION,
@@ -48,7 +60,19 @@ from training.wire.events import (
 )
 from training.wire.jsonl import dumps
 
-HELLO = Hello("h", "u", 1, "3.11", "/usr/bin/python3", "Linux", "boot", 2.0, 1, torch="2", route_address="127.0.0.1")
+HELLO = Hello(
+    "h",
+    "u",
+    1,
+    "3.11",
+    "/usr/bin/python3",
+    "Linux",
+    "boot",
+    2.0,
+    1,
+    torch="2",
+    route_address="127.0.0.1",
+)
 DIED = Ended("the agent died: SIGKILL", died=True)
 Part = Callable[["ActedLine", Command | None], None]
 
@@ -57,16 +81,29 @@ _saying = threading.Lock()
 
 
 class ActedLine:
-    """The line to an agent that is played by `part`: called with each command, and with None when the agent begins.
+    """The line to an agent that is played by `part`: called with each command, and with None when
+    the agent begins.
 
-    `journal` is the agent's, which outlives its lines: what follows record `after` comes first. `lines` are all that lead to
-    that agent; what it says comes over each.
+    `journal` is the agent's, which outlives its lines: what follows record `after` comes first.
+    `lines` are all that lead to that agent; what it says comes over each.
     """
 
     def __init__(
-        self, host: int, part: Part, release: threading.Event, journal: list[bytes], after: int, lines: list[ActedLine]
+        self,
+        host: int,
+        part: Part,
+        release: threading.Event,
+        journal: list[bytes],
+        after: int,
+        lines: list[ActedLine],
     ) -> None:
-        self.host, self._part, self._release, self.journal, self._lines = host, part, release, journal, lines
+        self.host, self._part, self._release, self.journal, self._lines = (
+            host,
+            part,
+            release,
+            journal,
+            lines,
+        )
         self.commands: list[Command] = []
         last = decode(journal[-1]) if journal else None
         self.attempt = last.attempt if last else 0
@@ -90,7 +127,9 @@ class ActedLine:
     @property
     def runs(self) -> bool:
         """Whether its rank has not exited."""
-        told = [kind for line in self.journal for kind in (b'"launched"', b'"exited"') if kind in line]
+        told = [
+            kind for line in self.journal for kind in (b'"launched"', b'"exited"') if kind in line
+        ]
         return told[-1:] == [b'"launched"']
 
     @property
@@ -121,7 +160,8 @@ class ActedLine:
 
 
 class Stage:
-    """A transport to hosts that play these parts. A line is let go once `release` is set, which it is from the start."""
+    """A transport to hosts that play these parts. A line is let go once `release` is set, which it
+    is from the start."""
 
     def __init__(self, *parts: Part | Exception) -> None:
         self._parts = parts
@@ -151,7 +191,14 @@ class Stage:
         if host in self.refuses:
             raise Unreachable("connection refused")
         self.opened.append((host, after))
-        line = ActedLine(host, part, self.release, self.journals.setdefault(host, []), after, self._lines.setdefault(host, []))
+        line = ActedLine(
+            host,
+            part,
+            self.release,
+            self.journals.setdefault(host, []),
+            after,
+            self._lines.setdefault(host, []),
+        )
         self.lines[host] = line
         if self.gone:
             line.drop()
@@ -167,7 +214,9 @@ class Stage:
         return Session(plan, self, Unrecorded(folder, plan), only_checks=True)
 
     def plan(self, policy: Policy = Policy()) -> Plan:  # noqa: B008
-        hosts = tuple(Host(f"node{number}", f"127.0.0.{number}") for number in range(1, len(self._parts) + 1))
+        hosts = tuple(
+            Host(f"node{number}", f"127.0.0.{number}") for number in range(1, len(self._parts) + 1)
+        )
         return Plan("a-run", hosts, Job(), policy)
 
     def act(self, folder: Path) -> RunState:
@@ -256,15 +305,23 @@ def test_a_run_that_finishes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("parts", "culprit"),
-    [((dies_at_once, trains), "node1"), ((trains, dies_at_once), "node2"), ((dies_at_reserve, trains), "node1")],
+    [
+        ((dies_at_once, trains), "node1"),
+        ((trains, dies_at_once), "node2"),
+        ((dies_at_reserve, trains), "node1"),
+    ],
 )
-def test_an_agent_that_dies_before_the_start_ends_the_run(parts: tuple[Part, ...], culprit: str, tmp_path: Path) -> None:
+def test_an_agent_that_dies_before_the_start_ends_the_run(
+    parts: tuple[Part, ...], culprit: str, tmp_path: Path
+) -> None:
     stage = Stage(*parts)
     state = stage.act(tmp_path)
     assert state.verdict is Verdict.LOST
     assert state.cause is not None
     assert state.cause.host == culprit
-    assert not any(isinstance(command, Start) for line in stage.lines.values() for command in line.commands)
+    assert not any(
+        isinstance(command, Start) for line in stage.lines.values() for command in line.commands
+    )
 
 
 class Uploading:
@@ -307,7 +364,9 @@ def test_ranks_are_started_once_all_is_uploaded(tmp_path: Path) -> None:
     session, files = uploads(stage, tmp_path)
     batches = session.batches()
     until(session, batches, lambda: any(name == "connect" for _, name in session.state.checks))
-    assert not any(isinstance(command, Start) for line in stage.lines.values() for command in line.commands)
+    assert not any(
+        isinstance(command, Start) for line in stage.lines.values() for command in line.commands
+    )
     files.over.set()
     to_the_end(batches)
     assert session.state.verdict is Verdict.FINISHED
@@ -361,8 +420,11 @@ def test_the_operator_is_there_while_nobody_reads(tmp_path: Path) -> None:
     assert leases(stage) == after
 
 
-def test_what_has_come_counts_though_nobody_read_it_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first look at the clock after a pause must not take for lost what only waits in the queue."""
+def test_what_has_come_counts_though_nobody_read_it_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first look at the clock after a pause must not take for lost what only waits in the
+    queue."""
     monkeypatch.setattr("remote.session.reconnect.LOST", 0.5)
     monkeypatch.setattr("remote.session.session.BATCH", 1)
     stage = Stage(trains, trains)
@@ -387,7 +449,9 @@ def never_ends(line: ActedLine, command: Command | None) -> None:
         trains(line, command)
 
 
-def test_only_the_host_that_does_not_end_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_host_that_does_not_end_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("remote.session.session.CLOSING", 0.3)
     session = Stage(trains, never_ends).session(tmp_path)
     batches = session.batches()
@@ -417,10 +481,12 @@ def test_a_host_of_which_nothing_is_heard_is_not_waited_for_by_a_person_who_stop
 
 
 def leases(stage: Stage) -> int:
-    return sum(isinstance(command, Lease) for line in stage.lines.values() for command in line.commands)
+    return sum(
+        isinstance(command, Lease) for line in stage.lines.values() for command in line.commands
+    )
 
 
-# Lines that break, and launchers that come back ------------------------------------------------------------------------
+# Lines that break, and launchers that come back ---------------------------------------------------
 
 
 def until(session: Session, batches: Iterator[list[Record]], condition: Callable[[], bool]) -> None:
@@ -431,7 +497,11 @@ def until(session: Session, batches: Iterator[list[Record]], condition: Callable
         next(batches)
 
 
-def running(stage: Stage, folder: Path, policy: Policy = Policy()) -> tuple[Session, Iterator[list[Record]]]:  # noqa: B008
+def running(
+    stage: Stage,
+    folder: Path,
+    policy: Policy = Policy(),  # noqa: B008
+) -> tuple[Session, Iterator[list[Record]]]:
     """A session whose ranks run, and the batches that are still to come."""
     session = stage.session(folder, policy)
     batches = session.batches()
@@ -469,8 +539,11 @@ def test_a_line_that_breaks_is_opened_again_after_the_last_record(tmp_path: Path
     assert seqs == list(range(1, len(stage.journals[1]) + 1))
 
 
-def test_what_comes_over_two_lines_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host that is silent gets a second line, over which comes what is on its way over the first, too."""
+def test_what_comes_over_two_lines_counts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host that is silent gets a second line, over which comes what is on its way over the first,
+    too."""
     monkeypatch.setattr("remote.session.reconnect.SILENT", 0.3)
     monkeypatch.setattr("remote.session.session.LOOK", 0.02)
     stage = Stage(trains)
@@ -482,7 +555,11 @@ def test_what_comes_over_two_lines_counts_once(tmp_path: Path, monkeypatch: pyte
     to_the_end(batches)
     seqs = [record.seq for record in recorded(tmp_path) if record.host == 0]
     # this agent ends once per line that is told to close
-    end = next(record.seq for record in map(decode, stage.journals[0]) if record and isinstance(record.event, Ended))
+    end = next(
+        record.seq
+        for record in map(decode, stage.journals[0])
+        if record and isinstance(record.event, Ended)
+    )
     assert seqs == list(range(1, end + 1))
 
 
@@ -549,17 +626,26 @@ def says_nothing(line: ActedLine, command: Command | None) -> None:
 def test_a_host_that_is_lost_in_the_middle_of_the_checks_has_failed_one(
     part: Part, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, seconds in (("upkeep.SILENT", 0.05), ("upkeep.LOST", 2.0), ("session.LOOK", 0.02), ("session.LEASE", 0.05)):
+    for name, seconds in (
+        ("upkeep.SILENT", 0.05),
+        ("upkeep.LOST", 2.0),
+        ("session.LOOK", 0.02),
+        ("session.LEASE", 0.05),
+    ):
         monkeypatch.setattr(f"remote.{name}", seconds)
     stage = Stage(samples, part, samples)
     state = ended(stage.doctor(tmp_path))
     assert state.checks[1, "connect"].outcome == "failed"
     assert state.checks[1, "login"].outcome == "ok"
-    assert sorted(stage.opened) == [(0, 0), (1, 0), (2, 0)], "a probe ends with its line: there is nothing to come back to"
+    assert sorted(stage.opened) == [(0, 0), (1, 0), (2, 0)], (
+        "a probe ends with its line: there is nothing to come back to"
+    )
     assert not list(tmp_path.iterdir())
 
 
-def test_a_host_that_starts_and_never_says_hello_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_that_starts_and_never_says_hello_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, seconds in (("upkeep.LOST", 2.0), ("session.LOOK", 0.02), ("session.LEASE", 0.05)):
         monkeypatch.setattr(f"remote.{name}", seconds)
     state = ended(Stage(says_nothing, samples).doctor(tmp_path))
@@ -575,7 +661,11 @@ def test_a_run_that_is_left_goes_on_and_can_be_come_back_to(tmp_path: Path) -> N
     first.detach()
     to_the_end(batches)
     assert first.state.verdict is None
-    assert not any(isinstance(command, (Stop, Close)) for line in stage.lines.values() for command in line.commands)
+    assert not any(
+        isinstance(command, (Stop, Close))
+        for line in stage.lines.values()
+        for command in line.commands
+    )
     for line in stage.lines.values():
         line.say(Text(line.host, "stdout", "meanwhile"))
     plan = stage.plan(Policy(keep=True))
@@ -587,7 +677,9 @@ def test_a_run_that_is_left_goes_on_and_can_be_come_back_to(tmp_path: Path) -> N
     to_the_end(batches)
     assert second.state.verdict is Verdict.STOPPED
     for host, journal in stage.journals.items():
-        assert [one.seq for one in recorded(tmp_path) if one.host == host] == list(range(1, len(journal) + 1))
+        assert [one.seq for one in recorded(tmp_path) if one.host == host] == list(
+            range(1, len(journal) + 1)
+        )
 
 
 def test_a_run_is_come_back_to_from_a_machine_that_knows_nothing_of_it(tmp_path: Path) -> None:
@@ -602,7 +694,12 @@ def test_a_run_is_come_back_to_from_a_machine_that_knows_nothing_of_it(tmp_path:
     second.catch_up(())
     batches = second.batches()
     until(second, batches, lambda: all_run(second))
-    assert sum(isinstance(command, Start) for line in stage.lines.values() for command in line.commands) == 0
+    assert (
+        sum(
+            isinstance(command, Start) for line in stage.lines.values() for command in line.commands
+        )
+        == 0
+    )
     second.stop()
     to_the_end(batches)
     assert second.state.verdict is Verdict.STOPPED
@@ -631,7 +728,9 @@ def test_who_leaves_does_not_stop_the_run_by_a_stop_just_after(tmp_path: Path) -
     session.stop()
     to_the_end(batches)
     assert session.detached
-    assert not any(isinstance(command, Stop) for line in stage.lines.values() for command in line.commands)
+    assert not any(
+        isinstance(command, Stop) for line in stage.lines.values() for command in line.commands
+    )
 
 
 def test_a_run_that_was_to_stop_and_was_left_all_the_same_is_come_back_to(tmp_path: Path) -> None:
@@ -675,7 +774,9 @@ def test_a_run_whose_end_nobody_saw_is_ended_by_who_comes_back(tmp_path: Path) -
     assert recorded(tmp_path) == records, "who comes back to a run that has ended changes nothing"
 
 
-def test_a_line_over_which_nothing_comes_is_no_way_to_a_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_over_which_nothing_comes_is_no_way_to_a_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An agent that is gone without a last word, whose follower ends at once, again and again."""
     monkeypatch.setattr("remote.session.reconnect.PARTED", 0.5)
     monkeypatch.setattr("remote.session.reconnect.RETRY", 0.05)
@@ -693,14 +794,23 @@ def test_a_kept_run_of_which_nothing_is_heard_any_more_is_left_and_not_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where the network of this machine is away."""
-    for name, seconds in (("upkeep.SILENT", 0.1), ("upkeep.LOST", 0.2), ("session.UNHEARD", 1.0), ("session.LOOK", 0.02)):
+    for name, seconds in (
+        ("upkeep.SILENT", 0.1),
+        ("upkeep.LOST", 0.2),
+        ("session.UNHEARD", 1.0),
+        ("session.LOOK", 0.02),
+    ):
         monkeypatch.setattr(f"remote.{name}", seconds)
     stage = Stage(trains, trains)
     session = stage.session(tmp_path, Policy(keep=True))
     for _ in session.batches():
         continue
     assert (session.detached, session.cut_off, session.state.verdict) == (True, True, None)
-    assert not any(isinstance(command, (Stop, Close)) for line in stage.lines.values() for command in line.commands)
+    assert not any(
+        isinstance(command, (Stop, Close))
+        for line in stage.lines.values()
+        for command in line.commands
+    )
     assert not any(host.gone for host in session.state.hosts)
     again = come_back(stage, tmp_path, Policy(keep=True))
     batches = again.batches()
@@ -719,10 +829,14 @@ def test_a_host_that_cannot_be_reached_from_elsewhere_does_not_end_the_run(
     stage.refuses.add(1)
     session = from_elsewhere(stage, tmp_path, Policy(keep=True))
     batches = session.batches()
-    until(session, batches, lambda: any("trying again" in note.text for note in session.state.notes))
+    until(
+        session, batches, lambda: any("trying again" in note.text for note in session.state.notes)
+    )
     began = time.monotonic()
     until(session, batches, lambda: time.monotonic() > began + EVIDENCE + 0.2)
-    assert not any(isinstance(command, Stop) for line in stage.lines.values() for command in line.commands)
+    assert not any(
+        isinstance(command, Stop) for line in stage.lines.values() for command in line.commands
+    )
     stage.refuses.clear()
     until(session, batches, lambda: all_run(session))
     session.stop()
@@ -730,7 +844,9 @@ def test_a_host_that_cannot_be_reached_from_elsewhere_does_not_end_the_run(
     assert session.state.verdict is Verdict.STOPPED
 
 
-def test_a_run_none_of_whose_hosts_can_be_reached_from_elsewhere_is_given_up_at_once(tmp_path: Path) -> None:
+def test_a_run_none_of_whose_hosts_can_be_reached_from_elsewhere_is_given_up_at_once(
+    tmp_path: Path,
+) -> None:
     stage = Stage(trains, trains)
     left(stage, tmp_path / "here", Policy(keep=True))
     stage.refuses |= {0, 1}
@@ -749,8 +865,15 @@ def from_elsewhere(stage: Stage, folder: Path, policy: Policy) -> Session:
     return session
 
 
-def test_what_lives_on_on_a_host_that_was_lost_is_reached_by_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, seconds in (("upkeep.LOST", 0.5), ("upkeep.RETRY", 0.05), ("session.LOOK", 0.05), ("session.LEASE", 0.02)):
+def test_what_lives_on_on_a_host_that_was_lost_is_reached_by_a_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, seconds in (
+        ("upkeep.LOST", 0.5),
+        ("upkeep.RETRY", 0.05),
+        ("session.LOOK", 0.05),
+        ("session.LEASE", 0.02),
+    ):
         monkeypatch.setattr(f"remote.{name}", seconds)
     stage = Stage(samples, trains)
     session, batches = running(stage, tmp_path, Policy(keep=True))
@@ -767,7 +890,9 @@ def test_what_lives_on_on_a_host_that_was_lost_is_reached_by_a_stop(tmp_path: Pa
     assert {host for host, _ in stage.opened[2:]} == {1}
 
 
-def test_a_stop_waits_for_hosts_that_take_long_to_be_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_waits_for_hosts_that_take_long_to_be_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("AWAY", "CLOSING", "LOOK"):
         monkeypatch.setattr(f"remote.session.session.{name}", 0.1)
     stage = Stage(trains, trains)
@@ -809,7 +934,9 @@ def test_a_host_that_has_not_heard_of_a_stop_is_stopped_by_who_comes_back(
     session.stop()
     to_the_end(batches)
     assert session.state.verdict is Verdict.STOPPED
-    assert session.state.hosts[1].reason.endswith("; what may go on there ends with rankboard stop a-run, once it is back")
+    assert session.state.hosts[1].reason.endswith(
+        "; what may go on there ends with rankboard stop a-run, once it is back"
+    )
     stage.refuses.clear()
     again = come_back(stage, tmp_path, Policy(keep=True))
     if stops:
@@ -852,7 +979,9 @@ def test_a_run_that_another_operator_stops_is_not_started_again(tmp_path: Path) 
     assert session.state.stop_reason == "stopped from elsewhere"
 
 
-def test_hosts_that_another_launcher_has_closed_after_the_end_are_no_failure(tmp_path: Path) -> None:
+def test_hosts_that_another_launcher_has_closed_after_the_end_are_no_failure(
+    tmp_path: Path,
+) -> None:
     stage = Stage(trains, trains)
     session, batches = running(stage, tmp_path, Policy())
     for line in stage.lines.values():
@@ -893,7 +1022,11 @@ def test_a_restart_by_who_comes_back_goes_without_a_host_that_is_off(tmp_path: P
         session._links[rank.rank].note(Record(rank.rank, 0, 1, 0.0, Exited(rank.rank, 1)))
     session._failed = True
     state = ended(session)
-    assert (state.verdict, state.attempt, [rank.rank for rank in state.ranks]) == (Verdict.FINISHED, 1, [0])
+    assert (state.verdict, state.attempt, [rank.rank for rank in state.ranks]) == (
+        Verdict.FINISHED,
+        1,
+        [0],
+    )
 
 
 def test_a_restart_waits_for_who_has_the_variables_that_the_ranks_need(tmp_path: Path) -> None:
@@ -913,17 +1046,21 @@ def test_a_restart_waits_for_who_has_the_variables_that_the_ranks_need(tmp_path:
         assert (session.detached, session.state.verdict) == (verdict is None, verdict)
 
 
-def test_who_asks_to_leave_while_hosts_are_reached_leaves_once_the_ranks_run(tmp_path: Path) -> None:
+def test_who_asks_to_leave_while_hosts_are_reached_leaves_once_the_ranks_run(
+    tmp_path: Path,
+) -> None:
     stage = Stage(trains, trains)
     session = stage.session(tmp_path, Policy(keep=True))
     session.detach()
     for _ in session.batches():
         continue
     assert session.detached
-    assert all_run(session) or all(Start in map(type, line.commands) for line in stage.lines.values())
+    assert all_run(session) or all(
+        Start in map(type, line.commands) for line in stage.lines.values()
+    )
 
 
-# Stalls ----------------------------------------------------------------------------------------------------------------
+# Stalls -------------------------------------------------------------------------------------------
 
 
 def stands_still(line: ActedLine, command: Command | None) -> None:
@@ -932,7 +1069,13 @@ def stands_still(line: ActedLine, command: Command | None) -> None:
     if isinstance(command, Start):
         step(line, 1)
     elif isinstance(command, Stacks):
-        line.say(Stack(line.host, "faulthandler", 'Thread 0x1 (most recent call first):\n  File "train.py", line 7 in load'))
+        line.say(
+            Stack(
+                line.host,
+                "faulthandler",
+                'Thread 0x1 (most recent call first):\n  File "train.py", line 7 in load',
+            )
+        )
 
 
 def stands_still_unheard(line: ActedLine, command: Command | None) -> None:
@@ -950,18 +1093,27 @@ def step(line: ActedLine, number: int) -> None:
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, seconds in (("stall.LEAST", 0.5), ("halts.STACKS", 0.1), ("session.LOOK", 0.02), ("session.LEASE", 0.05)):
+    for name, seconds in (
+        ("stall.LEAST", 0.5),
+        ("halts.STACKS", 0.1),
+        ("session.LOOK", 0.02),
+        ("session.LEASE", 0.05),
+    ):
         monkeypatch.setattr(f"remote.{name}", seconds)
 
 
 def test_a_stall_ends_a_run_that_is_to_stop_then(soon: None, tmp_path: Path) -> None:
-    state = ended(Stage(stands_still, stands_still).session(tmp_path, Policy(on_stall=OnStall.STOP)))
+    state = ended(
+        Stage(stands_still, stands_still).session(tmp_path, Policy(on_stall=OnStall.STOP))
+    )
     assert state.verdict is Verdict.FAILED
     assert state.cause is not None
     assert "stalled" in state.cause.text()
 
 
-def test_a_stall_is_not_acted_on_while_a_host_is_silent(soon: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stall_is_not_acted_on_while_a_host_is_silent(
+    soon: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("remote.session.reconnect.SILENT", 0.2)
     stage = Stage(stands_still, stands_still_unheard)
     session = stage.session(tmp_path, Policy(on_stall=OnStall.STOP))
@@ -983,7 +1135,13 @@ def diverges(line: ActedLine, command: Command | None) -> None:
     trains(line, command)
     if isinstance(command, Start):
         step(line, 1)
-        line.say(Text(line.host, "stdout", PREFIX + dumps(to_object(Step(line.host, 1, 2, float("nan"), 0.01)))))
+        line.say(
+            Text(
+                line.host,
+                "stdout",
+                PREFIX + dumps(to_object(Step(line.host, 1, 2, float("nan"), 0.01))),
+            )
+        )
 
 
 def diverges_and_finishes(line: ActedLine, command: Command | None) -> None:
@@ -996,7 +1154,9 @@ def diverges_and_finishes(line: ActedLine, command: Command | None) -> None:
 
 
 @pytest.mark.parametrize("part", [diverges, diverges_and_finishes])
-def test_a_loss_that_is_nan_ends_a_run_that_is_to_stop_then(part: Part, soon: None, tmp_path: Path) -> None:
+def test_a_loss_that_is_nan_ends_a_run_that_is_to_stop_then(
+    part: Part, soon: None, tmp_path: Path
+) -> None:
     stage = Stage(part, part)
     state = ended(stage.session(tmp_path, Policy(on_nan=OnNan.STOP, max_restarts=2)))
     assert state.verdict is Verdict.FAILED
@@ -1006,7 +1166,7 @@ def test_a_loss_that_is_nan_ends_a_run_that_is_to_stop_then(part: Part, soon: No
     assert not state.restarts
 
 
-# Attempts --------------------------------------------------------------------------------------------------------------
+# Attempts -----------------------------------------------------------------------------------------
 
 
 def fails_once(line: ActedLine, command: Command | None) -> None:
@@ -1027,7 +1187,8 @@ def test_a_run_that_failed_is_started_again(tmp_path: Path) -> None:
 
 
 def waits_once(line: ActedLine, command: Command | None) -> None:
-    """An agent whose rank trains until it is stopped in the first attempt, and finishes in the second."""
+    """An agent whose rank trains until it is stopped in the first attempt, and finishes in the
+    second."""
     if isinstance(command, Start) and command.attempt == 0:
         trains(line, command)
     else:
@@ -1041,23 +1202,34 @@ def all_fail(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("here", [True, False], ids=["where it was launched", "elsewhere"])
-def test_who_comes_back_to_a_run_that_has_failed_starts_it_again_first(here: bool, tmp_path: Path) -> None:
+def test_who_comes_back_to_a_run_that_has_failed_starts_it_again_first(
+    here: bool, tmp_path: Path
+) -> None:
     stage = Stage(waits_once, waits_once)
     policy = Policy(keep=True, max_restarts=1)
     left(stage, tmp_path, policy)
     all_fail(stage)
     first = dict(stage.lines)
-    session = come_back(stage, tmp_path, policy) if here else from_elsewhere(stage, tmp_path, policy)
+    session = (
+        come_back(stage, tmp_path, policy) if here else from_elsewhere(stage, tmp_path, policy)
+    )
     state = ended(session)
     assert (state.verdict, state.attempt, len(state.restarts)) == (Verdict.FINISHED, 1, 1)
     for host, line in stage.lines.items():
         asked = [command for command in line.commands if not isinstance(command, (Lease, Keep))]
         assert [type(command) for command in asked] == [Reserve, Connect, Start, Close]
-        starts = [command for one in (first[host], line) for command in one.commands if isinstance(command, Start)]
+        starts = [
+            command
+            for one in (first[host], line)
+            for command in one.commands
+            if isinstance(command, Start)
+        ]
         assert [(start.attempt, start.again) for start in starts] == [(0, True), (1, False)]
 
 
-def test_a_restart_that_its_launcher_has_not_come_to_is_made_by_who_comes_back(tmp_path: Path) -> None:
+def test_a_restart_that_its_launcher_has_not_come_to_is_made_by_who_comes_back(
+    tmp_path: Path,
+) -> None:
     deaf = threading.Event()
 
     def part(line: ActedLine, command: Command | None) -> None:
@@ -1076,7 +1248,9 @@ def test_a_restart_that_its_launcher_has_not_come_to_is_made_by_who_comes_back(t
 
 
 @pytest.mark.parametrize("hosts", [1, 2])
-def test_a_restart_that_another_launcher_has_made_is_not_made_again(hosts: int, tmp_path: Path) -> None:
+def test_a_restart_that_another_launcher_has_made_is_not_made_again(
+    hosts: int, tmp_path: Path
+) -> None:
     """The one that comes back has heard of the failure, but not of the restart."""
     stage, policy = Stage(*[fails_once_and_trains_on] * hosts), Policy(keep=True, max_restarts=2)
     session = stage.session(tmp_path, policy)
@@ -1134,8 +1308,15 @@ def test_it_is_started_again_without_a_lost_host_where_enough_are_left(tmp_path:
     assert [rank.rank for rank in state.ranks] == [0]
 
 
-def test_what_is_left_on_a_host_that_comes_back_too_late_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, seconds in (("upkeep.LOST", 0.3), ("upkeep.SILENT", 0.1), ("session.LOOK", 0.02), ("session.LEASE", 0.02)):
+def test_what_is_left_on_a_host_that_comes_back_too_late_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, seconds in (
+        ("upkeep.LOST", 0.3),
+        ("upkeep.SILENT", 0.1),
+        ("session.LOOK", 0.02),
+        ("session.LEASE", 0.02),
+    ):
         monkeypatch.setattr(f"remote.{name}", seconds)
     stage = Stage(samples, samples)
     session, batches = running(stage, tmp_path, Policy(keep=True, max_restarts=1, min_nodes=1))
@@ -1144,7 +1325,11 @@ def test_what_is_left_on_a_host_that_comes_back_too_late_ends(tmp_path: Path, mo
     stage.lines[0].say(Exited(0, 1))
     until(session, batches, lambda: session.state.attempt == 1)
     stage.refuses.clear()
-    until(session, batches, lambda: any(isinstance(command, Close) for command in stage.lines[1].commands))
+    until(
+        session,
+        batches,
+        lambda: any(isinstance(command, Close) for command in stage.lines[1].commands),
+    )
     assert not any(isinstance(command, Close) for command in stage.lines[0].commands)
     until(session, batches, lambda: session.state.notes[-1].text.startswith("is back"))
     assert session.state.hosts[1].phase is HostPhase.LOST
@@ -1161,7 +1346,11 @@ def test_it_goes_on_from_a_checkpoint_that_the_hosts_left_have(both: bool, tmp_p
         first = isinstance(command, Start) and command.attempt == 0
         (trains if first else finishes)(line, command)
         if first and (both or line.host == 1):
-            line.say(Text(line.host, "stdout", PREFIX + dumps(to_object(Saved(line.host, 1, 20, 0.1, 1)))))
+            line.say(
+                Text(
+                    line.host, "stdout", PREFIX + dumps(to_object(Saved(line.host, 1, 20, 0.1, 1)))
+                )
+            )
         if first and line.host == 1:
             line.say(DIED)
 
@@ -1172,7 +1361,9 @@ def test_it_goes_on_from_a_checkpoint_that_the_hosts_left_have(both: bool, tmp_p
     argv = start.placements[0].argv
     assert argv[argv.index("--resume") + 1] == ("a-run" if both else "")
     said = [note.text for note in state.notes if "begins anew" in note.text]
-    assert said == ([] if both else ["no host that is left has a complete checkpoint: the run begins anew"])
+    assert said == (
+        [] if both else ["no host that is left has a complete checkpoint: the run begins anew"]
+    )
 
 
 def loses_its_agent(line: ActedLine, command: Command | None) -> None:
@@ -1241,7 +1432,11 @@ def test_who_has_no_patience_with_a_stop_has_the_ranks_killed(tmp_path: Path) ->
     session, batches = running(stage, tmp_path)
     session.stop()
     session.stop(now=True)
-    until(session, batches, lambda: any(command == Stop(0.0, by_person=True) for command in stage.lines[1].commands))
+    until(
+        session,
+        batches,
+        lambda: any(command == Stop(0.0, by_person=True) for command in stage.lines[1].commands),
+    )
     stage.lines[1].say(Exited(1, -9, "SIGKILL", stopped=True))
     to_the_end(batches)
     assert session.state.verdict is Verdict.STOPPED
@@ -1267,7 +1462,11 @@ def test_who_stops_a_run_that_would_start_again_is_obeyed(tmp_path: Path) -> Non
     batches = session.batches()
     until(session, batches, lambda: session.state.phase is RunPhase.STOPPING)
     session.stop()
-    until(session, batches, lambda: sum(note.text.startswith("stopped by") for note in session.state.notes) == 1)
+    until(
+        session,
+        batches,
+        lambda: sum(note.text.startswith("stopped by") for note in session.state.notes) == 1,
+    )
     stage.lines[1].say(Exited(1, -15, "SIGTERM", stopped=True))
     to_the_end(batches)
     assert session.state.attempt == 0
@@ -1299,7 +1498,9 @@ def test_who_comes_from_elsewhere_learns_of_a_restart_from_the_hosts(tmp_path: P
     assert elsewhere.state.verdict is Verdict.STOPPED
 
 
-def test_a_host_that_a_restart_has_left_out_is_not_waited_for_by_who_comes_back(tmp_path: Path) -> None:
+def test_a_host_that_a_restart_has_left_out_is_not_waited_for_by_who_comes_back(
+    tmp_path: Path,
+) -> None:
     stage = Stage(trains, loses_its_agent)
     policy = Policy(keep=True, max_restarts=1, min_nodes=1)
     session = stage.session(tmp_path, policy)

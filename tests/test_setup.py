@@ -1,4 +1,5 @@
-"""`rankboard setup`: what hosts have, environments that are made or brought to another version, hosts that fall silent."""
+"""`rankboard setup`: what hosts have, environments that are made or brought to another version,
+hosts that fall silent."""
 
 from __future__ import annotations
 
@@ -52,18 +53,24 @@ def index(folder: Path, *versions: str) -> str:
             "tinytorch/__init__.py": "",
             "tinytorch/version.py": f"__version__ = {version!r}\n",
             f"{info}/METADATA": f"Metadata-Version: 2.1\nName: tinytorch\nVersion: {version}\n",
-            f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+            f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: "
+            "py3-none-any\n",
         }
         with zipfile.ZipFile(simple / f"tinytorch-{version}-py3-none-any.whl", "w") as bundle:
             for name, text in files.items():
                 bundle.writestr(name, text)
-            bundle.writestr(f"{info}/RECORD", "".join(f"{name},,\n" for name in (*files, f"{info}/RECORD")))
-    (simple / "index.html").write_text("".join(f'<a href="{wheel.name}">{wheel.name}</a>' for wheel in simple.glob("*.whl")))
+            bundle.writestr(
+                f"{info}/RECORD", "".join(f"{name},,\n" for name in (*files, f"{info}/RECORD"))
+            )
+    (simple / "index.html").write_text(
+        "".join(f'<a href="{wheel.name}">{wheel.name}</a>' for wheel in simple.glob("*.whl"))
+    )
     return f"file://{folder}/simple"
 
 
 def environment(workdir: Path, *paths: Path | str) -> Path:
-    """An environment as `setup` makes it, but with the pip of one of these folders; its packages."""
+    """An environment as `setup` makes it, but with the pip of one of these folders; its
+    packages."""
     create(workdir / "venv", with_pip=False, symlinks=True)
     (packages,) = (workdir / "venv").glob("lib/python3*/site-packages")
     (packages / "pip.pth").write_text("\n".join(map(str, paths)))
@@ -79,7 +86,7 @@ def looked(node: Host, wanted: Wanted, transport: Transport | None = None) -> st
     return outlook.text
 
 
-# Environments that are made -----------------------------------------------------------------------------------------------
+# Environments that are made -----------------------------------------------------------------------
 
 
 def test_a_host_without_torch_gets_an_environment_once(
@@ -93,7 +100,9 @@ def test_a_host_without_torch_gets_an_environment_once(
         terminal.setattr(sys, "stdin", io.StringIO("no\n"))
         with pytest.raises(typer.Exit):
             set_up(SshTransport(), (node,), wanted, yes=False)
-        assert "cannot ask for confirmation without a terminal; pass --yes" in capsys.readouterr().err
+        assert (
+            "cannot ask for confirmation without a terminal; pass --yes" in capsys.readouterr().err
+        )
         terminal.setattr(sys.stdin, "isatty", lambda: True)
         terminal.setattr(sys.stderr, "isatty", lambda: True)
         assert set_up(SshTransport(), (node,), wanted, yes=False) == 2
@@ -123,36 +132,49 @@ def test_a_host_that_can_make_no_environments_says_what_to_do(sshd: Sshd, tmp_pa
     bare.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path} exec {PYTHON} "$@"\n')
     bare.chmod(0o755)
     (node,) = sshd.make_hosts(1)
-    said = looked(replace(node, python=str(bare)), Wanted(("tinytorch",), ("tinytorch",)), SshTransport())
+    said = looked(
+        replace(node, python=str(bare)), Wanted(("tinytorch",), ("tinytorch",)), SshTransport()
+    )
     assert re.search(
-        r"has no tinytorch, and its .* \(no ensurepip\): on Debian and Ubuntu, apt install python3\.\d+-venv", said
+        r"has no tinytorch, and its .* \(no ensurepip\): on Debian and Ubuntu, apt install "
+        r"python3\.\d+-venv",
+        said,
     )
 
 
-# Other versions -----------------------------------------------------------------------------------------------------------
+# Other versions -----------------------------------------------------------------------------------
 
 
-def test_an_environment_of_another_version_gets_the_wanted_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_environment_of_another_version_gets_the_wanted_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     where, transport = index(tmp_path, "1.2+cpu", "1.3+cpu"), LocalTransport()
     environment(tmp_path, sysconfig.get_path("purelib"))
     node, venv = here(tmp_path), f"{tmp_path}/venv/bin/python"
     advice = f'python = "{venv}"\n'
     assert set_up(transport, (node,), tiny("1.2", where), yes=True) == 0
     assert capsys.readouterr().out == advice
-    assert f"has no tinytorch; {venv} has tinytorch 1.2+cpu instead of 1.3" in looked(node, tiny("1.3"))
+    assert f"has no tinytorch; {venv} has tinytorch 1.2+cpu instead of 1.3" in looked(
+        node, tiny("1.3")
+    )
 
     named = here(tmp_path, venv)  # as its hosts.toml has it now
     assert set_up(transport, (named,), tiny("1.2"), yes=False) == 0
     assert "has tinytorch 1.2+cpu" in capsys.readouterr().err
     assert set_up(transport, (named,), tiny("1.3", where), yes=True) == 0
     told = capsys.readouterr()
-    assert f"{venv} (Python {sys.version.split()[0]}) has tinytorch 1.2+cpu instead of 1.3\n" in told.err
+    assert (
+        f"{venv} (Python {sys.version.split()[0]}) has tinytorch 1.2+cpu instead of 1.3\n"
+        in told.err
+    )
     assert "node1: tinytorch 1.3+cpu\n" in told.err
     assert told.out == ""  # it is named there already
 
     assert set_up(transport, (named,), tiny("1.4", where), yes=True) == 3
     assert "pip says: Could not find a version" in capsys.readouterr().err
-    assert set_up(transport, (node,), tiny("1.3"), yes=False) == 0  # what it had is as good as before
+    assert (
+        set_up(transport, (node,), tiny("1.3"), yes=False) == 0
+    )  # what it had is as good as before
     assert capsys.readouterr().out == advice
 
 
@@ -179,7 +201,10 @@ def test_versions_are_compared_as_pip_compares_them(found: str, wanted: str, mee
 
 
 PINNED = Wanted(("torch", "torchvision"), ("torch==2.14.1", "torchvision==0.29.1"))
-OLD, NEW = {"torch": "2.13.0+cpu", "torchvision": "0.28.0"}, {"torch": "2.14.1+cpu", "torchvision": "0.29.1"}
+OLD, NEW = (
+    {"torch": "2.13.0+cpu", "torchvision": "0.28.0"},
+    {"torch": "2.14.1+cpu", "torchvision": "0.29.1"},
+)
 NONE = {"torch": "", "torchvision": ""}
 OUTDATED = "torch 2.13.0+cpu instead of 2.14.1 and torchvision 0.28.0 instead of 0.29.1"
 
@@ -187,21 +212,44 @@ OUTDATED = "torch 2.13.0+cpu instead of 2.14.1 and torchvision 0.28.0 instead of
 @pytest.mark.parametrize(
     ("versions", "installed", "obstacle", "condition", "text"),
     [
-        (NEW, OLD, "", Condition.READY, "python3 (Python 3.12.3) has torch 2.14.1+cpu, torchvision 0.29.1"),
-        (OLD, NEW, "", Condition.BUILT, "/w/venv/bin/python has torch 2.14.1+cpu, torchvision 0.29.1"),
+        (
+            NEW,
+            OLD,
+            "",
+            Condition.READY,
+            "python3 (Python 3.12.3) has torch 2.14.1+cpu, torchvision 0.29.1",
+        ),
+        (
+            OLD,
+            NEW,
+            "",
+            Condition.BUILT,
+            "/w/venv/bin/python has torch 2.14.1+cpu, torchvision 0.29.1",
+        ),
         (OLD, {}, "", Condition.LACKING, f"python3 (Python 3.12.3) has {OUTDATED}"),
-        (OLD, {}, "no ensurepip", Condition.HOPELESS, f"python3 (Python 3.12.3) has {OUTDATED}, and no ensurepip"),
+        (
+            OLD,
+            {},
+            "no ensurepip",
+            Condition.HOPELESS,
+            f"python3 (Python 3.12.3) has {OUTDATED}, and no ensurepip",
+        ),
         (
             NONE,
             OLD,
             "no ensurepip",  # which an environment that is there does not need
             Condition.LACKING,
-            f"python3 (Python 3.12.3) has no torch and no torchvision; /w/venv/bin/python has {OUTDATED}",
+            "python3 (Python 3.12.3) has no torch and no torchvision; /w/venv/bin/python has "
+            f"{OUTDATED}",
         ),
     ],
 )
 def test_what_a_host_with_some_version_is_told(
-    versions: dict[str, str], installed: dict[str, str], obstacle: str, condition: Condition, text: str
+    versions: dict[str, str],
+    installed: dict[str, str],
+    obstacle: str,
+    condition: Condition,
+    text: str,
 ) -> None:
     found = {"executable": "/usr/bin/python3", "python": "3.12.3", "versions": versions}
     answer = found | {"venv": "/w/venv/bin/python", "installed": installed, "obstacle": obstacle}
@@ -211,16 +259,21 @@ def test_what_a_host_with_some_version_is_told(
     assert (outlook.condition, outlook.text) == (condition, f"node1: {text}")
 
 
-# Hosts that fall silent ---------------------------------------------------------------------------------------------------
+# Hosts that fall silent ---------------------------------------------------------------------------
 
 NODE = Host("node1", "127.0.0.1")
 
 
 class Stage:
-    """A transport to hosts that say these objects, and then end or, `open_end`, say nothing more."""
+    """A transport to hosts that say these objects, and then end or, `open_end`, say nothing
+    more."""
 
     def __init__(
-        self, said: list[dict[str, Any]], *, open_end: bool = False, between: Callable[[], None] = lambda: None
+        self,
+        said: list[dict[str, Any]],
+        *,
+        open_end: bool = False,
+        between: Callable[[], None] = lambda: None,
     ) -> None:
         self._said, self._open_end, self._between = said, open_end, between
         self._closed = SimpleQueue[bytes]()
@@ -256,11 +309,15 @@ def test_an_installation_that_falls_silent_is_given_up(monkeypatch: pytest.Monke
     monkeypatch.setattr(setup, "SILENT", 0.3)
     stage = Stage([{"phase": "getting torch.whl"}, {"busy": ""}], open_end=True)
     (done,) = Installation(stage, PINNED, lambda *_: None).perform((NODE,))
-    assert done.text.startswith("node1: no answer within 0.3 s while getting torch.whl; see that it is up")
+    assert done.text.startswith(
+        "node1: no answer within 0.3 s while getting torch.whl; see that it is up"
+    )
     assert not done.venv
 
 
-def test_what_is_shown_while_pip_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_shown_while_pip_is_quiet(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr(setup, "time", SimpleNamespace(monotonic=lambda: clock.now))
     said: list[dict[str, Any]] = [
@@ -289,12 +346,17 @@ def test_what_is_shown_while_pip_is_quiet(monkeypatch: pytest.MonkeyPatch, capsy
         "installing (4 s)",
     ]
     assert installed.text == "node1: torch 2.14.1"
-    phases = [line.removeprefix("rankboard: node1: ") for line in capsys.readouterr().err.splitlines()]
+    phases = [
+        line.removeprefix("rankboard: node1: ") for line in capsys.readouterr().err.splitlines()
+    ]
     assert phases == ["starting", "getting torch.whl", "installing"]
 
 
 def test_an_installation_says_all_the_while_that_it_goes_on(tmp_path: Path) -> None:
-    code = "from training.agent import WHOLE, environment, errands; environment.BEAT = 0.01; errands.main(['install', '.'])"
+    code = (
+        "from training.agent import WHOLE, environment, errands; environment.BEAT = 0.01; "
+        "errands.main(['install', '.'])"
+    )
     order = json.dumps({"requirements": ["tinytorch"], "packages": ["tinytorch"], "index": ""})
     with open(tmp_path / "venv.lock", "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another one is under way
@@ -315,7 +377,7 @@ def test_an_installation_says_all_the_while_that_it_goes_on(tmp_path: Path) -> N
             assert process.wait() == 1
 
 
-# Passwords ----------------------------------------------------------------------------------------------------------------
+# Passwords ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -334,7 +396,9 @@ def test_a_password_in_the_address_of_an_index_is_shown_nowhere(
 ) -> None:
     (tmp_path / "pip").mkdir()
     line = says.format(index=INDEX)
-    (tmp_path / "pip" / "__main__.py").write_text(f"print('pip 26.0'); print({line!r}); raise SystemExit(1)")
+    (tmp_path / "pip" / "__main__.py").write_text(
+        f"print('pip 26.0'); print({line!r}); raise SystemExit(1)"
+    )
     environment(tmp_path, tmp_path)
     assert set_up(LocalTransport(), (here(tmp_path),), tiny("1.2", INDEX), yes=True) == 3
     printed = "".join(capsys.readouterr())

@@ -33,10 +33,15 @@ C10D = (
     (f"{SITE}/torch/distributed/distributed_c10d.py", "all_reduce"),
     (f"{SITE}/torch/distributed/c10d_logger.py", "wrapper"),
 )
-OUTER = (("/home/me/train.py", "step", "loss = step()"), ("/home/me/train.py", "<module>", "main()"))
+OUTER = (
+    ("/home/me/train.py", "step", "loss = step()"),
+    ("/home/me/train.py", "<module>", "main()"),
+)
 
 
-def dump(*frames: tuple[str, ...], state: str = "S (sleeping), in futex_do_wait", before: str = "") -> Stack:
+def dump(
+    *frames: tuple[str, ...], state: str = "S (sleeping), in futex_do_wait", before: str = ""
+) -> Stack:
     """What the agent says of a rank whose calls are these, the newest first."""
     lines = [f"state: {state}; process 4711, python", *([before] if before else [])]
     lines.append("Current thread 0x00007f23197f0b80 (most recent call first):")
@@ -46,21 +51,34 @@ def dump(*frames: tuple[str, ...], state: str = "S (sleeping), in futex_do_wait"
 
 
 WAITS = dump(*C10D, *OUTER)
-LOADS = dump(("/home/me/train.py", "load_batch", "time.sleep(9)"), *OUTER, state="S (sleeping), in hrtimer_nanosleep")
+LOADS = dump(
+    ("/home/me/train.py", "load_batch", "time.sleep(9)"),
+    *OUTER,
+    state="S (sleeping), in hrtimer_nanosleep",
+)
 ON_GPU = dump(
     (f"{SITE}/torch/cuda/streams.py", "synchronize", "super().synchronize()"),
     ("/w/code/ab12/training/meter.py", "phases", "self.end.synchronize()"),
     ("/w/code/ab12/training/progress.py", "report"),
 )
-STOPPED = Stack(0, "kernel", "state: T (stopped); process 7, python\nno Python stack: as it is stopped, it cannot tell")
-MUTE = Stack(0, "kernel", "state: S (sleeping), in pipe_read; process 7, train\nno Python stack: it is no Python program")
+STOPPED = Stack(
+    0,
+    "kernel",
+    "state: T (stopped); process 7, python\nno Python stack: as it is stopped, it cannot tell",
+)
+MUTE = Stack(
+    0,
+    "kernel",
+    "state: S (sleeping), in pipe_read; process 7, train\nno Python stack: it is no Python program",
+)
 SPIED = Stack(
     0,
     "py-spy",
     "state: S (sleeping), in futex_do_wait; process 7, python\n"
     "Process 7: python train.py\nPython v3.11.7 (/usr/bin/python3.11)\n\n"
     'Thread 8 (idle): "Thread-1"\n    wait (/usr/lib/python3.11/threading.py:331)\n\n'
-    f'Thread 7 (idle): "MainThread"\n    all_reduce ({SITE}/torch/distributed/distributed_c10d.py:3913)\n'
+    'Thread 7 (idle): "MainThread"\n    all_reduce '
+    f"({SITE}/torch/distributed/distributed_c10d.py:3913)\n"
     "    <module> (/home/me/train.py:20)",
 )
 
@@ -87,7 +105,7 @@ def found(history: History) -> Stalled | None:
     return stalled(history.state(), history.now)
 
 
-# Which ranks ---------------------------------------------------------------------------------------------------------
+# Which ranks --------------------------------------------------------------------------------------
 
 
 def test_ranks_without_a_step_for_half_a_minute_are_stalled_and_said_to_be_once() -> None:
@@ -133,7 +151,10 @@ def test_a_halt_while_all_evaluate_or_save_is_found_later(phase: str) -> None:
     assert said.ranks == (0, 1, 2, 3)
     state = history.session(said).state()
     assert {rank.doing for rank in state.ranks} == {"stalled"}
-    assert f"stalled: ranks 0 to 3 have made no step for {said.seconds:.0f} s while {phase}" in state.notes[-1].text
+    assert (
+        f"stalled: ranks 0 to 3 have made no step for {said.seconds:.0f} s while {phase}"
+        in state.notes[-1].text
+    )
     for rank in range(4):
         assert history.state().stall
         history.rank(rank, Entered(rank, "training"))
@@ -206,7 +227,9 @@ def test_nothing_is_claimed_while_a_host_is_not_heard_nor_for_the_time_it_was_no
     assert found(waiting(history, 8))
 
 
-def test_nothing_is_claimed_for_a_while_after_a_link_was_cut_behind_which_the_agent_went_on() -> None:
+def test_nothing_is_claimed_for_a_while_after_a_link_was_cut_behind_which_the_agent_went_on() -> (
+    None
+):
     history = trained()
     cut = history.now
     history.session(Silent(1, 10.0))
@@ -237,7 +260,11 @@ def test_clocks_that_differ_make_no_stall() -> None:
 
 
 def test_nothing_is_claimed_of_scripts_that_print_no_steps_nor_of_a_run_that_is_stopped() -> None:
-    script = History(plan(1, script=True)).session(Reaching(0, "ready")).rank(0, Launched((0,)), Spawned(0, 100))
+    script = (
+        History(plan(1, script=True))
+        .session(Reaching(0, "ready"))
+        .rank(0, Launched((0,)), Spawned(0, 100))
+    )
     assert found(waiting(script, 100)) is None
     assert found(waiting(script.rank(0, stepped(0, 1)), 100))
     stopped = trained().session(Stopping("enough", True))
@@ -260,8 +287,12 @@ def test_a_first_step_after_a_restart_compiles_the_model_again() -> None:
     assert found(waiting(history, COMPILING - 35))
 
 
-def test_nothing_is_claimed_of_a_script_that_has_printed_steps_before_a_restart_until_it_does_again() -> None:
-    history = History(plan(1, script=True)).session(Reaching(0, "ready")).rank(0, Launched((0,)), Spawned(0, 100))
+def test_nothing_is_claimed_of_a_script_after_a_restart_until_it_prints_steps_again() -> None:
+    history = (
+        History(plan(1, script=True))
+        .session(Reaching(0, "ready"))
+        .rank(0, Launched((0,)), Spawned(0, 100))
+    )
     again(history.rank(0, stepped(0, 1)))
     assert found(waiting(history, 100)) is None
     assert found(waiting(history.rank(0, stepped(0, 1)), 100))
@@ -274,7 +305,7 @@ def again(history: History) -> History:
     return history.training()
 
 
-# For whom they wait --------------------------------------------------------------------------------------------------
+# For whom they wait -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -286,15 +317,27 @@ def again(history: History) -> History:
         (STOPPED, Presence.STOPPED, ""),
         (MUTE, Presence.UNKNOWN, "state: S (sleeping), in pipe_read; process 7, train"),
         # DDP waits in C++, below backward; who computes there is busy
-        (dump((f"{SITE}/torch/autograd/graph.py", "_engine_run_backward"), *OUTER), Presence.INSIDE, "backward"),
         (
-            dump((f"{SITE}/torch/autograd/graph.py", "_engine_run_backward"), *OUTER, state="R (running)"),
+            dump((f"{SITE}/torch/autograd/graph.py", "_engine_run_backward"), *OUTER),
+            Presence.INSIDE,
+            "backward",
+        ),
+        (
+            dump(
+                (f"{SITE}/torch/autograd/graph.py", "_engine_run_backward"),
+                *OUTER,
+                state="R (running)",
+            ),
             Presence.ELSEWHERE,
             "train.py:41, step",
         ),
         # the model's own code, inside DDP's forward
         (
-            dump(("/home/me/model.py", "forward", "sleep()"), (f"{SITE}/torch/nn/parallel/distributed.py", "forward"), *OUTER),
+            dump(
+                ("/home/me/model.py", "forward", "sleep()"),
+                (f"{SITE}/torch/nn/parallel/distributed.py", "forward"),
+                *OUTER,
+            ),
             Presence.ELSEWHERE,
             "model.py:41, forward",
         ),
@@ -318,7 +361,11 @@ def again(history: History) -> History:
             "train.py:41, load",
         ),
         # an asynchronous collective, waited for
-        (dump(("/home/me/train.py", "step", "work.wait()")), Presence.INSIDE, "wait at train.py:41, step"),
+        (
+            dump(("/home/me/train.py", "step", "work.wait()")),
+            Presence.INSIDE,
+            "wait at train.py:41, step",
+        ),
         # our own methods, whose exchange is a thread's
         (
             dump(
@@ -331,7 +378,10 @@ def again(history: History) -> History:
         ),
         (ON_GPU, Presence.INSIDE, "a step on its GPU"),
         (
-            dump(("/w/code/ab12/training/datasets/digits.py", "batch"), ("/w/code/ab12/training/loop.py", "iterate")),
+            dump(
+                ("/w/code/ab12/training/datasets/digits.py", "batch"),
+                ("/w/code/ab12/training/loop.py", "iterate"),
+            ),
             Presence.ELSEWHERE,
             "training/datasets/digits.py:41, batch",
         ),
@@ -374,7 +424,8 @@ def told(**stacks: Stack) -> RunState:
         ),
         (
             {"_0": WAITS, "_1": STOPPED, "_2": LOADS, "_3": WAITS},
-            "rank 1 on node2 is stopped, by SIGSTOP or a debugger; rank 2 on node3 is not inside a collective: "
+            "rank 1 on node2 is stopped, by SIGSTOP or a debugger; rank 2 on node3 is not inside "
+            "a collective: "
             "it is in train.py:41, load_batch; ranks 0 and 3 wait for them in all_reduce",
         ),
         (
@@ -383,7 +434,8 @@ def told(**stacks: Stack) -> RunState:
         ),
         (
             {"_0": WAITS, "_1": WAITS, "_2": WAITS, "_3": dump((C10D[0][0], "barrier"), *OUTER)},
-            "all ranks are inside collectives, but not the same: ranks 0 to 2 in all_reduce; rank 3 in barrier",
+            "all ranks are inside collectives, but not the same: ranks 0 to 2 in all_reduce; rank "
+            "3 in barrier",
         ),
         (
             {"_0": LOADS, "_1": LOADS, "_2": LOADS, "_3": LOADS},

@@ -1,4 +1,5 @@
-"""DDP as a sync method: exact where it claims to be, whatever the ranks use of the model, and compressed as asked."""
+"""DDP as a sync method: exact where it claims to be, whatever the ranks use of the model, and
+compressed as asked."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ Use = Callable[[Place, int, int], bool]
 
 
 class Net(nn.Module):
-    """Parameters of all sorts: `some` is used if the forward is told so, `dead` by nobody where there is one, and `nil` has a
-    gradient of zeros.
+    """Parameters of all sorts: `some` is used if the forward is told so, `dead` by nobody where
+    there is one, and `nil` has a gradient of zeros.
     """
 
     def __init__(self, dead: bool) -> None:
@@ -43,14 +44,24 @@ class Net(nn.Module):
 
     def forward(self, pixels: torch.Tensor, some: torch.Tensor) -> torch.Tensor:
         hidden = self.wide(self.conv(pixels).tanh().flatten(1)).tanh()
-        logits: torch.Tensor = self.out(hidden) * self.scale * self.frozen + self.empty.sum(0) + 0 * self.nil.sum()
+        logits: torch.Tensor = (
+            self.out(hidden) * self.scale * self.frozen + self.empty.sum(0) + 0 * self.nil.sum()
+        )
         return logits + self.some(hidden) if some else logits
 
 
 class Run:
-    """A rank's training with the method, and all ranks' in this process, without DDP, as the oracle."""
+    """A rank's training with the method, and all ranks' in this process, without DDP, as the
+    oracle."""
 
-    def __init__(self, place: Place, words: str = "", *, wire: torch.dtype = torch.float32, dead: bool = False) -> None:
+    def __init__(
+        self,
+        place: Place,
+        words: str = "",
+        *,
+        wire: torch.dtype = torch.float32,
+        dead: bool = False,
+    ) -> None:
         torch.manual_seed(7)
         self.place, self.step = place, 0
         self.net, self.joined = Net(dead).double(), Net(dead).double()
@@ -59,11 +70,15 @@ class Run:
         self.meter = Meter(torch.device("cpu"))
         self.meter.watch(self.net)
         self.optimizer, self.other = (sgd(net) for net in (self.net, self.joined))
-        self.method: SyncMethod = ddp.Method(options.parse(ddp.Options, "--sync-option", words.split()), wire)
+        self.method: SyncMethod = ddp.Method(
+            options.parse(ddp.Options, "--sync-option", words.split()), wire
+        )
         self.model = self.method.prepare(self.net, self.optimizer, place, self.meter)
         self.meter.start()
 
-    def train(self, steps: int = STEPS, *, uses: Use = lambda *_: True, accumulate: int = 1) -> list[int]:
+    def train(
+        self, steps: int = STEPS, *, uses: Use = lambda *_: True, accumulate: int = 1
+    ) -> list[int]:
         """Some steps: the bytes sent in each."""
         sent = []
         for _ in range(steps):
@@ -97,9 +112,14 @@ class Run:
         return logits.square().sum()
 
     def unlike(self) -> list[str]:
-        """The names of the parameters that differ from the oracle's, and of those that have a gradient only in one."""
+        """The names of the parameters that differ from the oracle's, and of those that have a
+        gradient only in one."""
         pairs = zip(self.net.named_parameters(), self.joined.parameters(), strict=True)
-        return [n for (n, a), b in pairs if not torch.allclose(a, b, 1e-9, 1e-12) or (a.grad is None) != (b.grad is None)]
+        return [
+            n
+            for (n, a), b in pairs
+            if not torch.allclose(a, b, 1e-9, 1e-12) or (a.grad is None) != (b.grad is None)
+        ]
 
     @property
     def searches(self) -> bool:
@@ -116,7 +136,7 @@ def flat(net: nn.Module) -> torch.Tensor:
     return torch.cat([parameter.detach().flatten() for parameter in net.parameters()])
 
 
-# What ranks do -------------------------------------------------------------------------------------------------------
+# What ranks do ------------------------------------------------------------------------------------
 
 
 def plain(place: Place, words: str = "", accumulate: int = 1) -> Any:
@@ -133,7 +153,10 @@ static_graph_accumulated = partial(plain, words="static_graph=yes", accumulate=2
 
 
 def partly_used(
-    place: Place, uses: Use = lambda place, step, _: place.rank == 0 and step % 2 == 0, words: str = "", accumulate: int = 1
+    place: Place,
+    uses: Use = lambda place, step, _: place.rank == 0 and step % 2 == 0,
+    words: str = "",
+    accumulate: int = 1,
 ) -> Any:
     run = Run(place, words, dead=True)
     found = [run.unlike() for _ in range(STEPS) if run.train(1, uses=uses, accumulate=accumulate)]
@@ -143,8 +166,12 @@ def partly_used(
 
 partly_used_later = partial(partly_used, uses=lambda place, step, _: place.rank == 1 and step == 2)
 partly_used_no_views = partial(partly_used, words="gradient_as_bucket_view=no", accumulate=2)
-partly_used_static = partial(partly_used, uses=lambda place, *_: place.rank == 0, words="static_graph=yes")
-partly_used_first_micro = partial(partly_used, uses=lambda place, _, micro: place.rank == 0 and micro == 0, accumulate=2)
+partly_used_static = partial(
+    partly_used, uses=lambda place, *_: place.rank == 0, words="static_graph=yes"
+)
+partly_used_first_micro = partial(
+    partly_used, uses=lambda place, _, micro: place.rank == 0 and micro == 0, accumulate=2
+)
 
 
 def used_in_first_micro(place: Place) -> Any:
@@ -175,7 +202,9 @@ def counted() -> Iterator[list[int]]:
         yield sizes
 
 
-def compressed(place: Place, words: str, wire: torch.dtype = torch.float32, accumulate: int = 1) -> Any:
+def compressed(
+    place: Place, words: str, wire: torch.dtype = torch.float32, accumulate: int = 1
+) -> Any:
     run = Run(place, words, wire=wire, dead="powersgd" in words)
     sent, given = [], []
     for _ in range(STEPS):
@@ -219,19 +248,42 @@ resumed_plain = partial(resumed, words="bucket_mb=0.001")
 resumed_dead = partial(resumed, dead=True)
 resumed_static = partial(resumed, words="compression=powersgd static_graph=yes", dead=True)
 
-# Tests ---------------------------------------------------------------------------------------------------------------
+# Tests --------------------------------------------------------------------------------------------
 
-EXACT = ["plain", "accumulated", "many_buckets", "no_views", "static_graph", "static_graph_accumulated"]
-PARTLY = ["partly_used", "partly_used_later", "partly_used_no_views", "partly_used_static", "partly_used_first_micro"]
+EXACT = [
+    "plain",
+    "accumulated",
+    "many_buckets",
+    "no_views",
+    "static_graph",
+    "static_graph_accumulated",
+]
+PARTLY = [
+    "partly_used",
+    "partly_used_later",
+    "partly_used_no_views",
+    "partly_used_static",
+    "partly_used_first_micro",
+]
 COMPRESSED = ["fp16", "bf16", "bf16_accumulated", "wire_bf16", "power_sgd", "power_sgd_rank_3"]
 RESUMED = ["resumed", "resumed_start", "resumed_plain", "resumed_dead", "resumed_static"]
-ALL = [*EXACT, *PARTLY, *COMPRESSED, *RESUMED, "used_in_first_micro", "exact_before_start", "unused_later"]
+ALL = [
+    *EXACT,
+    *PARTLY,
+    *COMPRESSED,
+    *RESUMED,
+    "used_in_first_micro",
+    "exact_before_start",
+    "unused_later",
+]
 Outcomes = dict[tuple[int, str], list[Any]]
 
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
-    return rank_calls.call(tmp_path_factory.mktemp("ranks"), __name__, {1: ["plain", "power_sgd"], 2: ALL, 3: ALL})
+    return rank_calls.call(
+        tmp_path_factory.mktemp("ranks"), __name__, {1: ["plain", "power_sgd"], 2: ALL, 3: ALL}
+    )
 
 
 @pytest.mark.parametrize("world", [2, 3])
@@ -259,7 +311,9 @@ def test_what_only_an_earlier_micro_batch_used_is_averaged(outcomes: Outcomes, w
 
 
 @pytest.mark.parametrize("world", [2, 3])
-def test_a_model_that_comes_to_use_fewer_parameters_is_refused(outcomes: Outcomes, world: int) -> None:
+def test_a_model_that_comes_to_use_fewer_parameters_is_refused(
+    outcomes: Outcomes, world: int
+) -> None:
     for said in outcomes[world, "unused_later"]:
         assert said.startswith("--sync ddp: some.weight has no gradient in this step")
         assert "use --sync all_reduce" in said
@@ -267,9 +321,13 @@ def test_a_model_that_comes_to_use_fewer_parameters_is_refused(outcomes: Outcome
 
 @pytest.mark.parametrize("world", [2, 3])
 @pytest.mark.parametrize("name", COMPRESSED)
-def test_bytes_sent_are_a_rings_of_what_is_given_to_all_reduce(outcomes: Outcomes, name: str, world: int) -> None:
+def test_bytes_sent_are_a_rings_of_what_is_given_to_all_reduce(
+    outcomes: Outcomes, name: str, world: int
+) -> None:
     for _, _, sent, given in outcomes[world, name]:
-        found_map = 4 * 12 if "power" in name else 0  # exchanged by DDP itself: some of these parameters are unused
+        found_map = (
+            4 * 12 if "power" in name else 0
+        )  # exchanged by DDP itself: some of these parameters are unused
         given = [given[0], *(size + found_map for size in given[1:])]
         assert sent == [2 * (world - 1) * size // world for size in given]
         assert given[-1] < given[0] / 1.7, "the first step is exact, the last is compressed"

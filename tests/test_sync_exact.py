@@ -1,6 +1,8 @@
-"""Every method that keeps one model comes to the parameters of one process on the joined batch, in worlds of 1 to 4 ranks.
+"""Every method that keeps one model comes to the parameters of one process on the joined batch, in
+worlds of 1 to 4 ranks.
 
-All ranks of a world are forked once and run all its cases (see `sync_ranks`); each test waits for one of them.
+All ranks of a world are forked once and run all its cases (see `sync_ranks`); each test waits for
+one of them.
 """
 
 from __future__ import annotations
@@ -49,13 +51,17 @@ def table() -> Iterator[Case]:
         for mode in ("broadcast", "local", "sync", "untracked"):
             yield Case("all_reduce", (), world, net="norm", batch_norm=mode)
         yield Case("ddp", (), world, net="norm", batch_norm="sync")
-    for sync, *options in METHODS:  # whose exchange goes on in a thread, or with fewer ranks, while the layers talk
+    for (
+        sync,
+        *options,
+    ) in METHODS:  # whose exchange goes on in a thread, or with fewer ranks, while the layers talk
         if sync in ("ring", "gather_scatter", "hierarchical", "parameter_server"):
             yield Case(sync, tuple(options), 3, net="norm", batch_norm="sync")
 
 
 def of_method(sync: str, options: tuple[str, ...]) -> Iterator[Case]:
-    """Its cases; the average of parameters that are not decayed by all alike is not exact, as are those of a rank alone."""
+    """Its cases; the average of parameters that are not decayed by all alike is not exact, as are
+    those of a rank alone."""
     if "every=1" in options:
         yield from (Case(sync, options, world, net="common") for world in WORLDS)
         return
@@ -69,11 +75,22 @@ def of_method(sync: str, options: tuple[str, ...]) -> Iterator[Case]:
 
 
 def singles() -> Iterator[Case]:
-    """The cases in single precision: 20 steps of a net that is a hundred times as large, and so are the pieces that travel."""
-    larger = {MANY: "bucket_mb=0.05", "segment_kb=0.05": "segment_kb=10", "segment_kb=0.1": "segment_kb=10"}
+    """The cases in single precision: 20 steps of a net that is a hundred times as large, and so are
+    the pieces that travel."""
+    larger = {
+        MANY: "bucket_mb=0.05",
+        "segment_kb=0.05": "segment_kb=10",
+        "segment_kb=0.1": "segment_kb=10",
+    }
     for sync, *options in METHODS:
         if "every=1" not in options:  # it averages no gradients
-            yield Case(sync, tuple(larger.get(option, option) for option in options), 3, net="lenet", steps=20)
+            yield Case(
+                sync,
+                tuple(larger.get(option, option) for option in options),
+                3,
+                net="lenet",
+                steps=20,
+            )
 
 
 FAULTY = (
@@ -86,7 +103,10 @@ FAULTY = (
 )
 PIECES = ("bucket_mb=0.05",)
 NARROW = (
-    *(Case(sync, PIECES, 3, net="lenet", steps=2, wire="bfloat16") for sync in ("all_reduce", "ring", "gather_scatter")),
+    *(
+        Case(sync, PIECES, 3, net="lenet", steps=2, wire="bfloat16")
+        for sync in ("all_reduce", "ring", "gather_scatter")
+    ),
     Case("hierarchical", PIECES, 3, (2, 1), net="lenet", steps=2, wire="bfloat16"),
     Case("parameter_server", PIECES, 3, net="lenet", steps=2, wire="bfloat16"),
     Case("ddp", (), 3, net="lenet", steps=2, wire="bfloat16"),
@@ -98,9 +118,14 @@ DOUBLE, SINGLE = tuple(sorted(table(), key=lambda case: case.world)), tuple(sing
 
 
 def expected(case: Case, trainers: int) -> list[Outcome]:
-    """What one process comes to: on the joined batch where that is the claim, else on the ranks' shares in turn."""
+    """What one process comes to: on the joined batch where that is the claim, else on the ranks'
+    shares in turn."""
     joined = case.net != "norm" or case.batch_norm == "sync"
-    found = made(replace(case, sync="none", options=(), world=1, hosts=(), wire="", fault=""), trainers, joined)
+    found = made(
+        replace(case, sync="none", options=(), world=1, hosts=(), wire="", fault=""),
+        trainers,
+        joined,
+    )
     return list(found) * trainers if joined else list(found)
 
 
@@ -112,7 +137,8 @@ def made(case: Case, trainers: int, joined: bool) -> tuple[Outcome, ...]:
 
 
 def compare(case: Case, found: list[Outcome], rtol: float, atol: float) -> None:
-    """Raises: AssertionError, where any rank's parameters, or settled buffers, are not those of one process."""
+    """Raises: AssertionError, where any rank's parameters, or settled buffers, are not those of one
+    process."""
     oracle = expected(case, found[0].trainers)
     for rank, outcome in enumerate(found):
         same(f"parameter of rank {rank}", outcome.parameters, oracle[0].parameters, rtol, atol)
@@ -125,16 +151,31 @@ def compare(case: Case, found: list[Outcome], rtol: float, atol: float) -> None:
 
 
 def sends(case: Case, rank: int) -> bool:
-    """Whether anything of the rank's counts as leaving its host; a synchronised BatchNorm does not know hosts."""
+    """Whether anything of the rank's counts as leaving its host; a synchronised BatchNorm does not
+    know hosts."""
     leaders = {sum(case.hosts[:number]) for number in range(len(case.hosts))}
-    return case.sync != "hierarchical" or case.batch_norm == "sync" or (len(case.hosts) > 1 and rank in leaders)
+    return (
+        case.sync != "hierarchical"
+        or case.batch_norm == "sync"
+        or (len(case.hosts) > 1 and rank in leaders)
+    )
 
 
-def same(what: str, found: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor], rtol: float, atol: float) -> None:
+def same(
+    what: str,
+    found: dict[str, torch.Tensor],
+    wanted: dict[str, torch.Tensor],
+    rtol: float,
+    atol: float,
+) -> None:
     assert found.keys() == wanted.keys()
     for name, tensor in wanted.items():
         torch.testing.assert_close(
-            found[name], tensor, rtol=rtol, atol=atol, msg=lambda text, name=name: f"{what} {name}: {text}"
+            found[name],
+            tensor,
+            rtol=rtol,
+            atol=atol,
+            msg=lambda text, name=name: f"{what} {name}: {text}",
         )
 
 
@@ -147,7 +188,10 @@ def test_parameters_are_those_of_one_process(ran: Ran, case: Case) -> None:
     "case",
     [
         pytest.param(
-            case, marks=pytest.mark.skipif(case.world > GPUS, reason=f"{case.world} ranks need a GPU each: {GPUS} here")
+            case,
+            marks=pytest.mark.skipif(
+                case.world > GPUS, reason=f"{case.world} ranks need a GPU each: {GPUS} here"
+            ),
         )
         for case in DOUBLE
     ],
@@ -159,7 +203,8 @@ def test_parameters_are_those_of_one_process_on_gpus(ran_on_gpus: Ran, case: Cas
 
 @pytest.mark.parametrize("case", NARROW, ids=str)
 def test_gradients_that_travel_in_bfloat16(ran: Ran, case: Case) -> None:
-    """A number has 8 bits there, and is rounded when it is sent and when it is added; yet all ranks come to the same model."""
+    """A number has 8 bits there, and is rounded when it is sent and when it is added; yet all ranks
+    come to the same model."""
     found = ran(case)
     oracle = expected(case, found[0].trainers)[0].last
     gradients([outcome.last for outcome in found], oracle, 2**-6)
@@ -189,11 +234,16 @@ def test_first_gradients_and_losses_in_single_precision(ran: Ran, case: Case) ->
 
 
 def gradients(found: list[Gradients | None], wanted: Gradients | None, tolerance: float) -> None:
-    """Raises: AssertionError, where a gradient differs by more than this fraction of the greatest element of any."""
+    """Raises: AssertionError, where a gradient differs by more than this fraction of the greatest
+    element of any."""
     assert wanted
     stepped = [gradients for gradients in found if gradients]
     assert stepped
-    most = max(gradient.abs().max().item() for gradient in wanted.values() if gradient is not None and gradient.numel())
+    most = max(
+        gradient.abs().max().item()
+        for gradient in wanted.values()
+        if gradient is not None and gradient.numel()
+    )
     for of_rank in stepped:
         for name, gradient in wanted.items():
             assert (of_rank[name] is None) == (gradient is None), name
@@ -203,5 +253,7 @@ def gradients(found: list[Gradients | None], wanted: Gradients | None, tolerance
 def joined_losses(found: list[Outcome]) -> list[float]:
     """The mean loss over all samples of each step."""
     trained = [outcome for outcome in found if outcome.losses]
-    steps = zip(*(zip(outcome.losses, outcome.samples, strict=True) for outcome in trained), strict=True)
+    steps = zip(
+        *(zip(outcome.losses, outcome.samples, strict=True) for outcome in trained), strict=True
+    )
     return [sum(loss * n for loss, n in step) / sum(n for _, n in step) for step in steps]

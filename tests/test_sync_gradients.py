@@ -31,7 +31,9 @@ class Net(nn.Module):
 
     def forward(self, *names: str) -> torch.Tensor:
         hidden = self.conv(torch.arange(18.0).view(1, 2, 3, 3)).sum((2, 3))
-        return torch.stack([self.get_submodule(name)(hidden).square().sum() for name in names]).sum()
+        return torch.stack(
+            [self.get_submodule(name)(hidden).square().sum() for name in names]
+        ).sum()
 
 
 @pytest.fixture
@@ -63,7 +65,9 @@ def unpack(made: Gradients) -> None:
 
 
 def test_buckets_take_the_last_parameters_first_and_are_closed_once_they_hold_their_size() -> None:
-    net = nn.Sequential(*(nn.Linear(10, width, bias=False) for width in (10, 30, 5, 5, 20)))  # 400, 1200, 200, 200, 800 bytes
+    net = nn.Sequential(
+        *(nn.Linear(10, width, bias=False) for width in (10, 30, 5, 5, 20))
+    )  # 400, 1200, 200, 200, 800 bytes
     made, _ = gradients(net, bucket_mb=0.001)
     held = [[parameter.shape[0] for parameter in bucket.parameters] for bucket in made.buckets]
     assert held == [[20, 5], [5, 30], [10]]
@@ -76,10 +80,14 @@ def test_a_bucket_is_of_one_type() -> None:
     net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2).double(), nn.Linear(2, 2).double())
     kinds = [bucket.buffer.dtype for bucket in gradients(net)[0].buckets]
     assert kinds == [torch.float64, torch.float32]
-    assert [bucket.buffer.dtype for bucket in gradients(net, wire=torch.bfloat16)[0].buckets] == [torch.bfloat16]
+    assert [bucket.buffer.dtype for bucket in gradients(net, wire=torch.bfloat16)[0].buckets] == [
+        torch.bfloat16
+    ]
 
 
-def test_gradients_are_the_shares_of_a_mean_and_become_views_with_the_parameters_strides(net: Net) -> None:
+def test_gradients_are_the_shares_of_a_mean_and_become_views_with_the_parameters_strides(
+    net: Net,
+) -> None:
     made, _ = gradients(net, ranks=4)
     net("first").backward()
     whole = grad(net.conv)
@@ -88,13 +96,23 @@ def test_gradients_are_the_shares_of_a_mean_and_become_views_with_the_parameters
     made.flush()
     (bucket,) = made.buckets
     assert torch.equal(grad(net.conv) * 4, whole)
-    assert grad(net.conv).stride() == net.conv.weight.stride() != net.conv.weight.contiguous().stride()
+    assert (
+        grad(net.conv).stride() == net.conv.weight.stride() != net.conv.weight.contiguous().stride()
+    )
     assert grad(net.conv).untyped_storage().data_ptr() == bucket.buffer.untyped_storage().data_ptr()
 
 
 def test_buckets_are_launched_inside_the_last_backward_and_in_index_order(net: Net) -> None:
-    made, launched = gradients(net, bucket_mb=0)  # buckets: second, first, conv.bias, conv.weight, dead
-    assert [bucket.parameters[0] is net.dead for bucket in made.buckets] == [False, False, False, False, True]
+    made, launched = gradients(
+        net, bucket_mb=0
+    )  # buckets: second, first, conv.bias, conv.weight, dead
+    assert [bucket.parameters[0] is net.dead for bucket in made.buckets] == [
+        False,
+        False,
+        False,
+        False,
+        True,
+    ]
     backward(net, made, "first", "second", last=False)
     assert launched == []
     backward(net, made, "first", "second")
@@ -120,7 +138,9 @@ def test_without_overlap_nothing_is_launched_before_flush(net: Net) -> None:
 
 
 @pytest.mark.parametrize("wire", [torch.float32, torch.bfloat16])
-def test_what_nobody_used_keeps_no_gradient_and_what_another_rank_used_has_its(net: Net, wire: torch.dtype) -> None:
+def test_what_nobody_used_keeps_no_gradient_and_what_another_rank_used_has_its(
+    net: Net, wire: torch.dtype
+) -> None:
     made, _ = gradients(net, ranks=2, wire=wire)
     backward(net, made, "first")
     made.flush()
@@ -148,7 +168,9 @@ def test_values_of_the_step_before_do_not_come_back(net: Net) -> None:
     assert net.second.weight.grad is None
     assert net.first.weight.grad is not None
     (bucket,) = made.buckets
-    views = {id(parameter): view for parameter, view in zip(bucket.parameters, bucket.views, strict=True)}
+    views = {
+        id(parameter): view for parameter, view in zip(bucket.parameters, bucket.views, strict=True)
+    }
     assert views[id(net.second.weight)].eq(0).all()
 
 
@@ -164,7 +186,9 @@ def test_accumulated_gradients_are_packed_whole(net: Net, wire: torch.dtype) -> 
     made.flush()
     unpack(made)
     for parameter, gradient in zip(net.parameters(), expected, strict=True):
-        torch.testing.assert_close(parameter.grad, gradient, rtol=1e-2 if wire == torch.bfloat16 else 0, atol=0)
+        torch.testing.assert_close(
+            parameter.grad, gradient, rtol=1e-2 if wire == torch.bfloat16 else 0, atol=0
+        )
 
 
 def test_a_gradient_of_an_earlier_micro_batch_alone_is_packed(net: Net) -> None:
@@ -179,17 +203,23 @@ def test_a_gradient_of_an_earlier_micro_batch_alone_is_packed(net: Net) -> None:
     assert torch.equal(grad(net.second), expected)
 
 
-@pytest.mark.parametrize(("elements", "ranks", "segments"), [(10, 3, 2), (2, 4, 1), (0, 2, 3), (7, 1, 1), (5, 4, 3)])
+@pytest.mark.parametrize(
+    ("elements", "ranks", "segments"), [(10, 3, 2), (2, 4, 1), (0, 2, 3), (7, 1, 1), (5, 4, 3)]
+)
 def test_a_buffer_is_cut_evenly_and_whole(elements: int, ranks: int, segments: int) -> None:
     chunks = cut(torch.arange(elements), ranks, segments)
     assert [len(chunk) for chunk in chunks] == [segments] * ranks
     sizes = [segment.numel() for chunk in chunks for segment in chunk]
     assert max(sizes) - min(sizes) <= 1
-    assert torch.cat([segment for chunk in chunks for segment in chunk]).tolist() == list(range(elements))
+    assert torch.cat([segment for chunk in chunks for segment in chunk]).tolist() == list(
+        range(elements)
+    )
 
 
 def test_room_for_what_arrives_does_not_overlap() -> None:
-    rooms = alike(torch.zeros(100, dtype=torch.uint8), [torch.empty(3), torch.empty(0), torch.empty(2)])
+    rooms = alike(
+        torch.zeros(100, dtype=torch.uint8), [torch.empty(3), torch.empty(0), torch.empty(2)]
+    )
     for number, room in enumerate(rooms):
         room.fill_(number)
     assert [room.tolist() for room in rooms] == [[0] * 3, [], [2] * 2]
@@ -204,7 +234,9 @@ def exchange_threads() -> list[threading.Thread]:
 
 
 @pytest.mark.parametrize("threaded", [True, False])
-def test_an_exchange_takes_what_is_launched_and_its_thread_ends_with_the_step(threaded: bool) -> None:
+def test_an_exchange_takes_what_is_launched_and_its_thread_ends_with_the_step(
+    threaded: bool,
+) -> None:
     where: set[bool] = set()
 
     def exchange(launched: Iterator[Bucket]) -> Iterator[Bucket]:
@@ -265,8 +297,10 @@ def bereft(rank, world, *words):
     torch.manual_seed(0)
     net, meter = nn.Linear(50, 50), Meter(torch.device("cpu"))
     name, *chosen = words
-    method = registry.load("sync", name).Method(options.parse(options.of("sync", name), "", chosen), torch.float32)
-    method.prepare(net, torch.optim.SGD(net.parameters(), 0.1), Place(rank, rank, world, world, rank // 2), meter)
+    parsed = options.parse(options.of("sync", name), "", chosen)
+    method = registry.load("sync", name).Method(parsed, torch.float32)
+    place = Place(rank, rank, world, world, rank // 2)
+    method.prepare(net, torch.optim.SGD(net.parameters(), 0.1), place, meter)
     for step in range(2):
         net.zero_grad()
         if step == 1 and rank == world - 1:
@@ -276,12 +310,16 @@ def bereft(rank, world, *words):
         try:
             method.reduce(net)
         except RuntimeError as error:
-            return {"error": str(error), "threads": [t.name for t in threading.enumerate() if t.name == "exchange"]}
+            names = [thread.name for thread in threading.enumerate()]
+            return {"error": str(error), "threads": [name for name in names if name == "exchange"]}
 
 def act(rank, world, folder, kind, *words):
     torch.set_num_threads(1)
     store = distributed.FileStore(f"{folder}/store", world)
-    distributed.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=timedelta(seconds=30))
+    patience = timedelta(seconds=30)
+    distributed.init_process_group(
+        "gloo", store=store, rank=rank, world_size=world, timeout=patience
+    )
     found = globals()[kind](rank, world, *words)
     json.dump(found, open(f"{folder}/{rank}.json", "w"))
 
@@ -313,10 +351,22 @@ Found = Callable[[str], list[dict[str, Any]]]
 def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     """What each rank that lived found, by the ranks' words."""
     folder = tmp_path_factory.mktemp("ranks")
-    env = os.environ | {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    env = os.environ | {
+        "GLOO_SOCKET_IFNAME": "lo",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
     words = ["2 ring", "3 ring", *(f"3 bereft {method}" for method in DEAD)]
-    subprocess.run([sys.executable, "-c", RANKS, str(folder), *words], cwd=ROOT, env=env, check=True, timeout=60)
-    return lambda words: [json.loads(path.read_text()) for path in sorted((folder / words).glob("*.json"))]
+    subprocess.run(
+        [sys.executable, "-c", RANKS, str(folder), *words],
+        cwd=ROOT,
+        env=env,
+        check=True,
+        timeout=60,
+    )
+    return lambda words: [
+        json.loads(path.read_text()) for path in sorted((folder / words).glob("*.json"))
+    ]
 
 
 @pytest.mark.parametrize("world", [2, 3])
@@ -331,7 +381,9 @@ def test_both_rings_sum_to_the_same_bits_on_every_rank(found: Found, world: int)
 
 
 @pytest.mark.parametrize("method", DEAD)
-def test_a_dead_rank_is_an_exception_on_the_others_and_no_thread_is_left(found: Found, method: str) -> None:
+def test_a_dead_rank_is_an_exception_on_the_others_and_no_thread_is_left(
+    found: Found, method: str
+) -> None:
     said = found(f"3 bereft {method}")
     assert len(said) == 2
     assert all("peer" in of_rank["error"] and of_rank["threads"] == [] for of_rank in said), said

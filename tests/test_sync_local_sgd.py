@@ -22,7 +22,8 @@ THIRD = 0.1
 
 
 class Net(nn.Module):
-    """`dead` is used by nobody, `first` where the forward is told so, and `frozen` needs no gradient."""
+    """`dead` is used by nobody, `first` where the forward is told so, and `frozen` needs no
+    gradient."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,12 +34,15 @@ class Net(nn.Module):
         self.frozen = nn.Parameter(torch.full((3,), THIRD), requires_grad=False)
 
     def forward(self, pixels: torch.Tensor, first: bool) -> torch.Tensor:
-        logits: torch.Tensor = self.out(self.conv(pixels).tanh().flatten(1)) + self.frozen + self.empty.sum(0)
+        logits: torch.Tensor = (
+            self.out(self.conv(pixels).tanh().flatten(1)) + self.frozen + self.empty.sum(0)
+        )
         return logits * self.first if first else logits
 
 
 class Run:
-    """A rank with the method; and in this process all ranks without it, whom the test averages: the oracle."""
+    """A rank with the method; and in this process all ranks without it, whom the test averages: the
+    oracle."""
 
     def __init__(self, place: Place, words: str, dtype: torch.dtype = torch.float64) -> None:
         torch.manual_seed(3)
@@ -51,7 +55,9 @@ class Run:
         self.meter = Meter(torch.device("cpu"))
         self.meter.watch(self.net)
         self.optimizer, *self.others = map(sgd, [self.net, *self.nets])
-        self.method = local_sgd.Method(options.parse(local_sgd.Options, "--sync-option", words.split()), torch.bfloat16)
+        self.method = local_sgd.Method(
+            options.parse(local_sgd.Options, "--sync-option", words.split()), torch.bfloat16
+        )
         self.model = self.method.prepare(self.net, self.optimizer, place, self.meter)
         self.meter.start()
 
@@ -76,11 +82,14 @@ class Run:
     def backward(self, net: nn.Module, rank: int, micro: int) -> None:
         generator = torch.Generator().manual_seed(1000 * self.step + 100 * micro + rank)
         pixels = torch.randn(3, 2, 4, 4, generator=generator, dtype=self.dtype)
-        first = rank == 0 and self.step % 3 == 0  # so that it is not used in a step in which parameters are averaged
+        first = (
+            rank == 0 and self.step % 3 == 0
+        )  # so that it is not used in a step in which parameters are averaged
         net(pixels, first).square().sum().backward()
 
     def oracle(self, exact: bool, average: bool) -> None:
-        """The end of the step for the oracle: `exact` with the mean of the gradients; after it perhaps an average."""
+        """The end of the step for the oracle: `exact` with the mean of the gradients; after it
+        perhaps an average."""
         if exact:
             for of_ranks in zip(*(net.parameters() for net in self.nets), strict=True):
                 grads = [p.grad for p in of_ranks if p.grad is not None]
@@ -110,7 +119,7 @@ def flat(net: nn.Module) -> torch.Tensor:
     return torch.cat([parameter.detach().flatten() for parameter in net.parameters()])
 
 
-# What ranks do -------------------------------------------------------------------------------------------------------
+# What ranks do ------------------------------------------------------------------------------------
 
 
 def averages(place: Place) -> Any:
@@ -120,11 +129,17 @@ def averages(place: Place) -> Any:
         sent += run.train(1)
         run.oracle(exact=step <= 2, average=step in (5, 8))
         equal.append(run.equal())
-    return equal, sent, run.net.state_dict(), sum(bucket.buffer.nbytes for bucket in run.method._buckets)
+    return (
+        equal,
+        sent,
+        run.net.state_dict(),
+        sum(bucket.buffer.nbytes for bucket in run.method._buckets),
+    )
 
 
 def settles(place: Place) -> Any:
-    """Settles in the warm-up, after an average and between two: the number of all-reduces each time."""
+    """Settles in the warm-up, after an average and between two: the number of all-reduces each
+    time."""
     run, calls = Run(place, "every=2 warmup=1"), []
     for step in range(1, 7):
         run.train(1)
@@ -163,7 +178,7 @@ def resumes(place: Place, words: str) -> Any:
 resumes_alone = partial(resumes, words="every=3 warmup=1")
 resumes_warming_up = partial(resumes, words="every=2 warmup=6")
 
-# Tests ---------------------------------------------------------------------------------------------------------------
+# Tests --------------------------------------------------------------------------------------------
 
 Outcomes = dict[tuple[int, str], list[Any]]
 NAMES = ["averages", "settles", "stays", "resumes_alone", "resumes_warming_up"]
@@ -171,7 +186,9 @@ NAMES = ["averages", "settles", "stays", "resumes_alone", "resumes_warming_up"]
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
-    return rank_calls.call(tmp_path_factory.mktemp("ranks"), __name__, dict.fromkeys((1, 2, 3), NAMES))
+    return rank_calls.call(
+        tmp_path_factory.mktemp("ranks"), __name__, dict.fromkeys((1, 2, 3), NAMES)
+    )
 
 
 def same(ranks: list[Any]) -> bool:
@@ -179,7 +196,9 @@ def same(ranks: list[Any]) -> bool:
 
 
 @pytest.mark.parametrize("world", [1, 2, 3])
-def test_parameters_are_averaged_every_so_many_steps_after_an_exact_warm_up(outcomes: Outcomes, world: int) -> None:
+def test_parameters_are_averaged_every_so_many_steps_after_an_exact_warm_up(
+    outcomes: Outcomes, world: int
+) -> None:
     ranks = outcomes[world, "averages"]
     assert all(equal == [True] * 9 for equal, *_ in ranks)
     assert same([net for _, _, net, _ in ranks]) == (world == 1), "the ninth step was made alone"
@@ -201,10 +220,14 @@ def test_settling_makes_one_model_and_no_needless_traffic(outcomes: Outcomes, wo
 
 
 @pytest.mark.parametrize("world", [1, 2, 3])
-def test_what_no_rank_moves_keeps_its_bits_and_what_one_moves_moves_on_all(outcomes: Outcomes, world: int) -> None:
+def test_what_no_rank_moves_keeps_its_bits_and_what_one_moves_moves_on_all(
+    outcomes: Outcomes, world: int
+) -> None:
     ranks = outcomes[world, "stays"]
     for dead, frozen, first, no_gradient in ranks:
-        assert torch.equal(dead, torch.full((4,), THIRD)), "neither weight decay nor an average moved it"
+        assert torch.equal(dead, torch.full((4,), THIRD)), (
+            "neither weight decay nor an average moved it"
+        )
         assert torch.equal(frozen, torch.full((3,), THIRD))
         assert no_gradient
         assert torch.equal(first, ranks[0][2])
@@ -213,7 +236,9 @@ def test_what_no_rank_moves_keeps_its_bits_and_what_one_moves_moves_on_all(outco
 
 @pytest.mark.parametrize("world", [1, 2, 3])
 @pytest.mark.parametrize("name", ["resumes_alone", "resumes_warming_up"])
-def test_resuming_goes_on_as_a_run_that_saved_at_the_same_step(outcomes: Outcomes, name: str, world: int) -> None:
+def test_resuming_goes_on_as_a_run_that_saved_at_the_same_step(
+    outcomes: Outcomes, name: str, world: int
+) -> None:
     for uninterrupted, resumed in outcomes[world, name]:
         assert torch.equal(uninterrupted, resumed)
 

@@ -1,4 +1,5 @@
-"""A parameter server: what each gradient does to what is held, in rounds and at the ranks' own pace, and how it ends."""
+"""A parameter server: what each gradient does to what is held, in rounds and at the ranks' own
+pace, and how it ends."""
 
 from __future__ import annotations
 
@@ -52,7 +53,9 @@ class Net(nn.Module):
 
     def loss(self, rank: int, number: int) -> torch.Tensor:
         """The loss of a rank's samples in its step of this number."""
-        drawn = torch.randn(5, 3, generator=torch.Generator().manual_seed(100 * rank + number), dtype=torch.float64)
+        drawn = torch.randn(
+            5, 3, generator=torch.Generator().manual_seed(100 * rank + number), dtype=torch.float64
+        )
         found: torch.Tensor = self.layer(drawn).tanh()
         return (self.second(found) if rank == 2 else found).square().mean()
 
@@ -89,7 +92,7 @@ def sgd(net: nn.Module, lr: float = LR) -> torch.optim.Optimizer:
     return torch.optim.SGD(net.parameters(), lr, momentum=0.9, weight_decay=0.01)
 
 
-# What ranks do -------------------------------------------------------------------------------------------------------
+# What ranks do ------------------------------------------------------------------------------------
 
 
 def in_turns(place: Place) -> dict[str, Any]:
@@ -150,7 +153,8 @@ def interrupted(place: Place) -> dict[str, Any]:
 
 
 def gone_on(place: Place) -> dict[str, Any]:
-    """The same turns as in `shared_turns`, but the second half by objects that have loaded the state of the first one's."""
+    """The same turns as in `shared_turns`, but the second half by objects that have loaded the
+    state of the first one's."""
     rank = Rank(place, "mode=async")
     take_turns(rank, FIRST, distributed.barrier)
     settled(rank)
@@ -178,15 +182,20 @@ NAMES = ("in_turns", "shared_turns", "uninterrupted", "interrupted", "gone_on")
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
     """What each function returned on each rank."""
-    found = rank_calls.call(tmp_path_factory.mktemp("ranks"), __name__, {WORLD: (*NAMES, "patience")})
+    found = rank_calls.call(
+        tmp_path_factory.mktemp("ranks"), __name__, {WORLD: (*NAMES, "patience")}
+    )
     return {name: ranks for (_, name), ranks in found.items()}
 
 
-# What one process does -----------------------------------------------------------------------------------------------
+# What one process does ----------------------------------------------------------------------------
 
 
-def followed(turns: Sequence[int], trainers: int, pause: int = 0) -> tuple[list[torch.Tensor], dict[int, list[int]]]:
-    """One after the other: the parameters held in the end, and each rank's staleness. After `pause` turns all settle."""
+def followed(
+    turns: Sequence[int], trainers: int, pause: int = 0
+) -> tuple[list[torch.Tensor], dict[int, list[int]]]:
+    """One after the other: the parameters held in the end, and each rank's staleness. After `pause`
+    turns all settle."""
     held = Net()
     optimizer = sgd(held, LR / trainers)
     copies = {rank: (copy.deepcopy(held), 0) for rank in set(turns)}
@@ -195,7 +204,9 @@ def followed(turns: Sequence[int], trainers: int, pause: int = 0) -> tuple[list[
         if pause and version == pause:
             copies = {each: (copy.deepcopy(held), version) for each in copies}
         own, pulled = copies[rank]
-        gradients = torch.autograd.grad(own.loss(rank, len(stale[rank])), list(own.parameters()), allow_unused=True)
+        gradients = torch.autograd.grad(
+            own.loss(rank, len(stale[rank])), list(own.parameters()), allow_unused=True
+        )
         for parameter, gradient in zip(held.parameters(), gradients, strict=True):
             parameter.grad = gradient
         optimizer.step()
@@ -208,14 +219,19 @@ def close(found: list[torch.Tensor], wanted: list[torch.Tensor]) -> None:
     torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-12)
 
 
-# Tests ---------------------------------------------------------------------------------------------------------------
+# Tests --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("name", "turns", "trainers", "pause"), [("in_turns", TURNS, 2, 0), ("shared_turns", FIRST + SECOND, 3, len(FIRST))]
+    ("name", "turns", "trainers", "pause"),
+    [("in_turns", TURNS, 2, 0), ("shared_turns", FIRST + SECOND, 3, len(FIRST))],
 )
 def test_each_gradient_is_applied_as_it_comes(
-    ranks: dict[str, list[dict[str, Any]]], name: str, turns: Sequence[int], trainers: int, pause: int
+    ranks: dict[str, list[dict[str, Any]]],
+    name: str,
+    turns: Sequence[int],
+    trainers: int,
+    pause: int,
 ) -> None:
     wanted, stale = followed(turns, trainers, pause)
     for rank, found in enumerate(ranks[name]):
@@ -231,8 +247,14 @@ def test_a_parameter_that_nobody_uses_is_left_alone(ranks: dict[str, list[dict[s
         assert ranks[name][2]["parameters"][0].tolist() == [1.0, 1.0], name
 
 
-def test_a_rank_that_is_silent_is_noticed_as_in_a_collective(ranks: dict[str, list[dict[str, Any]]]) -> None:
-    assert ranks["patience"] == [{"sync": [TIMEOUT.total_seconds()] * 2, "async": [PATIENCE.total_seconds()] * 2}] * WORLD
+def test_a_rank_that_is_silent_is_noticed_as_in_a_collective(
+    ranks: dict[str, list[dict[str, Any]]],
+) -> None:
+    assert (
+        ranks["patience"]
+        == [{"sync": [TIMEOUT.total_seconds()] * 2, "async": [PATIENCE.total_seconds()] * 2}]
+        * WORLD
+    )
 
 
 def test_bytes_sent(ranks: dict[str, list[dict[str, Any]]]) -> None:
@@ -242,14 +264,22 @@ def test_bytes_sent(ranks: dict[str, list[dict[str, Any]]]) -> None:
     assert {sent for _, sent in ranks["uninterrupted"][0]["said"]} == {pushed}
     assert {sent for _, sent in ranks["uninterrupted"][1]["said"]} == {2 * size}, "the server"
     assert {sent for _, sent in ranks["in_turns"][2]["said"]} == {pushed}
-    assert [sent for _, sent in ranks["shared_turns"][0]["said"]] == [0, 3 * size, 2 * size], "answers since its last step"
+    assert [sent for _, sent in ranks["shared_turns"][0]["said"]] == [0, 3 * size, 2 * size], (
+        "answers since its last step"
+    )
 
 
-@pytest.mark.parametrize(("whole", "halves"), [("uninterrupted", "interrupted"), ("shared_turns", "gone_on")])
-def test_a_state_loaded_goes_on_bit_by_bit(ranks: dict[str, list[dict[str, Any]]], whole: str, halves: str) -> None:
+@pytest.mark.parametrize(
+    ("whole", "halves"), [("uninterrupted", "interrupted"), ("shared_turns", "gone_on")]
+)
+def test_a_state_loaded_goes_on_bit_by_bit(
+    ranks: dict[str, list[dict[str, Any]]], whole: str, halves: str
+) -> None:
     for one, other in zip(ranks[whole], ranks[halves], strict=True):
         assert all(map(torch.equal, one["parameters"], other["parameters"]))
-        assert [stale for stale, _ in one["said"]][-len(other["said"]) :] == [stale for stale, _ in other["said"]]
+        assert [stale for stale, _ in one["said"]][-len(other["said"]) :] == [
+            stale for stale, _ in other["said"]
+        ]
 
 
 def test_all_ranks_have_the_same_bits_after_a_round(ranks: dict[str, list[dict[str, Any]]]) -> None:
@@ -282,24 +312,36 @@ def test_one_worker_alone_or_rounds_come_to_what_one_process_does(ran: Ran, case
         (("mode=async",), 0, "parameter server (rank 0)"),
     ],
 )
-def test_a_rank_that_dies_ends_the_others_at_once(tmp_path: Path, words: tuple[str, ...], dies: int, last_words: str) -> None:
+def test_a_rank_that_dies_ends_the_others_at_once(
+    tmp_path: Path, words: tuple[str, ...], dies: int, last_words: str
+) -> None:
     job = Job(sync="parameter_server", sync_option=words, steps=1_000_000, batch_size=12)
     told = {"worker": 0, "parameter server": 1}[last_words.split(" (", maxsplit=1)[0]]
     with training_ranks.ranks(tmp_path, job, WORLD) as started:
         training_ranks.until(lambda: started.steps(2) and started.steps(1), "the first steps")
         training_ranks.kill(started.pids()[dies])
         others = set(range(WORLD)) - {dies}
-        training_ranks.until(lambda: others <= started.exits().keys(), "the others' end", deadline=10)
+        training_ranks.until(
+            lambda: others <= started.exits().keys(), "the others' end", deadline=10
+        )
         assert f"PeerError: {last_words}: " in started.err(told)
         assert " by peer" in started.err(told)
 
 
 def test_at_their_own_pace_ranks_learn_and_meet(forked: Forker, tmp_path: Path) -> None:
-    job = Job(sync="parameter_server", sync_option=("mode=async", "dedicated=yes"), epochs=2, batch_size=32, momentum=0.5)
+    job = Job(
+        sync="parameter_server",
+        sync_option=("mode=async", "dedicated=yes"),
+        epochs=2,
+        batch_size=32,
+        momentum=0.5,
+    )
     ranks = forked.run(tmp_path.name, job, [None] * WORLD)
     assert not ranks.steps(0)
     assert Entered(0, "serving") in ranks.events(0)
-    assert [type(event) for event in ranks.events(0) if isinstance(event, (Evaluated, Finished))] == [
+    assert [
+        type(event) for event in ranks.events(0) if isinstance(event, (Evaluated, Finished))
+    ] == [
         Evaluated,
         Evaluated,
         Finished,

@@ -1,4 +1,5 @@
-"""BatchNorm's modes on ranks that share a batch: synchronised layers are as good as one process with the whole of it."""
+"""BatchNorm's modes on ranks that share a batch: synchronised layers are as good as one process
+with the whole of it."""
 
 from __future__ import annotations
 
@@ -31,11 +32,15 @@ def vectors(layer: nn.Module) -> nn.Module:
 
 
 def images(layer: nn.Module, *more: nn.Module) -> nn.Module:
-    return nn.Sequential(nn.Conv2d(2, 4, 3), *more, layer, nn.Tanh(), nn.Flatten(), nn.Linear(16, 3))
+    return nn.Sequential(
+        nn.Conv2d(2, 4, 3), *more, layer, nn.Tanh(), nn.Flatten(), nn.Linear(16, 3)
+    )
 
 
 def volumes(layer: nn.Module) -> nn.Module:
-    return nn.Sequential(nn.Conv3d(2, 4, (1, 3, 3)), layer, nn.Tanh(), nn.Flatten(), nn.Linear(16, 3))
+    return nn.Sequential(
+        nn.Conv3d(2, 4, (1, 3, 3)), layer, nn.Tanh(), nn.Flatten(), nn.Linear(16, 3)
+    )
 
 
 def shared() -> nn.Module:
@@ -54,8 +59,16 @@ NETS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], torch.dtype]] = 
     "cumulative": (lambda: images(nn.BatchNorm2d(4, momentum=None)), (2, 4, 4), torch.float64),
     "plain": (lambda: images(nn.BatchNorm2d(4, affine=False, eps=1e-3)), (2, 4, 4), torch.float64),
     "no bias": (lambda: images(nn.BatchNorm2d(4, bias=False)), (2, 4, 4), torch.float64),
-    "memoryless": (lambda: images(nn.BatchNorm2d(4, track_running_stats=False)), (2, 4, 4), torch.float64),
-    "first": (lambda: nn.Sequential(nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(32, 3)), (2, 4, 4), torch.float64),
+    "memoryless": (
+        lambda: images(nn.BatchNorm2d(4, track_running_stats=False)),
+        (2, 4, 4),
+        torch.float64,
+    ),
+    "first": (
+        lambda: nn.Sequential(nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(32, 3)),
+        (2, 4, 4),
+        torch.float64,
+    ),
     "shared": (shared, (2, 4, 4), torch.float64),
     "shifted": (lambda: images(nn.BatchNorm2d(4), Shifted()), (2, 4, 4), torch.float64),
     "single": (lambda: images(nn.BatchNorm2d(4)), (2, 4, 4), torch.float32),
@@ -67,7 +80,8 @@ STEPS = 3
 
 
 def made(name: str) -> tuple[nn.Module, list[torch.Tensor]]:
-    """The net, with parameters of BatchNorm that differ from channel to channel, and the joined batches."""
+    """The net, with parameters of BatchNorm that differ from channel to channel, and the joined
+    batches."""
     build, shape, dtype = NETS[name]
     torch.manual_seed(0)
     net = build().to(dtype)
@@ -77,8 +91,11 @@ def made(name: str) -> tuple[nn.Module, list[torch.Tensor]]:
     return net, [2 * torch.randn(7, *shape, dtype=dtype) + step for step in range(STEPS)]
 
 
-def trained(name: str, place: Place, convert: Callable[[nn.Module], nn.Module]) -> dict[str, torch.Tensor]:
-    """A rank's outputs, gradients (means over the ranks, as a sync method makes them) and buffers after a few steps of SGD."""
+def trained(
+    name: str, place: Place, convert: Callable[[nn.Module], nn.Module]
+) -> dict[str, torch.Tensor]:
+    """A rank's outputs, gradients (means over the ranks, as a sync method makes them) and buffers
+    after a few steps of SGD."""
     net, batches = made(name)
     net = convert(net)
     ends = torch.tensor((0, *SHARES.get(place.world_size, (7,)))).cumsum(0)
@@ -89,7 +106,10 @@ def trained(name: str, place: Place, convert: Callable[[nn.Module], nn.Module]) 
         outputs = net(inputs)
         (outputs.sin().sum() * place.world_size / 7).backward()
         assert inputs.grad is not None
-        found |= {f"{step} outputs": outputs.detach(), f"{step} input": inputs.grad / place.world_size}
+        found |= {
+            f"{step} outputs": outputs.detach(),
+            f"{step} input": inputs.grad / place.world_size,
+        }
         for parameter_name, parameter in net.named_parameters():
             assert parameter.grad is not None
             if place.world_size > 1:
@@ -127,7 +147,8 @@ def buffers_of(net: nn.Module) -> dict[str, torch.Tensor]:
 
 
 def settled(place: Place) -> dict[str, dict[str, torch.Tensor]]:
-    """The buffers after settling, in the modes `broadcast` and `local`, where rank 0 does not train and where all do."""
+    """The buffers after settling, in the modes `broadcast` and `local`, where rank 0 does not train
+    and where all do."""
     found: dict[str, dict[str, torch.Tensor]] = {}
     for mode in ("broadcast", "local"):
         for first in (0, 1):
@@ -160,7 +181,9 @@ def bare(place: Place) -> list[str]:
 def measured(place: Place) -> list[float]:
     """What the meter says of a step: whether it waited, and bytes sent."""
     meter = Meter(CPU)
-    net = BatchNorm("sync", place, meter, range(place.world_size)).convert(images(nn.BatchNorm2d(4)))
+    net = BatchNorm("sync", place, meter, range(place.world_size)).convert(
+        images(nn.BatchNorm2d(4))
+    )
     meter.start()
     net(torch.randn(2, 2, 4, 4)).sum().backward()
     sent = meter.bytes_sent
@@ -170,18 +193,25 @@ def measured(place: Place) -> list[float]:
 
 def served(place: Place) -> list[str]:
     """The layer of each rank where rank 0 does not train; the others take a step without it."""
-    net = BatchNorm("sync", place, Meter(CPU), range(1, place.world_size)).convert(nn.BatchNorm1d(4))
+    net = BatchNorm("sync", place, Meter(CPU), range(1, place.world_size)).convert(
+        nn.BatchNorm1d(4)
+    )
     if place.rank:
         net(torch.randn(2, 4)).sum().backward()
     return [type(net).__name__, *net.state_dict()]
 
 
 def compiled(place: Place) -> list[float]:
-    """The largest differences of a compiled model's gradients and buffers from those of the model as it is."""
+    """The largest differences of a compiled model's gradients and buffers from those of the model
+    as it is."""
     meter, batch, nets = Meter(CPU), torch.randn(2 + place.rank, 2, 4, 4), []
     for _ in range(2):
         torch.manual_seed(0)
-        nets.append(BatchNorm("sync", place, meter, range(place.world_size)).convert(images(nn.BatchNorm2d(4))))
+        nets.append(
+            BatchNorm("sync", place, meter, range(place.world_size)).convert(
+                images(nn.BatchNorm2d(4))
+            )
+        )
     for net in (nets[0], torch.compile(nets[1], backend="eager")):
         net(batch).sin().sum().backward()
     plain, same = ([*(p.grad for p in net.parameters()), *net.buffers()] for net in nets)
@@ -193,7 +223,11 @@ CALLED = ("synchronised", "settled", "bare", "measured", "served")
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, str], list[Any]]:
-    return call(tmp_path_factory.mktemp("ranks"), "test_training_batch_norm", {2: ("synchronised", "compiled"), 3: CALLED})
+    return call(
+        tmp_path_factory.mktemp("ranks"),
+        "test_training_batch_norm",
+        {2: ("synchronised", "compiled"), 3: CALLED},
+    )
 
 
 Found = dict[tuple[int, str], list[Any]]
@@ -201,13 +235,20 @@ Found = dict[tuple[int, str], list[Any]]
 
 @pytest.mark.parametrize("world", SHARES)
 @pytest.mark.parametrize("name", NETS)
-def test_synchronised_layers_are_one_process_with_the_joined_batch(found: Found, name: str, world: int) -> None:
+def test_synchronised_layers_are_one_process_with_the_joined_batch(
+    found: Found, name: str, world: int
+) -> None:
     alone = trained(name, Place(), lambda net: net)
     ranks = [ranks[name] for ranks in found[world, "synchronised"]]
     single = NETS[name][2] == torch.float32
     for key, expected in alone.items():
         if "outputs" in key or "input" in key:
-            assert_close(torch.cat([rank[key] for rank in ranks]), expected, **_tolerance(expected, single), msg=key)
+            assert_close(
+                torch.cat([rank[key] for rank in ranks]),
+                expected,
+                **_tolerance(expected, single),
+                msg=key,
+            )
         else:
             for rank in ranks:
                 assert_close(rank[key], expected, **_tolerance(expected, single), msg=key)
@@ -228,21 +269,31 @@ def test_each_way_is_one_message_and_is_waiting(found: Found) -> None:
 def test_a_rank_that_does_not_train_keeps_its_layer_and_its_names(found: Found) -> None:
     kinds, names = zip(*((kind, names) for kind, *names in found[3, "served"]), strict=True)
     assert kinds == ("BatchNorm1d", "SyncBatchNorm", "SyncBatchNorm")
-    assert names[0] == names[1] == ["weight", "bias", "running_mean", "running_var", "num_batches_tracked"]
+    assert (
+        names[0]
+        == names[1]
+        == ["weight", "bias", "running_mean", "running_var", "num_batches_tracked"]
+    )
 
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_the_first_training_ranks_buffers_count(found: Found, first: int) -> None:
     for rank in found[3, "settled"]:
         for name, buffer in rank[f"broadcast {first}"].items():
-            assert (buffer == bool(first) if buffer.dtype == torch.bool else buffer == first).all(), name
+            assert (
+                buffer == bool(first) if buffer.dtype == torch.bool else buffer == first
+            ).all(), name
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_local_statistics_stay_each_ranks_but_for_a_common_evaluation(found: Found, first: int) -> None:
+def test_local_statistics_stay_each_ranks_but_for_a_common_evaluation(
+    found: Found, first: int
+) -> None:
     for number, rank in enumerate(found[3, "settled"]):
         after = rank[f"local {first}"]
-        assert {name for name, buffer in after.items() if "norm" in name and (buffer == number).all()} == {
+        assert {
+            name for name, buffer in after.items() if "norm" in name and (buffer == number).all()
+        } == {
             "norm.running_mean",
             "norm.running_var",
             "norm.num_batches_tracked",
@@ -273,4 +324,6 @@ def test_untracked_layers_have_no_statistics() -> None:
 def test_one_rank_alone_keeps_its_layers() -> None:
     net = images(nn.BatchNorm2d(4))
     assert BatchNorm("sync", Place(), Meter(CPU), [0]).convert(net) is net
-    assert [type(layer) for layer in net.modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)] == [nn.BatchNorm2d]
+    assert [
+        type(layer) for layer in net.modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)
+    ] == [nn.BatchNorm2d]

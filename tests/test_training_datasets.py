@@ -23,7 +23,9 @@ from training.datasets import DataError, Images, Wanted, _download, imagefolder
 from training.job import Job
 
 DATA = Path(os.environ.get("RANKBOARD_DATA", ROOT.parent / "shared" / "data"))
-real_data = pytest.mark.skipif(not (DATA / "MNIST").exists(), reason=f"no real images in {DATA}: set RANKBOARD_DATA")
+real_data = pytest.mark.skipif(
+    not (DATA / "MNIST").exists(), reason=f"no real images in {DATA}: set RANKBOARD_DATA"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -53,8 +55,12 @@ def small_mnist(folder: Path, samples: int = 6, value: int = 9, kind: str = "MNI
     raw = folder / kind / "raw"
     raw.mkdir(parents=True, exist_ok=True)
     for split in ("train", "t10k"):
-        (raw / f"{split}-images-idx3-ubyte.gz").write_bytes(idx(torch.full((samples, 28, 28), value, dtype=torch.uint8)))
-        (raw / f"{split}-labels-idx1-ubyte.gz").write_bytes(idx(torch.arange(samples, dtype=torch.uint8)))
+        (raw / f"{split}-images-idx3-ubyte.gz").write_bytes(
+            idx(torch.full((samples, 28, 28), value, dtype=torch.uint8))
+        )
+        (raw / f"{split}-labels-idx1-ubyte.gz").write_bytes(
+            idx(torch.arange(samples, dtype=torch.uint8))
+        )
     return folder
 
 
@@ -65,7 +71,9 @@ def small_cifar10(folder: Path) -> Path:
     for number, name in enumerate((*(f"data_batch_{n}" for n in range(1, 6)), "test_batch")):
         pixels = numpy.arange(2 * 3072, dtype=numpy.uint16).astype(numpy.uint8).reshape(2, 3072)
         (batches / name).write_bytes(pickle.dumps({"data": pixels, "labels": [number, 9]}))
-    (batches / "batches.meta").write_bytes(pickle.dumps({"label_names": [str(n) for n in range(10)]}))
+    (batches / "batches.meta").write_bytes(
+        pickle.dumps({"label_names": [str(n) for n in range(10)]})
+    )
     return folder
 
 
@@ -78,15 +86,25 @@ def small_svhn(folder: Path) -> Path:
     from scipy.io import savemat
 
     (folder / "svhn").mkdir(parents=True)
-    pixels = numpy.arange(12 * 3072, dtype=numpy.uint16).astype(numpy.uint8).reshape(12, 3, 32, 32).transpose(2, 3, 1, 0)
+    pixels = (
+        numpy.arange(12 * 3072, dtype=numpy.uint16)
+        .astype(numpy.uint8)
+        .reshape(12, 3, 32, 32)
+        .transpose(2, 3, 1, 0)
+    )
     for split in ("train", "test"):
         file = folder / "svhn" / f"{split}_32x32.mat"
-        savemat(file, {"X": pixels, "y": numpy.array([[*range(1, 11), 10, 1]], dtype=numpy.uint8).T}, do_compression=True)
+        savemat(
+            file,
+            {"X": pixels, "y": numpy.array([[*range(1, 11), 10, 1]], dtype=numpy.uint8).T},
+            do_compression=True,
+        )
     return folder
 
 
 def picture(file: Path, color: tuple[int, int, int], shape: tuple[int, int] = (12, 8)) -> None:
-    """A picture, (width, height), of one colour but for black edges left and right of its centre square."""
+    """A picture, (width, height), of one colour but for black edges left and right of its centre
+    square."""
     file.parent.mkdir(parents=True, exist_ok=True)
     side = min(shape)
     whole = Image.new("RGB", shape)
@@ -95,7 +113,8 @@ def picture(file: Path, color: tuple[int, int, int], shape: tuple[int, int] = (1
 
 
 def pictures(folder: Path, count: int = 2) -> Path:
-    """Two classes of `count` pictures each; reddish are roses, bluish are bells, and the brightness is a picture's number."""
+    """Two classes of `count` pictures each; reddish are roses, bluish are bells, and the brightness
+    is a picture's number."""
     for number in range(count):
         picture(folder / "rose" / f"{number}.png", (200 + number, 0, 0))
         picture(folder / "bell" / "more" / f"{number}.PNG", (0, 0, 100 + number))
@@ -111,14 +130,18 @@ def wanted(split: str = "train", **settings: Any) -> Images:
 
 
 def in_another_process(folder: Path, cache: Path) -> subprocess.Popen[str]:
-    """Loads MNIST unverified, and prints the sum of its pixels and whether torchvision was imported."""
+    """Loads MNIST unverified, and prints the sum of its pixels and whether torchvision was
+    imported."""
     code = (
         "import sys; from pathlib import Path; from training.datasets import Wanted, mnist;"
-        "images = [mnist.load(Wanted(split, Path(sys.argv[1]), False)) for split in ('train', 'test')];"
+        "images = [mnist.load(Wanted(split, Path(sys.argv[1]), False)) for split in ('train', "
+        "'test')];"
         "print(sum(i.pixels.sum().item() for i in images), 'torchvision' in sys.modules)"
     )
     env = os.environ | {"RANKBOARD_CACHE": str(cache), "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen([sys.executable, "-c", code, folder], cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", code, folder], cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True
+    )
 
 
 def answers(*processes: subprocess.Popen[str]) -> list[str]:
@@ -188,7 +211,9 @@ def test_svhn_keeps_order_and_channels_and_calls_ten_nought(tmp_path: Path) -> N
     assert images.pixels[1].flatten().tolist() == [value % 256 for value in range(3072, 6144)]
 
 
-@pytest.mark.parametrize("content", [b"", b"no mat file" * 20, None], ids=["empty", "rubbish", "cut"])
+@pytest.mark.parametrize(
+    "content", [b"", b"no mat file" * 20, None], ids=["empty", "rubbish", "cut"]
+)
 def test_an_unreadable_svhn_file_is_named(content: bytes | None, tmp_path: Path) -> None:
     file = small_svhn(tmp_path) / "svhn" / "train_32x32.mat"
     whole = file.read_bytes()
@@ -197,10 +222,14 @@ def test_an_unreadable_svhn_file_is_named(content: bytes | None, tmp_path: Path)
         load("svhn", "train", tmp_path, verify=False)
 
 
-def test_without_scipy_svhn_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_scipy_svhn_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     small_svhn(tmp_path)
     monkeypatch.setitem(sys.modules, "scipy.io", None)
-    with pytest.raises(DataError, match=r"needs scipy \(.*\): install it with .* -m pip install scipy"):
+    with pytest.raises(
+        DataError, match=r"needs scipy \(.*\): install it with .* -m pip install scipy"
+    ):
         load("svhn", "train", tmp_path, verify=False)
 
 
@@ -226,13 +255,17 @@ def test_an_image_folder_without_splits_keeps_a_tenth_for_testing(tmp_path: Path
         for of in (train, test)
         for label, pixels in zip(of.labels.tolist(), of.pixels, strict=True)
     }
-    assert shown == {(0, 0, 0, 100 + n) for n in range(20)} | {(1, 200 + n, 0, 0) for n in range(20)}
+    assert shown == {(0, 0, 0, 100 + n) for n in range(20)} | {
+        (1, 200 + n, 0, 0) for n in range(20)
+    }
     assert train.remarks == test.remarks
     assert "flowers has no folder train: 4 of its 40 images" in train.remarks[0]
     assert torch.equal(load(name, "test", Path(), size=8).pixels, test.pixels)
 
 
-def test_an_image_folder_is_decoded_anew_for_another_size_or_another_picture(tmp_path: Path, cache: Path) -> None:
+def test_an_image_folder_is_decoded_anew_for_another_size_or_another_picture(
+    tmp_path: Path, cache: Path
+) -> None:
     pictures(tmp_path / "train")
     pictures(tmp_path / "test")
     name = f"imagefolder:{tmp_path}"
@@ -252,7 +285,9 @@ def test_an_image_folder_is_decoded_anew_for_another_size_or_another_picture(tmp
 
 
 @pytest.mark.parametrize(("model", "side"), [("lenet5", 32), ("resnet18", 64)])
-def test_images_of_a_folder_have_by_default_a_size_that_the_model_takes(model: str, side: int, tmp_path: Path) -> None:
+def test_images_of_a_folder_have_by_default_a_size_that_the_model_takes(
+    model: str, side: int, tmp_path: Path
+) -> None:
     job = Job(model=model, dataset=f"imagefolder:{pictures(tmp_path / 'flowers', 3)}")
     assert datasets.load(job, "train").shape == (3, side, side)
 
@@ -296,8 +331,16 @@ def no_test(folder: Path) -> None:
     ("make", "message"),
     [
         (lambda folder: None, r"flowers: No such file or directory: write imagefolder:PATH"),
-        (several_broken, r"cannot read .*/rose/b0\.png \(.*, .*/rose/b7\.png \(.*\) and 2 more: replace them, or remove them"),
-        (floating, r"cannot read .*/rose/deep\.tif \(its pixels are numbers from 0\.5 to 0\.5: save it with 8 or 16 bits\)"),
+        (
+            several_broken,
+            r"cannot read .*/rose/b0\.png \(.*, .*/rose/b7\.png \(.*\) and 2 more: replace them, "
+            r"or remove them",
+        ),
+        (
+            floating,
+            r"cannot read .*/rose/deep\.tif \(its pixels are numbers from 0\.5 to 0\.5: save it "
+            r"with 8 or 16 bits\)",
+        ),
         (Path.mkdir, r"flowers has no folders: put the images of each class into one"),
         (broken, r"cannot read .*/rose/1\.png \(.*\): replace it, or remove it"),
         (cut, r"cannot read .*/rose/0\.png \(.*\): replace it, or remove it"),
@@ -314,22 +357,31 @@ def test_mistakes_in_an_image_folder_are_named(make: Any, message: str, tmp_path
 
 
 def test_an_unknown_home_or_a_name_that_cannot_be_asked_for_is_told() -> None:
-    with pytest.raises(DataError, match="~nobody-at-all/flowers: No such file or directory: write imagefolder:PATH"):
+    with pytest.raises(
+        DataError, match="~nobody-at-all/flowers: No such file or directory: write imagefolder:PATH"
+    ):
         load("imagefolder:~nobody-at-all/flowers", "train", Path())
     with pytest.raises(DataError, match="x: File name too long: write imagefolder:PATH"):
         load(f"imagefolder:/{'x' * 300}", "train", Path())
-    with pytest.raises(DataError, match="File name too long: let this user read it, or use --data-dir"):
+    with pytest.raises(
+        DataError, match="File name too long: let this user read it, or use --data-dir"
+    ):
         load("mnist", "train", Path("/", "x" * 300))
 
 
-def test_a_full_disk_is_told_as_such(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_told_as_such(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = f"imagefolder:{pictures(tmp_path / 'flowers', 3)}"
     before = {*cache.glob("*.pt")}
     load(name, "train", Path())
     (made,) = {*cache.glob("*.pt")} - before
     made.unlink()
     made.with_suffix(".new").symlink_to("/dev/full")
-    with pytest.raises(DataError, match=r"cannot be written \(No space left on device\): make room there, or set RANKBOARD_C"):
+    with pytest.raises(
+        DataError,
+        match=r"cannot be written \(No space left on device\): make room there, or set RANKBOARD_C",
+    ):
         load(name, "train", Path())
     assert not made.with_suffix(".new").is_symlink()
     assert len(load(name, "train", Path())) == 5
@@ -338,7 +390,10 @@ def test_a_full_disk_is_told_as_such(tmp_path: Path, cache: Path, monkeypatch: p
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(imagefolder, "_decode", full)
-    with pytest.raises(DataError, match=r"no room to unpack it in .*: make room there, or set TMPDIR to another folder"):
+    with pytest.raises(
+        DataError,
+        match=r"no room to unpack it in .*: make room there, or set TMPDIR to another folder",
+    ):
         load(name, "train", Path(), size=8)
 
 
@@ -348,7 +403,9 @@ def test_greys_in_wider_numbers_stay_what_they_are(tmp_path: Path) -> None:
             file = tmp_path / "wide" / name / f"{number}.tif"
             file.parent.mkdir(parents=True, exist_ok=True)
             Image.new(mode, (9, 9), 128).save(file)
-    assert load(f"imagefolder:{tmp_path / 'wide'}", "train", Path(), size=8).pixels.unique().tolist() == [128]
+    assert load(
+        f"imagefolder:{tmp_path / 'wide'}", "train", Path(), size=8
+    ).pixels.unique().tolist() == [128]
 
 
 def test_a_folder_of_any_name_is_a_class(tmp_path: Path) -> None:
@@ -367,17 +424,30 @@ def test_greys_of_sixteen_bits_are_scaled(tmp_path: Path) -> None:
             file = tmp_path / "rays" / name / f"{suffix}.{suffix}"
             file.parent.mkdir(parents=True, exist_ok=True)
             Image.frombytes(mode, (16, 16), data).save(file)
-    images = [load(f"imagefolder:{tmp_path / 'rays'}", split, Path(), size=16) for split in ("train", "test")]
+    images = [
+        load(f"imagefolder:{tmp_path / 'rays'}", split, Path(), size=16)
+        for split in ("train", "test")
+    ]
     for image in torch.cat([of.pixels for of in images]):
         assert torch.equal(image, (ramp // 257).to(torch.uint8).expand(3, 16, 16))
 
 
 def test_pictures_of_every_kind_become_three_channels(tmp_path: Path) -> None:
-    for mode, suffix in (("L", "jpg"), ("RGBA", "png"), ("P", "png"), ("CMYK", "jpg"), ("I;16", "tif"), ("1", "bmp")):
+    for mode, suffix in (
+        ("L", "jpg"),
+        ("RGBA", "png"),
+        ("P", "png"),
+        ("CMYK", "jpg"),
+        ("I;16", "tif"),
+        ("1", "bmp"),
+    ):
         file = tmp_path / "pictures" / "kind" / f"{mode.replace(';', '')}.{suffix}"
         file.parent.mkdir(parents=True, exist_ok=True)
         Image.new(mode, (9, 7)).save(file)
-    images = [load(f"imagefolder:{tmp_path / 'pictures'}", split, Path(), size=8) for split in ("train", "test")]
+    images = [
+        load(f"imagefolder:{tmp_path / 'pictures'}", split, Path(), size=8)
+        for split in ("train", "test")
+    ]
     assert [of.pixels.shape for of in images] == [(5, 3, 8, 8), (1, 3, 8, 8)]
 
 
@@ -401,15 +471,23 @@ def test_of_an_image_folder_a_limit_reads_no_more_than_it_takes(
 ) -> None:
     name = f"imagefolder:{pictures(tmp_path / 'flowers', 20)}"
     decode, read = imagefolder._decode, list[int]()
-    monkeypatch.setattr(imagefolder, "_decode", lambda labels, *rest: read.append(len(labels)) or decode(labels, *rest))
+    monkeypatch.setattr(
+        imagefolder,
+        "_decode",
+        lambda labels, *rest: read.append(len(labels)) or decode(labels, *rest),
+    )
     whole, few = wanted(dataset=name), wanted(dataset=name, limit=5)
     chosen = Wanted("train", Path(), limit=5, seed=Job().seed).chosen(len(whole))
     assert torch.equal(few.pixels, whole.pixels[chosen])
     assert few.labels.tolist() == whole.labels[chosen].tolist()
     shutil.rmtree(cache)
     assert torch.equal(wanted(dataset=name, limit=5).pixels, few.pixels)
-    assert read == [len(whole), 5], "where all have been read, no more is; else those that are wanted"
-    assert wanted("test", dataset=name, limit=5).remarks[1:] == ("--limit 5: there are only 4 test images, and all are used",)
+    assert read == [len(whole), 5], (
+        "where all have been read, no more is; else those that are wanted"
+    )
+    assert wanted("test", dataset=name, limit=5).remarks[1:] == (
+        "--limit 5: there are only 4 test images, and all are used",
+    )
 
 
 def test_a_limit_beyond_the_set_takes_all_and_says_so() -> None:
@@ -427,7 +505,11 @@ def test_images_are_resized_in_the_batch(side: int) -> None:
     pixels, labels = resized.batch(indices, torch.device("cpu"))
     assert torch.equal(labels, whole.labels[:20])
     plain = whole.pixels[:20].float() / 255
-    expected = torch.nn.functional.interpolate(plain, (side, side), mode="bilinear", antialias=True).sub(0.5).div(0.24)
+    expected = (
+        torch.nn.functional.interpolate(plain, (side, side), mode="bilinear", antialias=True)
+        .sub(0.5)
+        .div(0.24)
+    )
     assert torch.allclose(pixels, expected, atol=1e-5)
     assert torch.equal(
         wanted(dataset="synthetic", image_size=32).batch(indices, torch.device("cpu"))[0],
@@ -452,7 +534,9 @@ def test_a_second_start_needs_no_torchvision(tmp_path: Path, cache: Path) -> Non
 
 
 @slow
-def test_first_starts_at_the_same_time_decode_once_each_file_whole(tmp_path: Path, cache: Path) -> None:
+def test_first_starts_at_the_same_time_decode_once_each_file_whole(
+    tmp_path: Path, cache: Path
+) -> None:
     small_mnist(tmp_path, samples=2000)
     said = answers(*(in_another_process(tmp_path, cache) for _ in range(4)))
     total = 2 * 2000 * 28 * 28 * 9
@@ -479,7 +563,12 @@ def test_a_damaged_cache_is_made_again(damage: bytes | None, tmp_path: Path, cac
 
 @pytest.mark.parametrize(
     ("name", "make"),
-    [("mnist", small_mnist), ("fashion_mnist", small_fashion_mnist), ("cifar10", small_cifar10), ("svhn", small_svhn)],
+    [
+        ("mnist", small_mnist),
+        ("fashion_mnist", small_fashion_mnist),
+        ("cifar10", small_cifar10),
+        ("svhn", small_svhn),
+    ],
 )
 def test_wrong_checksums_are_refused_even_with_a_cache(name: str, make, tmp_path: Path) -> None:
     make(tmp_path)
@@ -500,7 +589,10 @@ def test_wrong_checksums_are_refused_even_with_a_cache(name: str, make, tmp_path
     ],
 )
 def test_neither_files_nor_network(name: str, file: str, tmp_path: Path) -> None:
-    advice = rf"data set {name} on .*: no {file} in {tmp_path}.*no route to host.*put {file} there, or use --data-dir"
+    advice = (
+        rf"data set {name} on .*: no {file} in {tmp_path}.*no route to host.*put {file} there, or "
+        r"use --data-dir"
+    )
     with pytest.raises(DataError, match=advice):
         load(name, "train", tmp_path / "data")
     assert not list(tmp_path.rglob(".incoming-*"))
@@ -514,7 +606,9 @@ def test_files_that_are_there_are_not_downloaded_over(tmp_path: Path) -> None:
     assert len(list(raw.iterdir())) == 3
 
 
-def test_a_download_lands_whole_in_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_download_lands_whole_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = small_mnist(tmp_path / "mirror") / "MNIST" / "raw"
 
     def download(name: str, urls: list[str], into: Path, md5: str, home: Path) -> Path:
@@ -523,17 +617,23 @@ def test_a_download_lands_whole_in_its_place(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(_download, "download", download)
     assert len(load("mnist", "train", tmp_path / "data", verify=False)) == 6
-    assert sorted(p.name for p in (tmp_path / "data/MNIST/raw").iterdir()) == sorted(p.name for p in source.iterdir())
+    assert sorted(p.name for p in (tmp_path / "data/MNIST/raw").iterdir()) == sorted(
+        p.name for p in source.iterdir()
+    )
 
 
 def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
     raw = small_mnist(tmp_path) / "MNIST" / "raw"
     (raw / "train-images-idx3-ubyte.gz").write_bytes(b"not gzip")
-    with pytest.raises(DataError, match=r"cannot read .*train-images-idx3-ubyte\.gz.*Not a gzipped file"):
+    with pytest.raises(
+        DataError, match=r"cannot read .*train-images-idx3-ubyte\.gz.*Not a gzipped file"
+    ):
         load("mnist", "train", tmp_path, verify=False)
 
 
-def test_a_cache_that_cannot_be_written_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_cannot_be_written_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("RANKBOARD_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(DataError, match=r"cannot be written \(Not a directory\).*RANKBOARD_CACHE"):
@@ -542,8 +642,18 @@ def test_a_cache_that_cannot_be_written_is_said(tmp_path: Path, monkeypatch: pyt
 
 def test_a_run_without_data_is_a_message_and_exit_code_2(tmp_path: Path) -> None:
     env = os.environ | {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
-    command = [sys.executable, "-m", "training", "--dataset", "mnist", "--data-dir", str(tmp_path / "data")]
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=60)
+    command = [
+        sys.executable,
+        "-m",
+        "training",
+        "--dataset",
+        "mnist",
+        "--data-dir",
+        str(tmp_path / "data"),
+    ]
+    done = subprocess.run(
+        command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=60
+    )
     assert done.returncode == 2
     *tried, told = done.stderr.splitlines()
     assert told.startswith("python -m training: error: data set mnist on ")

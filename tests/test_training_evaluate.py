@@ -1,4 +1,5 @@
-"""An evaluation says the same with any number of ranks, and what it says is what one process counts."""
+"""An evaluation says the same with any number of ranks, and what it says is what one process
+counts."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ NETS = ("tracked", "untracked")
 def images(classes: int = CLASSES) -> Images:
     dice = torch.Generator().manual_seed(3)
     labels = torch.randint(classes, (SAMPLES,), generator=dice)
-    pixels = torch.randint(256, (SAMPLES, 2, 3, 3), generator=dice, dtype=torch.uint8) // (1 + labels.view(-1, 1, 1, 1) % 5)
+    pixels = torch.randint(256, (SAMPLES, 2, 3, 3), generator=dice, dtype=torch.uint8) // (
+        1 + labels.view(-1, 1, 1, 1) % 5
+    )
     return Images(pixels, labels, classes, (0.5, 0.5), (0.5, 0.25))
 
 
@@ -44,7 +47,10 @@ def net(kind: str = "tracked", classes: int = CLASSES) -> nn.Module:
 def evaluations(place: Place) -> dict[str, list[Any]]:
     found = {kind: evaluate(net(kind), images(), place, CPU) for kind in NETS}
     found["many"] = evaluate(net(classes=101), images(101), place, CPU)
-    return {kind: [one.loss, one.accuracy, one.samples, list(map(list, one.confusion))] for kind, one in found.items()}
+    return {
+        kind: [one.loss, one.accuracy, one.samples, list(map(list, one.confusion))]
+        for kind, one in found.items()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -72,17 +78,24 @@ def test_it_is_what_one_process_counts(found: Found, kind: str) -> None:
     size = BATCH_DEPENDENT_CHUNK if kind == "untracked" else CHUNK
     batches = [data.batch(indices, CPU) for indices in torch.arange(SAMPLES).split(size)]  # type: ignore[no-untyped-call]
     with torch.no_grad():
-        logits, labels = torch.cat([model(pixels) for pixels, _ in batches]), torch.cat([labels for _, labels in batches])
+        logits, labels = (
+            torch.cat([model(pixels) for pixels, _ in batches]),
+            torch.cat([labels for _, labels in batches]),
+        )
     loss, accuracy, samples, confusion = found[3, "evaluations"][1][kind]
     predicted = logits.argmax(1)
     assert loss == pytest.approx(cross_entropy(logits.double(), labels).item(), abs=1e-6)
     assert (accuracy, samples) == ((predicted == labels).sum().item() / SAMPLES, SAMPLES)
-    table = [[int(((labels == true) & (predicted == guess)).sum()) for guess in range(classes)] for true in range(classes)]
+    table = [
+        [int(((labels == true) & (predicted == guess)).sum()) for guess in range(classes)]
+        for true in range(classes)
+    ]
     assert confusion == ([] if kind == "many" else table)
 
 
 def test_a_batch_dependent_model_is_told_apart(found: Found) -> None:
-    """By its own statistics a model does judge a batch of another size otherwise, so that fixed batches matter."""
+    """By its own statistics a model does judge a batch of another size otherwise, so that fixed
+    batches matter."""
     data, model = images(), net("untracked").eval()
     with torch.no_grad():
         whole = cross_entropy(model(data.batch(torch.arange(SAMPLES), CPU)[0]), data.labels).item()
@@ -119,20 +132,38 @@ def test_a_gpu_takes_more_images_at_a_time_unless_they_are_large(side: int, gpu:
     assert [_chunk(of, torch.device(kind)) for kind in ("cpu", "cuda")] == [CHUNK, gpu]
 
 
-@pytest.mark.parametrize(("images", "sizes"), [(251, [251]), (501, [250, 251]), (252, [250, 2]), (500, [250, 250]), (1, [1])])
+@pytest.mark.parametrize(
+    ("images", "sizes"),
+    [(251, [251]), (501, [250, 251]), (252, [250, 2]), (500, [250, 250]), (1, [1])],
+)
 def test_no_chunk_but_the_only_one_is_a_single_image(images: int, sizes: list[int]) -> None:
     chunks = _chunks(images, 250)
     assert [len(chunk) for chunk in chunks] == sizes
     assert torch.equal(torch.cat(chunks), torch.arange(images))
 
 
-def test_a_run_tells_the_confusion_and_each_ranks_own_accuracy(forked: Forker, tmp_path: Path) -> None:
-    job = Job(sync="all_reduce", model="vgg11", dataset="synthetic", batch_size=7, steps=2, limit=20, batch_norm="local")
+def test_a_run_tells_the_confusion_and_each_ranks_own_accuracy(
+    forked: Forker, tmp_path: Path
+) -> None:
+    job = Job(
+        sync="all_reduce",
+        model="vgg11",
+        dataset="synthetic",
+        batch_size=7,
+        steps=2,
+        limit=20,
+        batch_norm="local",
+    )
     ranks = forked.run(tmp_path.name, job, [None] * 2)
     first, second = (ranks.evaluated(rank)[-1] for rank in range(2))
     assert (first.loss, first.accuracy) == (second.loss, second.accuracy)
     assert sum(map(sum, first.confusion)) == first.samples == 20
     assert (second.confusion, second.classes) == ((), ())
-    assert first.accuracy == sum(row[index] for index, row in enumerate(first.confusion)) / first.samples
-    assert first.own_accuracy == first.accuracy, "the merged figures are by the first rank's statistics"
+    assert (
+        first.accuracy
+        == sum(row[index] for index, row in enumerate(first.confusion)) / first.samples
+    )
+    assert first.own_accuracy == first.accuracy, (
+        "the merged figures are by the first rank's statistics"
+    )
     assert 0 <= second.own_accuracy <= 1

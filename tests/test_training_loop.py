@@ -14,7 +14,13 @@ from training.place import Place
 from training.rendezvous import lack
 
 CPU = torch.device("cpu")
-IMAGES = Images(torch.zeros(4, 1, 32, 32, dtype=torch.uint8), torch.zeros(4, dtype=torch.int64), 2, (0.0,), (1.0,))
+IMAGES = Images(
+    torch.zeros(4, 1, 32, 32, dtype=torch.uint8),
+    torch.zeros(4, dtype=torch.int64),
+    2,
+    (0.0,),
+    (1.0,),
+)
 
 
 def trainer() -> Trainer:
@@ -32,22 +38,33 @@ def trainer() -> Trainer:
             ("", "its host has 1 GPU for 2 ranks"),
             "All ranks train on CPUs: of rank 1, its host has 1 GPU for 2 ranks",
         ),
-        (("", ""), ("torch cannot use its GPU", ""), "All ranks train on CPUs: of rank 0, torch cannot use its GPU"),
+        (
+            ("", ""),
+            ("torch cannot use its GPU", ""),
+            "All ranks train on CPUs: of rank 0, torch cannot use its GPU",
+        ),
         (("a", "b", "a"), ("", "", ""), "All ranks train on CPUs: ranks 0 and 2 would share a GPU"),
     ],
 )
-def test_why_gpus_are_not_used_is_told(gpus: tuple[str, ...], reasons: tuple[str, ...], told: str) -> None:
+def test_why_gpus_are_not_used_is_told(
+    gpus: tuple[str, ...], reasons: tuple[str, ...], told: str
+) -> None:
     assert lack(gpus, reasons) == told
 
 
 def test_a_frozen_model_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "build", lambda *_: nn.Linear(2, 2).requires_grad_(False))
-    with pytest.raises(JobError, match=r"^--model lenet5: no parameter needs a gradient \(all are frozen\)"):
+    with pytest.raises(
+        JobError, match=r"^--model lenet5: no parameter needs a gradient \(all are frozen\)"
+    ):
         trainer()
 
 
-def test_who_comes_to_an_evaluation_waits_for_the_others_as_its_method_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A group that is made before waits for its members as long as its own patience lasts, and no longer."""
+def test_who_comes_to_an_evaluation_waits_for_the_others_as_its_method_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A group that is made before waits for its members as long as its own patience lasts, and no
+    longer."""
     order: list[str] = []
     monkeypatch.setattr(Trainer, "settle", lambda _: order.append("settle"))
     monkeypatch.setattr(Trainer, "patient_group", property(lambda _: order.append("group")))

@@ -49,7 +49,13 @@ def test_a_wait_after_backward_is_sync_and_not_ready(clock: Clock, model: nn.Mod
             clock.now += wait
     clock.now += 1
     phases = meter.lap().phases()
-    assert (phases.seconds, phases.data, phases.compute, phases.sync, phases.ready) == (11, 1, 5, 5, 5)
+    assert (phases.seconds, phases.data, phases.compute, phases.sync, phases.ready) == (
+        11,
+        1,
+        5,
+        5,
+        5,
+    )
 
 
 def test_a_wait_before_the_last_gradient_is_taken_off_ready(clock: Clock, model: nn.Module) -> None:
@@ -62,7 +68,9 @@ def test_a_wait_before_the_last_gradient_is_taken_off_ready(clock: Clock, model:
     assert (phases.seconds, phases.compute, phases.sync, phases.ready) == (3, 1, 2, 1)
 
 
-def test_what_backward_takes_after_the_last_gradient_can_be_a_wait(clock: Clock, model: nn.Module) -> None:
+def test_what_backward_takes_after_the_last_gradient_can_be_a_wait(
+    clock: Clock, model: nn.Module
+) -> None:
     meter = meter_of(model)
     clock.now += 1
     backward(model)
@@ -72,7 +80,9 @@ def test_what_backward_takes_after_the_last_gradient_can_be_a_wait(clock: Clock,
     assert (phases.seconds, phases.compute, phases.sync, phases.ready) == (8, 1, 7, 1)
 
 
-def test_laps_join_without_a_gap_until_the_meter_starts_again(clock: Clock, model: nn.Module) -> None:
+def test_laps_join_without_a_gap_until_the_meter_starts_again(
+    clock: Clock, model: nn.Module
+) -> None:
     meter = meter_of(model)
     meter.bytes_sent += 5
     clock.now += 1

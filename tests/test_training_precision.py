@@ -1,4 +1,5 @@
-"""How a step computes: its types, the layout of its tensors, its optimiser, its memory, and what compiling needs."""
+"""How a step computes: its types, the layout of its tensors, its optimiser, its memory, and what
+compiling needs."""
 
 import subprocess
 import sys
@@ -19,7 +20,14 @@ GRADIENTS, FLAGS = 61_706, 10
 
 def net() -> nn.Module:
     torch.manual_seed(0)
-    return nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 1), nn.Flatten(), nn.Linear(144, 5))
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.Conv2d(8, 4, 1),
+        nn.Flatten(),
+        nn.Linear(144, 5),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -33,14 +41,18 @@ def runs(forked: Forker) -> dict[str, Ranks]:
 
 
 def test_bf16_trains_nearly_as_fp32_does(runs: dict[str, Ranks]) -> None:
-    losses = {precision: [step.loss for step in ranks.steps(0)] for precision, ranks in runs.items()}
+    losses = {
+        precision: [step.loss for step in ranks.steps(0)] for precision, ranks in runs.items()
+    }
     assert losses["bf16"] != losses["fp32"]
     assert losses["bf16"] == pytest.approx(losses["fp32"], abs=0.02)
     assert all("models differ" not in ranks.out(0) for ranks in runs.values())
 
 
 def test_gradients_travel_in_the_jobs_precision(runs: dict[str, Ranks]) -> None:
-    sent = {precision: {step.bytes_sent for step in ranks.steps(1)} for precision, ranks in runs.items()}
+    sent = {
+        precision: {step.bytes_sent for step in ranks.steps(1)} for precision, ranks in runs.items()
+    }
     assert sent == {"fp32": {4 * (GRADIENTS + FLAGS)}, "bf16": {2 * (GRADIENTS + FLAGS)}}
 
 
@@ -54,7 +66,9 @@ def test_a_share_that_a_batch_norm_cannot_normalise_is_the_jobs_fault() -> None:
         compute.logits(model, torch.zeros(2, 3, 2, 3))
 
 
-@pytest.mark.parametrize(("precision", "inside"), [("fp32", torch.float32), ("bf16", torch.bfloat16)])
+@pytest.mark.parametrize(
+    ("precision", "inside"), [("fp32", torch.float32), ("bf16", torch.bfloat16)]
+)
 def test_only_what_is_inside_the_model_is_in_bf16(precision: str, inside: torch.dtype) -> None:
     compute = Compute(Job(precision=precision), CPU)
     model, seen = compute.lay_out(net()), []
@@ -63,12 +77,17 @@ def test_only_what_is_inside_the_model_is_in_bf16(precision: str, inside: torch.
     logits.sum().backward()  # type: ignore[no-untyped-call]
     assert seen == [inside]
     assert logits.dtype == torch.float32
-    assert {tensor.dtype for p in model.parameters() for tensor in (p, p.grad) if tensor is not None} == {torch.float32}
+    assert {
+        tensor.dtype for p in model.parameters() for tensor in (p, p.grad) if tensor is not None
+    } == {torch.float32}
 
 
 def test_double_precision_stays() -> None:
     compute = Compute(Job(), CPU)
-    assert compute.logits(compute.lay_out(net()).double(), torch.randn(2, 3, 8, 8).double()).dtype == torch.float64
+    assert (
+        compute.logits(compute.lay_out(net()).double(), torch.randn(2, 3, 8, 8).double()).dtype
+        == torch.float64
+    )
 
 
 def test_weights_and_activations_have_the_channels_last() -> None:
@@ -82,13 +101,21 @@ def test_weights_and_activations_have_the_channels_last() -> None:
 
 
 def test_the_step_is_plain_sgds() -> None:
-    """The fused kernel reads parameter, gradient and momentum in the order of memory: each a layout of its own would not do."""
+    """The fused kernel reads parameter, gradient and momentum in the order of memory: each a layout
+    of its own would not do."""
     job = Job(lr=0.05, momentum=0.9, weight_decay=1e-2)
     compute = Compute(job, CPU)
     ours, plain = compute.lay_out(net()).double(), net().double()
     optimizers = [
         compute.optimizer(ours),
-        torch.optim.SGD(plain.parameters(), job.lr, job.momentum, weight_decay=job.weight_decay, foreach=False, fused=False),
+        torch.optim.SGD(
+            plain.parameters(),
+            job.lr,
+            job.momentum,
+            weight_decay=job.weight_decay,
+            foreach=False,
+            fused=False,
+        ),
     ]
     for _ in range(4):
         pixels = torch.randn(3, 3, 8, 8, dtype=torch.float64)
@@ -115,12 +142,14 @@ if not keep_freed_memory():
     sys.exit(77)
 print(given_back, [faults() for _ in range(12)][-1])
 """
-"""Pages that a repetition of the same large allocations takes from the kernel, before, and when the heap has grown to what
-alignment makes of their size."""
+"""Pages that a repetition of the same large allocations takes from the kernel, before, and when the
+heap has grown to what alignment makes of their size."""
 
 
 def test_freed_memory_is_not_asked_for_again() -> None:
-    done = subprocess.run([sys.executable, "-c", FAULTS], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", FAULTS], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
     if done.returncode == 77:
         pytest.skip("the C library here is not glibc")
     assert done.returncode == 0, done.stderr
@@ -131,17 +160,27 @@ def test_freed_memory_is_not_asked_for_again() -> None:
 
 def test_compile_says_what_is_missing_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler")
-    with pytest.raises(JobError, match=r"--compile: no C\+\+ compiler no-such-compiler on .*: install it .* by CXX, or leave"):
+    with pytest.raises(
+        JobError,
+        match=r"--compile: no C\+\+ compiler no-such-compiler on .*: install it .* by CXX, or "
+        r"leave",
+    ):
         Compute(Job(compile=True), CPU)
     Compute(Job(), CPU)
 
     monkeypatch.setenv("CXX", sys.executable)
     monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
-    with pytest.raises(JobError, match=r"--compile: no .*Python\.h on .*: install Python's headers .* or leave --compile out"):
+    with pytest.raises(
+        JobError,
+        match=r"--compile: no .*Python\.h on .*: install Python's headers .* or leave --compile "
+        r"out",
+    ):
         Compute(Job(compile=True), CPU)
 
 
-def test_compile_compiles_the_model_and_nothing_else_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_compile_compiles_the_model_and_nothing_else_does(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "Python.h").touch()
     monkeypatch.setenv("CXX", sys.executable)
     monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))

@@ -11,19 +11,36 @@ from forked_ranks import Forker
 from training_ranks import ROOT
 
 from training.job import Job
-from training.wire.events import Entered, Evaluated, Event, Finished, Record, Started, Step, Text, expand
+from training.wire.events import (
+    Entered,
+    Evaluated,
+    Event,
+    Finished,
+    Record,
+    Started,
+    Step,
+    Text,
+    expand,
+)
 
 EPOCH = 12
 """Steps of an epoch of 1,437 digits in batches of 120, of which the last has 117."""
 
 
 def names(events: list[Event]) -> list[str]:
-    return [event.phase if isinstance(event, Entered) else event.name for event in events if not isinstance(event, Text)]
+    return [
+        event.phase if isinstance(event, Entered) else event.name
+        for event in events
+        if not isinstance(event, Text)
+    ]
 
 
 def spoken(rank: int, text: str) -> list[Event]:
     """The events of one rank in what several have printed."""
-    return [record.event for record in expand(Record(0, 0, 0, 0.0, Text(rank, "stdout", text.removesuffix("\n"))))]
+    return [
+        record.event
+        for record in expand(Record(0, 0, 0, 0.0, Text(rank, "stdout", text.removesuffix("\n"))))
+    ]
 
 
 def lines(events: list[Event]) -> list[str]:
@@ -31,31 +48,73 @@ def lines(events: list[Event]) -> list[str]:
 
 
 def test_the_events_of_a_run_that_stops_inside_an_epoch(forked: Forker, tmp_path: Path) -> None:
-    ranks = forked.run(tmp_path.name, Job(steps=EPOCH + 2, batch_size=120, log_every=5, log_format="reference"), [None] * 2)
+    ranks = forked.run(
+        tmp_path.name,
+        Job(steps=EPOCH + 2, batch_size=120, log_every=5, log_format="reference"),
+        [None] * 2,
+    )
     for rank in range(2):
         events = ranks.events(rank)
-        first = ["loading", "rendezvous", "joining", "started", *["step"] * EPOCH, "epoch", "evaluating", "evaluated"]
-        assert names(events) == [*first, "training", "step", "step", "epoch", "evaluating", "evaluated", "finished"]
+        first = [
+            "loading",
+            "rendezvous",
+            "joining",
+            "started",
+            *["step"] * EPOCH,
+            "epoch",
+            "evaluating",
+            "evaluated",
+        ]
+        assert names(events) == [
+            *first,
+            "training",
+            "step",
+            "step",
+            "epoch",
+            "evaluating",
+            "evaluated",
+            "finished",
+        ]
         assert {event.rank for event in events if not isinstance(event, Text)} == {rank}
 
         started = next(event for event in events if isinstance(event, Started))
-        assert (started.world_size, started.device, started.backend, started.threads) == (2, "cpu", "gloo", 1)
-        assert (started.steps, started.steps_per_epoch, started.parameters) == (EPOCH + 2, EPOCH, 61_706)
-        assert (started.train_samples, started.test_samples, started.pid) == (1437, 360, ranks.pids()[rank])
+        assert (started.world_size, started.device, started.backend, started.threads) == (
+            2,
+            "cpu",
+            "gloo",
+            1,
+        )
+        assert (started.steps, started.steps_per_epoch, started.parameters) == (
+            EPOCH + 2,
+            EPOCH,
+            61_706,
+        )
+        assert (started.train_samples, started.test_samples, started.pid) == (
+            1437,
+            360,
+            ranks.pids()[rank],
+        )
 
         steps = ranks.steps(rank)
-        assert [(step.epoch, step.step) for step in steps] == [(1 + n // EPOCH, n + 1) for n in range(EPOCH + 2)]
+        assert [(step.epoch, step.step) for step in steps] == [
+            (1 + n // EPOCH, n + 1) for n in range(EPOCH + 2)
+        ]
         assert [step.samples for step in steps[EPOCH - 2 : EPOCH]] == [60, 59 - rank]
         for step in steps:
             assert step.data + step.compute + step.sync == pytest.approx(step.seconds)
             assert min(step.data, step.compute, step.sync, step.ready, step.cpu_seconds) > 0
             assert 0 <= step.correct <= step.samples
-        assert [(found.epoch, found.step, found.samples) for found in ranks.evaluated(rank)] == [(1, 12, 360), (2, 14, 360)]
+        assert [(found.epoch, found.step, found.samples) for found in ranks.evaluated(rank)] == [
+            (1, 12, 360),
+            (2, 14, 360),
+        ]
         finished = events[-1] if isinstance(events[-1], Finished) else None
         assert finished
         assert (finished.epoch, finished.step) == (2, 14)
         assert finished.seconds > sum(step.seconds for step in steps)
-    figures = [[(found.loss, found.accuracy) for found in ranks.evaluated(rank)] for rank in range(2)]
+    figures = [
+        [(found.loss, found.accuracy) for found in ranks.evaluated(rank)] for rank in range(2)
+    ]
     assert figures[0] == figures[1], "equal on all ranks"
 
     said = [f"Rank: 1 Batch Idx: {n}" for n in (0, 5, 10, 0)]
@@ -68,7 +127,9 @@ def test_the_events_of_a_run_that_stops_inside_an_epoch(forked: Forker, tmp_path
     assert sum(line.startswith("Test Loss: ") for line in lines(ranks.events(0))) == 2
 
 
-def test_lines_count_the_steps_of_the_run_and_name_the_epoch(forked: Forker, tmp_path: Path) -> None:
+def test_lines_count_the_steps_of_the_run_and_name_the_epoch(
+    forked: Forker, tmp_path: Path
+) -> None:
     job = Job(steps=2 * EPOCH + 2, batch_size=120, log_every=EPOCH + 1)  # more than an epoch has
     ranks = forked.run(tmp_path.name, job, [None] * 2)
     number = r"\d+\.\d+"
@@ -85,10 +146,14 @@ def test_lines_count_the_steps_of_the_run_and_name_the_epoch(forked: Forker, tmp
     assert len(found) == len(expected)
     assert all(map(re.fullmatch, expected, found))
     tests = [line for line in lines(ranks.events(0)) if "test loss" in line]
-    assert [re.sub(number, "X", line) for line in tests] == [f"epoch {n} test loss X acc X" for n in (1, 2, 3)]
+    assert [re.sub(number, "X", line) for line in tests] == [
+        f"epoch {n} test loss X acc X" for n in (1, 2, 3)
+    ]
 
 
-def test_an_uneven_split_and_dropped_samples_are_said_by_rank_0(forked: Forker, tmp_path: Path) -> None:
+def test_an_uneven_split_and_dropped_samples_are_said_by_rank_0(
+    forked: Forker, tmp_path: Path
+) -> None:
     ranks = forked.run(tmp_path.name, Job(steps=1, batch_size=359), [None] * 2)
     said = lines(ranks.events(0))
     assert "A global batch of 359 is split unevenly over 2 ranks: [180, 179]" in said
@@ -98,21 +163,61 @@ def test_an_uneven_split_and_dropped_samples_are_said_by_rank_0(forked: Forker, 
 
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
-    return os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "RANKBOARD_CACHE": str(tmp_path)}
+    return os.environ | {
+        "OMP_NUM_THREADS": "1",
+        "GLOO_SOCKET_IFNAME": "lo",
+        "RANKBOARD_CACHE": str(tmp_path),
+    }
 
 
 def test_alone_it_is_rank_0_of_1(env: dict[str, str]) -> None:
-    command = [sys.executable, "-m", "training", "--steps", "3", "--dataset", "synthetic", "--sync", "ddp"]
+    command = [
+        sys.executable,
+        "-m",
+        "training",
+        "--steps",
+        "3",
+        "--dataset",
+        "synthetic",
+        "--sync",
+        "ddp",
+    ]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
-    expected = ["loading", "rendezvous", "joining", "started", *["step"] * 3, "epoch", "evaluating", "evaluated", "finished"]
+    expected = [
+        "loading",
+        "rendezvous",
+        "joining",
+        "started",
+        *["step"] * 3,
+        "epoch",
+        "evaluating",
+        "evaluated",
+        "finished",
+    ]
     assert names(spoken(0, done.stdout)) == expected
     assert done.stderr == ""
 
 
 def test_under_torchrun_the_ranks_meet_through_its_store(env: dict[str, str]) -> None:
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1"]
-    command = [*torchrun, "--nproc-per-node", "2", "-m", "training", *Job(steps=3, sync="all_reduce").argv()]
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True, timeout=60)
+    torchrun = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--local-addr",
+        "127.0.0.1",
+    ]
+    command = [
+        *torchrun,
+        "--nproc-per-node",
+        "2",
+        "-m",
+        "training",
+        *Job(steps=3, sync="all_reduce").argv(),
+    ]
+    done = subprocess.run(
+        command, cwd=ROOT, env=env, capture_output=True, text=True, check=True, timeout=60
+    )
     events = [event for rank in range(2) for event in spoken(rank, done.stdout)]
     assert sorted(event.rank for event in events if isinstance(event, Finished)) == [0, 1]
     assert len({event.loss for event in events if isinstance(event, Evaluated)}) == 1

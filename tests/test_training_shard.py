@@ -13,12 +13,19 @@ WORLDS, BATCHES, SAMPLES, ACCUMULATE = (1, 2, 3, 5), (5, 8, 63), (5, 64, 65, 191
 ALL = list(itertools.product(WORLDS, BATCHES, SAMPLES, ACCUMULATE))
 
 
-def shards(world: int, batch_size: int, samples: int, accumulate: int = 1, seed: int = 7) -> list[Shard]:
+def shards(
+    world: int, batch_size: int, samples: int, accumulate: int = 1, seed: int = 7
+) -> list[Shard]:
     return [Shard(samples, batch_size, accumulate, seed, rank, world) for rank in range(world)]
 
 
-def by_label(labels: torch.Tensor, world: int, batch_size: int, accumulate: int = 1, seed: int = 7) -> list[LabelShard]:
-    return [LabelShard(len(labels), batch_size, accumulate, seed, rank, world, labels) for rank in range(world)]
+def by_label(
+    labels: torch.Tensor, world: int, batch_size: int, accumulate: int = 1, seed: int = 7
+) -> list[LabelShard]:
+    return [
+        LabelShard(len(labels), batch_size, accumulate, seed, rank, world, labels)
+        for rank in range(world)
+    ]
 
 
 def labelled(samples: int) -> torch.Tensor:
@@ -69,16 +76,22 @@ def test_the_ranks_shares_join_to_what_one_process_takes() -> None:
         assert joined.tolist() == whole.shares[0].tolist()
 
 
-@pytest.mark.parametrize("make", [lambda k: shards(2, 8, 100, k)[1], lambda k: by_label(labelled(100), 2, 8, k)[1]])
+@pytest.mark.parametrize(
+    "make", [lambda k: shards(2, 8, 100, k)[1], lambda k: by_label(labelled(100), 2, 8, k)[1]]
+)
 def test_a_group_is_that_many_batches(make) -> None:
     single, triple = list(make(1).groups(1)), list(make(3).groups(1))
     assert len(single) == 13
     assert [len(group.shares) for group in triple] == [3, 3, 3, 3, 1]
     assert taken(single) == taken(triple)
-    assert [group.size for group in triple] == [sum(group.size for group in single[n : n + 3]) for n in range(0, 13, 3)]
+    assert [group.size for group in triple] == [
+        sum(group.size for group in single[n : n + 3]) for n in range(0, 13, 3)
+    ]
 
 
-@pytest.mark.parametrize("make", [lambda k: shards(2, 8, 100, k)[1], lambda k: by_label(labelled(100), 2, 8, k)[1]])
+@pytest.mark.parametrize(
+    "make", [lambda k: shards(2, 8, 100, k)[1], lambda k: by_label(labelled(100), 2, 8, k)[1]]
+)
 @pytest.mark.parametrize("accumulate", [1, 3])
 def test_the_groups_from_the_first_on_are_those_of_the_whole_epoch(make, accumulate: int) -> None:
     shard = make(accumulate)
@@ -89,7 +102,11 @@ def test_the_groups_from_the_first_on_are_those_of_the_whole_epoch(make, accumul
 
 
 @pytest.mark.parametrize(
-    "make", [lambda seed: shards(1, 40, 40, 1, seed)[0], lambda seed: by_label(labelled(40), 1, 40, 1, seed)[0]]
+    "make",
+    [
+        lambda seed: shards(1, 40, 40, 1, seed)[0],
+        lambda seed: by_label(labelled(40), 1, 40, 1, seed)[0],
+    ],
 )
 def test_order_depends_on_seed_and_epoch_alone(make) -> None:
     def order(seed: int, epoch: int) -> list[int]:
@@ -105,7 +122,9 @@ def test_order_depends_on_seed_and_epoch_alone(make) -> None:
 
 
 @pytest.mark.parametrize(("world", "batch_size", "samples", "accumulate"), ALL)
-def test_by_label_each_rank_keeps_its_own_part(world: int, batch_size: int, samples: int, accumulate: int) -> None:
+def test_by_label_each_rank_keeps_its_own_part(
+    world: int, batch_size: int, samples: int, accumulate: int
+) -> None:
     labels = labelled(samples)
     split = by_label(labels, world, batch_size, accumulate)
     groups = check(split, batch_size, accumulate)
@@ -113,13 +132,20 @@ def test_by_label_each_rank_keeps_its_own_part(world: int, batch_size: int, samp
     ranges = [(min(labels[[*part]].tolist()), max(labels[[*part]].tolist())) for part in parts]
     assert all(high <= low for (_, high), (low, _) in itertools.pairwise(ranges))
     full = zip(share_sizes(samples, world), share_sizes(batch_size, world), strict=True)
-    assert sum(len(group.shares) for group in groups[0]) == min(-(-part // share) for part, share in full)
+    assert sum(len(group.shares) for group in groups[0]) == min(
+        -(-part // share) for part, share in full
+    )
 
 
 def test_by_label_the_parts_are_as_even_as_can_be() -> None:
     labels = torch.arange(100) % 4
     groups = [list(one.groups(1)) for one in by_label(labels, 4, 8)]
-    assert [Counter(labels[taken(of_rank)].tolist()) for of_rank in groups] == [{0: 25}, {1: 25}, {2: 25}, {3: 25}]
+    assert [Counter(labels[taken(of_rank)].tolist()) for of_rank in groups] == [
+        {0: 25},
+        {1: 25},
+        {2: 25},
+        {3: 25},
+    ]
 
 
 def test_what_is_left_out_is_said() -> None:
@@ -132,7 +158,8 @@ def test_what_is_left_out_is_said() -> None:
     # parts of 22, 21, 21: the first takes 3 at a time, 8 times, the others 2, and so leave 5 each
     assert [*by_label(labelled(64), 3, 7)[0].remarks()] == [
         uneven,
-        "Each epoch leaves out 10 of 64 samples: all ranks take as many steps as the smallest part allows",
+        "Each epoch leaves out 10 of 64 samples: all ranks take as many steps as the smallest "
+        "part allows",
     ]
 
 

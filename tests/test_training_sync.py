@@ -1,4 +1,5 @@
-"""Whole jobs of several ranks, from the command line on: they come to what one process comes to, or say that they do not."""
+"""Whole jobs of several ranks, from the command line on: they come to what one process comes to, or
+say that they do not."""
 
 from __future__ import annotations
 
@@ -24,7 +25,14 @@ def runs(forked: Forker) -> Runs:
 
     def result(sync: str, world: int) -> Ranks:
         if (sync, world) not in made:
-            job = Job(sync=sync, steps=STEPS, batch_size=BATCH, momentum=0.9, weight_decay=1e-4, log_every=5)
+            job = Job(
+                sync=sync,
+                steps=STEPS,
+                batch_size=BATCH,
+                momentum=0.9,
+                weight_decay=1e-4,
+                log_every=5,
+            )
             made[sync, world] = forked.run(f"{sync}{world}", job, [None] * world)
         return made[sync, world]
 
@@ -55,4 +63,6 @@ def test_ranks_that_never_talk_part_ways_and_it_is_said(runs: Runs) -> None:
 @pytest.mark.parametrize("sync", ["all_reduce", "ddp"])
 def test_bytes_sent_are_a_rings(runs: Runs, sync: str) -> None:
     gradients = 4 * 61_706
-    assert [step.bytes_sent for step in runs(sync, 3).steps(1)] == pytest.approx([2 * 2 * gradients // 3] * STEPS, rel=1e-3)
+    assert [step.bytes_sent for step in runs(sync, 3).steps(1)] == pytest.approx(
+        [2 * 2 * gradients // 3] * STEPS, rel=1e-3
+    )

@@ -40,7 +40,9 @@ def test_names(file: Path, names: str, address: str, port: int, known: bool) -> 
 
 
 def test_hashed_names(file: Path) -> None:
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(file.parent / "k")], check=True)
+    subprocess.run(
+        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(file.parent / "k")], check=True
+    )
     key = (file.parent / "k.pub").read_text().split()[1]
     file.write_text(f"other,[node1]:2222 ssh-ed25519 {key}\n")
     subprocess.run(["ssh-keygen", "-q", "-H", "-f", str(file)], check=True, capture_output=True)

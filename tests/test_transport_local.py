@@ -65,7 +65,10 @@ def test_large_bursts_on_both_streams(line: LocalLine) -> None:
 
 def test_noise_is_said(tmp_path: Path) -> None:
     heard = Heard()
-    root = package(tmp_path, "print('hello from sitecustomize')\nprint('rankboard-agent 1', flush=True)\ninput()")
+    root = package(
+        tmp_path,
+        "print('hello from sitecustomize')\nprint('rankboard-agent 1', flush=True)\ninput()",
+    )
     line = LocalTransport(root).open(HOST, AN_AGENT, heard)
     assert heard.texts == ["hello from sitecustomize"]
     line.close()
@@ -73,18 +76,24 @@ def test_noise_is_said(tmp_path: Path) -> None:
 
 def test_agent_that_fails_at_its_start(tmp_path: Path) -> None:
     transport = LocalTransport(package(tmp_path, "raise ValueError('no such folder')"))
-    with pytest.raises(Unreachable, match=r"^here: its agent ended at its start: ValueError: no such folder$"):
+    with pytest.raises(
+        Unreachable, match=r"^here: its agent ended at its start: ValueError: no such folder$"
+    ):
         transport.open(HOST, AN_AGENT, Heard())
 
 
 def test_agent_that_says_nothing(tmp_path: Path) -> None:
-    transport = LocalTransport(package(tmp_path, "import time\nprint('wait', flush=True)\ntime.sleep(60)"))
+    transport = LocalTransport(
+        package(tmp_path, "import time\nprint('wait', flush=True)\ntime.sleep(60)")
+    )
     with pytest.raises(Unreachable, match=r"^here: its agent said nothing for 0\.3 s"):
         transport.open(replace(HOST, timeout=0.3), AN_AGENT, Heard())
 
 
 def test_python_that_is_not_there(transport: LocalTransport) -> None:
-    with pytest.raises(Unreachable, match=r"^here: cannot start /no/python: No such file or directory; set python"):
+    with pytest.raises(
+        Unreachable, match=r"^here: cannot start /no/python: No such file or directory; set python"
+    ):
         transport.open(replace(HOST, python="/no/python"), AN_AGENT, Heard())
 
 
@@ -128,7 +137,9 @@ def test_agent_that_is_killed(line: LocalLine) -> None:
 
 
 def test_the_real_agent(tmp_path: Path) -> None:
-    agent = Agent(folder=str(tmp_path / "run"), run="r", host=0, route_to="127.0.0.1", cwd=str(tmp_path))
+    agent = Agent(
+        folder=str(tmp_path / "run"), run="r", host=0, route_to="127.0.0.1", cwd=str(tmp_path)
+    )
     reader = Reader(LocalTransport().open(HOST, agent, Heard()))
     hello = decode(next(reader))
     assert hello is not None
@@ -156,12 +167,16 @@ line.close()
 """
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="niceness belongs to a thread on Linux only")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="niceness belongs to a thread on Linux only"
+)
 def test_ranks_keep_the_niceness_that_the_launcher_gives_up(tmp_path: Path) -> None:
     tests = Path(__file__).parent
     env = {**os.environ, "PYTHONPATH": str(tests)}
     words = [sys.executable, "-c", NICE, str(package(tmp_path))]
-    done = subprocess.run(words, env=env, cwd=tests.parent, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        words, env=env, cwd=tests.parent, capture_output=True, text=True, timeout=60, check=True
+    )
     assert done.stdout == "0 7\n"
 
 

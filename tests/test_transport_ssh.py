@@ -1,4 +1,5 @@
-"""The SSH transport against a real sshd: the line, the deploy, the ways there, and every message of a way that fails."""
+"""The SSH transport against a real sshd: the line, the deploy, the ways there, and every message of
+a way that fails."""
 
 from __future__ import annotations
 
@@ -48,7 +49,9 @@ def open_line(sshd: Sshd, transport: SshTransport) -> Iterator[Open]:
     """Opens a line to node1, or to another host, and closes it after the test."""
     lines: list[SshLine] = []
 
-    def open_line(host: Host | None = None, heard: Heard | None = None, way: SshTransport = transport) -> SshLine:
+    def open_line(
+        host: Host | None = None, heard: Heard | None = None, way: SshTransport = transport
+    ) -> SshLine:
         lines.append(way.open(host or sshd.make_hosts(1)[0], AN_AGENT, heard or Heard()))
         return lines[-1]
 
@@ -122,13 +125,19 @@ def test_code_that_was_changed_is_sent_again(open_line: Open) -> None:
     assert Reader(open_line(heard=heard)).hello()["code"] == str(agent)
     folder = agent.parent.parent.parent
     assert heard.phases == ["connecting", "starting", "deploying", "starting"]
-    assert heard.texts == [f"the code in {folder} was not as it had been sent: it has been sent again"]
+    assert heard.texts == [
+        f"the code in {folder} was not as it had been sent: it has been sent again"
+    ]
 
 
-def test_a_workdir_that_others_may_write_is_refused(refusal: Callable[..., str], tmp_path: Path) -> None:
+def test_a_workdir_that_others_may_write_is_refused(
+    refusal: Callable[..., str], tmp_path: Path
+) -> None:
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
-    assert refusal(workdir=str(tmp_path / "open")).startswith(f"its code is not run: other users may write {tmp_path}/open")
+    assert refusal(workdir=str(tmp_path / "open")).startswith(
+        f"its code is not run: other users may write {tmp_path}/open"
+    )
 
 
 def test_many_hosts_and_launchers_at_once(open_line: Open, sshd: Sshd) -> None:
@@ -143,11 +152,15 @@ def test_many_hosts_and_launchers_at_once(open_line: Open, sshd: Sshd) -> None:
 
 def test_workdir_with_spaces_and_home(open_line: Open, sshd: Sshd) -> None:
     line = open_line(replace(sshd.make_hosts(1)[0], workdir="~/a 'b' \"c\" $HOME !d"))
-    assert str(Reader(line).hello()["code"]).startswith(f"{sshd.far_home}/a 'b' \"c\" $HOME !d/code/")
+    assert str(Reader(line).hello()["code"]).startswith(
+        f"{sshd.far_home}/a 'b' \"c\" $HOME !d/code/"
+    )
 
 
 def test_login_shell_that_prints(open_line: Open, sshd: Sshd) -> None:
-    (sshd.far_home / ".bashrc").write_text("echo 'Welcome to the lab'; echo warning >&2; printf 'rank'\n")
+    (sshd.far_home / ".bashrc").write_text(
+        "echo 'Welcome to the lab'; echo warning >&2; printf 'rank'\n"
+    )
     heard = Heard()
     line = open_line(heard=heard)
     Reader(line).hello()
@@ -155,7 +168,9 @@ def test_login_shell_that_prints(open_line: Open, sshd: Sshd) -> None:
     assert line.close() == ""  # it explains nothing that comes later
 
 
-def test_what_is_said_long_after_a_login_shell_has_spoken_is_heard(open_line: Open, sshd: Sshd) -> None:
+def test_what_is_said_long_after_a_login_shell_has_spoken_is_heard(
+    open_line: Open, sshd: Sshd
+) -> None:
     (sshd.far_home / ".bashrc").write_text("echo warning >&2\n")
     line = open_line(replace(sshd.make_hosts(1)[0], timeout=1.0))
     reader = Reader(line)
@@ -253,7 +268,9 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 def test_the_real_agent(sshd: Sshd) -> None:
     (host,) = sshd.make_hosts(1)
-    agent = Agent(folder=f"{host.workdir}/runs/r/0", run="r", host=0, route_to="127.0.0.1", cwd=host.workdir)
+    agent = Agent(
+        folder=f"{host.workdir}/runs/r/0", run="r", host=0, route_to="127.0.0.1", cwd=host.workdir
+    )
     line = SshTransport().open(host, agent, Heard())
     reader = Reader(line)
     hello = decode(next(reader))
@@ -266,7 +283,9 @@ def test_the_real_agent(sshd: Sshd) -> None:
     with suppress(EOFError):
         while True:
             events.append(decode(next(again)))
-    assert [record.event for record in events if record and isinstance(record.event, Ended)] == [Ended("closed")]
+    assert [record.event for record in events if record and isinstance(record.event, Ended)] == [
+        Ended("closed")
+    ]
     assert not [record for record in events if record and record.seq <= hello.seq]
     again.line.close()
 
@@ -281,7 +300,9 @@ def test_jump_hosts(open_line: Open, sshd: Sshd) -> None:
     line = open_line(replace(sshd.make_hosts(1)[0], jump=jump))
     Reader(line).hello()
     line.write(b"one\n")
-    assert [len(sshd.node(name).connections()) > 0 for name in ("node1", "node2", "node3", "node4")] == [
+    assert [
+        len(sshd.node(name).connections()) > 0 for name in ("node1", "node2", "node3", "node4")
+    ] == [
         True,
         True,
         True,
@@ -292,11 +313,15 @@ def test_jump_hosts(open_line: Open, sshd: Sshd) -> None:
     wait_until(lambda: not three.connections())
 
 
-def test_jump_host_by_its_name_in_ssh_configuration(open_line: Open, sshd: Sshd, tmp_path: Path) -> None:
+def test_jump_host_by_its_name_in_ssh_configuration(
+    open_line: Open, sshd: Sshd, tmp_path: Path
+) -> None:
     gate = sshd.node("node2")
     key = sshd.home / "gate_key"
     shutil.move(sshd.home / ".ssh" / "id_ed25519", key)
-    (tmp_path / "config").write_text(f"Host gate\n HostName {gate.address}\n Port {gate.port}\n IdentityFile {key}\n")
+    (tmp_path / "config").write_text(
+        f"Host gate\n HostName {gate.address}\n Port {gate.port}\n IdentityFile {key}\n"
+    )
     transport = SshTransport(package(tmp_path / "other"), ssh_config=tmp_path / "config")
     host = replace(sshd.make_hosts(1)[0], jump="gate", identity_file=str(key))
     Reader(open_line(host, way=transport)).hello()
@@ -342,7 +367,9 @@ while True:
 
 def test_proxy_command(open_line: Open, sshd: Sshd, tmp_path: Path) -> None:
     (tmp_path / "proxy.py").write_text(PROXY)
-    host = replace(sshd.make_hosts(1)[0], proxy_command=f"'{sys.executable}' '{tmp_path}/proxy.py' %h %p")
+    host = replace(
+        sshd.make_hosts(1)[0], proxy_command=f"'{sys.executable}' '{tmp_path}/proxy.py' %h %p"
+    )
     line = open_line(host)
     Reader(line).hello()
     alive = [one for one in psutil.Process().children() if one.status() != psutil.STATUS_ZOMBIE]
@@ -351,10 +378,14 @@ def test_proxy_command(open_line: Open, sshd: Sshd, tmp_path: Path) -> None:
     assert not child.is_running()
 
 
-def test_unknown_host_key_behind_a_proxy(refusal: Callable[..., str], sshd: Sshd, tmp_path: Path) -> None:
+def test_unknown_host_key_behind_a_proxy(
+    refusal: Callable[..., str], sshd: Sshd, tmp_path: Path
+) -> None:
     (tmp_path / "proxy.py").write_text(PROXY)
     sshd.known_hosts.unlink()
-    text = refusal(proxy_command=f"'{sys.executable}' '{tmp_path}/proxy.py' %h %p secret", user="ada")
+    text = refusal(
+        proxy_command=f"'{sys.executable}' '{tmp_path}/proxy.py' %h %p secret", user="ada"
+    )
     assert text.endswith("\nrankboard trust node1")
     assert "secret" not in text
 
@@ -364,10 +395,16 @@ def test_proxy_command_that_fails(refusal: Callable[..., str]) -> None:
     assert text.endswith("hung up before the login; its proxy_command says: no way to 127.0.0.1")
 
 
-def test_proxy_command_that_fails_and_then_hangs(refusal: Callable[..., str], tmp_path: Path) -> None:
-    script = f"[ -e '{tmp_path}/tried' ] && exec sleep 60; touch '{tmp_path}/tried'; echo no way >&2"
+def test_proxy_command_that_fails_and_then_hangs(
+    refusal: Callable[..., str], tmp_path: Path
+) -> None:
+    script = (
+        f"[ -e '{tmp_path}/tried' ] && exec sleep 60; touch '{tmp_path}/tried'; echo no way >&2"
+    )
     text = refusal(proxy_command=f"sh -c {shlex.quote(script)}", timeout=1.0)
-    assert text.endswith("hung up before the login; its proxy_command says: no way; then no answer came")
+    assert text.endswith(
+        "hung up before the login; its proxy_command says: no way; then no answer came"
+    )
 
 
 # Host keys
@@ -404,7 +441,8 @@ def test_changed_host_key(refusal: Callable[..., str], sshd: Sshd) -> None:
     sshd.known_hosts.write_text(f"# mine\n[{node.address}]:{node.port} {other.public_key}\n")
     text = refusal()
     assert text.startswith(
-        f"its host key has CHANGED to ED25519 {fingerprint(node, sshd)}; line 2 of {sshd.known_hosts} has another"
+        f"its host key has CHANGED to ED25519 {fingerprint(node, sshd)}; line 2 of "
+        f"{sshd.known_hosts} has another"
     )
     assert text.endswith("rankboard trust --replace node1")
 
@@ -431,27 +469,41 @@ def test_key_file_that_others_can_read_is_mentioned(open_line: Open, sshd: Sshd)
     key.chmod(0o644)
     heard = Heard()
     Reader(open_line(replace(sshd.make_hosts(1)[0], identity_file=str(key)), heard)).hello()
-    assert heard.texts == [f"{key} can be read by others, and ssh itself would refuse it: chmod 600 {key}"]
+    assert heard.texts == [
+        f"{key} can be read by others, and ssh itself would refuse it: chmod 600 {key}"
+    ]
 
 
 def test_key_file_that_is_not_there(refusal: Callable[..., str], sshd: Sshd) -> None:
     text = refusal(identity_file="~/.ssh/nokey")
-    assert text == f"there is no key file {sshd.home}/.ssh/nokey; set identity_file in hosts.toml to your private key"
+    assert (
+        text == f"there is no key file {sshd.home}/.ssh/nokey; set identity_file in hosts.toml to "
+        "your private key"
+    )
 
 
 def test_key_file_that_is_none(refusal: Callable[..., str], sshd: Sshd) -> None:
     (sshd.home / "notes").write_text("nothing\n")
-    assert refusal(identity_file="~/notes").startswith(f"{sshd.home}/notes is no private key; set identity_file")
+    assert refusal(identity_file="~/notes").startswith(
+        f"{sshd.home}/notes is no private key; set identity_file"
+    )
     keygen(sshd.home / "other")
-    assert refusal(identity_file="~/other.pub").startswith(f"{sshd.home}/other.pub is no private key but a public one; set")
+    assert refusal(identity_file="~/other.pub").startswith(
+        f"{sshd.home}/other.pub is no private key but a public one; set"
+    )
 
 
 def test_key_that_is_not_accepted(refusal: Callable[..., str], sshd: Sshd) -> None:
     keygen(sshd.home / "other")
     host = sshd.make_hosts(1)[0]
     first, second = refusal(identity_file="~/other").splitlines()
-    assert first == f"login as {host.user} failed; keys tried: {sshd.home}/other; the server accepts publickey"
-    assert second.startswith("set user and identity_file in hosts.toml, or have your key accepted there: ssh-copy-id -p ")
+    assert (
+        first == f"login as {host.user} failed; keys tried: {sshd.home}/other; the server accepts "
+        "publickey"
+    )
+    assert second.startswith(
+        "set user and identity_file in hosts.toml, or have your key accepted there: ssh-copy-id -p "
+    )
 
 
 def test_no_key_at_all(refusal: Callable[..., str], sshd: Sshd) -> None:
@@ -464,22 +516,39 @@ def locked(sshd: Sshd) -> Path:
     """A host's key file, with a passphrase on it."""
     key = sshd.home / "locked"
     shutil.move(sshd.home / ".ssh" / "id_ed25519", key)
-    subprocess.run(["ssh-keygen", "-q", "-p", "-N", "open sesame", "-f", str(key)], check=True, capture_output=True)
+    subprocess.run(
+        ["ssh-keygen", "-q", "-p", "-N", "open sesame", "-f", str(key)],
+        check=True,
+        capture_output=True,
+    )
     return key
 
 
 def test_key_with_a_passphrase(refusal: Callable[..., str], locked: Path, tmp_path: Path) -> None:
     text = refusal(identity_file=str(locked))
-    assert f"the key {locked} has a passphrase: load it into ssh-agent first, with: ssh-add {locked}; or set user" in text
+    assert (
+        f"the key {locked} has a passphrase: load it into ssh-agent first, with: ssh-add "
+        f"{locked}; or set user" in text
+    )
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # paramiko leaves its socket open
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # paramiko leaves its socket open
 @pytest.mark.parametrize(
     ("answers", "told"),
-    [(True, "\nssh-agent is of no use: "), (False, "no answer within 1 s while asking ssh-agent for its keys")],
+    [
+        (True, "\nssh-agent is of no use: "),
+        (False, "no answer within 1 s while asking ssh-agent for its keys"),
+    ],
 )
 def test_ssh_agent_that_is_of_no_use(
-    answers: bool, told: str, refusal: Callable[..., str], sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    answers: bool,
+    told: str,
+    refusal: Callable[..., str],
+    sshd: Sshd,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (sshd.home / ".ssh" / "id_ed25519").unlink()
     with socket.socket(socket.AF_UNIX) as agent:
@@ -489,13 +558,19 @@ def test_ssh_agent_that_is_of_no_use(
         if answers:
             threading.Thread(target=lambda: agent.accept()[0].close(), daemon=True).start()
         assert told in refusal(timeout=1.0)
-    wait_until(lambda: all(thread.name != "question" for thread in threading.enumerate()))  # its socket lives as long
+    wait_until(
+        lambda: all(thread.name != "question" for thread in threading.enumerate())
+    )  # its socket lives as long
     gc.collect()
 
 
-def test_key_of_ssh_agent(open_line: Open, sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_of_ssh_agent(
+    open_line: Open, sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     key = sshd.home / ".ssh" / "id_ed25519"
-    process = subprocess.Popen(["ssh-agent", "-D", "-a", str(tmp_path / "agent")], stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        ["ssh-agent", "-D", "-a", str(tmp_path / "agent")], stdout=subprocess.DEVNULL
+    )
     try:
         wait_until((tmp_path / "agent").exists)
         monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "agent"))
@@ -513,7 +588,11 @@ def test_key_of_ssh_agent(open_line: Open, sshd: Sshd, tmp_path: Path, monkeypat
 def test_refused_connection(refusal: Callable[..., str]) -> None:
     port = free_port("127.0.0.1")
     text = refusal(port=port)
-    assert text == f"127.0.0.1:{port} refused the connection; start sshd there, or set its address and port in hosts.toml"
+    assert (
+        text
+        == f"127.0.0.1:{port} refused the connection; start sshd there, or set its address and "
+        "port in hosts.toml"
+    )
 
 
 def test_host_that_never_speaks(refusal: Callable[..., str]) -> None:
@@ -521,7 +600,9 @@ def test_host_that_never_speaks(refusal: Callable[..., str]) -> None:
         port = silent.getsockname()[1]
         start = time.monotonic()
         text = refusal(port=port, timeout=0.5)
-        assert text.startswith(f"no answer within 0.5 s while connecting to 127.0.0.1:{port}; is it up?")
+        assert text.startswith(
+            f"no answer within 0.5 s while connecting to 127.0.0.1:{port}; is it up?"
+        )
         assert time.monotonic() - start < 3
 
 
@@ -530,12 +611,17 @@ def test_name_that_does_not_resolve(name: str, refusal: Callable[..., str]) -> N
     assert f"the name {name!r} does not resolve (" in refusal(address=name)
 
 
-def test_name_whose_first_address_is_a_black_hole(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_name_whose_first_address_is_a_black_hole(
+    sshd: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As an IPv6 address where there is no way for IPv6."""
     host = sshd.make_hosts(1)[0]
     with socket.create_server(("127.0.0.1", 0)) as full:
         full.listen(0)
-        addresses = [(socket.AF_INET, full.getsockname()), (socket.AF_INET, (host.address, host.port))]
+        addresses = [
+            (socket.AF_INET, full.getsockname()),
+            (socket.AF_INET, (host.address, host.port)),
+        ]
         with socket.create_connection(full.getsockname()):  # from now on nobody else gets through
             monkeypatch.setattr(connect, "_addresses", lambda *_: addresses)
             with connect._tcp(host, Deadline(1.0)) as connection:
@@ -565,8 +651,13 @@ def test_busy_sshd_that_drops_connections_is_tried_again(open_line: Open, sshd: 
     node.start(MaxStartups="1")
     try:
         wait_until(lambda: not node.connections())
-        with socket.create_connection((node.address, node.port)) as other, ThreadPoolExecutor(1) as pool:
-            assert other.recv(4) == b"SSH-"  # one that does not log in: there is no place for another
+        with (
+            socket.create_connection((node.address, node.port)) as other,
+            ThreadPoolExecutor(1) as pool,
+        ):
+            assert (
+                other.recv(4) == b"SSH-"
+            )  # one that does not log in: there is no place for another
             opening = pool.submit(open_line)
             wait_until(lambda: "drop connection" in node.log.read_text())
             other.close()
@@ -593,28 +684,38 @@ def test_python_that_is_not_there(refusal: Callable[..., str]) -> None:
 
 
 @pytest.mark.parametrize("python", ["/bin/ls", "/bin/bash", "/bin/cat", "/bin/echo"])
-def test_python_that_is_no_python(python: str, refusal: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_that_is_no_python(
+    python: str, refusal: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     heard = Heard()
     monkeypatch.setattr("test_transport_ssh.Heard", lambda: heard)
     text = refusal(python=python)
     assert text.startswith(f"{python} is no working Python 3 (exit status ")
     assert text.endswith('; set python = "/path/to/python3" for it in hosts.toml')
-    assert all(len(said) <= 320 and "aW1wb3J0" not in said for said in (text, *heard.texts))  # nor the program itself
+    assert all(
+        len(said) <= 320 and "aW1wb3J0" not in said for said in (text, *heard.texts)
+    )  # nor the program itself
 
 
 def test_python_with_arguments(refusal: Callable[..., str]) -> None:
-    assert refusal(python="conda run -n torch python").startswith("no conda run -n torch python there (")
+    assert refusal(python="conda run -n torch python").startswith(
+        "no conda run -n torch python there ("
+    )
 
 
 def test_python_that_never_stops(refusal: Callable[..., str], tmp_path: Path) -> None:
     endless = tmp_path / "python"
     endless.write_text("#!/bin/sh\nexec yes $RANDOM\n")
     endless.chmod(0o755)
-    assert refusal(python=str(endless)).startswith("its login shell, or its python, printed more than 1 MiB before")
+    assert refusal(python=str(endless)).startswith(
+        "its login shell, or its python, printed more than 1 MiB before"
+    )
 
 
 def test_python_that_is_too_old(refusal: Callable[..., str], tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.version_info = (3, 8, 10, 'final', 0)\n")
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nsys.version_info = (3, 8, 10, 'final', 0)\n"
+    )
     old = tmp_path / "python3.8"
     old.write_text(f"#!/bin/sh\nPYTHONPATH='{tmp_path}' exec '{sys.executable}' \"$@\"\n")
     old.chmod(0o755)
@@ -623,21 +724,34 @@ def test_python_that_is_too_old(refusal: Callable[..., str], tmp_path: Path) -> 
 
 def test_workdir_that_cannot_be_used(refusal: Callable[..., str], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert refusal(workdir=f"{tmp_path}/file/work").startswith(f"cannot use its workdir {tmp_path}/file/work: ")
+    assert refusal(workdir=f"{tmp_path}/file/work").startswith(
+        f"cannot use its workdir {tmp_path}/file/work: "
+    )
 
 
 def test_account_without_a_shell(refusal: Callable[..., str], sshd: Sshd) -> None:
-    (sshd.far_home / ".bashrc").write_text("echo This account is currently not available.\nexit 1\n")
+    (sshd.far_home / ".bashrc").write_text(
+        "echo This account is currently not available.\nexit 1\n"
+    )
     text = refusal()
-    assert re.match(r"its login shell, or \S+ there, ended \(exit status 1\) before anything was started: This account", text)
+    assert re.match(
+        r"its login shell, or \S+ there, ended \(exit status 1\) before anything was started: "
+        r"This account",
+        text,
+    )
 
 
 def test_agent_that_fails_at_its_start(refusal: Callable[..., str], tmp_path: Path) -> None:
     broken = SshTransport(package(tmp_path / "other", "raise ValueError('no such folder')"))
-    assert refusal(broken) == "its agent ended at its start (exit status 1): ValueError: no such folder"
+    assert (
+        refusal(broken)
+        == "its agent ended at its start (exit status 1): ValueError: no such folder"
+    )
 
 
-def test_paramiko_prints_nothing(refusal: Callable[..., str], sshd: Sshd, capfd: pytest.CaptureFixture[str]) -> None:
+def test_paramiko_prints_nothing(
+    refusal: Callable[..., str], sshd: Sshd, capfd: pytest.CaptureFixture[str]
+) -> None:
     sshd.known_hosts.unlink()
     refusal()
     with socket.create_server(("127.0.0.1", 0)) as silent:

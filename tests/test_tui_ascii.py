@@ -64,13 +64,22 @@ def on_a_terminal(text: str) -> str:
 
 
 def test_each_character_keeps_its_cells() -> None:
-    for character in [*map(chr, range(0xA0, 0x3000)), *palette._STAND_INS, "训", "é", "🔎", "\U0001f600"]:
+    for character in [
+        *map(chr, range(0xA0, 0x3000)),
+        *palette._STAND_INS,
+        "训",
+        "é",
+        "🔎",
+        "\U0001f600",
+    ]:
         assert cell_len(on_a_terminal(character)) == cell_len(character), character
     assert on_a_terminal("● training ┌─┐│ … ━━") == "* training +-+| ~ ##"
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_every_screen_is_drawn_in_ascii(size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_screen_is_drawn_in_ascii(
+    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(palette, "utf8", lambda: False)
     stage = Stage()
     async with stage.app.run_test(size=size) as pilot:
@@ -103,7 +112,12 @@ def test_without_a_hosts_file_the_form_is_for_this_machine_and_in_the_terminals_
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(tmp_path)
-        environ = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "TERM": "xterm", "LANG": locale}
+        environ = {
+            "HOME": str(tmp_path),
+            "PATH": os.environ["PATH"],
+            "TERM": "xterm",
+            "LANG": locale,
+        }
         os.execve(RANKBOARD, [str(RANKBOARD)], environ | {"COLUMNS": "120", "LINES": "40"})
     try:
         drawn = read_until(terminal, "local  127.0.0.1  ranks 0 to 3")
@@ -128,7 +142,9 @@ def read_until(terminal: int, part: str) -> bytes:
     """What is drawn until that is, or where it is empty, until the end."""
     drawn, deadline = b"", time.monotonic() + 60
     while not part or part not in words(drawn):
-        assert select.select([terminal], [], [], max(0.0, deadline - time.monotonic()))[0], words(drawn)
+        assert select.select([terminal], [], [], max(0.0, deadline - time.monotonic()))[0], words(
+            drawn
+        )
         try:
             drawn += os.read(terminal, 65536)
         except OSError:  # the other end is closed

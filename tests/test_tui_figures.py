@@ -37,7 +37,8 @@ def test_a_number_has_its_place_in_a_column() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "text"), [(0, "-"), (900, "900B"), (412_000_000, "393M"), (3_400_000_000, "3.2G"), (2**50, "1024T")]
+    ("size", "text"),
+    [(0, "-"), (900, "900B"), (412_000_000, "393M"), (3_400_000_000, "3.2G"), (2**50, "1024T")],
 )
 def test_memory(size: int, text: str) -> None:
     assert figures.memory(size) == text

@@ -27,7 +27,9 @@ from tui.screens.run import RunScreen
 class Form:
     """The launch form, and the plans that were begun from it."""
 
-    def __init__(self, lab: Cluster | None = None, selected: Cluster | None = None, job: Job | None = None) -> None:
+    def __init__(
+        self, lab: Cluster | None = None, selected: Cluster | None = None, job: Job | None = None
+    ) -> None:
         self.begun: list[Plan] = []
         self.refusal = ""
         lab = lab or cluster(4, 1)
@@ -83,10 +85,17 @@ async def test_at_80x24_every_field_can_be_reached_and_is_seen_and_explained() -
         seen: dict[str, tuple[bool, str]] = {}
         while (focused := form.app.focused) is not None and focused.id and focused.id not in seen:
             await pilot.pause()
-            seen[focused.id] = (focused.region.height > 0 and focused.region.bottom <= 23, form.shown("help"))
+            seen[focused.id] = (
+                focused.region.height > 0 and focused.region.bottom <= 23,
+                form.shown("help"),
+            )
             await pilot.press("tab")
         for setting in fields(Job):
-            more = f". ddp has {options.described(options.of('sync', 'ddp'))}" if setting.name == "sync_option" else ""
+            more = (
+                f". ddp has {options.described(options.of('sync', 'ddp'))}"
+                if setting.name == "sync_option"
+                else ""
+            )
             assert seen[setting.name] == (True, help_text(setting) + more)
         assert {"start", "host-0", "host-3"} <= set(seen)
 
@@ -126,7 +135,9 @@ async def test_options_are_words_of_one_line_and_those_of_the_chosen_method_are_
         await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
         form.set("sync", "parameter_server")
         form.field("sync_option").focus()
-        await until(pilot, lambda: "parameter_server has mode=sync|async (sync)" in form.shown("help"))
+        await until(
+            pilot, lambda: "parameter_server has mode=sync|async (sync)" in form.shown("help")
+        )
         await pilot.press(*"mode=async server=9")
         await form.error(pilot, "server=9")
         form.set("sync_option", "mode=async  server=1")
@@ -152,7 +163,11 @@ async def test_what_a_choice_leaves_open_is_typed_below_it() -> None:
 
 
 async def test_a_job_with_an_argument_fills_the_form() -> None:
-    job = Job(model="torchvision/alexnet", dataset="imagefolder:/data/x", sync_option=("bucket_mb=10", "static_graph=yes"))
+    job = Job(
+        model="torchvision/alexnet",
+        dataset="imagefolder:/data/x",
+        sync_option=("bucket_mb=10", "static_graph=yes"),
+    )
     form = Form(job=job)
     async with form.app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "torchvision/alexnet" in form.shown("preview"))
@@ -166,7 +181,10 @@ async def test_groups_have_headings_and_nothing_is_cut_off(size: tuple[int, int]
     form = Form()
     async with form.app.run_test(size=size) as pilot:
         await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
-        shown = [str(line.content).strip("─ ") for line in form.app.screen.query(".group").results(Static)]
+        shown = [
+            str(line.content).strip("─ ")
+            for line in form.app.screen.query(".group").results(Static)
+        ]
         assert shown == [*groups(), "hosts"]
         for row in form.app.screen.query(".field"):
             if row.display:
@@ -273,7 +291,10 @@ async def test_what_is_not_given_is_empty_and_zero_is_a_mistake() -> None:
     form = Form()
     async with form.app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: "python -m training" in form.shown("preview"))
-        assert [form.app.screen.query_one(name, Input).value for name in ("#epochs", "#steps")] == ["", ""]
+        assert [form.app.screen.query_one(name, Input).value for name in ("#epochs", "#steps")] == [
+            "",
+            "",
+        ]
         assert "--epochs" not in form.shown("preview")
         form.set("epochs", "0")
         await form.error(pilot, "--epochs 0: must be at least 1")
@@ -305,7 +326,13 @@ async def test_a_run_that_cannot_be_recorded_is_said_in_the_form() -> None:
     async with form.app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
         await pilot.press("ctrl+s")
-        await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen) and "cannot write runs" in form.shown("error"))
+        await until(
+            pilot,
+            lambda: (
+                isinstance(form.app.screen, LaunchScreen)
+                and "cannot write runs" in form.shown("error")
+            ),
+        )
         form.refusal = ""
         await form.start(pilot)
 

@@ -40,7 +40,9 @@ class Stage:
     def __init__(self, hosts: int = 2, slots: int = 2, runs_dir: Path = Path("runs")) -> None:
         self.sessions: list[ActedSession] = []
         lab = cluster(hosts, slots)
-        self.app = RankboardApp(Launch(lab, lab, Job(), make_plan, self._begin, at_once=True, runs_dir=runs_dir))
+        self.app = RankboardApp(
+            Launch(lab, lab, Job(), make_plan, self._begin, at_once=True, runs_dir=runs_dir)
+        )
 
     def _begin(self, plan: Plan) -> ActedSession:
         self.sessions.append(ActedSession(plan))
@@ -79,11 +81,30 @@ async def test_all_that_matters_is_on_the_screen(size: tuple[int, int]) -> None:
     stage = Stage()
     async with stage.app.run_test(size=size) as pilot:
         await stage.train(pilot)
-        await until(pilot, lambda: "step 60" in stage.text() and "q Quit" in stage.text())  # the footer comes by itself
+        await until(
+            pilot, lambda: "step 60" in stage.text() and "q Quit" in stage.text()
+        )  # the footer comes by itself
         text = stage.text()
-        for part in ["ddp, lenet5 on digits, 4 ranks", "● training", "epoch 1/4", "step 60/400", "elapsed", "ETA"]:
+        for part in [
+            "ddp, lenet5 on digits, 4 ranks",
+            "● training",
+            "epoch 1/4",
+            "step 60/400",
+            "elapsed",
+            "ETA",
+        ]:
             assert part in text
-        for part in ["node1", "node2", "1:60", "20%", "393M", "loss", "epoch 1 step 60 loss", "q Quit", "? Help"]:
+        for part in [
+            "node1",
+            "node2",
+            "1:60",
+            "20%",
+            "393M",
+            "loss",
+            "epoch 1 step 60 loss",
+            "q Quit",
+            "? Help",
+        ]:
             assert part in text
         assert ("s/iteration" in text) == (size[0] >= 120)
         stage.session.finish(60, 1)
@@ -93,9 +114,14 @@ async def test_all_that_matters_is_on_the_screen(size: tuple[int, int]) -> None:
 async def test_while_starting_the_hosts_and_their_phases_are_on_the_screen() -> None:
     stage = Stage()
     async with stage.app.run_test(size=(80, 24)) as pilot:
-        stage.session.say(SESSION, events.Reaching(0, "deploying"), events.Reaching(1, "connecting"))
+        stage.session.say(
+            SESSION, events.Reaching(0, "deploying"), events.Reaching(1, "connecting")
+        )
         await until(pilot, lambda: "deploying" in stage.text() and "connecting" in stage.text())
-        stage.session.say(SESSION, events.Lost(1, "node2 does not answer at 127.0.0.2:22: is sshd running there?", False))
+        stage.session.say(
+            SESSION,
+            events.Lost(1, "node2 does not answer at 127.0.0.2:22: is sshd running there?", False),
+        )
         await until(pilot, lambda: "✗ lost" in stage.text())
         assert "does not answer at 127.0.0.2:22" in " ".join(stage.text().split())
         stage.session.close()
@@ -125,7 +151,9 @@ async def test_a_finished_run_is_summed_up() -> None:
         text = stage.text()
         assert "✓ finished in" in text
         assert "test accuracy 94.72%" in text
-        assert "mean of classes: precision 85.4%, recall 85.0%, F1 85.0%; each in report.txt" in text
+        assert (
+            "mean of classes: precision 85.4%, recall 85.0%, F1 85.0%; each in report.txt" in text
+        )
         assert "by each rank's own model: rank 0 90.00%, rank 1 91.00%" in text
         assert "rank 3 on node2: 0.1" in text
         await pilot.press("q")
@@ -167,7 +195,11 @@ async def test_numbers_lead_to_panels_and_bring_hidden_ones_up() -> None:
         for _ in range(4):
             await pilot.press("c")
             await pilot.pause()
-            seen |= {type(panel).__name__ for panel in stage.screen.query(".staged").results(Panel) if panel.display}
+            seen |= {
+                type(panel).__name__
+                for panel in stage.screen.query(".staged").results(Panel)
+                if panel.display
+            }
         assert seen == {"Hosts", "Loss", "Seconds", "Cpu"}
         stage.session.close()
         await stage.ended(pilot)
@@ -218,7 +250,9 @@ async def test_each_panel_zoomed_takes_the_whole_screen(size: tuple[int, int]) -
             await pilot.press(str(panel.number), "z")
             await until(pilot, lambda panel=panel: panel.size.height >= size[1] - 3)
             await pilot.press("z")
-            await until(pilot, lambda panel=panel, before=before: not before or panel.size.height == before)
+            await until(
+                pilot, lambda panel=panel, before=before: not before or panel.size.height == before
+            )
         stage.session.close()
         await stage.ended(pilot)
 
@@ -246,7 +280,9 @@ async def test_on_a_narrower_terminal_no_row_is_left_blank() -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
-async def test_the_charts_mark_where_the_run_was_started_again_and_say_what_the_mark_is(size: tuple[int, int]) -> None:
+async def test_the_charts_mark_where_the_run_was_started_again_and_say_what_the_mark_is(
+    size: tuple[int, int],
+) -> None:
     stage = Stage()
     async with stage.app.run_test(size=size) as pilot:
         await stage.train(pilot)
@@ -257,7 +293,10 @@ async def test_the_charts_mark_where_the_run_was_started_again_and_say_what_the_
         stage.session.say(SESSION, events.Restarted((0, 1), "rank 1 was killed"))
         stage.session.say(0, replace(begun, resumed=50))
         stage.session.steps(51, 80)
-        await until(pilot, lambda: any("┊" in line for line in stage.text().splitlines() if "restart" not in line))
+        await until(
+            pilot,
+            lambda: any("┊" in line for line in stage.text().splitlines() if "restart" not in line),
+        )
         stage.session.steps(81, 100)
         await stage.heard(pilot, 100)
         assert len(re.findall("┊ restart  ●0 (●1 ●2 ●3 |[●12 ]*… )", stage.text())) == charts
@@ -269,7 +308,9 @@ async def test_a_line_of_the_log_that_goes_on_beyond_the_edge_says_so() -> None:
     stage = Stage()
     async with stage.app.run_test(size=(80, 24)) as pilot:
         stage.session.start()
-        stage.session.say(0, events.Text(0, "stdout", "long " * 40 + "end"), events.Text(0, "stdout", "short"))
+        stage.session.say(
+            0, events.Text(0, "stdout", "long " * 40 + "end"), events.Text(0, "stdout", "short")
+        )
         await until(pilot, lambda: "short" in stage.text())
         long, short = (line for line in stage.text().splitlines() if line.startswith("  0 │ "))
         assert long.rstrip(" ▁▂▃▄▅▆▇█").endswith("…")
@@ -277,7 +318,9 @@ async def test_a_line_of_the_log_that_goes_on_beyond_the_edge_says_so() -> None:
         stage.session.say(0, *(events.Text(0, "stdout", "long " * 40 + "end") for _ in range(40)))
         log = stage.screen.query_one(LogView)
         await until(pilot, lambda: log.show_vertical_scrollbar)
-        await until(pilot, lambda: [line[78] for line in stage.text().splitlines()[-4:-1]] == ["…"] * 3)
+        await until(
+            pilot, lambda: [line[78] for line in stage.text().splitlines()[-4:-1]] == ["…"] * 3
+        )
         log.scroll_end(animate=False)
         log.scroll_to(x=log.max_scroll_x, animate=False)
         await until(pilot, lambda: " end" in stage.text())
@@ -308,7 +351,9 @@ async def test_help_lists_every_key_of_the_footer() -> None:
         await stage.ended(pilot)
 
 
-async def test_a_screenshot_goes_into_the_folder_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_screenshot_goes_into_the_folder_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     stage = Stage(runs_dir=tmp_path / "runs")
     async with stage.app.run_test(size=(80, 24)) as pilot:
@@ -324,11 +369,24 @@ async def test_a_screenshot_goes_into_the_folder_of_the_run(tmp_path: Path, monk
         await stage.ended(pilot)
 
 
-RUN_KEYS = ["q", *"nclrRfzseD3", "question_mark", "tab", "enter", "space", "escape", "right", "ctrl+c", "ctrl+q", "ctrl+p"]
+RUN_KEYS = [
+    "q",
+    *"nclrRfzseD3",
+    "question_mark",
+    "tab",
+    "enter",
+    "space",
+    "escape",
+    "right",
+    "ctrl+c",
+    "ctrl+q",
+    "ctrl+p",
+]
 
 
 def type_ahead(app: RankboardApp, *keys: str) -> None:
-    """Press keys while the dashboard is busy: it takes none of them before the last one is there."""
+    """Press keys while the dashboard is busy: it takes none of them before the last one is
+    there."""
     for key in keys:
         app.post_message(Key(key, key if len(key) == 1 else None))
 
@@ -342,8 +400,20 @@ async def test_all_commands_are_those_of_the_screen_and_the_screenshot_says_wher
         await stage.train(pilot)
         titles = [command.title for command in stage.app.get_system_commands(stage.screen)]
         assert len(titles) == len(set(titles))
-        assert {"Chart", "Zoom", "Stacks", "Doctor", "All ranks", "Panel 3", "Screenshot", "Theme", "Quit"} <= set(titles)
-        assert not {"New run", "Focus Next", "Copy selected text", "Palette"} & set(titles)  # a new run only after this one
+        assert {
+            "Chart",
+            "Zoom",
+            "Stacks",
+            "Doctor",
+            "All ranks",
+            "Panel 3",
+            "Screenshot",
+            "Theme",
+            "Quit",
+        } <= set(titles)
+        assert not {"New run", "Focus Next", "Copy selected text", "Palette"} & set(
+            titles
+        )  # a new run only after this one
         await pilot.press("ctrl+p", *"screensh")
         await until(pilot, lambda: "key e" in stage.text())
         await pilot.press("enter")
@@ -361,10 +431,14 @@ async def test_all_commands_are_those_of_the_screen_and_the_screenshot_says_wher
 
 
 @pytest.mark.parametrize(("address", "shown"), [("127.0.0.", False), ("10.0.0.", True)])
-async def test_traffic_is_shown_only_where_it_goes_over_what_is_counted(address: str, shown: bool) -> None:
+async def test_traffic_is_shown_only_where_it_goes_over_what_is_counted(
+    address: str, shown: bool
+) -> None:
     stage = Stage()
     lab = cluster()
-    hosts = tuple(replace(host, address=f"{address}{number}") for number, host in enumerate(lab.hosts, 1))
+    hosts = tuple(
+        replace(host, address=f"{address}{number}") for number, host in enumerate(lab.hosts, 1)
+    )
     lab = replace(lab, hosts=hosts)
     stage.app._launch = replace(stage.app._launch, cluster=lab, selected=lab)
     async with stage.app.run_test(size=(160, 48)) as pilot:
@@ -379,8 +453,9 @@ async def test_traffic_is_shown_only_where_it_goes_over_what_is_counted(address:
 
 
 async def test_no_two_keys_stop_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where the terminal is slow: what the first key has brought up is drawn, but not yet seen, when the second one
-    comes. After a first key that brings up nothing the second one is as good as alone."""
+    """Also where the terminal is slow: what the first key has brought up is drawn, but not yet
+    seen, when the second one comes. After a first key that brings up nothing the second one is as
+    good as alone."""
     monkeypatch.setattr(RankboardApp, "deliver_screenshot", lambda self, *where: None)
     stage = Stage(hosts=1, slots=1)
     async with stage.app.run_test(size=(80, 12)) as pilot:
@@ -422,8 +497,13 @@ async def close(stage: Stage, pilot: Pilot[None]) -> None:
         await pilot.press("escape")
 
 
-@pytest.mark.parametrize("keys", [("q", "right", "right", "enter"), ("ctrl+c", "left", "enter"), ("q", "q", "s", "enter")])
-async def test_what_is_typed_while_the_dashboard_is_busy_does_not_stop_a_run(keys: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "keys",
+    [("q", "right", "right", "enter"), ("ctrl+c", "left", "enter"), ("q", "q", "s", "enter")],
+)
+async def test_what_is_typed_while_the_dashboard_is_busy_does_not_stop_a_run(
+    keys: tuple[str, ...],
+) -> None:
     stage = Stage(hosts=1, slots=1)
     async with stage.app.run_test(size=(80, 12)) as pilot:
         await stage.train(pilot, 1)
@@ -438,7 +518,10 @@ async def test_what_is_typed_while_the_dashboard_is_busy_does_not_stop_a_run(key
 
 async def asked(pilot: Pilot[None]) -> Dialog:
     """The dialog that asks, once it can be answered."""
-    await until(pilot, lambda: isinstance(pilot.app.screen, Dialog) and math.isfinite(pilot.app.screen.drawn))
+    await until(
+        pilot,
+        lambda: isinstance(pilot.app.screen, Dialog) and math.isfinite(pilot.app.screen.drawn),
+    )
     assert isinstance(pilot.app.screen, Dialog)
     return pilot.app.screen
 
@@ -521,7 +604,16 @@ async def test_a_run_that_is_being_stopped_can_be_left_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "keys", [("q", "s"), ("q", "D"), ("q", "n"), ("q", "question_mark"), ("s", "ctrl+q"), ("D", "ctrl+q"), ("n", "ctrl+q")]
+    "keys",
+    [
+        ("q", "s"),
+        ("q", "D"),
+        ("q", "n"),
+        ("q", "question_mark"),
+        ("s", "ctrl+q"),
+        ("D", "ctrl+q"),
+        ("n", "ctrl+q"),
+    ],
 )
 async def test_keys_around_the_one_that_quits_do_no_harm(keys: tuple[str, str]) -> None:
     stage = Stage()
@@ -595,7 +687,22 @@ async def test_any_size_and_any_key(seed: int) -> None:
             stage.session.steps(first, first + 19)
             await pilot.resize_terminal(chance.randrange(1, 220), chance.randrange(1, 70))
             await pilot.press(
-                chance.choice(["c", "z", "l", "r", "f", "tab", "up", "home", "end", "question_mark", "3", "escape"])
+                chance.choice(
+                    [
+                        "c",
+                        "z",
+                        "l",
+                        "r",
+                        "f",
+                        "tab",
+                        "up",
+                        "home",
+                        "end",
+                        "question_mark",
+                        "3",
+                        "escape",
+                    ]
+                )
             )
             stage.app.tick()
             await pilot.pause()

@@ -22,16 +22,23 @@ def words(stage: Stage) -> str:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 48)])
-async def test_a_stall_is_on_the_screen_with_its_culprit_until_the_ranks_step_again(size: tuple[int, int]) -> None:
+async def test_a_stall_is_on_the_screen_with_its_culprit_until_the_ranks_step_again(
+    size: tuple[int, int],
+) -> None:
     stage = Stage()
     async with stage.app.run_test(size=size) as pilot:
         await stage.train(pilot)
         stage.session.say(SESSION, Stalled((0, 1, 2, 3), 31.0), after=31.0)
-        await until(pilot, lambda: "stalled: ranks 0 to 3 have made no step for 31 s" in words(stage))
+        await until(
+            pilot, lambda: "stalled: ranks 0 to 3 have made no step for 31 s" in words(stage)
+        )
         assert stage.text().count("stalled") >= 5  # and each in its row
         tell(stage.session, WAITS, WAITS, LOADS, WAITS)
         await until(pilot, lambda: "ranks 0, 1 and 3 wait for it in all_reduce" in words(stage))
-        assert "rank 2 on node2 is not inside a collective: it is in train.py:41, load_batch" in words(stage)
+        assert (
+            "rank 2 on node2 is not inside a collective: it is in train.py:41, load_batch"
+            in words(stage)
+        )
         stage.session.steps(61, 61)
         await stage.heard(pilot, 61)
         assert "stalled:" not in stage.text().split("log")[0]
@@ -66,7 +73,9 @@ async def test_s_asks_for_the_stacks_and_shows_each_ranks_newest(size: tuple[int
 async def test_all_of_a_long_stack_can_be_scrolled_to_and_a_node_cannot_draw() -> None:
     stage = Stage(1, 1)
     deep = dump(
-        ("/x/train.py", "\x1b[31mdeep", "[bold]"), *((f"/x/m{number}.py", f"f{number}") for number in range(60)), *OUTER
+        ("/x/train.py", "\x1b[31mdeep", "[bold]"),
+        *((f"/x/m{number}.py", f"f{number}") for number in range(60)),
+        *OUTER,
     )
     async with stage.app.run_test(size=(80, 24)) as pilot:
         stage.session.start()

@@ -41,7 +41,15 @@ async def test_staleness_has_a_chart_of_its_own(size: tuple[int, int]) -> None:
     stage = Stage(ASYNC)
     async with stage.app.run_test(size=size) as pilot:
         await until(pilot, lambda: isinstance(stage.app.screen, RunScreen))
-        assert stage.panels() == ["ranks", "hosts", "loss", "s/iteration", "staleness", "CPU % of a core", "log"]
+        assert stage.panels() == [
+            "ranks",
+            "hosts",
+            "loss",
+            "s/iteration",
+            "staleness",
+            "CPU % of a core",
+            "log",
+        ]
         stage.session.start()
         stage.session.say(0, Entered(0, "serving"))
         stage.session.steps(1, 30)

@@ -1,4 +1,5 @@
-"""What one host may cost: hosts that do not read, send what no agent sends, or whose clocks jump, are played in process."""
+"""What one host may cost: hosts that do not read, send what no agent sends, or whose clocks jump,
+are played in process."""
 
 from __future__ import annotations
 
@@ -89,12 +90,12 @@ def send(line: ActedLine, *wire: str | bytes) -> None:
         line._said.put(one if isinstance(one, bytes) else one.encode())
 
 
-# A host that does not read ---------------------------------------------------------------------------------------------
+# A host that does not read ------------------------------------------------------------------------
 
 
 class Wedged:
-    """A part: `samples`, until it is to take a command that `stops_at`, a lease once its rank runs; then it reads nothing
-    before `release`."""
+    """A part: `samples`, until it is to take a command that `stops_at`, a lease once its rank runs;
+    then it reads nothing before `release`."""
 
     def __init__(self, stops_at: type[Command]) -> None:
         self.release = threading.Event()
@@ -123,7 +124,11 @@ def test_a_host_that_does_not_read_costs_the_others_no_lease_and_its_connection_
     stage = Stage(samples, wedged)
     session = session_of(stage, tmp_path, Limits(write=0.3))
     batches = session.batches()
-    until(session, batches, lambda: any("took no command for 0.3 s" in note.text for note in session.state.notes))
+    until(
+        session,
+        batches,
+        lambda: any("took no command for 0.3 s" in note.text for note in session.state.notes),
+    )
     held = sum(isinstance(command, Lease) for command in stage.lines[0].commands)
     assert held > 5
     until(session, batches, lambda: [host for host, _ in stage.opened].count(1) == 2)
@@ -156,10 +161,18 @@ def test_commands_that_wait_for_a_host_are_bounded(often: None, tmp_path: Path) 
     stage = Stage(samples, wedged)
     session = session_of(stage, tmp_path, Limits(unsent=20_000))
     batches = session.batches()
-    until(session, batches, lambda: all(rank.pid for rank in session.state.ranks) and wedged.is_wedged.is_set())
+    until(
+        session,
+        batches,
+        lambda: all(rank.pid for rank in session.state.ranks) and wedged.is_wedged.is_set(),
+    )
     for _ in range(30):
         session._links[1].send(Keep("plan.json", "x" * 1_000))
-    until(session, batches, lambda: any("commands wait to be sent to it" in note.text for note in session.state.notes))
+    until(
+        session,
+        batches,
+        lambda: any("commands wait to be sent to it" in note.text for note in session.state.notes),
+    )
     wedged.release.set()
     session.stop()
     to_the_end(batches)
@@ -204,7 +217,11 @@ def test_a_run_is_not_left_to_hosts_of_which_one_does_not_read(often: None, tmp_
     assert wire is not None
     wait_for(lambda: wire.held_up > 0.6, "the write is held up")
     session.detach()
-    until(session, batches, lambda: any(note.text.startswith("not left: node2") for note in session.state.notes))
+    until(
+        session,
+        batches,
+        lambda: any(note.text.startswith("not left: node2") for note in session.state.notes),
+    )
     assert not session.detached
     wedged.release.set()
     session.stop()
@@ -256,10 +273,12 @@ def test_hello_is_answered_once(tmp_path: Path) -> None:
     until(session, batches, lambda: any(line.text == "after" for line in session.state.log))
     session.stop()
     to_the_end(batches)
-    assert [sum(isinstance(command, Keep) for command in line.commands) for line in stage.lines.values()] == [1, 1]
+    assert [
+        sum(isinstance(command, Keep) for command in line.commands) for line in stage.lines.values()
+    ] == [1, 1]
 
 
-# Lines that are too long -----------------------------------------------------------------------------------------------
+# Lines that are too long --------------------------------------------------------------------------
 
 
 def test_a_line_without_end_costs_its_host_alone(tmp_path: Path) -> None:
@@ -270,7 +289,10 @@ def test_a_line_without_end_costs_its_host_alone(tmp_path: Path) -> None:
     send(stage.lines[1], *[b"x" * 30_000] * 5)
     to_the_end(batches)
     assert session.state.verdict is Verdict.FINISHED
-    assert session.state.hosts[1].reason == "node2: it sent a line longer than 97.66 KiB, so the connection was closed"
+    assert (
+        session.state.hosts[1].reason
+        == "node2: it sent a line longer than 97.66 KiB, so the connection was closed"
+    )
     assert not session.state.hosts[0].gone
 
 
@@ -281,7 +303,11 @@ def test_a_long_line_is_cut_where_it_is_shown_and_whole_in_the_log_file(tmp_path
     until(session, batches, lambda: all(rank.pid for rank in session.state.ranks))
     line = "é" * 1_000
     stage.lines[0].say(Text(0, "stderr", f"short\n{line}\nshort"))
-    until(session, batches, lambda: len([one for one in session.state.log if one.text == "short"]) == 2)
+    until(
+        session,
+        batches,
+        lambda: len([one for one in session.state.log if one.text == "short"]) == 2,
+    )
     session.stop()
     to_the_end(batches)
     assert [one.text for one in session.state.log if one.rank == 0] == [
@@ -292,7 +318,9 @@ def test_a_long_line_is_cut_where_it_is_shown_and_whole_in_the_log_file(tmp_path
     assert line in (tmp_path / "a-run" / "logs" / "rank-0.log").read_text().splitlines()
 
 
-@pytest.mark.parametrize("text", ["x" * 900, "\t" * 900, "🏖" * 300, "a\n" * 400, "\x1b[31m" + "y" * 900])
+@pytest.mark.parametrize(
+    "text", ["x" * 900, "\t" * 900, "🏖" * 300, "a\n" * 400, "\x1b[31m" + "y" * 900]
+)
 def test_lines_in_memory_are_bounded_by_bytes(text: str) -> None:
     limits = Limits(shown=500, log=50_000)
     state = RunState(plan(1), limits)
@@ -314,7 +342,7 @@ def test_lines_in_memory_are_bounded_by_number_too() -> None:
     assert len(state._kept) < 30
 
 
-# Records that no agent sends -------------------------------------------------------------------------------------------
+# Records that no agent sends ----------------------------------------------------------------------
 
 
 def test_to_take_many_small_messages_is_linear_in_their_number(tmp_path: Path) -> None:
@@ -334,13 +362,23 @@ def forged(host: int, event: Event, seq: int = 1_000) -> str:
 @pytest.mark.parametrize(
     "lines",
     [
-        [forged(0, Text(0, "stdout", PREFIX + '{"event":"finished"}')), forged(0, Exited(0, 0)), forged(0, Ended("closed"))],
+        [
+            forged(0, Text(0, "stdout", PREFIX + '{"event":"finished"}')),
+            forged(0, Exited(0, 0)),
+            forged(0, Ended("closed")),
+        ],
         [forged(SESSION, Closed())],
         [forged(SESSION, Clock(99, 5.0)), forged(SESSION, Clock(0, 5.0))],
         [forged(1, Closed()), forged(1, Clock(0, 5.0)), forged(1, Lost(0, "gone", reached=True))],
         [forged(99, Exited(0, 1)), "no record\n", '{"host":0}\n'],
     ],
-    ids=["another host's", "the session's end", "the session's clock", "the session's by its own number", "nobody's"],
+    ids=[
+        "another host's",
+        "the session's end",
+        "the session's clock",
+        "the session's by its own number",
+        "nobody's",
+    ],
 )
 def test_a_host_writes_nothing_for_others_into_the_record(lines: list[str], tmp_path: Path) -> None:
     stage, policy = Stage(trains, trains), Policy(keep=True)
@@ -356,7 +394,9 @@ def test_a_host_writes_nothing_for_others_into_the_record(lines: list[str], tmp_
     raw = (tmp_path / "a-run" / "events.jsonl").read_text().splitlines()
     assert not set(texts) & set(raw)
     assert [text for text in told if text in texts] == texts
-    assert all(event.on == 1 for event in said if isinstance(event, Said) and texts[0] in event.text)
+    assert all(
+        event.on == 1 for event in said if isinstance(event, Said) and texts[0] in event.text
+    )
     again = come_back(stage, tmp_path, policy)
     again.stop()
     to_the_end(again.batches())
@@ -366,7 +406,9 @@ def test_a_host_writes_nothing_for_others_into_the_record(lines: list[str], tmp_
 
 
 @pytest.mark.parametrize("on", [99, 2, -1, -5])
-def test_the_clock_of_a_host_that_there_is_not_is_nothing_to_come_back_with(on: int, tmp_path: Path) -> None:
+def test_the_clock_of_a_host_that_there_is_not_is_nothing_to_come_back_with(
+    on: int, tmp_path: Path
+) -> None:
     stage, policy = Stage(trains, trains), Policy(keep=True)
     session, batches = running(stage, tmp_path, policy)
     session.detach()
@@ -391,7 +433,10 @@ SAMPLE = HostSample((1.0,), 1, 1)
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        (line_of(replace(HELLO, cores=math.nan)), "hello: cores is nan, which is not between 0.01 and 65536"),
+        (
+            line_of(replace(HELLO, cores=math.nan)),
+            "hello: cores is nan, which is not between 0.01 and 65536",
+        ),
         (line_of(replace(HELLO, cores=math.inf)), "hello: cores is inf"),
         (line_of(replace(HELLO, cores=-5)), "hello: cores is -5"),
         (line_of(replace(HELLO, cores=1e308)), "hello: cores is 1e+308"),
@@ -407,12 +452,19 @@ SAMPLE = HostSample((1.0,), 1, 1)
         (line_of(SAMPLE, seq=2**50), "it sent record 1125899906842624 after record "),
         (line_of(SAMPLE, seq="1"), "hostsample: seq is 1"),
         (line_of(SAMPLE, attempt=1), "it sent a record of attempt 2, which was never started"),
-        (line_of(Launched((1,), (0, 1)), attempt=1), "it sent a record of attempt 2, which was never started"),
+        (
+            line_of(Launched((1,), (0, 1)), attempt=1),
+            "it sent a record of attempt 2, which was never started",
+        ),
     ],
     ids=lambda value: "" if isinstance(value, bytes) else value[:40],
 )
-@pytest.mark.parametrize("policy", [Policy(), Policy(max_restarts=1, min_nodes=1)], ids=["once", "again"])
-def test_a_record_that_cannot_be_used_costs_its_host_alone(line: bytes, why: str, policy: Policy, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "policy", [Policy(), Policy(max_restarts=1, min_nodes=1)], ids=["once", "again"]
+)
+def test_a_record_that_cannot_be_used_costs_its_host_alone(
+    line: bytes, why: str, policy: Policy, tmp_path: Path
+) -> None:
     stage = Stage(waits_once, waits_once)
     session, batches = running(stage, tmp_path, policy)
     send(stage.lines[1], line)
@@ -436,7 +488,10 @@ def test_a_host_that_sends_no_records_without_end_is_lost(line: bytes, tmp_path:
     send(stage.lines[1], *[line * 200] * 6)
     to_the_end(batches)
     assert session.state.verdict is Verdict.FINISHED
-    assert "it sent more than 1000 lines that are no records of its own" in session.state.hosts[1].reason
+    assert (
+        "it sent more than 1000 lines that are no records of its own"
+        in session.state.hosts[1].reason
+    )
     assert sum(isinstance(record.event, Said) for record in recorded(tmp_path)) < 20
 
 
@@ -484,7 +539,9 @@ def test_a_figure_of_a_rank_may_be_no_number(tmp_path: Path) -> None:
     assert session.state.verdict is Verdict.STOPPED
 
 
-def test_a_restart_by_another_launcher_is_taken_in_where_this_attempt_is_over(tmp_path: Path) -> None:
+def test_a_restart_by_another_launcher_is_taken_in_where_this_attempt_is_over(
+    tmp_path: Path,
+) -> None:
     """Two launchers watch the run, and the other one was quicker."""
     stage = Stage(trains)
     session, batches = running(stage, tmp_path, Policy(max_restarts=1))
@@ -497,7 +554,7 @@ def test_a_restart_by_another_launcher_is_taken_in_where_this_attempt_is_over(tm
     assert session.state.verdict is Verdict.STOPPED
 
 
-# A host that drops out while a restart begins --------------------------------------------------------------------------
+# A host that drops out while a restart begins -----------------------------------------------------
 
 
 def leaves_at_the_second_reserve(line: ActedLine, command: Command | None) -> None:
@@ -520,16 +577,27 @@ def fails_at_first(line: ActedLine, command: Command | None) -> None:
 def test_a_host_that_leaves_while_a_restart_begins_costs_that_attempt(tmp_path: Path) -> None:
     stage = Stage(fails_at_first, leaves_at_the_second_reserve)
     state = ended(stage.session(tmp_path, Policy(max_restarts=2, min_nodes=1)))
-    assert (state.verdict, state.attempt, [rank.host for rank in state.ranks]) == (Verdict.FINISHED, 2, [0])
+    assert (state.verdict, state.attempt, [rank.host for rank in state.ranks]) == (
+        Verdict.FINISHED,
+        2,
+        [0],
+    )
 
 
-@pytest.mark.parametrize("policy", [Policy(max_restarts=1, min_nodes=1), Policy(max_restarts=2)], ids=["no more", "too few"])
+@pytest.mark.parametrize(
+    "policy",
+    [Policy(max_restarts=1, min_nodes=1), Policy(max_restarts=2)],
+    ids=["no more", "too few"],
+)
 def test_a_restart_that_cannot_go_on_has_a_cause(policy: Policy, tmp_path: Path) -> None:
     stage = Stage(fails_at_first, leaves_at_the_second_reserve)
     state = ended(stage.session(tmp_path, policy))
     assert state.verdict is Verdict.LOST
     assert state.cause is not None
-    assert "its agent ended while the ranks were being started: stopped: operator gone" in state.cause.text()
+    assert (
+        "its agent ended while the ranks were being started: stopped: operator gone"
+        in state.cause.text()
+    )
 
 
 def test_an_agent_that_ends_before_the_first_start_is_the_cause(tmp_path: Path) -> None:
@@ -560,7 +628,10 @@ def test_a_run_that_has_failed_has_a_cause() -> None:
                 (host, raised(host, "RuntimeError: Connection closed by peer")),
                 (host, (Exited(host, dice.choice((0, 1, -15)), stopped=dice.random() < 0.5),)),
                 (host, (dice.choice((GONE, Ended("closed"), Ended("the guard died", died=True))),)),
-                (SESSION, (Lost(host, f"node{host + 1}: no sign of life", reached=dice.random() < 0.5),)),
+                (
+                    SESSION,
+                    (Lost(host, f"node{host + 1}: no sign of life", reached=dice.random() < 0.5),),
+                ),
                 (host, (Finished(host, 4, 40, 4.0), Exited(host, 0))),
                 (host, (StopHeard(dice.random() < 0.3),)),
             ]
@@ -568,18 +639,29 @@ def test_a_run_that_has_failed_has_a_cause() -> None:
             history.say(who, *events)
         state = history.closed()
         verdicts.add(state.verdict)
-        assert state.verdict is not Verdict.FAILED or (state.cause and state.cause.text()), history.records
+        assert state.verdict is not Verdict.FAILED or (state.cause and state.cause.text()), (
+            history.records
+        )
     assert Verdict.FAILED in verdicts
 
 
-# A person's stop -------------------------------------------------------------------------------------------------------
+# A person's stop ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("died", "verdict"), [(0.045, Verdict.STOPPED), (-0.3, Verdict.STOPPED), (5.0, Verdict.STOPPED), (-5.0, Verdict.FAILED)]
+    ("died", "verdict"),
+    [
+        (0.045, Verdict.STOPPED),
+        (-0.3, Verdict.STOPPED),
+        (5.0, Verdict.STOPPED),
+        (-5.0, Verdict.FAILED),
+    ],
 )
-def test_what_dies_after_a_persons_stop_is_no_cause_though_it_is_heard_of_first(died: float, verdict: Verdict) -> None:
-    """Rank 1 dies of its peer's end before its own host has heard of the stop, and that record comes first."""
+def test_what_dies_after_a_persons_stop_is_no_cause_though_it_is_heard_of_first(
+    died: float, verdict: Verdict
+) -> None:
+    """Rank 1 dies of its peer's end before its own host has heard of the stop, and that record
+    comes first."""
     history = History(plan(2)).training(1)
     stop = history.now + 10
     said, exited = raised(1, "RuntimeError: Connection closed by peer")
@@ -603,7 +685,9 @@ def test_a_failure_of_its_own_just_before_a_persons_stop_stays_the_cause() -> No
     assert (state.verdict, state.cause is not None) == (Verdict.FAILED, True)
 
 
-def test_a_persons_stop_from_elsewhere_is_no_reason_to_restart_whatever_is_heard_of_first(tmp_path: Path) -> None:
+def test_a_persons_stop_from_elsewhere_is_no_reason_to_restart_whatever_is_heard_of_first(
+    tmp_path: Path,
+) -> None:
     stage = Stage(trains, trains)
     session, batches = running(stage, tmp_path, Policy(max_restarts=1, min_nodes=1))
     first, second = stage.lines[0], stage.lines[1]
@@ -618,7 +702,9 @@ def test_a_persons_stop_from_elsewhere_is_no_reason_to_restart_whatever_is_heard
     assert session.state.cause is None
 
 
-def test_who_stops_a_run_that_is_being_stopped_from_elsewhere_has_not_asked_twice(tmp_path: Path) -> None:
+def test_who_stops_a_run_that_is_being_stopped_from_elsewhere_has_not_asked_twice(
+    tmp_path: Path,
+) -> None:
     def obeys_late(line: ActedLine, command: Command | None) -> None:
         if not isinstance(command, Stop):
             trains(line, command)
@@ -643,14 +729,19 @@ def test_who_attaches_elsewhere_sees_that_a_person_has_stopped_the_run(tmp_path:
         line.say(StopHeard(by_person=True), Exited(host, -15, "SIGTERM", stopped=True), GONE)
     there = from_elsewhere(stage, tmp_path, policy)
     to_the_end(there.batches())
-    assert (there.state.verdict, there.state.stop_reason) == (Verdict.STOPPED, "stopped from elsewhere")
+    assert (there.state.verdict, there.state.stop_reason) == (
+        Verdict.STOPPED,
+        "stopped from elsewhere",
+    )
     assert there.state.attempt == 0
 
 
-# Clocks ----------------------------------------------------------------------------------------------------------------
+# Clocks -------------------------------------------------------------------------------------------
 
 
-def told(clock: HostClock, samples: Iterator[tuple[float, float]] | list[tuple[float, float]]) -> list[float]:
+def told(
+    clock: HostClock, samples: Iterator[tuple[float, float]] | list[tuple[float, float]]
+) -> list[float]:
     """When each sample was made by the launcher's clock; they are given as (written, came)."""
     found = []
     for written, came in samples:
@@ -664,7 +755,9 @@ def test_a_step_of_a_hosts_clock_is_measured_at_once(step: float) -> None:
     clock = HostClock(1.0)
     clock.measure(5e8, 1_000.0)
     came = [1_000.0 + second for second in range(40)]
-    found = told(clock, [(5e8 + second + step * (second >= 20), 1_000.0 + second) for second in range(40)])
+    found = told(
+        clock, [(5e8 + second + step * (second >= 20), 1_000.0 + second) for second in range(40)]
+    )
     assert all(abs(one - other) <= 1.01 for one, other in zip(found, came, strict=True))
     assert found == sorted(found)
 
@@ -744,4 +837,8 @@ def test_a_run_that_failed_is_told_alike_live_and_from_its_record(tmp_path: Path
     stage = Stage(fails_at_first, leaves_at_the_second_reserve)
     state = ended(stage.session(tmp_path, Policy(max_restarts=1, min_nodes=1)))
     replayed = state_of(state.plan, recorded(tmp_path))
-    assert (replayed.verdict, replayed.cause, replayed.elapsed) == (state.verdict, state.cause, state.elapsed)
+    assert (replayed.verdict, replayed.cause, replayed.elapsed) == (
+        state.verdict,
+        state.cause,
+        state.elapsed,
+    )

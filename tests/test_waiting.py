@@ -1,4 +1,5 @@
-"""Who is waited for while a run starts: named once it takes a while, the furthest behind only, and told in every front end."""
+"""Who is waited for while a run starts: named once it takes a while, the furthest behind only, and
+told in every front end."""
 
 from __future__ import annotations
 
@@ -41,8 +42,11 @@ def started(rank: int, size: int = 4) -> Event:
     return Started(rank, 100 + rank, size, "cpu", "gloo", "2.14.1", 1, 61_706, 40, 10, 640, 100)
 
 
-def reached(hosts: int = 4, slots: int = 1, behind: dict[int, str] | None = None, over: str = "connecting") -> History:
-    """Every host is ready but those that are behind, in their phases; over the network unless told."""
+def reached(
+    hosts: int = 4, slots: int = 1, behind: dict[int, str] | None = None, over: str = "connecting"
+) -> History:
+    """Every host is ready but those that are behind, in their phases; over the network unless
+    told."""
     history = History(plan(hosts, slots))
     for index in range(hosts):
         history.session(Reaching(index, over))
@@ -53,8 +57,11 @@ def reached(hosts: int = 4, slots: int = 1, behind: dict[int, str] | None = None
     return history
 
 
-def going(phases: dict[int, str], hosts: int = 4, slots: int = 1, over: str = "connecting") -> History:
-    """The port is reserved, and every rank has come to its phase; those that are not named train."""
+def going(
+    phases: dict[int, str], hosts: int = 4, slots: int = 1, over: str = "connecting"
+) -> History:
+    """The port is reserved, and every rank has come to its phase; those that are not named
+    train."""
     history = reached(hosts, slots, over=over).say(0, Reserved("10.10.1.1", 29500), after=0.1)
     for slot in history.plan.slots:
         phase = phases.get(slot.rank, "training")
@@ -120,7 +127,10 @@ CASES: list[tuple[str, Callable[[], History], list[str]]] = [
     (
         "a whole host and a part of another",
         lambda: going({0: "loading", 1: "loading", 3: "loading"}, 2, 2),
-        ["waiting for node1: loading digits (12 s)", "waiting for rank 3 on node2: loading digits (12 s)"],
+        [
+            "waiting for node1: loading digits (12 s)",
+            "waiting for rank 3 on node2: loading digits (12 s)",
+        ],
     ),
     (
         "on this machine there is no ssh",
@@ -130,7 +140,10 @@ CASES: list[tuple[str, Callable[[], History], list[str]]] = [
     (
         "the group does not form",
         lambda: going(dict.fromkeys(range(4), "joining")),
-        ["waiting for all 4 hosts: has reached 10.10.1.1:29500, connects to the other ranks (12 s)"],
+        [
+            "waiting for all 4 hosts: has reached 10.10.1.1:29500, connects to the other ranks "
+            "(12 s)"
+        ],
     ),
     (
         "a host goes silent before its ranks train",
@@ -144,7 +157,11 @@ CASES: list[tuple[str, Callable[[], History], list[str]]] = [
     ),
     ("all train", lambda: going({}), []),
     ("a silent host whose ranks train", lambda: going({}).session(Silent(2, 10.0)), []),
-    ("it is being stopped", lambda: going({2: "loading"}).session(StoppingEvent("enough", True)), []),
+    (
+        "it is being stopped",
+        lambda: going({2: "loading"}).session(StoppingEvent("enough", True)),
+        [],
+    ),
     ("one has ended", lambda: going({2: "loading"}).rank(2, Exited(2, 1)), []),
     (
         "one was never reached: the others wait for its end",
@@ -154,7 +171,9 @@ CASES: list[tuple[str, Callable[[], History], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("make", "told"), [row[1:] for row in CASES], ids=[row[0] for row in CASES])
+@pytest.mark.parametrize(
+    ("make", "told"), [row[1:] for row in CASES], ids=[row[0] for row in CASES]
+)
 def test_who_is_waited_for(make: Callable[[], History], told: list[str]) -> None:
     assert texts(make()) == told
 
@@ -169,13 +188,19 @@ def test_a_run_of_which_nothing_is_known_waits_for_nobody() -> None:
 
 
 def test_the_port_is_the_one_on_the_first_host_that_is_left() -> None:
-    history = reached(3).say(1, Reserved("10.10.1.2", 7)).say(0, Reserved("10.10.1.1", 29500), Reserved("", 0, "taken"))
+    history = (
+        reached(3)
+        .say(1, Reserved("10.10.1.2", 7))
+        .say(0, Reserved("10.10.1.1", 29500), Reserved("", 0, "taken"))
+    )
     assert history.state().rendezvous == "10.10.1.1:29500"
-    history.session(Lost(0, "gone", True)).say(1, Reserved("10.10.1.2", 8)).say(2, Reserved("10.10.1.3", 9))
+    history.session(Lost(0, "gone", True)).say(1, Reserved("10.10.1.2", 8)).say(
+        2, Reserved("10.10.1.3", 9)
+    )
     assert history.state().rendezvous == "10.10.1.2:8"
 
 
-# The time between records ------------------------------------------------------------------------------------------------
+# The time between records -------------------------------------------------------------------------
 
 
 class Hand:
@@ -202,7 +227,7 @@ def test_the_clock_goes_on_without_records_and_stands_still_after_the_end() -> N
     assert clock.now(closed) == closed.ended
 
 
-# Told ------------------------------------------------------------------------------------------------------------------
+# Told ---------------------------------------------------------------------------------------------
 
 
 def test_after_a_restart_it_is_the_restart_since_which_ranks_wait() -> None:
@@ -213,7 +238,9 @@ def test_after_a_restart_it_is_the_restart_since_which_ranks_wait() -> None:
     assert wait.text() == "waiting for all 2 hosts: ssh ok, ready, but no rank is started yet (5 s)"
 
 
-def test_without_a_dashboard_it_is_said_when_it_changes_and_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_dashboard_it_is_said_when_it_changes_and_now_and_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     hand = Hand()
     monkeypatch.setattr(headless, "SessionClock", lambda: SessionClock(hand))
     err = io.StringIO()
@@ -233,19 +260,26 @@ def test_without_a_dashboard_it_is_said_when_it_changes_and_now_and_then(monkeyp
     assert lines == [
         f"{whom} (4 s)",
         f"{whom} (19 s)",
-        "rankboard: waiting for all 2 hosts: has reached 10.10.1.1:29500, connects to the other ranks (4 s)",
+        "rankboard: waiting for all 2 hosts: has reached 10.10.1.1:29500, connects to the other "
+        "ranks (4 s)",
     ]
 
 
 def test_without_a_dashboard_the_phases_of_the_ranks_are_told_once_all_have_come_there() -> None:
     history, err = History(plan(2)), io.StringIO()
     printer, state = PlainPrinter(io.StringIO(), err, verbose=True), RunState(plan(2))
-    history.rank(0, Launched((0,)), Entered(0, "loading"), Entered(0, "rendezvous")).rank(1, Launched((1,)))
-    history.rank(1, Entered(1, "rendezvous")).rank(0, Entered(0, "joining")).rank(1, Entered(1, "joining"), started(1, 2))
+    history.rank(0, Launched((0,)), Entered(0, "loading"), Entered(0, "rendezvous")).rank(
+        1, Launched((1,))
+    )
+    history.rank(1, Entered(1, "rendezvous")).rank(0, Entered(0, "joining")).rank(
+        1, Entered(1, "joining"), started(1, 2)
+    )
     for record in history.records:
         state.apply(record)
         printer.batch([record], state)
-    told = [line.removeprefix("rankboard: ").split(" after")[0] for line in err.getvalue().splitlines()]
+    told = [
+        line.removeprefix("rankboard: ").split(" after")[0] for line in err.getvalue().splitlines()
+    ]
     assert told == [
         "importing",
         "rendezvous",
@@ -269,7 +303,10 @@ async def test_the_dashboard_names_it_with_ages_that_grow_without_records(
         assert "waiting for" not in stage.text()
         assert "connecting 0s" in stage.text()
         hand.time += 6.0
-        await until(pilot, lambda: "waiting for all 2 hosts: connecting, no answer yet (6 s)" in stage.text())
+        await until(
+            pilot,
+            lambda: "waiting for all 2 hosts: connecting, no answer yet (6 s)" in stage.text(),
+        )
         assert "connecting 6s" in stage.text()
         for index in range(2):
             stage.session.say(SESSION, Reaching(index, "ready"))
@@ -283,6 +320,8 @@ async def test_the_dashboard_names_it_with_ages_that_grow_without_records(
         assert "for 9s" in stage.text()
         for rank in range(4):
             stage.session.say(stage.session.host_of(rank), started(rank))
-        await until(pilot, lambda: "waiting for" not in stage.text() and "● training" in stage.text())
+        await until(
+            pilot, lambda: "waiting for" not in stage.text() and "● training" in stage.text()
+        )
         stage.session.close()
         await stage.ended(pilot)

@@ -1,4 +1,5 @@
-"""Ranks forked by a real `python -m training.preload`, as an agent would start them, with files in place of pipes."""
+"""Ranks forked by a real `python -m training.preload`, as an agent would start them, with files in
+place of pipes."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ def alive(pid: int) -> bool:
 
 
 class Ranks:
-    """The ranks of one preload: their output, events, pids and exit statuses, each as far as it has come."""
+    """The ranks of one preload: their output, events, pids and exit statuses, each as far as it has
+    come."""
 
     def __init__(self, folder: Path, world: int) -> None:
         self.folder, self.world = folder, world
@@ -47,11 +49,23 @@ class Ranks:
         listener = socket.create_server(("127.0.0.1", 0))
         address, port = listener.getsockname()
         report = os.open(self.folder / "report", os.O_CREAT | os.O_APPEND | os.O_WRONLY)
-        pipes = [(rank, self._file(rank, "out"), self._file(rank, "err")) for rank in range(len(argvs))]
+        pipes = [
+            (rank, self._file(rank, "out"), self._file(rank, "err")) for rank in range(len(argvs))
+        ]
         place = {"WORLD_SIZE": str(self.world), "LOCAL_WORLD_SIZE": str(self.world)}
-        place |= {"MASTER_ADDR": address, "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+        place |= {
+            "MASTER_ADDR": address,
+            "MASTER_PORT": str(port),
+            "GLOO_SOCKET_IFNAME": "lo",
+            "OMP_NUM_THREADS": "1",
+        }
         placements = [
-            Placement(rank, rank, tuple(argv), tuple((place | {"RANK": str(rank), "LOCAL_RANK": str(rank)} | env).items()))
+            Placement(
+                rank,
+                rank,
+                tuple(argv),
+                tuple((place | {"RANK": str(rank), "LOCAL_RANK": str(rank)} | env).items()),
+            )
             for rank, argv in enumerate(argvs)
         ]
         inherited = [report, listener.fileno(), *(end for _, *ends in pipes for end in ends)]
@@ -103,14 +117,21 @@ class Ranks:
 
     def _said(self, word: str) -> dict[int, int]:
         lines = (self.folder / "report").read_text().splitlines()
-        return {int(rank): int(value) for said, rank, value in map(str.split, lines) if said == word}
+        return {
+            int(rank): int(value) for said, rank, value in map(str.split, lines) if said == word
+        }
 
 
 @contextmanager
 def ranks(
-    folder: Path, job: Job | Sequence[str], world: int, only: int | None = None, env: dict[str, str] | None = None
+    folder: Path,
+    job: Job | Sequence[str],
+    world: int,
+    only: int | None = None,
+    env: dict[str, str] | None = None,
 ) -> Iterator[Ranks]:
-    """`world` ranks of a job, of which the first `only` are started; whatever is left of them at the end is killed."""
+    """`world` ranks of a job, of which the first `only` are started; whatever is left of them at
+    the end is killed."""
     folder.mkdir(parents=True, exist_ok=True)
     argv = job.argv() if isinstance(job, Job) else job
     started = Ranks(folder, world)

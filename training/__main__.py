@@ -1,7 +1,7 @@
 """`python -m training`: one rank of a job, under rankboard's agent, under torchrun, or alone.
 
-Exit codes: 0 done, 1 failed (with a traceback, or a message where a checkpoint cannot be saved), 2 a job, data set or
-checkpoint that cannot be used (with a message).
+Exit codes: 0 done, 1 failed (with a traceback, or a message where a checkpoint cannot be saved), 2
+a job, data set or checkpoint that cannot be used (with a message).
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def main(argv: Sequence[str]) -> int:
 def run(job: Job, place: Place) -> None:
     """Loads the data, meets the other ranks and trains.
 
-    The data first: where one rank downloads them, the others are not yet waiting in a collective that would time out.
-    Raises: JobError, DataError.
+    The data first: where one rank downloads them, the others are not yet waiting in a collective
+    that would time out. Raises: JobError, DataError.
     """
     if threads := os.environ.get("OMP_NUM_THREADS"):
         torch.set_num_threads(int(threads))  # a forked rank's torch was loaded before this was set
@@ -71,7 +71,8 @@ def run(job: Job, place: Place) -> None:
 def end(argv: Sequence[str]) -> NoReturn:
     """Runs `main` and ends the process with its exit code, at once.
 
-    Tearing the interpreter down after a failure would wait for peers that may be dead. The kernel closes the connections.
+    Tearing the interpreter down after a failure would wait for peers that may be dead. The kernel
+    closes the connections.
     """
     code = 1
     try:

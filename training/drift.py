@@ -1,4 +1,5 @@
-"""Whether the models of ranks that ought to be equal are: by the sum and the L2 norm of their parameters."""
+"""Whether the models of ranks that ought to be equal are: by the sum and the L2 norm of their
+parameters."""
 
 from __future__ import annotations
 
@@ -13,9 +14,11 @@ LIMIT = 1e-6
 
 
 def difference(parameters: Iterable[torch.Tensor], ranks: int) -> float:
-    """How much a figure differs between ranks at most, relatively to the first rank's norm. Called by all ranks.
+    """How much a figure differs between ranks at most, relatively to the first rank's norm. Called
+    by all ranks.
 
-    Infinite, where it is a number on some ranks only: on all of them a model may have diverged and still be one.
+    Infinite, where it is a number on some ranks only: on all of them a model may have diverged and
+    still be one.
     """
     own = _figures(parameters)
     all_of = [torch.empty_like(own) for _ in range(ranks)]
@@ -33,6 +36,8 @@ def difference(parameters: Iterable[torch.Tensor], ranks: int) -> float:
 @torch.no_grad()
 def _figures(parameters: Iterable[torch.Tensor]) -> torch.Tensor:
     """The sum and the L2 norm of all, (2,) float64."""
-    of_each = [torch.stack((wide.sum(), wide.square().sum())) for wide in (p.double() for p in parameters)]
+    of_each = [
+        torch.stack((wide.sum(), wide.square().sum())) for wide in (p.double() for p in parameters)
+    ]
     total, squares = torch.stack(of_each).sum(0)
     return torch.stack((total, squares.sqrt()))

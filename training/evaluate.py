@@ -1,4 +1,5 @@
-"""A model's loss, accuracy and confusion matrix on a whole split, each rank taking its part and the sums merged exactly."""
+"""A model's loss, accuracy and confusion matrix on a whole split, each rank taking its part and the
+sums merged exactly."""
 
 from __future__ import annotations
 
@@ -16,20 +17,25 @@ from training.datasets import Images
 from training.place import Place
 
 CHUNK = 64
-"""Images that go through the model at a time: VGG-11 takes 1.2 times as long for each in chunks of 250, out of the cache."""
+"""Images that go through the model at a time: VGG-11 takes 1.2 times as long for each in chunks of
+250, out of the cache."""
 GPU_CHUNK = 512
-"""The same on a GPU, which would be idle between smaller ones, of images of 64x64 and less; of larger ones as few as fit."""
+"""The same on a GPU, which would be idle between smaller ones, of images of 64x64 and less; of
+larger ones as few as fit."""
 BATCH_DEPENDENT_CHUNK = 250
-"""The same for a model that normalises a batch by its own statistics, so that its figures depend on this number."""
+"""The same for a model that normalises a batch by its own statistics, so that its figures depend on
+this number."""
 CONFUSION_CLASSES = 100
 """Up to so many classes there is a confusion matrix."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Mean cross-entropy and fraction classified right over `samples`, equal on all ranks; `seconds` are this rank's.
+    """Mean cross-entropy and fraction classified right over `samples`, equal on all ranks;
+    `seconds` are this rank's.
 
-    `confusion[true][predicted]` counts images; it is empty for more than `CONFUSION_CLASSES` classes.
+    `confusion[true][predicted]` counts images; it is empty for more than `CONFUSION_CLASSES`
+    classes.
     """
 
     loss: float
@@ -40,7 +46,8 @@ class Evaluation:
 
 
 Logits = Callable[[nn.Module, torch.Tensor], torch.Tensor]
-"""Makes a model's (n, classes) logits of (n, C, H, W) pixels, in the precision in which it is trained."""
+"""Makes a model's (n, classes) logits of (n, C, H, W) pixels, in the precision in which it is
+trained."""
 
 
 @torch.no_grad()
@@ -52,14 +59,20 @@ def evaluate(
     logits_of: Logits = nn.Module.__call__,
     group: distributed.ProcessGroup | None = None,
 ) -> Evaluation:
-    """Evaluates the bare model (not a wrapped one: parts differ in length). Called by all ranks, which merge in the group.
+    """Evaluates the bare model (not a wrapped one: parts differ in length). Called by all ranks,
+    which merge in the group.
 
-    Chunk i of the split, whole, is the part of rank i mod W. So the model sees the same batches with any number of ranks: the
-    counts, in int64, are the same, and so are the losses, but for the order in which they are added up in float64.
+    Chunk i of the split, whole, is the part of rank i mod W. So the model sees the same batches
+    with any number of ranks: the counts, in int64, are the same, and so are the losses, but for the
+    order in which they are added up in float64.
     """
     began = time.perf_counter()
     size = BATCH_DEPENDENT_CHUNK if batch_dependent(model) else _chunk(images, device)
-    counts = torch.zeros(images.classes**2 if images.classes <= CONFUSION_CLASSES else 1, dtype=torch.int64, device=device)
+    counts = torch.zeros(
+        images.classes**2 if images.classes <= CONFUSION_CLASSES else 1,
+        dtype=torch.int64,
+        device=device,
+    )
     loss = torch.zeros((), dtype=torch.float64, device=device)
     with evaluating(model):
         for indices in _chunks(len(images), size)[place.rank :: place.world_size]:
@@ -76,12 +89,16 @@ def evaluate(
 def _chunk(images: Images, device: torch.device) -> int:
     """How many images to take at a time, the same on all ranks."""
     _, height, width = images.shape
-    return CHUNK if device.type == "cpu" else min(GPU_CHUNK, max(CHUNK, GPU_CHUNK * 64**2 // (height * width)))
+    return (
+        CHUNK
+        if device.type == "cpu"
+        else min(GPU_CHUNK, max(CHUNK, GPU_CHUNK * 64**2 // (height * width)))
+    )
 
 
 def _chunks(count: int, size: int) -> list[torch.Tensor]:
-    """The indices of so many images in chunks. A last one of a single image, of which a BatchNorm may get one value per
-    channel, goes to the chunk before."""
+    """The indices of so many images in chunks. A last one of a single image, of which a BatchNorm
+    may get one value per channel, goes to the chunk before."""
     chunks = list(torch.split(torch.arange(count), size))
     if len(chunks) > 1 and len(chunks[-1]) == 1:
         chunks[-2:] = [torch.cat(chunks[-2:])]
@@ -90,7 +107,8 @@ def _chunks(count: int, size: int) -> list[torch.Tensor]:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Within it the whole model evaluates; after it, trains again what did before: a layer that was frozen stays so."""
+    """Within it the whole model evaluates; after it, trains again what did before: a layer that was
+    frozen stays so."""
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:
@@ -101,7 +119,8 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 def _counted(labels: torch.Tensor, predicted: torch.Tensor, classes: int) -> torch.Tensor:
-    """The flat confusion matrix (classes²,) of a chunk, or for many classes only how many are right (1,)."""
+    """The flat confusion matrix (classes²,) of a chunk, or for many classes only how many are right
+    (1,)."""
     if classes > CONFUSION_CLASSES:
         return (predicted == labels).sum().view(1)
     return torch.bincount(labels * classes + predicted, minlength=classes**2)
@@ -113,4 +132,6 @@ def _merged(loss: float, counts: torch.Tensor, images: Images, seconds: float) -
         return Evaluation(loss / samples, counts.item() / samples, samples, seconds)
     confusion = counts.view(images.classes, images.classes)
     accuracy = confusion.trace().item() / samples
-    return Evaluation(loss / samples, accuracy, samples, seconds, tuple(map(tuple, confusion.tolist())))
+    return Evaluation(
+        loss / samples, accuracy, samples, seconds, tuple(map(tuple, confusion.tolist()))
+    )

@@ -1,5 +1,5 @@
-"""The job: what to train and how. One dataclass whose fields are at once the command line of a rank, the launcher's flags,
-the fields of the launch form and the record in the run directory.
+"""The job: what to train and how. One dataclass whose fields are at once the command line of a
+rank, the launcher's flags, the fields of the launch form and the record in the run directory.
 """
 
 from __future__ import annotations
@@ -46,52 +46,87 @@ def _setting(
 
 @dataclass(frozen=True)
 class Job:
-    """One training job; None means that a setting is not given. Field metadata: `help`; `folder` of the registry, or `choices`,
-    for a choice; `low` and `high`, the least and the greatest number allowed; `group`, on a field that begins a group of them;
-    `metavar`, what the help shows for a value that is not a plain name or number."""
+    """One training job; None means that a setting is not given. Field metadata: `help`; `folder` of
+    the registry, or `choices`, for a choice; `low` and `high`, the least and the greatest number
+    allowed; `group`, on a field that begins a group of them; `metavar`, what the help shows for a
+    value that is not a plain name or number."""
 
-    sync: str = _setting("ddp", "how ranks synchronise their gradients", folder="sync", group="training")
+    sync: str = _setting(
+        "ddp", "how ranks synchronise their gradients", folder="sync", group="training"
+    )
     sync_option: tuple[str, ...] = _setting(
         (), "an option of the sync method, such as bucket_mb=10 (repeatable)", metavar="KEY=VALUE"
     )
     model: str = _setting("lenet5", "the model", folder="models")
     dataset: str = _setting("digits", "the data set", folder="datasets")
-    epochs: int | None = _setting(None, "number of epochs (default: 1, unless --steps is given)", low=1)
+    epochs: int | None = _setting(
+        None, "number of epochs (default: 1, unless --steps is given)", low=1
+    )
     steps: int | None = _setting(None, "number of iterations, instead of whole epochs", low=1)
     batch_size: int = _setting(64, "global batch size, split over the ranks", low=1)
-    accumulate: int = _setting(1, "make one optimiser step and one exchange per N global batches", low=1)
+    accumulate: int = _setting(
+        1, "make one optimiser step and one exchange per N global batches", low=1
+    )
     lr: float = _setting(0.1, "learning rate of SGD; with vgg11 the default is 0.01", low=0)
     momentum: float = _setting(0.0, "momentum of SGD", low=0)
     weight_decay: float = _setting(0.0, "weight decay of SGD", low=0)
-    seed: int = _setting(42, "random seed of the weights, the order of the samples and a subset", low=0)
+    seed: int = _setting(
+        42, "random seed of the weights, the order of the samples and a subset", low=0
+    )
     batch_norm: str = _setting(
         "broadcast",
         "how ranks share BatchNorm's running statistics",
         choices=("broadcast", "local", "sync", "untracked"),
         group="computation",
     )
-    precision: str = _setting("fp32", "number format of the computation and of the gradients sent", choices=("fp32", "bf16"))
+    precision: str = _setting(
+        "fp32",
+        "number format of the computation and of the gradients sent",
+        choices=("fp32", "bf16"),
+    )
     compile: bool = _setting(False, "compile the model with torch.compile")
-    data_dir: str = _setting("~/.cache/rankboard/data", "folder with the data sets on each host", group="data", metavar="PATH")
-    verify_data: bool = _setting(True, "refuse data files whose checksum differs from the published one")
-    limit: int = _setting(0, "train on a random subset of N images, and test on as many (0: all)", low=0)
-    partition: str = _setting("iid", "how the training images are split over the ranks", choices=("iid", "by_label"))
+    data_dir: str = _setting(
+        "~/.cache/rankboard/data",
+        "folder with the data sets on each host",
+        group="data",
+        metavar="PATH",
+    )
+    verify_data: bool = _setting(
+        True, "refuse data files whose checksum differs from the published one"
+    )
+    limit: int = _setting(
+        0, "train on a random subset of N images, and test on as many (0: all)", low=0
+    )
+    partition: str = _setting(
+        "iid", "how the training images are split over the ranks", choices=("iid", "by_label")
+    )
     image_size: int = _setting(
         0,
-        "resize images to N x N pixels (0: keep their size; for an imagefolder 64, or what the model takes)",
+        "resize images to N x N pixels (0: keep their size; for an imagefolder 64, or what the "
+        "model takes)",
         low=0,
         high=MOST_PIXELS,
     )
     log_every: int = _setting(
-        20, "print a line, and compare the ranks' models, every N steps of the run", low=1, group="log and checkpoints"
+        20,
+        "print a line, and compare the ranks' models, every N steps of the run",
+        low=1,
+        group="log and checkpoints",
     )
     log_format: str = _setting(
-        "short", "format of the ranks' lines; reference is that of PyTorch courses", choices=("short", "reference")
+        "short",
+        "format of the ranks' lines; reference is that of PyTorch courses",
+        choices=("short", "reference"),
     )
-    checkpoint_every: str = _setting("", "save a checkpoint every N iterations or every epoch", metavar="N|epoch")
+    checkpoint_every: str = _setting(
+        "", "save a checkpoint every N iterations or every epoch", metavar="N|epoch"
+    )
     checkpoint_keep: int = _setting(3, "keep the N newest checkpoints", low=1)
     resume: str = _setting(
-        "", "continue from the last checkpoint of this run: its name, last, or a checkpoint folder on the hosts", metavar="RUN"
+        "",
+        "continue from the last checkpoint of this run: its name, last, or a checkpoint folder on "
+        "the hosts",
+        metavar="RUN",
     )
 
     def __post_init__(self) -> None:
@@ -102,7 +137,10 @@ class Job:
         if self.checkpoint_every not in ("", "epoch") and not (
             self.checkpoint_every.isdecimal() and int(self.checkpoint_every)
         ):
-            raise JobError(f"--checkpoint-every {self.checkpoint_every}: write a number of iterations, at least 1, or epoch")
+            raise JobError(
+                f"--checkpoint-every {self.checkpoint_every}: write a number of iterations, at "
+                "least 1, or epoch"
+            )
         self.sync_options()
 
     def sync_options(self) -> Any:
@@ -140,9 +178,12 @@ class Job:
         side, (low, high) = self.image_side, self._image_sizes
         if not side or low <= side <= high:
             return
-        takes = f"{low}x{low} " + ("and larger" if high == MOST_PIXELS else f"to {high}x{high}" if high > low else "")
+        takes = f"{low}x{low} " + (
+            "and larger" if high == MOST_PIXELS else f"to {high}x{high}" if high > low else ""
+        )
         raise JobError(
-            f"--model {self.model} cannot take images of {side}x{side}: it takes {takes.rstrip()}; give --image-size {low}"
+            f"--model {self.model} cannot take images of {side}x{side}: it takes "
+            f"{takes.rstrip()}; give --image-size {low}"
         )
 
     def check_world(self, world_size: int) -> None:
@@ -150,7 +191,8 @@ class Job:
         self._check_model()
         if self.batch_size < (sharing := len(self.trainers(world_size))):
             raise JobError(
-                f"--batch-size {self.batch_size} is smaller than the {sharing} ranks that share it: "
+                f"--batch-size {self.batch_size} is smaller than the {sharing} ranks that share "
+                "it: "
                 f"give at least {sharing}, or use fewer ranks"
             )
         sync_options = self.sync_options()
@@ -171,13 +213,19 @@ class Job:
         return [rank for rank in range(world_size) if trains(rank)]
 
     def argv(self) -> tuple[str, ...]:
-        """The arguments of `python -m training` that say this job: every setting that is given, defaults too."""
+        """The arguments of `python -m training` that say this job: every setting that is given,
+        defaults too."""
         return self._words(fields(self))
 
     def command_line(self) -> str:
-        """The command of one rank as a person would type it: what it trains, and what is not the default."""
+        """The command of one rank as a person would type it: what it trains, and what is not the
+        default."""
         usual = {one.name: one.default for one in fields(self)} | {"lr": usual_lr(self.model)}
-        told = [one for one in fields(self) if one.metadata["folder"] or getattr(self, one.name) != usual[one.name]]
+        told = [
+            one
+            for one in fields(self)
+            if one.metadata["folder"] or getattr(self, one.name) != usual[one.name]
+        ]
         return shlex.join(("python", "-m", "training", *self._words(told)))
 
     def _words(self, settings: Iterable[Field[Any]]) -> tuple[str, ...]:
@@ -197,13 +245,16 @@ class Job:
 
     def differs(self, other: Job) -> bool:
         """Whether they train otherwise, apart from how long."""
-        mine, theirs = ({name: value for name, value in vars(job).items() if name not in INCIDENTAL} for job in (self, other))
+        mine, theirs = (
+            {name: value for name, value in vars(job).items() if name not in INCIDENTAL}
+            for job in (self, other)
+        )
         return mine != theirs
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Job:
-        """The job of flags as a parser gives them: lists, and None where a flag is left out; the learning rate is the model's
-        usual one then. Raises: JobError, UnknownName."""
+        """The job of flags as a parser gives them: lists, and None where a flag is left out; the
+        learning rate is the model's usual one then. Raises: JobError, UnknownName."""
         said: dict[str, Any] = {}
         for name, value in given.items():
             if value is not None:
@@ -213,8 +264,11 @@ class Job:
 
     @classmethod
     def parse(cls, argv: Sequence[str]) -> Job:
-        """The job of the arguments of `python -m training`. Ends the process with a usage message where they are none."""
-        parser = argparse.ArgumentParser("python -m training", description="Train as one rank, under torchrun or rankboard.")
+        """The job of the arguments of `python -m training`. Ends the process with a usage message
+        where they are none."""
+        parser = argparse.ArgumentParser(
+            "python -m training", description="Train as one rank, under torchrun or rankboard."
+        )
         for setting in fields(cls):
             kind = TYPES[str(setting.type)]
             if kind is bool:
@@ -244,12 +298,20 @@ INCIDENTAL = {
 }
 """The job's settings that change nothing in what is trained."""
 SEVERAL = "tuple[str, ...]"
-TYPES: dict[str, type[Any]] = {"str": str, "int": int, "int | None": int, "float": float, "bool": bool, SEVERAL: tuple}
+TYPES: dict[str, type[Any]] = {
+    "str": str,
+    "int": int,
+    "int | None": int,
+    "float": float,
+    "bool": bool,
+    SEVERAL: tuple,
+}
 """The types that a job's field may have, by the text of its annotation."""
 
 
 def usual_lr(model: str) -> float:
-    """The learning rate that a model is trained with where the user gives none. Raises: UnknownName."""
+    """The learning rate that a model is trained with where the user gives none. Raises:
+    UnknownName."""
     return float(registry.declared("models", model, "LR", Job.lr))
 
 
@@ -276,15 +338,26 @@ def choices(setting: Field[Any]) -> tuple[str, ...]:
 def help_text(setting: Field[Any]) -> str:
     """The help of a field of `Job`, with its choices."""
     known = choices(setting)
-    return f"{setting.metadata['help']}: {', '.join(known)}" if known else str(setting.metadata["help"])
+    return (
+        f"{setting.metadata['help']}: {', '.join(known)}"
+        if known
+        else str(setting.metadata["help"])
+    )
 
 
 def _check(setting: Field[Any], value: Any) -> None:
-    low, high, known = setting.metadata["low"], setting.metadata["high"], setting.metadata["choices"]
+    low, high, known = (
+        setting.metadata["low"],
+        setting.metadata["high"],
+        setting.metadata["choices"],
+    )
     if setting.metadata["folder"]:
         registry.check(setting.metadata["folder"], value)
     if known and value not in known:
-        raise JobError(f"{flag(setting)} {value}: unknown{registry.did_you_mean(value, known)} (known: {', '.join(known)})")
+        raise JobError(
+            f"{flag(setting)} {value}: unknown{registry.did_you_mean(value, known)} (known: "
+            f"{', '.join(known)})"
+        )
     if isinstance(value, int) and value > high:
         raise JobError(f"{flag(setting)} {value}: must be at most {high}")
     if isinstance(value, float) and not math.isfinite(value):

@@ -1,4 +1,5 @@
-"""The training loop of one rank, to be read from top to bottom. It knows no method, model or data set by name."""
+"""The training loop of one rank, to be read from top to bottom. It knows no method, model or data
+set by name."""
 
 from __future__ import annotations
 
@@ -30,14 +31,23 @@ from training.wire.events import Drifted, Entered, Evaluated, Finished, Saved, S
 
 
 class Trainer:
-    """One rank of a job: made once it has met the others, it says by events what it does. `step` counts the steps made.
+    """One rank of a job: made once it has met the others, it says by events what it does. `step`
+    counts the steps made.
 
-    Raises: JobError, where there are more ranks than samples in a batch, all of the model is frozen, or what to compile or
-    resume cannot be used.
+    Raises: JobError, where there are more ranks than samples in a batch, all of the model is
+    frozen, or what to compile or resume cannot be used.
     """
 
-    def __init__(self, job: Job, place: Place, device: torch.device, train_set: Images, test_set: Images) -> None:
-        self.job, self.place, self.device, self.train_set, self.test_set = job, place, device, train_set, test_set
+    def __init__(
+        self, job: Job, place: Place, device: torch.device, train_set: Images, test_set: Images
+    ) -> None:
+        self.job, self.place, self.device, self.train_set, self.test_set = (
+            job,
+            place,
+            device,
+            train_set,
+            test_set,
+        )
         self.drifted = False
         self.meter = Meter(device)
         self.compute = Compute(job, device)
@@ -52,21 +62,36 @@ class Trainer:
         self.progress = Progress(place.rank, job, self.steps, self.shard.steps)
 
         torch.manual_seed(job.seed)
-        self.batch_norm = BatchNorm(job.batch_norm, place, self.meter, trainers, self.method.settles)
+        self.batch_norm = BatchNorm(
+            job.batch_norm, place, self.meter, trainers, self.method.settles
+        )
         net = self.batch_norm.convert(models.build(job.model, train_set.shape, train_set.classes))
         self.net = self.compute.lay_out(net)
         if place.world_size > 1:
             broadcast([*self.net.parameters(), *self.net.buffers()], self.meter)
-            torch.manual_seed(job.seed + place.rank)  # or all ranks would drop the same units of their samples
+            torch.manual_seed(
+                job.seed + place.rank
+            )  # or all ranks would drop the same units of their samples
         if not any(parameter.requires_grad for parameter in self.net.parameters()):
-            raise JobError(f"--model {job.model}: no parameter needs a gradient (all are frozen): there is nothing to train")
+            raise JobError(
+                f"--model {job.model}: no parameter needs a gradient (all are frozen): there is "
+                "nothing to train"
+            )
         self.optimizer = self.compute.optimizer(self.net)
-        parts = Parts(self.net, self.optimizer, self.method, self.batch_norm, device, train_set.names)
-        self.checkpoints = Checkpoints(job, place, parts, self.shard.steps) if job.checkpoint_every or job.resume else None
+        parts = Parts(
+            self.net, self.optimizer, self.method, self.batch_norm, device, train_set.names
+        )
+        self.checkpoints = (
+            Checkpoints(job, place, parts, self.shard.steps)
+            if job.checkpoint_every or job.resume
+            else None
+        )
         self.resumed = resume(self.checkpoints) if self.checkpoints and job.resume else None
         self.step = self.resumed.step if self.resumed else 0
         self.meter.watch(self.net)
-        self.model = self.method.prepare(self.compute.compiled(self.net), self.optimizer, place, self.meter)
+        self.model = self.method.prepare(
+            self.compute.compiled(self.net), self.optimizer, place, self.meter
+        )
         if self.resumed:
             self.resumed.finish(self.method)
 
@@ -76,7 +101,8 @@ class Trainer:
         return max(0, self.step - 1) // self.shard.steps + 1
 
     def train(self) -> None:
-        """All steps, with an evaluation at the end of each epoch and of the run. Raises: CheckpointError."""
+        """All steps, with an evaluation at the end of each epoch and of the run. Raises:
+        CheckpointError."""
         began = time.perf_counter()
         if self.step >= self.steps:  # a checkpoint has them all
             self.evaluate()
@@ -93,13 +119,19 @@ class Trainer:
     def train_epoch(self) -> None:
         """The steps to the end of the epoch, or of the run."""
         epoch, first = self.step // self.shard.steps + 1, self.step % self.shard.steps
-        late = 1 if self.device.type == "cuda" else 0  # a GPU's figures are read one step late: nobody waits for them
+        late = (
+            1 if self.device.type == "cuda" else 0
+        )  # a GPU's figures are read one step late: nobody waits for them
         made: deque[Iteration] = deque()
         self.meter.start()
         for group in self.shard.groups(epoch, first):
             figures = self.iterate(group)
             self.step += 1
-            made.append(Iteration(self.step, group.samples, figures, self.meter.lap(), self.method.staleness))
+            made.append(
+                Iteration(
+                    self.step, group.samples, figures, self.meter.lap(), self.method.staleness
+                )
+            )
             if len(made) > late:
                 self.report(made.popleft())
             if self.meets(self.step):
@@ -115,7 +147,9 @@ class Trainer:
         emit(Entered(self.place.rank, "serving"))
         end = min((self.step // self.shard.steps + 1) * self.shard.steps, self.steps)
         while self.step < end:
-            stop = next(step for step in range(self.step + 1, end + 1) if step == end or self.meets(step))
+            stop = next(
+                step for step in range(self.step + 1, end + 1) if step == end or self.meets(step)
+            )
             self.method.serve(self.net, self.optimizer, stop - self.step)
             self.step = stop
             if self.meets(stop):
@@ -124,8 +158,8 @@ class Trainer:
     def iterate(self, group: Group) -> torch.Tensor:
         """One step on a group of batches: its figures, as in `Iteration`.
 
-        Losses are scaled by ranks per sample of the group: the mean over ranks of the scaled losses' gradients is the joined
-        group's gradient, however unevenly it is split.
+        Losses are scaled by ranks per sample of the group: the mean over ranks of the scaled
+        losses' gradients is the joined group's gradient, however unevenly it is split.
         """
         figures = torch.zeros(2, dtype=torch.float64, device=self.device)
         scale = self.shard.world_size / group.size
@@ -152,7 +186,8 @@ class Trainer:
         return self.place.world_size > 1 and self.method.exact and step % self.job.log_every == 0
 
     def saves(self, step: int) -> bool:
-        """Whether there is a checkpoint after this step; at the end of an epoch it comes after the evaluation."""
+        """Whether there is a checkpoint after this step; at the end of an epoch it comes after the
+        evaluation."""
         return self.checkpoints is not None and self.checkpoints.due(step, self.steps)
 
     def ends_epoch(self, step: int) -> bool:
@@ -168,7 +203,8 @@ class Trainer:
         self.meter.start()
 
     def save(self) -> None:
-        """Saves the model that the ranks settle on, and all else that is needed to go on from here."""
+        """Saves the model that the ranks settle on, and all else that is needed to go on from
+        here."""
         assert self.checkpoints
         rank, began = self.place.rank, time.perf_counter()
         emit(Entered(rank, "saving"))
@@ -177,7 +213,10 @@ class Trainer:
         seconds = time.perf_counter() - began
         emit(Saved(rank, self.epoch, self.step, seconds, size))
         if rank == 0:
-            say(f"Checkpoint: step {self.step}, {size / 1e6:.1f} MB in {seconds:.3f} seconds, {self.checkpoints.folder}")
+            say(
+                f"Checkpoint: step {self.step}, {size / 1e6:.1f} MB in {seconds:.3f} seconds, "
+                f"{self.checkpoints.folder}"
+            )
         if self.step < self.steps:
             emit(Entered(rank, "training" if self.trains else "serving"))
 
@@ -208,9 +247,18 @@ class Trainer:
         self.settle()
         own = self.own_accuracy()
         with self.batch_norm.agreed(self.net):
-            found = evaluate(self.net, self.test_set, self.place, self.device, self.compute.logits, self.patient_group)
+            found = evaluate(
+                self.net,
+                self.test_set,
+                self.place,
+                self.device,
+                self.compute.logits,
+                self.patient_group,
+            )
         figures = (found.loss, found.accuracy, found.samples, found.seconds)
-        confusion, classes = (found.confusion, self.test_set.names) if rank == 0 and found.confusion else ((), ())
+        confusion, classes = (
+            (found.confusion, self.test_set.names) if rank == 0 and found.confusion else ((), ())
+        )
         emit(Evaluated(rank, self.epoch, self.step, *figures, confusion, own, classes))
         if rank == 0:
             self.progress.report_test(found.loss, found.accuracy, self.epoch)
@@ -226,15 +274,19 @@ class Trainer:
 
     @cached_property
     def patient_group(self) -> distributed.ProcessGroup | None:
-        """The group in which ranks wait where there was no traffic to keep a slow host in step, as in evaluations."""
+        """The group in which ranks wait where there was no traffic to keep a slow host in step, as
+        in evaluations."""
         return new_group(timeout=PATIENCE) if self.place.world_size > 1 else None
 
     def own_accuracy(self) -> float:
-        """The accuracy on the whole test set by what this rank keeps for itself; -1 where that is nothing."""
+        """The accuracy on the whole test set by what this rank keeps for itself; -1 where that is
+        nothing."""
         if not self.batch_norm.own(self.net):
             return -1.0
         alone = Place()  # also a rank that does not tell: the others take as long
-        accuracy = evaluate(self.net, self.test_set, alone, self.device, self.compute.logits).accuracy
+        accuracy = evaluate(
+            self.net, self.test_set, alone, self.device, self.compute.logits
+        ).accuracy
         self.wait_for_slowest()
         return accuracy if self.trains else -1.0
 
@@ -259,13 +311,27 @@ class Trainer:
     def remarks(self) -> Iterator[str]:
         """What a reader of the figures should know about how the work is split."""
         yield from self.resumed.remarks if self.resumed else ()
-        yield from dict.fromkeys((*self.train_set.remarks, *self.test_set.remarks, *self.shard.remarks()))
+        yield from dict.fromkeys(
+            (*self.train_set.remarks, *self.test_set.remarks, *self.shard.remarks())
+        )
         if self.test_set.classes > CONFUSION_CLASSES:
             many = f"{self.test_set.classes} classes"
-            yield f"{many}: no report of each, nor a confusion matrix, which are made for up to {CONFUSION_CLASSES}"
+            yield (
+                f"{many}: no report of each, nor a confusion matrix, which are made for up to "
+                f"{CONFUSION_CLASSES}"
+            )
         if self.place.world_size > 1 and not self.method.exact:
             settling = "between two times when they settle on one"
-            apart = "for good: rank 0's is tested and saved, and each rank's own accuracy is told beside it"
-            yield f"--sync {self.job.sync}: the ranks' models differ {settling if self.method.settles else apart}"
+            apart = (
+                "for good: rank 0's is tested and saved, and each rank's own accuracy is told "
+                "beside it"
+            )
+            yield (
+                f"--sync {self.job.sync}: the ranks' models differ "
+                f"{settling if self.method.settles else apart}"
+            )
             if self.job.batch_norm == "sync":
-                yield "--batch-norm sync: the ranks wait for each other in every BatchNorm, whatever --sync leaves them"
+                yield (
+                    "--batch-norm sync: the ranks wait for each other in every BatchNorm, "
+                    "whatever --sync leaves them"
+                )

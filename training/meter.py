@@ -1,7 +1,8 @@
-"""Where the time of a step goes, measured from inside the loop without a collective, barrier or synchronize of its own.
+"""Where the time of a step goes, measured from inside the loop without a collective, barrier or
+synchronize of its own.
 
-All methods share one definition. On the CPU a point in time is the wall clock's; on a GPU it is an event on the compute
-stream, which is why a lap's figures are asked for one step late there.
+All methods share one definition. On the CPU a point in time is the wall clock's; on a GPU it is an
+event on the compute stream, which is why a lap's figures are asked for one step late there.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ Point = float | torch.cuda.Event
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """A step in seconds. `data` + `compute` + `sync` = `seconds`; `ready` and `cpu_seconds` stand beside them."""
+    """A step in seconds. `data` + `compute` + `sync` = `seconds`; `ready` and `cpu_seconds` stand
+    beside them."""
 
     seconds: float
     data: float
@@ -51,13 +53,18 @@ class Lap:
         if isinstance(self.end, torch.cuda.Event):
             self.end.synchronize()
         waits = [_seconds(*wait) for wait in self.waits]
-        seconds, data, sync = _seconds(self.start, self.end), sum(_seconds(*load) for load in self.loads), sum(waits)
+        seconds, data, sync = (
+            _seconds(self.start, self.end),
+            sum(_seconds(*load) for load in self.loads),
+            sum(waits),
+        )
         ready = _seconds(self.start, self.gradient) - sum(waits[: self.waits_before_gradient])
         return Phases(seconds, data, seconds - data - sync, sync, ready, self.cpu_seconds)
 
 
 class Meter:
-    """The stopwatch of a rank: `start`, then for each step `loading`, the gradients' hooks, waits, and `lap`."""
+    """The stopwatch of a rank: `start`, then for each step `loading`, the gradients' hooks, waits,
+    and `lap`."""
 
     def __init__(self, device: torch.device) -> None:
         self._on_gpu = device.type == "cuda"
@@ -91,7 +98,8 @@ class Meter:
             self._lap.waits.append((began, self._now()))
 
     def waited_since_gradient(self) -> None:
-        """All time since the last gradient was waiting: for a method that communicates inside backward."""
+        """All time since the last gradient was waiting: for a method that communicates inside
+        backward."""
         self._lap.waits.append((self._lap.gradient, self._now()))
 
     def lap(self) -> Lap:

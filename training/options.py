@@ -1,9 +1,11 @@
-"""The options of a choice, such as a sync method's: its module's dataclass `Options`, read *without importing the module*.
+"""The options of a choice, such as a sync method's: its module's dataclass `Options`, read *without
+importing the module*.
 
-`class Options` stands at the top level of the module, a frozen dataclass whose every field has a default. Its annotations and
-body may use built-ins, `Literal` and `dataclass` only, as it is taken out of the source and made on its own; so the launcher
-knows and checks options without torch. `__post_init__` raises ValueError for a value out of range; a method
-`check(self, world_size)`, where there is one, raises it for options that do not fit that many ranks; of a sync method
+`class Options` stands at the top level of the module, a frozen dataclass whose every field has a
+default. Its annotations and body may use built-ins, `Literal` and `dataclass` only, as it is taken
+out of the source and made on its own; so the launcher knows and checks options without torch.
+`__post_init__` raises ValueError for a value out of range; a method `check(self, world_size)`,
+where there is one, raises it for options that do not fit that many ranks; of a sync method
 `trains(self, rank)`, where there is one, says whether that rank takes samples.
 """
 
@@ -35,7 +37,11 @@ def of(folder: str, name: str) -> type[Any]:
     path = registry.source(folder, name)
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.ClassDef) and node.name == "Options":
-            scope: dict[str, Any] = {"__name__": f"training.{folder}.{path.stem}", "dataclass": dataclass, "Literal": Literal}
+            scope: dict[str, Any] = {
+                "__name__": f"training.{folder}.{path.stem}",
+                "dataclass": dataclass,
+                "Literal": Literal,
+            }
             exec(compile(ast.Module([node], []), path, "exec", dont_inherit=True), scope)
             cls: type[Any] = scope["Options"]
             return cls
@@ -43,13 +49,16 @@ def of(folder: str, name: str) -> type[Any]:
 
 
 def parse(cls: type[Any], flag: str, words: Iterable[str]) -> Any:
-    """The options that `words` (each `key=value`) say; what they leave out has its default. Raises: OptionError."""
+    """The options that `words` (each `key=value`) say; what they leave out has its default. Raises:
+    OptionError."""
     hints, given = get_type_hints(cls), {}
     for word in words:
         key, equals, value = word.partition("=")
         if key not in hints:
             near = registry.did_you_mean(key, hints)
-            raise OptionError(f"{flag} {word}: unknown option {key!r}{near} (known: {described(cls) or 'none'})")
+            raise OptionError(
+                f"{flag} {word}: unknown option {key!r}{near} (known: {described(cls) or 'none'})"
+            )
         if not equals:
             raise OptionError(f"{flag} {word}: write {key}={_kind(hints[key])}")
         given[key] = _read(hints[key], value, f"{flag} {word}")
@@ -62,7 +71,9 @@ def parse(cls: type[Any], flag: str, words: Iterable[str]) -> Any:
 def described(cls: type[Any]) -> str:
     """What may be said, as `granularity=parameter|bucket (bucket), bucket_mb=NUMBER (25)`."""
     hints = get_type_hints(cls)
-    return ", ".join(f"{field.name}={_kind(hints[field.name])} ({_said(field.default)})" for field in fields(cls))
+    return ", ".join(
+        f"{field.name}={_kind(hints[field.name])} ({_said(field.default)})" for field in fields(cls)
+    )
 
 
 def _said(value: Any) -> str:

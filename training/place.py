@@ -1,4 +1,5 @@
-"""Where this rank stands among the others, read from the environment variables that torchrun (and our agent) sets."""
+"""Where this rank stands among the others, read from the environment variables that torchrun (and
+our agent) sets."""
 
 from __future__ import annotations
 
@@ -16,8 +17,9 @@ COPIES = "RANKBOARD_COPIES"
 
 @dataclass(frozen=True)
 class Place:
-    """A rank's place; `group_rank` is its host's number, `folder` the run's on this host, "" where no agent keeps one.
-    `copies`: each host is to keep what the run needs to go on without the others.
+    """A rank's place; `group_rank` is its host's number, `folder` the run's on this host, "" where
+    no agent keeps one. `copies`: each host is to keep what the run needs to go on without the
+    others.
 
     Alone (no RANK in the environment) it is rank 0 of 1.
     """

@@ -2,11 +2,13 @@
 
     --report-fd N  --pipes RANK:OUT:ERR,…  [--listen-fd N]
 
-It reads one `Start` from stdin, after the imports, and forks a rank per placement into a process group of its own, with the
-placement's environment and the rank's pipes. On the report descriptor it says `pid RANK PID` and `exit RANK STATUS` (as
-`waitpid` gives it), each on a line, and it ends when all ranks have. When it dies, they die.
+It reads one `Start` from stdin, after the imports, and forks a rank per placement into a process
+group of its own, with the placement's environment and the rank's pipes. On the report descriptor it
+says `pid RANK PID` and `exit RANK STATUS` (as `waitpid` gives it), each on a line, and it ends when
+all ranks have. When it dies, they die.
 
-Before the fork nothing may touch CUDA, run an operator or start a thread: forked processes could not use them.
+Before the fork nothing may touch CUDA, run an operator or start a thread: forked processes could
+not use them.
 """
 
 from __future__ import annotations
@@ -29,13 +31,22 @@ from training.place import FOLDER, LISTEN_FD
 from training.wire.commands import Placement, Start, decode
 
 PR_SET_PDEATHSIG = 1
-DEFAULT = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2)
+DEFAULT = (
+    signal.SIGTERM,
+    signal.SIGINT,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGCHLD,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+)
 """The signals whose dispositions a rank does not inherit."""
 
 
 @dataclass(frozen=True)
 class Descriptors:
-    """What the agent handed over: where to report, each rank's (stdout, stderr), and rank 0's listening socket or -1."""
+    """What the agent handed over: where to report, each rank's (stdout, stderr), and rank 0's
+    listening socket or -1."""
 
     report: int
     pipes: dict[int, tuple[int, int]]
@@ -50,12 +61,17 @@ class Descriptors:
         parser.add_argument("--listen-fd", type=int, default=-1)
         given = parser.parse_args(argv)
         triples = (map(int, triple.split(":")) for triple in given.pipes.split(","))
-        return cls(given.report_fd, {rank: (out, err) for rank, out, err in triples}, given.listen_fd)
+        return cls(
+            given.report_fd, {rank: (out, err) for rank, out, err in triples}, given.listen_fd
+        )
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the ranks of one start: 0 when all have ended, however they did; 1 where there was nothing to start."""
-    die_with(os.getppid())  # the agent has a guard for that; where both are killed at once, it is the kernel
+    """Runs the ranks of one start: 0 when all have ended, however they did; 1 where there was
+    nothing to start."""
+    die_with(
+        os.getppid()
+    )  # the agent has a guard for that; where both are killed at once, it is the kernel
     fds = Descriptors.parse(argv)
     if folder := os.environ.get(FOLDER):
         stacks.register(folder)  # of the imports; each rank does so anew for itself
@@ -64,7 +80,9 @@ def main(argv: Sequence[str]) -> int:
     start = decode(line)
     if not isinstance(start, Start):
         if line:
-            sys.stderr.write(f"python -m training.preload: error: not a start: a line of {len(line)} bytes\n")
+            sys.stderr.write(
+                f"python -m training.preload: error: not a start: a line of {len(line)} bytes\n"
+            )
         return 1
     ranks = {fork(placement, fds): placement.rank for placement in start.placements}
     for descriptor in {fds.listen, *(end for ends in fds.pipes.values() for end in ends)} - {-1}:
@@ -76,9 +94,12 @@ def main(argv: Sequence[str]) -> int:
 
 
 def load() -> None:
-    """Imports what ranks need. The collector would go through half a million new objects again and again; none is garbage."""
+    """Imports what ranks need. The collector would go through half a million new objects again and
+    again; none is garbage."""
     gc.disable()
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy, which torch imports, would start threads
+    os.environ.setdefault(
+        "OPENBLAS_NUM_THREADS", "1"
+    )  # numpy, which torch imports, would start threads
     import torch._dynamo  # noqa: F401 - DistributedDataParallel and the optimisers import it when they are made
 
     import training.__main__  # noqa: F401
@@ -122,7 +143,8 @@ def become(placement: Placement, fds: Descriptors, parent: int) -> NoReturn:
 
 
 def die_with(parent: int) -> None:
-    """Lets the kernel kill this process when its parent dies, or ends it where it has already died."""
+    """Lets the kernel kill this process when its parent dies, or ends it where it has already
+    died."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -130,7 +152,8 @@ def die_with(parent: int) -> None:
 
 
 def redirect(out: int, err: int, keep: int) -> None:
-    """Nothing on stdin, the pipes on stdout and stderr, and every other descriptor closed but `keep`."""
+    """Nothing on stdin, the pipes on stdout and stderr, and every other descriptor closed but
+    `keep`."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     for number, descriptor in enumerate((nothing, out, err)):
         os.dup2(descriptor, number)

@@ -1,4 +1,5 @@
-"""What a rank says of its steps: an event of each, at times a line to read, and the sums of an epoch."""
+"""What a rank says of its steps: an event of each, at times a line to read, and the sums of an
+epoch."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from training.wire.events import Epoch, Step, emit
 
 @dataclass(frozen=True)
 class Iteration:
-    """One step that was made. `figures` (2,) float64, perhaps still to come from a GPU: sum of losses, how many right."""
+    """One step that was made. `figures` (2,) float64, perhaps still to come from a GPU: sum of
+    losses, how many right."""
 
     step: int
     samples: int
@@ -36,8 +38,9 @@ class Sums:
 
 
 class Progress:
-    """One rank's: it says what each step was, and in a line to read what every `log_every`-th step of the run was, the first,
-    and every epoch. Job and place of the rank; `steps` are the run's, `steps_per_epoch` an epoch's."""
+    """One rank's: it says what each step was, and in a line to read what every `log_every`-th step
+    of the run was, the first, and every epoch. Job and place of the rank; `steps` are the run's,
+    `steps_per_epoch` an epoch's."""
 
     def __init__(self, rank: int, job: Job, steps: int, steps_per_epoch: int) -> None:
         self._rank, self._steps, self._steps_per_epoch = rank, steps, steps_per_epoch
@@ -50,7 +53,11 @@ class Progress:
         total, correct = made.figures.tolist()
         loss, right = total / made.samples, int(correct)
         sums = self._sums
-        sums.loss, sums.correct, sums.samples = sums.loss + total, sums.correct + right, sums.samples + made.samples
+        sums.loss, sums.correct, sums.samples = (
+            sums.loss + total,
+            sums.correct + right,
+            sums.samples + made.samples,
+        )
         sums.seconds, sums.steps = sums.seconds + phases.seconds, sums.steps + 1
         epoch, batch = divmod(made.step - 1, self._steps_per_epoch)
         step = Step(
@@ -65,7 +72,9 @@ class Progress:
             staleness=made.staleness,
         )
         emit(step)
-        if self._as_reference and batch % self._log_every == 0:  # its index starts anew in each epoch
+        if (
+            self._as_reference and batch % self._log_every == 0
+        ):  # its index starts anew in each epoch
             say(self._reference_step(step, batch))
         elif not self._as_reference and (made.step == 1 or made.step % self._log_every == 0):
             say(self._step(step))
@@ -96,7 +105,10 @@ class Progress:
 
     def _reference_step(self, step: Step, batch: int) -> str:
         found = f"Batch Loss: {step.loss:.3f}, Batch Accuracy: {step.correct / step.samples:.3f}"
-        return f"Rank: {self._rank} Batch Idx: {batch}, {found}, Batch Duration: {step.seconds:.3f} seconds"
+        return (
+            f"Rank: {self._rank} Batch Idx: {batch}, {found}, Batch Duration: {step.seconds:.3f} "
+            "seconds"
+        )
 
     def _reference_epoch(self, said: Epoch, pace: float) -> str:
         found = f"Train Loss: {said.loss:.3f}, Train Accuracy: {said.accuracy:.3f}"

@@ -1,17 +1,21 @@
 """The names that a folder of modules offers, listed without importing any of them.
 
-`training/sync`, `training/models` and `training/datasets` hold one module per choice; a new file there is a new choice. One
-that takes an argument says so by a line `FORM = "torchvision/NAME"` at the top level: its own name, a character, what stands
-there; a NAME is letters, digits and underscores, a PATH is anything.
+`training/sync`, `training/models` and `training/datasets` hold one module per choice; a new file
+there is a new choice. One that takes an argument says so by a line `FORM = "torchvision/NAME"` at
+the top level: its own name, a character, what stands there; a NAME is letters, digits and
+underscores, a PATH is anything.
 
-A module states what must be known of it before it is imported as assignments of literals at the top level (see `declared`):
+A module states what must be known of it before it is imported as assignments of literals at the top
+level (see `declared`):
 
-- a model: `IMAGE_SIZES = (32, 35)`, the smallest and the largest side of the images that it takes (0: no limit), or a
-  dictionary of those by how the argument begins; `LR`, the learning rate where the user gives none, if not `Job`'s default;
-- a data set: `IMAGE_SIZE`, the side of its images, or `DEFAULT_SIZE`, the side to which it brings images of any size unless
-  the model takes others; `FILES`, the files that it reads in the data folder (one that ends with .gz may lie there unpacked),
-  `ARCHIVE`, a file there that holds them all, `DOWNLOAD_MB`, the size of their download, and `ROOM_MB`, the room
-  that it takes there unpacked, where that is more.
+- a model: `IMAGE_SIZES = (32, 35)`, the smallest and the largest side of the images that it takes
+  (0: no limit), or a dictionary of those by how the argument begins; `LR`, the learning rate where
+  the user gives none, if not `Job`'s default;
+- a data set: `IMAGE_SIZE`, the side of its images, or `DEFAULT_SIZE`, the side to which it brings
+  images of any size unless the model takes others; `FILES`, the files that it reads in the data
+  folder (one that ends with .gz may lie there unpacked), `ARCHIVE`, a file there that holds them
+  all, `DOWNLOAD_MB`, the size of their download, and `ROOM_MB`, the room that it takes there
+  unpacked, where that is more.
 """
 
 from __future__ import annotations
@@ -39,11 +43,14 @@ class UnknownName(ValueError):
 
 
 def names(folder: str) -> tuple[str, ...]:
-    """What `training/<folder>` offers, in alphabetical order; one with an argument as its form, such as `torchvision/NAME`.
+    """What `training/<folder>` offers, in alphabetical order; one with an argument as its form,
+    such as `torchvision/NAME`.
 
     Modules whose names start with an underscore are its own.
     """
-    modules = sorted(m.name for m in pkgutil.iter_modules([str(ROOT / folder)]) if not m.name.startswith("_"))
+    modules = sorted(
+        m.name for m in pkgutil.iter_modules([str(ROOT / folder)]) if not m.name.startswith("_")
+    )
     return tuple(_form(folder, module) for module in modules)
 
 
@@ -60,7 +67,9 @@ def prefix(form: str) -> str:
 
 def form_of(folder: str, name: str) -> str:
     """Which of the `names` of a folder a name is of."""
-    return next((form for form in names(folder) if prefix(form) and name.startswith(prefix(form))), name)
+    return next(
+        (form for form in names(folder) if prefix(form) and name.startswith(prefix(form))), name
+    )
 
 
 def check(folder: str, name: str) -> str:
@@ -84,7 +93,9 @@ def split(folder: str, name: str) -> tuple[str, tuple[str, ...]]:
             return module, (name.removeprefix(before),)
         if before and re.match(rf"{module}\b", name):
             raise UnknownName(f"{WHAT[folder]} {name!r}: write {form}")
-    raise UnknownName(f"unknown {WHAT[folder]} {name!r}{did_you_mean(name, known)} (known: {', '.join(known)})")
+    raise UnknownName(
+        f"unknown {WHAT[folder]} {name!r}{did_you_mean(name, known)} (known: {', '.join(known)})"
+    )
 
 
 def with_path(folder: str, name: str, change: Callable[[str], str]) -> str:
@@ -99,7 +110,8 @@ def source(folder: str, name: str) -> Path:
 
 
 def declared(folder: str, name: str, constant: str, default: Any = None) -> Any:
-    """What the module behind a name assigns to a constant; read from its source, which is not run. Raises: UnknownName."""
+    """What the module behind a name assigns to a constant; read from its source, which is not run.
+    Raises: UnknownName."""
     return _literals(source(folder, name)).get(constant, default)
 
 
@@ -124,7 +136,8 @@ def load(folder: str, name: str) -> ModuleType:
 
 
 def function(folder: str, name: str, of: str) -> Callable[..., Any]:
-    """The function `of` of the module behind a name, given the name's argument where it takes one. Raises: UnknownName."""
+    """The function `of` of the module behind a name, given the name's argument where it takes one.
+    Raises: UnknownName."""
     return partial(getattr(load(folder, name), of), *split(folder, name)[1])
 
 

@@ -1,10 +1,12 @@
 """Which samples a rank takes: pure functions, equal on all ranks without a word between them.
 
-One seeded permutation per epoch is cut into global batches; of each, rank r of W takes every W-th index from the r-th. So
-all ranks make the same number of steps, shares differ by at most one sample, and none is repeated. A step takes a group of
-`accumulate` global batches; an epoch's last group may have fewer.
+One seeded permutation per epoch is cut into global batches; of each, rank r of W takes every W-th
+index from the r-th. So all ranks make the same number of steps, shares differ by at most one
+sample, and none is repeated. A step takes a group of `accumulate` global batches; an epoch's last
+group may have fewer.
 
-By label, each rank keeps samples of its own instead, few labels each, and takes them in a seeded order in shares as large.
+By label, each rank keeps samples of its own instead, few labels each, and takes them in a seeded
+order in shares as large.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from training.job import Job, JobError
 
 @dataclass(frozen=True)
 class Group:
-    """A step's samples: `shares`, (n,) int64 indices, are one rank's part of each global batch; `size` is of all together."""
+    """A step's samples: `shares`, (n,) int64 indices, are one rank's part of each global batch;
+    `size` is of all together."""
 
     shares: tuple[torch.Tensor, ...]
     size: int
@@ -32,7 +35,8 @@ class Group:
 
 @dataclass(frozen=True)
 class Shard:
-    """The part of `rank` among the `world_size` that train. Raises: JobError, where there would be ranks without a sample."""
+    """The part of `rank` among the `world_size` that train. Raises: JobError, where there would be
+    ranks without a sample."""
 
     samples: int
     batch_size: int
@@ -43,7 +47,10 @@ class Shard:
 
     def __post_init__(self) -> None:
         if self.samples < self.world_size:
-            raise JobError(f"the data set's {self.samples} samples are fewer than the {self.world_size} ranks: use fewer ranks")
+            raise JobError(
+                f"the data set's {self.samples} samples are fewer than the {self.world_size} "
+                "ranks: use fewer ranks"
+            )
 
     @property
     def batches(self) -> int:
@@ -64,7 +71,10 @@ class Shard:
         """What a reader of the figures should know about the split, one line each."""
         shares = share_sizes(self.batch_size, self.world_size)
         if len(set(shares)) > 1:
-            yield f"A global batch of {self.batch_size} is split unevenly over {self.world_size} ranks: {shares}"
+            yield (
+                f"A global batch of {self.batch_size} is split unevenly over {self.world_size} "
+                f"ranks: {shares}"
+            )
         if self.dropped:
             yield f"Each epoch leaves out {self.dropped} of {self.samples} samples: {self._why()}"
 
@@ -87,9 +97,11 @@ class Shard:
 
 @dataclass(frozen=True)
 class LabelShard(Shard):
-    """The samples sorted by label (of `labels`, (samples,)) and cut into one part per rank, permuted anew in each epoch.
+    """The samples sorted by label (of `labels`, (samples,)) and cut into one part per rank,
+    permuted anew in each epoch.
 
-    An epoch ends with the rank whose part is used up first; in its last global batch, shares may be smaller than usual.
+    An epoch ends with the rank whose part is used up first; in its last global batch, shares may be
+    smaller than usual.
     """
 
     labels: torch.Tensor = field(repr=False, compare=False)
@@ -109,7 +121,10 @@ class LabelShard(Shard):
 
     def _sizes(self) -> list[tuple[int, int]]:
         """Of each rank: its part of the data set, and its share of a whole global batch."""
-        parts, shares = share_sizes(self.samples, self.world_size), share_sizes(self.batch_size, self.world_size)
+        parts, shares = (
+            share_sizes(self.samples, self.world_size),
+            share_sizes(self.batch_size, self.world_size),
+        )
         return list(zip(parts, shares, strict=True))
 
     def _batches(self, generator: torch.Generator) -> list[tuple[torch.Tensor, int]]:
@@ -117,11 +132,15 @@ class LabelShard(Shard):
         orders = [torch.randperm(part, generator=generator) for part, _ in sizes]
         parts = torch.split(self.labels.argsort(stable=True), [part for part, _ in sizes])
         own = torch.split(parts[self.rank][orders[self.rank]], sizes[self.rank][1])[: self.batches]
-        return [(batch, sum(min(share, part - number * share) for part, share in sizes)) for number, batch in enumerate(own)]
+        return [
+            (batch, sum(min(share, part - number * share) for part, share in sizes))
+            for number, batch in enumerate(own)
+        ]
 
 
 def shard(job: Job, labels: torch.Tensor, rank: int, world_size: int) -> Shard:
-    """The part of `rank` of the samples with these labels, as the job partitions them. Raises: JobError."""
+    """The part of `rank` of the samples with these labels, as the job partitions them. Raises:
+    JobError."""
     split = (len(labels), job.batch_size, job.accumulate, job.seed, rank, world_size)
     return LabelShard(*split, labels) if job.partition == "by_label" else Shard(*split)
 

@@ -28,7 +28,15 @@ from remote.record.lock import STOP
 from remote.run.state import RunState, Verdict
 from training.job import Job
 from tui.messages import CheckHosts, StartRun
-from tui.screens.dialogs import Dialog, HelpDialog, Leave, LeaveDialog, QuitDialog, TooSmall, too_small
+from tui.screens.dialogs import (
+    Dialog,
+    HelpDialog,
+    Leave,
+    LeaveDialog,
+    QuitDialog,
+    TooSmall,
+    too_small,
+)
 from tui.screens.doctor import DoctorScreen
 from tui.screens.launch import LaunchScreen
 from tui.screens.run import RunScreen, Session
@@ -38,7 +46,8 @@ TICK = 0.5
 BLURRED = 4
 """Of the ticks, every so many draws while the terminal has no focus."""
 GARBAGE = 50_000
-"""New objects after which Python looks for garbage: looking through all lines of a log takes as long as several frames."""
+"""New objects after which Python looks for garbage: looking through all lines of a log takes as
+long as several frames."""
 ENDING = 15.0
 """Seconds that a run has to end when its dashboard is gone."""
 MOUNTING = 0.01
@@ -51,9 +60,10 @@ STOPPED = 130
 class Launch:
     """What the command line has said. `selected` are the hosts of `cluster` that it chose.
 
-    `make_plan` raises PlanError where the job does not fit the hosts; `begin` OSError where the run cannot be recorded.
-    `check`, where there is one, begins a session that only checks the hosts. `at_once`: start without the form.
-    `attached`: a run that one has come back to, watched first. `leavable`: a run can go on without the dashboard.
+    `make_plan` raises PlanError where the job does not fit the hosts; `begin` OSError where the run
+    cannot be recorded. `check`, where there is one, begins a session that only checks the hosts.
+    `at_once`: start without the form. `attached`: a run that one has come back to, watched first.
+    `leavable`: a run can go on without the dashboard.
     """
 
     cluster: Cluster
@@ -69,7 +79,8 @@ class Launch:
 
 
 class Listener(threading.Thread):
-    """Iterates a session's batches until the run has ended. A daemon: leaving does not wait for a host that hangs."""
+    """Iterates a session's batches until the run has ended. A daemon: leaving does not wait for a
+    host that hangs."""
 
     def __init__(self, session: Session) -> None:
         super().__init__(name="listener", daemon=True)
@@ -85,11 +96,14 @@ class Listener(threading.Thread):
 
 
 class RankboardApp(App[None]):
-    """The dashboard. After `run`, `exit_code` is the last run's verdict, and `states` are those of all runs, in order."""
+    """The dashboard. After `run`, `exit_code` is the last run's verdict, and `states` are those of
+    all runs, in order."""
 
     TITLE = "rankboard"
     CSS = "ToastRack { align-horizontal: right; }"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c,ctrl+q", "quit", show=False, priority=True)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+c,ctrl+q", "quit", show=False, priority=True)
+    ]
 
     def __init__(self, launch: Launch) -> None:
         super().__init__()
@@ -102,7 +116,8 @@ class RankboardApp(App[None]):
 
     @property
     def exit_code(self) -> int:
-        """The verdict of the last run; 130 where a person left it before its end; 0 where none ran."""
+        """The verdict of the last run; 130 where a person left it before its end; 0 where none
+        ran."""
         if self._listener is None:
             return self.return_code or 0
         session = self._listener.session
@@ -137,7 +152,9 @@ class RankboardApp(App[None]):
 
     def _show_form(self, error: str = "") -> None:
         launch = self._launch
-        self.push_screen(LaunchScreen(launch.cluster, launch.selected, launch.job, launch.make_plan, error))
+        self.push_screen(
+            LaunchScreen(launch.cluster, launch.selected, launch.job, launch.make_plan, error)
+        )
 
     def _start(self, cluster: Cluster, job: Job) -> None:
         """Begin a run, or say in the form why there is none."""
@@ -174,7 +191,11 @@ class RankboardApp(App[None]):
         if not self.live and isinstance(self.screen, Dialog):  # its question is out of date
             self.screen.dismiss(Leave.STAY)
         for screen in self.screen_stack:
-            if isinstance(screen, RunScreen) and screen.is_mounted and not isinstance(self.screen, TooSmall):
+            if (
+                isinstance(screen, RunScreen)
+                and screen.is_mounted
+                and not isinstance(self.screen, TooSmall)
+            ):
                 screen.tick()
         if not self.live and (self._leaving or self._listener.session.detached):
             self.exit()
@@ -210,28 +231,41 @@ class RankboardApp(App[None]):
             self._show_form()
 
     def action_command_palette(self) -> None:
-        """All commands. Not two lists over each other, as Textual opens where the key is pressed twice quickly: it fails."""
+        """All commands. Not two lists over each other, as Textual opens where the key is pressed
+        twice quickly: it fails."""
         if not isinstance(self.screen, (CommandPalette, Dialog)):
             self.push_screen(CommandPalette())
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterator[SystemCommand]:
-        """What the list of all commands has: the keys of this screen, then Textual's own commands."""
-        textuals = {binding.action for binding in Screen.BINDINGS if isinstance(binding, Binding)}  # to move, to copy
+        """What the list of all commands has: the keys of this screen, then Textual's own
+        commands."""
+        textuals = {
+            binding.action for binding in Screen.BINDINGS if isinstance(binding, Binding)
+        }  # to move, to copy
         seen = {"Quit", "Keys"}  # the first is there for every screen; the second is what `?` shows
         for node, binding, enabled, _ in screen.active_bindings.values():
             known = binding.action in textuals or binding.description in seen
             if node is screen and enabled and binding.description and not known:
                 seen.add(binding.description)
                 act = partial(self.run_action, binding.action, node)
-                yield SystemCommand(binding.description, f"key {self.get_key_display(binding)}", act)
+                yield SystemCommand(
+                    binding.description, f"key {self.get_key_display(binding)}", act
+                )
         yield SystemCommand("Quit", "asks first while a run goes on", self.action_quit)
-        yield from (command for command in super().get_system_commands(screen) if command.title not in seen)
+        yield from (
+            command for command in super().get_system_commands(screen) if command.title not in seen
+        )
 
     def deliver_screenshot(
         self, filename: str | None = None, path: str | None = None, time_format: str | None = None
     ) -> str | None:
-        """Save the screen as SVG in the folder of the run, or where there is none in the current one, and say where."""
-        shown = self._launch.runs_dir / self._listener.session.plan.run if self._listener else Path.cwd()
+        """Save the screen as SVG in the folder of the run, or where there is none in the current
+        one, and say where."""
+        shown = (
+            self._launch.runs_dir / self._listener.session.plan.run
+            if self._listener
+            else Path.cwd()
+        )
         folder = shown if shown.is_dir() else Path.cwd()
         try:
             saved = self.save_screenshot(filename, path or str(folder), time_format)
@@ -255,9 +289,11 @@ class RankboardApp(App[None]):
         """As Textual does, but for keys that come after `exit`."""
         return not self._exiting and await super().run_action(action, default_namespace, namespaces)
 
-    def exit(self, result: None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
-        """End the dashboard, once all screens have their widgets: from then on Textual adds none, and a screen that had
-        none yet would not find them."""
+    def exit(
+        self, result: None = None, return_code: int = 0, message: RenderableType | None = None
+    ) -> None:
+        """End the dashboard, once all screens have their widgets: from then on Textual adds none,
+        and a screen that had none yet would not find them."""
         self._exiting = True
         if all(screen.is_mounted for screen in self.screen_stack):
             super().exit(result, return_code, message)
@@ -265,12 +301,18 @@ class RankboardApp(App[None]):
             self.set_timer(MOUNTING, partial(self.exit, result, return_code, message))
 
     async def on_event(self, event: Event) -> None:
-        """As Textual does, but for keys that were pressed before the dialog that they would answer was drawn."""
-        if not (isinstance(event, Key) and isinstance(self.screen, Dialog) and event.time < self.screen.drawn):
+        """As Textual does, but for keys that were pressed before the dialog that they would answer
+        was drawn."""
+        if not (
+            isinstance(event, Key)
+            and isinstance(self.screen, Dialog)
+            and event.time < self.screen.drawn
+        ):
             await super().on_event(event)
 
     async def action_quit(self) -> None:
-        """Quit; while a run goes on, ask first. Nothing that is pressed twice answers the question whether to stop it."""
+        """Quit; while a run goes on, ask first. Nothing that is pressed twice answers the question
+        whether to stop it."""
         if not self.live:
             self.exit()
         elif isinstance(self.screen, LeaveDialog):
@@ -306,7 +348,8 @@ class RankboardApp(App[None]):
         self.notify("stopping the run; ctrl+c leaves without waiting for its end")
 
     def _stop_now(self) -> None:
-        """Stop the run, without the time that ranks have to end by themselves, and quit when it has ended."""
+        """Stop the run, without the time that ranks have to end by themselves, and quit when it has
+        ended."""
         if self.live:
             self._leaving = True
             self._stop(now=True)
@@ -321,7 +364,8 @@ class RankboardApp(App[None]):
             self._interrupt()
 
     def _hang_up(self) -> None:
-        """The terminal is gone: end the run, then the process, at once. Textual's own way out waits for ever to restore it."""
+        """The terminal is gone: end the run, then the process, at once. Textual's own way out waits
+        for ever to restore it."""
         self.finish()
         os._exit(STOPPED)
 
@@ -331,8 +375,8 @@ class RankboardApp(App[None]):
         self.exit()
 
     def finish(self) -> None:
-        """After `run`: where the dashboard ended under a live run (its terminal is gone), leave it if it is to be kept, else
-        stop it; and wait for the session's end."""
+        """After `run`: where the dashboard ended under a live run (its terminal is gone), leave it
+        if it is to be kept, else stop it; and wait for the session's end."""
         if self._doctor and self._doctor.is_alive():
             self._doctor.session.stop()
             self._doctor.join(ENDING)

@@ -84,28 +84,50 @@ def _launch(
     host_flags: Mapping[str, Any] = MappingProxyType({}),
     upload: Annotated[
         list[Path] | None,
-        typer.Option(metavar="PATH", help="copy this folder to all hosts first; the ranks work there (repeatable)"),
+        typer.Option(
+            metavar="PATH",
+            help="copy this folder to all hosts first; the ranks work there (repeatable)",
+        ),
     ] = None,
-    run: Annotated[bool, typer.Option("--run", help="run without the dashboard, and print lines")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="print which rank runs where, and start nothing")] = False,
+    run: Annotated[
+        bool, typer.Option("--run", help="run without the dashboard, and print lines")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="print which rank runs where, and start nothing")
+    ] = False,
     json: Annotated[
-        bool, typer.Option("--json", help="with --run: print one JSON object per event; with --dry-run: the plan as JSON")
+        bool,
+        typer.Option(
+            "--json",
+            help="with --run: print one JSON object per event; with --dry-run: the plan as JSON",
+        ),
     ] = False,
     detach: Annotated[
-        bool, typer.Option("--detach", help="with --run: return once all ranks train; the run continues on the hosts")
+        bool,
+        typer.Option(
+            "--detach",
+            help="with --run: return once all ranks train; the run continues on the hosts",
+        ),
     ] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="with --run: print each step on the way to the first iteration")
+        bool,
+        typer.Option(
+            "--verbose", "-v", help="with --run: print each step on the way to the first iteration"
+        ),
     ] = False,
-    runs_dir: Annotated[Path, typer.Option(metavar="PATH", help="where runs are recorded")] = Path("runs"),
-    version: Annotated[bool, typer.Option("--version", is_eager=True, callback=_version, help="print the version")] = False,
+    runs_dir: Annotated[Path, typer.Option(metavar="PATH", help="where runs are recorded")] = Path(
+        "runs"
+    ),
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="print the version")
+    ] = False,
     policy_flags: Mapping[str, Any] = MappingProxyType({}),
     **job_flags: Any,
 ) -> None:
     """Launch and watch data-parallel PyTorch training over several machines.
 
-    Without a command, rankboard starts a run: in the dashboard, at once if you give a flag of the job, else with a form to fill
-    in; with --run, without the dashboard.
+    Without a command, rankboard starts a run: in the dashboard, at once if you give a flag of the
+    job, else with a form to fill in; with --run, without the dashboard.
 
     Examples:
       rankboard                               open the form for your hosts
@@ -126,12 +148,22 @@ def _launch(
         _without_flags(context)
         return
     try:
-        for flag, wanted in (("--json", json and not dry_run), ("--detach", detach), ("--verbose", verbose)):
+        for flag, wanted in (
+            ("--json", json and not dry_run),
+            ("--detach", detach),
+            ("--verbose", verbose),
+        ):
             if wanted and not run:
                 raise PlanError(f"{flag} goes with --run")
-        for flag, wanted in (("--detach", detach), ("--on-disconnect keep", policy_flags["on_disconnect"] == "keep")):
+        for flag, wanted in (
+            ("--detach", detach),
+            ("--on-disconnect keep", policy_flags["on_disconnect"] == "keep"),
+        ):
             if wanted and host_flags["link"]:
-                raise PlanError(f"{flag}: a lab of --link ends with this command; rankboard lab up makes one that stays")
+                raise PlanError(
+                    f"{flag}: a lab of --link ends with this command; rankboard lab up makes one "
+                    "that stays"
+                )
         job = resume.job_of(job_flags, runs_dir, bool(host_flags["local"]))
         if job_flags.get("resume") == LAST:
             typer.echo(f"rankboard: {LAST} is {job.resume}", err=True)
@@ -147,9 +179,17 @@ def _launch(
                 typer.echo(serialize.dump(plan) if json else planning.dry_run(plan), nl=not json)
                 return
             if spec or any(host.address.startswith("127.") for host in hosts.hosts):
-                os.nice(NICE)  # our threads from here on; the transport's own, which starts agents, is older
+                os.nice(
+                    NICE
+                )  # our threads from here on; the transport's own, which starts agents, is older
             if run:
-                code = _headless(launcher, launcher.begin(launcher.plan(hosts, job)), json, detach=detach, verbose=verbose)
+                code = _headless(
+                    launcher,
+                    launcher.begin(launcher.plan(hosts, job)),
+                    json,
+                    detach=detach,
+                    verbose=verbose,
+                )
             else:
                 code = _dashboard(launcher, cluster, hosts, job, at_once=at_once, leavable=not spec)
     except (JobError, UnknownName, HostsError, PlanError, LabError) as error:
@@ -163,7 +203,9 @@ def _without_flags(context: typer.Context) -> None:
     if flags := given(context):
         names = ", ".join(f"--{name.replace('_', '-')}" for name in flags)
         typer.echo(
-            f"rankboard: {names} applies to a run: write the flags of {context.invoked_subcommand} after its name", err=True
+            f"rankboard: {names} applies to a run: write the flags of "
+            f"{context.invoked_subcommand} after its name",
+            err=True,
         )
         raise typer.Exit(USAGE)
 
@@ -178,9 +220,10 @@ def _headless(
     quiet: bool = False,
     verbose: bool = False,
 ) -> int:
-    """Show a session without a dashboard; returns the exit code. A person's Ctrl-C stops the run, SIGQUIT at once. Where it
-    `leaves`, Ctrl-C leaves it; one that is kept is left where terminal or process are to end, as at a shutdown. `detach`: once
-    all have begun. `quiet`: without what ranks print."""
+    """Show a session without a dashboard; returns the exit code. A person's Ctrl-C stops the run,
+    SIGQUIT at once. Where it `leaves`, Ctrl-C leaves it; one that is kept is left where terminal or
+    process are to end, as at a shutdown. `detach`: once all have begun. `quiet`: without what ranks
+    print."""
 
     def end(number: int, _: object) -> None:
         ends_us = number in (signal.SIGHUP, signal.SIGTERM)
@@ -195,7 +238,10 @@ def _headless(
     # A terminal that is gone fails in every write; the run is left or stopped then, and heard out.
     folder = launcher.runs_dir / session.plan.run
     before = launcher.recorded(session.plan) if json and leaves else ()
-    with suppress(OSError), printer(session.state, json, folder, before=before, quiet=quiet, verbose=verbose) as show:
+    with (
+        suppress(OSError),
+        printer(session.state, json, folder, before=before, quiet=quiet, verbose=verbose) as show,
+    ):
         for records in session.batches():
             _shown(show, records, session, leaves)
             if detach and session.begun:
@@ -208,19 +254,33 @@ def _headless(
     return verdict.value if verdict else 0
 
 
-def _watch(launcher: Launcher, session: Session, headless: bool, json: bool, leaves: bool, *, verbose: bool = False) -> int:
-    """Show a run that one has come back to, to follow it, or, where one does not leave it again, to stop it: then what its
-    ranks have printed is of no interest. Returns the exit code. `leaves`: see `_headless`."""
+def _watch(
+    launcher: Launcher,
+    session: Session,
+    headless: bool,
+    json: bool,
+    leaves: bool,
+    *,
+    verbose: bool = False,
+) -> int:
+    """Show a run that one has come back to, to follow it, or, where one does not leave it again, to
+    stop it: then what its ranks have printed is of no interest. Returns the exit code. `leaves`:
+    see `_headless`."""
     if headless or json:
         return _headless(launcher, session, json, leaves=leaves, quiet=not leaves, verbose=verbose)
     hosts = Cluster(session.plan.run, session.plan.hosts)
     return _dashboard(
-        launcher, hosts, hosts, session.plan.work if isinstance(session.plan.work, Job) else Job(), attached=session
+        launcher,
+        hosts,
+        hosts,
+        session.plan.work if isinstance(session.plan.work, Job) else Job(),
+        attached=session,
     )
 
 
 def _shown(show: Printer, records: list[Record], session: Session, leaves: bool) -> None:
-    """Show a batch; the run is stopped, or left, when there is nowhere to show it any more, as with `| head`."""
+    """Show a batch; the run is stopped, or left, when there is nowhere to show it any more, as with
+    `| head`."""
     if show.gone:
         return
     try:
@@ -233,15 +293,20 @@ def _shown(show: Printer, records: list[Record], session: Session, leaves: bool)
         session.stop("stdout cannot be written any more")
 
 
-def _dashboard(launcher: Launcher, cluster: Cluster, selected: Cluster, job: Job, **how: Any) -> int:
+def _dashboard(
+    launcher: Launcher, cluster: Cluster, selected: Cluster, job: Job, **how: Any
+) -> int:
     """`how`: what else the dashboard is told, see `tui.app.Launch`."""
     if not _on_terminal():
-        raise PlanError("the dashboard needs a terminal on stdin, stdout and stderr; without one, use --run")
+        raise PlanError(
+            "the dashboard needs a terminal on stdin, stdout and stderr; without one, use --run"
+        )
     from tui.app import Launch, RankboardApp
 
     settings: dict[str, Any] = {"runs_dir": launcher.runs_dir, "check": launcher.check} | how
     app = RankboardApp(Launch(cluster, selected, job, launcher.plan, launcher.begin, **settings))
-    gc.freeze()  # what has been imported stays: looking through it for garbage again and again takes time
+    # what has been imported stays: looking through it for garbage again and again takes time
+    gc.freeze()
     try:
         app.run()
     finally:

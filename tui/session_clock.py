@@ -9,7 +9,8 @@ from remote.run.state import RunPhase, RunState
 
 
 class SessionClock:
-    """The newest record's time, and what has gone by since that was first seen. It stands still once the run has ended."""
+    """The newest record's time, and what has gone by since that was first seen. It stands still
+    once the run has ended."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic

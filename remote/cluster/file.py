@@ -1,4 +1,5 @@
-"""The format of hosts.toml: its tables, and every mistake in them as one line that says where and what to write instead."""
+"""The format of hosts.toml: its tables, and every mistake in them as one line that says where and
+what to write instead."""
 
 from __future__ import annotations
 
@@ -67,23 +68,40 @@ WRITE = {
     "python": 'a command or path in quotes, such as python = "/opt/venv/bin/python3"',
     "workdir": 'a path in quotes, such as workdir = "~/.rankboard"',
     "slots": f"a whole number of ranks from 1 to {SLOTS}, such as slots = 1",
-    "threads": f"a whole number from 0 (as many as its ranks have cores) to {THREADS}, such as threads = 4",
+    "threads": (
+        f"a whole number from 0 (as many as its ranks have cores) to {THREADS}, such as threads = 4"
+    ),
     "interface": 'the name of a network interface in quotes, such as interface = "eth0"',
     "master_port": "a whole number from 0 (any free port) to 65535, such as master_port = 29500",
     "timeout": "a finite number of seconds above 0, such as timeout = 10",
     "env": 'names and texts in quotes, such as env = { NCCL_DEBUG = "INFO" }',
-    "env_from": 'names of variables of your own environment in quotes, such as env_from = ["WANDB_API_KEY"]',
+    "env_from": "names of variables of your own environment in quotes, such as env_from = "
+    '["WANDB_API_KEY"]',
 }
 """What to write for each key of a host."""
 WRITE_CLUSTER = {
     "name": 'a text in quotes, such as name = "lab"',
     "on_disconnect": '"keep" or "stop", in quotes: whether a run goes on when its launcher is gone',
-    "sync": 'folders of this machine in quotes, taken from that of the hosts file, such as sync = ["src", "configs"]',
+    "sync": "folders of this machine in quotes, taken from that of the hosts file, such as sync = "
+    '["src", "configs"]',
 }
 TABLES = ("cluster", "defaults", "host")
-OWN = {"OMP_NUM_THREADS": "threads", "GLOO_SOCKET_IFNAME": "interface", "NCCL_SOCKET_IFNAME": "interface"}
+OWN = {
+    "OMP_NUM_THREADS": "threads",
+    "GLOO_SOCKET_IFNAME": "interface",
+    "NCCL_SOCKET_IFNAME": "interface",
+}
 """Variables that follow from a key."""
-PLACE = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
+PLACE = {
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",
+    "GROUP_WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+}
 """Variables that follow from a rank's place."""
 
 
@@ -109,7 +127,11 @@ class _Reading:
     def check(self, where: str, table: object, model: type[BaseModel]) -> dict[str, Any]:
         """What a table says, by key, without the keys that are wrong."""
         if not isinstance(table, dict):
-            self.say(where, "this is no table: write its keys below a line of its own, [cluster], [defaults] or [[host]]")
+            self.say(
+                where,
+                "this is no table: write its keys below a line of its own, [cluster], [defaults] "
+                "or [[host]]",
+            )
             return {}
         try:
             model.model_validate(table)
@@ -124,25 +146,35 @@ class _Reading:
 def _mistake(key: str, value: object, model: type[BaseModel], *, unknown: bool) -> str:
     if unknown:
         known = list(model.model_fields)
-        return f"unknown key '{key}'{did_you_mean(key, known) or '; the keys are ' + ', '.join(known)}"
+        return (
+            f"unknown key '{key}'{did_you_mean(key, known) or '; the keys are ' + ', '.join(known)}"
+        )
     write = WRITE_CLUSTER if model is ClusterTable else WRITE
-    return f"{key} = {json.dumps(value, default=str, ensure_ascii=False)} is wrong: write {write[key]}"
+    return (
+        f"{key} = {json.dumps(value, default=str, ensure_ascii=False)} is wrong: write {write[key]}"
+    )
 
 
 def read(path: Path, ssh_config: Path) -> Cluster:
-    """The cluster of the file, completed by ssh's configuration. Raises: HostsError with all mistakes."""
+    """The cluster of the file, completed by ssh's configuration. Raises: HostsError with all
+    mistakes."""
     reading = _Reading(path)
     data = _parse(reading)
     for key in [key for key in data if key not in TABLES]:
         reading.say(
-            "", f"unknown table '{key}'{did_you_mean(key, TABLES) or '; the tables are [cluster], [defaults] and [[host]]'}"
+            "",
+            f"unknown table '{key}'"
+            + (did_you_mean(key, TABLES) or "; the tables are [cluster], [defaults] and [[host]]"),
         )
     cluster = reading.check("[cluster]", data.get("cluster", {}), ClusterTable)
     tables = list(_hosts(reading, data))
     if reading.mistakes:
         raise HostsError("\n".join(reading.mistakes))
     hosts, remarks = _complete(tables, ssh_config)
-    sync = tuple(os.path.abspath(path.parent / os.path.expanduser(entry)) for entry in cluster.get("sync", []))
+    sync = tuple(
+        os.path.abspath(path.parent / os.path.expanduser(entry))
+        for entry in cluster.get("sync", [])
+    )
     keep = {"keep": True, "stop": False}.get(cluster.get("on_disconnect", ""))
     return Cluster(cluster.get("name", path.stem), hosts, remarks, sync, keep, str(path))
 
@@ -176,7 +208,10 @@ def _not_toml(reading: _Reading, error: str) -> str:
     if re.match(r"\s*\[+\s*host\b", line) and (single := reading.single_brackets()):
         return f"{single}: {BRACKETS}"
     if bare := BARE.fullmatch(line):
-        return f"line {found[2]}: put the text in quotes: {bare[1]} = {json.dumps(bare[2], ensure_ascii=False)}"
+        return (
+            f"line {found[2]}: put the text in quotes: {bare[1]} = "
+            f"{json.dumps(bare[2], ensure_ascii=False)}"
+        )
     return f"line {found[2]}, {found[3]}: {found[1]}: this is not TOML"
 
 
@@ -192,14 +227,19 @@ def _hosts(reading: _Reading, data: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if not isinstance(tables, list):
         reading.say(reading.single_brackets(), BRACKETS)
     elif not tables and not reading.mistakes:
-        reading.say("", 'no host yet: write [[host]] and below it address = "…", once per host, in rank order')
+        reading.say(
+            "",
+            'no host yet: write [[host]] and below it address = "…", once per host, in rank order',
+        )
     elif len(tables) > HOSTS:
         reading.say("", f"it has {len(tables)} hosts: write {HOSTS} at most")
     else:
         yield from _each(reading, defaults, tables)
 
 
-def _each(reading: _Reading, defaults: dict[str, Any], tables: list[object]) -> Iterator[dict[str, Any]]:
+def _each(
+    reading: _Reading, defaults: dict[str, Any], tables: list[object]
+) -> Iterator[dict[str, Any]]:
     taken: dict[str, int] = {}
     for number, table in enumerate(tables, start=1):
         said = table if isinstance(table, dict) else {}
@@ -213,9 +253,15 @@ def _each(reading: _Reading, defaults: dict[str, Any], tables: list[object]) -> 
         for mistake in _variables(own):
             reading.say(where, mistake)
         if isinstance(name, str) and taken.setdefault(name, number) != number:
-            reading.say(where, f"host {taken[name]} has this name already: give each host a name of its own")
+            reading.say(
+                where, f"host {taken[name]} has this name already: give each host a name of its own"
+            )
         away = {"jump", "proxy_command"} if {"jump", "proxy_command"} & own.keys() else set()
-        yield {key: value for key, value in defaults.items() if key not in away} | own | _environment(defaults, own)
+        yield (
+            {key: value for key, value in defaults.items() if key not in away}
+            | own
+            | _environment(defaults, own)
+        )
 
 
 def _variables(table: dict[str, Any]) -> Iterator[str]:
@@ -231,16 +277,24 @@ def _variables(table: dict[str, Any]) -> Iterator[str]:
 
 
 def _environment(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """The variables of both, name by name: a host's own way to set one goes before that of [defaults]."""
+    """The variables of both, name by name: a host's own way to set one goes before that of
+    [defaults]."""
     env, names = own.get("env", {}), own.get("env_from", [])
-    given = {name: value for name, value in defaults.get("env", {}).items() if name not in names} | env
+    given = {
+        name: value for name, value in defaults.get("env", {}).items() if name not in names
+    } | env
     asked = [name for name in defaults.get("env_from", []) if name not in env] + names
     return {"env": tuple(given.items()), "env_from": tuple(dict.fromkeys(asked))}
 
 
-def _complete(tables: list[dict[str, Any]], ssh_config: Path) -> tuple[tuple[Host, ...], tuple[str, ...]]:
-    """The hosts of the tables; name and address stand for each other, and ssh's configuration for the rest."""
-    tables = [{"name": table.get("address"), "address": table.get("name")} | table for table in tables]
+def _complete(
+    tables: list[dict[str, Any]], ssh_config: Path
+) -> tuple[tuple[Host, ...], tuple[str, ...]]:
+    """The hosts of the tables; name and address stand for each other, and ssh's configuration for
+    the rest."""
+    tables = [
+        {"name": table.get("address"), "address": table.get("name")} | table for table in tables
+    ]
     if not ssh_config.expanduser().is_file():
         return tuple(Host(**table) for table in tables), ()
     from remote.cluster.ssh_config import SshConfig

@@ -1,6 +1,8 @@
-"""The machines: `Host`, `Cluster`, `load`, which reads them from hosts.toml, and `select`, which takes some of them.
+"""The machines: `Host`, `Cluster`, `load`, which reads them from hosts.toml, and `select`, which
+takes some of them.
 
-Imports no parser of hosts files, and none of what that needs: a run on this machine needs `Host` only.
+Imports no parser of hosts files, and none of what that needs: a run on this machine needs `Host`
+only.
 """
 
 from __future__ import annotations
@@ -27,11 +29,12 @@ HOSTS = SLOTS = THREADS = RANKS = 4096
 class Host:
     """One machine that runs `slots` ranks. Empty text and 0 mean: not said, the default holds.
 
-    `address` is where ssh connects; `known_hosts` is the one file of accepted host keys that counts for it, where not the
-    usual ones shall; `jump` is `[user@]host[:port]`, several joined by commas as in ssh's ProxyJump;
-    `interface` carries the ranks' traffic; `master_port` counts on the first host only (0: any free port);
-    `timeout` is how many seconds the host has to answer. Ranks have the variables `env` in their environment, and those that
-    `env_from` names, with the values of the launcher's own; these values are in nothing that is shown or recorded.
+    `address` is where ssh connects; `known_hosts` is the one file of accepted host keys that counts
+    for it, where not the usual ones shall; `jump` is `[user@]host[:port]`, several joined by commas
+    as in ssh's ProxyJump; `interface` carries the ranks' traffic; `master_port` counts on the first
+    host only (0: any free port); `timeout` is how many seconds the host has to answer. Ranks have
+    the variables `env` in their environment, and those that `env_from` names, with the values of
+    the launcher's own; these values are in nothing that is shown or recorded.
     """
 
     name: str
@@ -54,22 +57,37 @@ class Host:
 
     def __post_init__(self) -> None:
         """Refuse what no reader of hosts may let through. Raises: HostsError."""
-        bounds = (("slots", self.slots, 1, SLOTS), ("threads", self.threads, 0, THREADS), ("port", self.port, 1, 65535))
+        bounds = (
+            ("slots", self.slots, 1, SLOTS),
+            ("threads", self.threads, 0, THREADS),
+            ("port", self.port, 1, 65535),
+        )
         for key, number, low, high in bounds:
             if not low <= number <= high:
-                raise HostsError(f"{self.name!r}: {key} = {number}: write a whole number from {low} to {high}")
+                raise HostsError(
+                    f"{self.name!r}: {key} = {number}: write a whole number from {low} to {high}"
+                )
         if not 0 < self.timeout < math.inf:
-            raise HostsError(f"{self.name!r}: timeout = {self.timeout}: write a finite number of seconds above 0")
-        for key, text in (("name", self.name), ("address", self.address), ("interface", self.interface)):
+            raise HostsError(
+                f"{self.name!r}: timeout = {self.timeout}: write a finite number of seconds above 0"
+            )
+        for key, text in (
+            ("name", self.name),
+            ("address", self.address),
+            ("interface", self.interface),
+        ):
             if not text.isprintable():
-                raise HostsError(f"{key} = {text!r}: it has characters that cannot be printed; write plain text")
+                raise HostsError(
+                    f"{key} = {text!r}: it has characters that cannot be printed; write plain text"
+                )
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """The hosts in rank order. `remarks`: what a user should know of how they were read, one line each. `sync`: absolute
-    paths of files and folders of this machine that go to every host before a run. `keep`: whether a run goes on without its
-    launcher, None where the file does not say. `file` is the hosts file, "" where there is none."""
+    """The hosts in rank order. `remarks`: what a user should know of how they were read, one line
+    each. `sync`: absolute paths of files and folders of this machine that go to every host before a
+    run. `keep`: whether a run goes on without its launcher, None where the file does not say.
+    `file` is the hosts file, "" where there is none."""
 
     name: str
     hosts: tuple[Host, ...]
@@ -80,43 +98,63 @@ class Cluster:
 
 
 class HostsError(ValueError):
-    """Mistakes in a hosts file or in a selection of hosts, one line each, with what to write instead."""
+    """Mistakes in a hosts file or in a selection of hosts, one line each, with what to write
+    instead."""
 
 
 def load(path: Path, ssh_config: Path = SSH_CONFIG) -> Cluster:
-    """The cluster of a hosts file; `ssh_config` (where it exists) fills what the file leaves out. Raises: HostsError."""
+    """The cluster of a hosts file; `ssh_config` (where it exists) fills what the file leaves out.
+    Raises: HostsError."""
     from remote.cluster.file import read
 
     return read(path, ssh_config)
 
 
 def naming(file: str, text: str) -> str:
-    """A message with the name of the hosts file that is in use, also in the commands that it advises."""
+    """A message with the name of the hosts file that is in use, also in the commands that it
+    advises."""
     if file == HOSTS_FILE:
         return text
     text = _HOSTS_FILE.sub(lambda _: file, text)
     return _COMMAND.sub(lambda found: f"{found[0]} --hosts {shlex.quote(file)}", text)
 
 
-def select(cluster: Cluster, nodes: int | None = None, only: Iterable[str] = (), exclude: Iterable[str] = ()) -> Cluster:
-    """The hosts named in `only` (all, where it is empty) and not in `exclude`; of these the first `nodes` (None: all).
+def select(
+    cluster: Cluster,
+    nodes: int | None = None,
+    only: Iterable[str] = (),
+    exclude: Iterable[str] = (),
+) -> Cluster:
+    """The hosts named in `only` (all, where it is empty) and not in `exclude`; of these the first
+    `nodes` (None: all).
 
-    The order stays the file's. Raises: HostsError, for names that no host has and for more nodes than there are.
+    The order stays the file's. Raises: HostsError, for names that no host has and for more nodes
+    than there are.
     """
     only, exclude = tuple(only), tuple(exclude)
     known = [host.name for host in cluster.hosts]
     mistakes = [_unknown("--only", name, known) for name in only if name not in known]
     mistakes += [_unknown("--exclude", name, known) for name in exclude if name not in known]
-    hosts = tuple(host for host in cluster.hosts if (not only or host.name in only) and host.name not in exclude)
+    hosts = tuple(
+        host
+        for host in cluster.hosts
+        if (not only or host.name in only) and host.name not in exclude
+    )
     if nodes is not None and nodes < 1:
         mistakes.append(f"--nodes {nodes}: give a number from 1 to {len(hosts)}")
     if nodes and nodes > len(hosts) and not mistakes:
         count = "is only 1 host" if len(hosts) == 1 else f"are only {len(hosts)} hosts"
-        mistakes.append(f"--nodes {nodes}: there {count} to choose from: {', '.join(host.name for host in hosts)}")
+        mistakes.append(
+            f"--nodes {nodes}: there {count} to choose from: "
+            f"{', '.join(host.name for host in hosts)}"
+        )
     if mistakes:
         raise HostsError("\n".join(mistakes))
     return replace(cluster, hosts=hosts[:nodes])
 
 
 def _unknown(flag: str, name: str, known: list[str]) -> str:
-    return f"{flag} {name}: no host has this name{did_you_mean(name, known) or '.'} The hosts are {', '.join(known)}"
+    return (
+        f"{flag} {name}: no host has this name{did_you_mean(name, known) or '.'} The hosts are "
+        f"{', '.join(known)}"
+    )

@@ -1,4 +1,5 @@
-"""What ssh's own configuration file says of a host, as far as paramiko can follow it; what it cannot is remarked on."""
+"""What ssh's own configuration file says of a host, as far as paramiko can follow it; what it
+cannot is remarked on."""
 
 from __future__ import annotations
 
@@ -13,8 +14,16 @@ from paramiko.ssh_exception import SSHException
 from remote.cluster.hosts import Host
 
 FOLLOWED = {"all", "canonical", "final", "host", "originalhost", "user", "localuser"}
-"""The criteria of `Match` that are followed. `exec` would run commands merely because a file was read."""
-NOT_FOLLOWED = {"include", "hostkeyalias", "userknownhostsfile", "globalknownhostsfile", "identityagent", "certificatefile"}
+"""The criteria of `Match` that are followed. `exec` would run commands merely because a file was
+read."""
+NOT_FOLLOWED = {
+    "include",
+    "hostkeyalias",
+    "userknownhostsfile",
+    "globalknownhostsfile",
+    "identityagent",
+    "certificatefile",
+}
 
 
 @dataclass(frozen=True)
@@ -28,7 +37,9 @@ class SshConfig:
     def read(cls, path: Path) -> SshConfig:
         """The file's settings; none, with a remark, where it cannot be read."""
         try:
-            lines, remarks = _followed(path, path.expanduser().read_text(errors="replace").splitlines())
+            lines, remarks = _followed(
+                path, path.expanduser().read_text(errors="replace").splitlines()
+            )
             return cls(tuple(remarks), SSHConfig.from_text("\n".join(lines)))
         except FileNotFoundError:
             return cls((), SSHConfig())
@@ -40,19 +51,25 @@ class SshConfig:
         return str(self._parsed.lookup(address).get(option, ""))
 
     def fill(self, host: Host, said: Set[str]) -> Host:
-        """The host, with what the file says of its address for every field that is not among `said`."""
+        """The host, with what the file says of its address for every field that is not among
+        `said`."""
         found = self._parsed.lookup(host.address)
         values: dict[str, str | int] = {"address": found["hostname"]}
         if "user" in found:
             values["user"] = found["user"]
         if found.get("port", "").isdigit():
             values["port"] = int(found["port"])
-        files = [file for file in found.get("identityfile", []) if Path(file).expanduser().is_file()]
+        files = [
+            file for file in found.get("identityfile", []) if Path(file).expanduser().is_file()
+        ]
         if files:
             values["identity_file"] = files[0]
         if not {"jump", "proxy_command"} & said:
             values |= _way(found.get("proxyjump"), found.get("proxycommand"))
-        return replace(host, **{key: value for key, value in values.items() if key == "address" or key not in said})  # type: ignore[arg-type]
+        missing = {
+            key: value for key, value in values.items() if key == "address" or key not in said
+        }
+        return replace(host, **missing)  # type: ignore[arg-type]
 
 
 def _way(jump: str | None, command: str | None) -> dict[str, str | int]:
@@ -62,7 +79,8 @@ def _way(jump: str | None, command: str | None) -> dict[str, str | int]:
 
 
 def _followed(path: Path, lines: list[str]) -> tuple[list[str], list[str]]:
-    """The lines that can be followed, and a remark on each that cannot (with a `Match` goes its whole block)."""
+    """The lines that can be followed, and a remark on each that cannot (with a `Match` goes its
+    whole block)."""
     kept: list[str] = []
     remarks: list[str] = []
     skipping = False
@@ -71,7 +89,10 @@ def _followed(path: Path, lines: list[str]) -> tuple[list[str], list[str]]:
         if key in ("host", "match"):
             skipping = key == "match" and not _matchable(words)
         if (skipping and key == "match") or key in NOT_FOLLOWED:
-            remarks.append(f"{path}, line {number}: {line.strip()!r} is not followed; say in hosts.toml what depends on it")
+            remarks.append(
+                f"{path}, line {number}: {line.strip()!r} is not followed; say in hosts.toml what "
+                "depends on it"
+            )
         elif not skipping:
             kept.append(line)
     return kept, remarks

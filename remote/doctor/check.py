@@ -1,4 +1,5 @@
-"""What one host's facts mean for a plan, check by check. Pure: `software`, `machine` and `network` hold the checks."""
+"""What one host's facts mean for a plan, check by check. Pure: `software`, `machine` and `network`
+hold the checks."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class Found:
 
 @dataclass(frozen=True)
 class Facts:
-    """All that is known of the hosts, in their order: None for one that was not reached; offsets in seconds."""
+    """All that is known of the hosts, in their order: None for one that was not reached; offsets in
+    seconds."""
 
     plan: Plan
     hellos: Sequence[Hello | None]

@@ -1,7 +1,9 @@
-"""The checks before a run: what the hosts' facts, and the connections that they tried, mean for this plan. Pure.
+"""The checks before a run: what the hosts' facts, and the connections that they tried, mean for
+this plan. Pure.
 
-Two rounds. After all hosts have said Hello, or could not be reached: `check_facts`. Then every host listens (`reservations`)
-and connects to the master and to its next neighbour (`connects`), and `check_connections` says what came of it.
+Two rounds. After all hosts have said Hello, or could not be reached: `check_facts`. Then every host
+listens (`reservations`) and connects to the master and to its next neighbour (`connects`), and
+`check_connections` says what came of it.
 """
 
 from __future__ import annotations
@@ -67,20 +69,29 @@ UNFIT = ("python", "code", "disk")
 _UNKNOWN_KEY = "its host key is unknown"
 _ABOUT = (
     ("address", r"does not resolve"),
-    ("python", r"^no .+ there|^.+ is no working Python 3|its python \(|^cannot start|its agent ended|older than"),
+    (
+        "python",
+        r"^no .+ there|^.+ is no working Python 3|its python \(|^cannot start|its agent "
+        r"ended|older than",
+    ),
     ("code", r"^its code "),
     ("disk", r"^cannot use its workdir"),
 )
-"""Which check it is that a host failed which was not reached, by what the way there said; else the login."""
+"""Which check it is that a host failed which was not reached, by what the way there said; else the
+login."""
 
 
 def check_facts(
-    plan: Plan, facts: Sequence[Hello | None], offsets: Sequence[float], problems: Sequence[str] = ()
+    plan: Plan,
+    facts: Sequence[Hello | None],
+    offsets: Sequence[float],
+    problems: Sequence[str] = (),
 ) -> list[Checked]:
     """The first round, host by host, in order.
 
-    `facts` are None for a host that was not reached, and then `problems` has why; `offsets` are how many seconds each host's
-    clock is ahead of ours (any figure for those not reached). Without `problems`, all were reached.
+    `facts` are None for a host that was not reached, and then `problems` has why; `offsets` are how
+    many seconds each host's clock is ahead of ours (any figure for those not reached). Without
+    `problems`, all were reached.
     """
     known = Facts(plan, facts, offsets)
     needed = {*job.checks(plan), *(("torchvision",) if software.torchvision_needed(plan) else ())}
@@ -110,10 +121,16 @@ def _not_reached(plan: Plan, index: int, problem: str) -> list[Checked]:
 
 def _trusting(found: list[Checked]) -> list[Checked]:
     """The checks; where several hosts have unknown keys, one command for all of them."""
-    unknown = [one for one in found if one.advice.startswith("rankboard trust ") and one.text.startswith(_UNKNOWN_KEY)]
+    unknown = [
+        one
+        for one in found
+        if one.advice.startswith("rankboard trust ") and one.text.startswith(_UNKNOWN_KEY)
+    ]
     if len(unknown) < 2:
         return found
-    return [replace(one, advice="rankboard trust --all") if one in unknown else one for one in found]
+    return [
+        replace(one, advice="rankboard trust --all") if one in unknown else one for one in found
+    ]
 
 
 def _failed(text: str) -> str:
@@ -122,22 +139,34 @@ def _failed(text: str) -> str:
 
 
 def _told(plan: Plan, index: int, text: str) -> Found:
-    """The way's own words: what it found, then what to do about it, in a new line or behind the last semicolon."""
+    """The way's own words: what it found, then what to do about it, in a new line or behind the
+    last semicolon."""
     what, _, advice = text.partition("\n") if "\n" in text else text.rpartition("; ")
     host = plan.hosts[index]
-    return Found(FAILED, what or text, " ".join(advice.split()) if what else f"try it by hand: {_by_hand(host)}")
+    return Found(
+        FAILED,
+        what or text,
+        " ".join(advice.split()) if what else f"try it by hand: {_by_hand(host)}",
+    )
 
 
 def _by_hand(host: Host) -> str:
     """The ssh command that goes the same way."""
-    way = ["-J", host.jump] if host.jump else ["-o", f"ProxyCommand={host.proxy_command}"] if host.proxy_command else []
+    way = (
+        ["-J", host.jump]
+        if host.jump
+        else ["-o", f"ProxyCommand={host.proxy_command}"]
+        if host.proxy_command
+        else []
+    )
     key = ["-i", host.identity_file] if host.identity_file else []
     address = f"{host.user}@{host.address}" if host.user else host.address
     return shlex.join(["ssh", *way, *key, "-p", str(host.port), address, "true"])
 
 
 def reservations(plan: Plan, facts: Sequence[Hello | None]) -> list[Reserve | None]:
-    """Where each host is to listen: the master at the rendezvous, the others at any port; None where that cannot be known."""
+    """Where each host is to listen: the master at the rendezvous, the others at any port; None
+    where that cannot be known."""
     known = Facts(plan, facts, ())
     found: list[Reserve | None] = []
     for index, hello in enumerate(facts):
@@ -154,12 +183,15 @@ def reservations(plan: Plan, facts: Sequence[Hello | None]) -> list[Reserve | No
 
 
 def connects(reserved: Sequence[Reserved | None]) -> list[Connect | None]:
-    """Whom each host is to try: the master and the next host that listens; None where there is nobody but itself."""
+    """Whom each host is to try: the master and the next host that listens; None where there is
+    nobody but itself."""
     where = [(one.address, one.port) if one and not one.error else None for one in reserved]
     found: list[Connect | None] = []
     for index, own in enumerate(where):
         behind = [other for other in (*where[index + 1 :], *where[:index]) if other]
-        wanted = dict.fromkeys(target for target in (where[0], *behind[:1]) if target and target != own)
+        wanted = dict.fromkeys(
+            target for target in (where[0], *behind[:1]) if target and target != own
+        )
         found.append(Connect(tuple(wanted), SECONDS) if own and wanted else None)
     return found
 
@@ -170,20 +202,27 @@ def check_connections(
     reserved: Sequence[Reserved | None],
     connected: Sequence[Sequence[Connected]],
 ) -> list[Checked]:
-    """The second round: of each host that was to listen whether it does, and whether it reached whom it was to try."""
+    """The second round: of each host that was to listen whether it does, and whether it reached
+    whom it was to try."""
     known, asked = Facts(plan, facts, ()), connects(reserved)
     found: list[Checked] = []
     for index, own in enumerate(reserved):
         if own:
             found.append(_checked(index, "port", network.port(index, own)))
         if asked[index]:
-            found.append(_checked(index, "connect", network.connect(known, index, reserved, connected[index])))
+            found.append(
+                _checked(
+                    index, "connect", network.connect(known, index, reserved, connected[index])
+                )
+            )
     return found
 
 
 def lost(on: int, reason: str) -> Checked:
     """The check that a host failed which was lost in the second round."""
-    return Checked(on, "connect", FAILED, reason, "see whether it is still up, then check once more")
+    return Checked(
+        on, "connect", FAILED, reason, "see whether it is still up, then check once more"
+    )
 
 
 def grouped(checks: Sequence[Checked]) -> list[Checked]:
@@ -191,12 +230,17 @@ def grouped(checks: Sequence[Checked]) -> list[Checked]:
     found: dict[tuple[str, ...], list[int]] = {}
     for one in checks:
         found.setdefault(_finding(one), []).append(one.on)
-    return [replace(one, same=tuple(of)) if len(of := found[_finding(one)]) > 1 else one for one in checks]
+    return [
+        replace(one, same=tuple(of)) if len(of := found[_finding(one)]) > 1 else one
+        for one in checks
+    ]
 
 
 def _finding(one: Checked) -> tuple[str, ...]:
     """What is to be read of it. What is well is not told, but shown host by host."""
-    return (one.check, one.outcome, one.text, one.advice) + ((str(one.on),) if one.outcome == OK else ())
+    return (one.check, one.outcome, one.text, one.advice) + (
+        (str(one.on),) if one.outcome == OK else ()
+    )
 
 
 def is_told(checked: Checked) -> bool:
@@ -205,7 +249,8 @@ def is_told(checked: Checked) -> bool:
 
 
 def unfit(problem: str) -> bool:
-    """Whether a host was logged in to, but its python or workdir cannot be used, by what the way there said."""
+    """Whether a host was logged in to, but its python or workdir cannot be used, by what the way
+    there said."""
     return _failed(problem) in UNFIT
 
 
@@ -215,6 +260,7 @@ def refusal(names: Sequence[str], checked: Checked) -> str:
 
 
 def whose(names: Sequence[str], checked: Checked) -> str:
-    """How a line on a check begins: with its hosts, unless what was found names them itself. `names` are all hosts'."""
+    """How a line on a check begins: with its hosts, unless what was found names them itself.
+    `names` are all hosts'."""
     of = listed([names[on] for on in checked.same or (checked.on,) if 0 <= on < len(names)])
     return f"{of}: " if of and not (checked.same and of in checked.text) else ""

@@ -21,7 +21,9 @@ def checks(plan: Plan) -> tuple[str, ...]:
     """Which of the checks below the plan's work has a use for."""
     if not isinstance(plan.work, Job):
         return ()
-    has_files = path_of(plan.work) or registry.declared("datasets", plan.work.dataset, "FILES") is not None
+    has_files = (
+        path_of(plan.work) or registry.declared("datasets", plan.work.dataset, "FILES") is not None
+    )
     return ("data",) * bool(has_files) + ("job",) + ("precision",) * (plan.work.precision == "bf16")
 
 
@@ -47,17 +49,30 @@ def found(
     """What it means for a job that this was found of its data, see `Hello`."""
     if path := path_of(job):
         name = job.dataset.removesuffix(path)
-        advice = f"write {name}PATH with a path that can be read there; --upload sends a folder of this machine to the hosts"
+        advice = (
+            f"write {name}PATH with a path that can be read there; --upload sends a folder of "
+            "this machine to the hosts"
+        )
         return Found(FAILED, data_problem, advice) if data_problem else Found(OK, "there")
     if not data_missing:
-        return Found(FAILED, data_problem, "let this user read it, or use --data-dir") if data_problem else Found(OK, "there")
+        return (
+            Found(FAILED, data_problem, "let this user read it, or use --data-dir")
+            if data_problem
+            else Found(OK, "there")
+        )
     download = registry.declared("datasets", job.dataset, "DOWNLOAD_MB", 0)
     room = registry.declared("datasets", job.dataset, "ROOM_MB", download)
     if data_problem:
-        what = f"{job.dataset} is not in {data_folder}, and cannot be downloaded into it: {data_problem}"
+        what = (
+            f"{job.dataset} is not in {data_folder}, and cannot be downloaded into it: "
+            f"{data_problem}"
+        )
         return Found(FAILED, what, "put its files there, or use --data-dir")
     if data_free < room * MB:
-        what = f"{job.dataset} is not in {data_folder}, and its {room} MB do not fit: only {size(data_free)} are free there"
+        what = (
+            f"{job.dataset} is not in {data_folder}, and its {room} MB do not fit: only "
+            f"{size(data_free)} are free there"
+        )
         return Found(FAILED, what, "make room there, or use --data-dir")
     return Found(OK, f"fetch {download} MB")
 
@@ -71,12 +86,19 @@ def job(facts: Facts, index: int) -> Found:
         return Found(OK, f"step {hello.resume_step}")
     if any(facts.hello(other).resume_step for other in facts.reached):
         return Found(OK, "none here")
-    known = sorted({run for other in facts.reached for run in facts.hello(other).resume_known}, reverse=True)
-    there = f"the newest there that have some are {listed(known[:3])}" if known else "no run there has saved one"
+    known = sorted(
+        {run for other in facts.reached for run in facts.hello(other).resume_known}, reverse=True
+    )
+    there = (
+        f"the newest there that have some are {listed(known[:3])}"
+        if known
+        else "no run there has saved one"
+    )
     return Found(
         FAILED,
         f"--resume {job.resume}: no complete checkpoint of it is there; {there}",
-        "give the hosts that it ran on, a run that was started with --checkpoint-every, or a path on the hosts",
+        "give the hosts that it ran on, a run that was started with --checkpoint-every, or a path "
+        "on the hosts",
     )
 
 

@@ -1,4 +1,5 @@
-"""Whether a host has room for its ranks: which machine it is, its disk, memory, clock, cores and GPUs."""
+"""Whether a host has room for its ranks: which machine it is, its disk, memory, clock, cores and
+GPUs."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from remote.doctor.check import FAILED, OK, WARNING, Facts, Found, listed
 
 GIB = 2**30
 DISK_NEEDED, DISK_WANTED = 16 * 2**20, GIB
-"""Bytes in the work folder without which a run fails at once, and those that the journal of one may take."""
+"""Bytes in the work folder without which a run fails at once, and those that the journal of one may
+take."""
 MEMORY_NEEDED, MEMORY_WANTED = 128 * 2**20, 512 * 2**20
 """Bytes that a rank takes at the very least, and those of a small model with torch."""
 CLOCK = 1.0
@@ -25,17 +27,21 @@ def size(count: float) -> str:
 
 
 def address(facts: Facts, index: int) -> Found:
-    """Which machine this is: one that several hosts of the file mean is most likely a mistake in it. Those of a lab, and
-    containers, have interfaces of their own."""
+    """Which machine this is: one that several hosts of the file mean is most likely a mistake in
+    it. Those of a lab, and containers, have interfaces of their own."""
     own, hello = facts.host(index), facts.hello(index)
-    same = [other for other in facts.machine(index) if facts.hello(other).interfaces == hello.interfaces]
+    same = [
+        other for other in facts.machine(index) if facts.hello(other).interfaces == hello.interfaces
+    ]
     if len(same) == 1 or facts.plan.is_local:
         return Found(OK, own.address)
     names = [facts.host(other).name for other in same]
     return Found(
         WARNING,
-        f"{listed(names)} are the same machine ({_cores(hello.cores)}): adding such hosts will not make training faster",
-        f"in hosts.toml set the address of each to a machine of its own, or keep {names[0]} alone, with slots = "
+        f"{listed(names)} are the same machine ({_cores(hello.cores)}): adding such hosts will "
+        "not make training faster",
+        f"in hosts.toml set the address of each to a machine of its own, or keep {names[0]} "
+        "alone, with slots = "
         f"{sum(facts.host(other).slots for other in same)}",
     )
 
@@ -48,14 +54,19 @@ def disk(facts: Facts, index: int) -> Found:
     """Room in the work folder, for the journals and checkpoints of runs."""
     free, workdir = facts.hello(index).disk_free, facts.host(index).workdir
     advice = (
-        f"make room there (rankboard prune removes old runs), or set workdir in hosts.toml to a larger disk than {workdir}'s"
+        "make room there (rankboard prune removes old runs), or set workdir in hosts.toml to a "
+        f"larger disk than {workdir}'s"
     )
     if not free:
         return Found(OK, "not known")
     if free < DISK_NEEDED:
         return Found(FAILED, f"only {size(free)} left in {workdir}", advice)
     if free < DISK_WANTED:
-        return Found(WARNING, f"only {size(free)} left in {workdir}; journals take up to {size(DISK_WANTED)} per run", advice)
+        return Found(
+            WARNING,
+            f"only {size(free)} left in {workdir}; journals take up to {size(DISK_WANTED)} per run",
+            advice,
+        )
     return Found(OK, size(free))
 
 
@@ -69,24 +80,29 @@ def memory(facts: Facts, index: int) -> Found:
     if free < MEMORY_NEEDED * ranks:
         return Found(FAILED, f"only {what}", advice)
     if free < MEMORY_WANTED * ranks:
-        return Found(WARNING, f"only {what}; one with torch takes {size(MEMORY_WANTED)} and more", advice)
+        return Found(
+            WARNING, f"only {what}; one with torch takes {size(MEMORY_WANTED)} and more", advice
+        )
     return Found(OK, size(free))
 
 
 def clock(facts: Facts, index: int) -> Found:
-    """How far the host's clock is from ours. The figures of a run are corrected by it, so it is no reason not to start."""
+    """How far the host's clock is from ours. The figures of a run are corrected by it, so it is no
+    reason not to start."""
     off = facts.offsets[index]
     if not math.isfinite(off) or abs(off) <= CLOCK:
         return Found(OK, f"{round(off, 1) + 0.0:+.1f} s" if math.isfinite(off) else "not known")
     return Found(
         WARNING,
         f"its clock is {abs(off):,.0f} s {'ahead of' if off > 0 else 'behind'} this machine's",
-        "keep the clocks of both in step: sudo timedatectl set-ntp true; times of this run are corrected by it",
+        "keep the clocks of both in step: sudo timedatectl set-ntp true; times of this run are "
+        "corrected by it",
     )
 
 
 def cores(facts: Facts, index: int) -> Found:
-    """Cores for the threads that the hosts file asks for. That hosts which are one machine share its cores is meant so."""
+    """Cores for the threads that the hosts file asks for. That hosts which are one machine share
+    its cores is meant so."""
     own, count = facts.host(index), facts.hello(index).cores
     wanted = own.slots * max(1, own.threads)
     if own.address.startswith("127.") or wanted <= max(1.0, count):
@@ -94,29 +110,41 @@ def cores(facts: Facts, index: int) -> Found:
     each = f" of {own.threads} threads" if own.threads else ""
     return Found(
         WARNING,
-        f"{own.slots} rank{'s' * (own.slots > 1)}{each} on {count:g} core{'s' * (count != 1)}: they wait for each other",
+        f"{own.slots} rank{'s' * (own.slots > 1)}{each} on {count:g} core{'s' * (count != 1)}: "
+        "they wait for each other",
         "give it fewer " + ("threads or slots" if own.threads else "slots") + " in hosts.toml",
     )
 
 
 def load(facts: Facts, index: int) -> Found:
-    """Whether another run of this user, or other processes, keep the host busy; the agents of its other hosts, which are
-    starting just now, aside. The hosts of one machine have one load: what the first of them has told."""
-    machine, without = facts.machine(index), "" if facts.plan.is_local else ", or leave the host out with --exclude"
+    """Whether another run of this user, or other processes, keep the host busy; the agents of its
+    other hosts, which are starting just now, aside. The hosts of one machine have one load: what
+    the first of them has told."""
+    machine, without = (
+        facts.machine(index),
+        "" if facts.plan.is_local else ", or leave the host out with --exclude",
+    )
     hello = facts.hello(machine[0])
     if runs := facts.hello(index).runs:
-        listing = listed([f"{run} ({count} rank{'s' * (count != 1)})" if count else run for run, count in runs[:RUNS]])
+        listing = listed(
+            [
+                f"{run} ({count} rank{'s' * (count != 1)})" if count else run
+                for run, count in runs[:RUNS]
+            ]
+        )
         return Found(
             WARNING,
             f"another run of yours trains there: {listing}",
-            f"each slows the other down: wait for its end, end it with rankboard stop {runs[0][0]}{without}",
+            "each slows the other down: wait for its end, end it with rankboard stop "
+            f"{runs[0][0]}{without}",
         )
     others = hello.load - (len(machine) - 1)
     if others <= max(1.0, BUSY * hello.cores):
         return Found(OK, f"{hello.load:.1f}")
     return Found(
         WARNING,
-        f"about {others:.0f} other process{'es' * (round(others) != 1)} on {_cores(hello.cores)} will slow every rank down",
+        f"about {others:.0f} other process{'es' * (round(others) != 1)} on {_cores(hello.cores)} "
+        "will slow every rank down",
         f"see top there and wait for their end{without}",
     )
 
@@ -128,10 +156,15 @@ def gpus(facts: Facts, index: int) -> Found:
     text = f"{len(hello.gpus)} x {hello.gpus[0].removeprefix('NVIDIA ')}" if hello.gpus else "none"
     if not having or len(hello.gpus) >= slots:
         return Found(OK, text)
-    lack = f"{len(hello.gpus)} GPUs for {slots} ranks" if hello.gpus else "no GPU (or no driver that shows one)"
+    lack = (
+        f"{len(hello.gpus)} GPUs for {slots} ranks"
+        if hello.gpus
+        else "no GPU (or no driver that shows one)"
+    )
     theirs = facts.names(lambda one: bool(one.gpus))
     return Found(
         WARNING,
         lack if hello.gpus else f"{lack}, but there are some on {theirs}",
-        "then all ranks train on CPUs: set slots in hosts.toml to the GPUs of each host, or --exclude those that have none",
+        "then all ranks train on CPUs: set slots in hosts.toml to the GPUs of each host, or "
+        "--exclude those that have none",
     )

@@ -1,6 +1,8 @@
-"""Which address of a host the others reach, and what became of the connections that they tried. Pure.
+"""Which address of a host the others reach, and what became of the connections that they tried.
+Pure.
 
-Judged by routes and addresses: an interface's name says nothing, and is used only to tell a person what it probably is.
+Judged by routes and addresses: an interface's name says nothing, and is used only to tell a person
+what it probably is.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ _BRIDGE = re.compile(r"(docker|br-|virbr|podman|cni|lxcbr|lxdbr|vmnet|vboxnet)")
 
 
 def own_address(facts: Facts, index: int) -> str:
-    """The host's address for the other ranks: its `interface`'s, else the one that leads to the master; "" for none."""
+    """The host's address for the other ranks: its `interface`'s, else the one that leads to the
+    master; "" for none."""
     wanted, hello = facts.host(index).interface, facts.hello(index)
     if not wanted:
         return hello.route_address
@@ -24,7 +27,8 @@ def own_address(facts: Facts, index: int) -> str:
 
 
 def interface(facts: Facts, index: int) -> Found:
-    """Which interface leads from the host to the master, and whether others could use its address."""
+    """Which interface leads from the host to the master, and whether others could use its
+    address."""
     own, hello, address = facts.host(index), facts.hello(index), own_address(facts, index)
     name = own.interface or hello.route_interface
     if not address:
@@ -34,10 +38,15 @@ def interface(facts: Facts, index: int) -> Found:
     twins = [other for other in facts.elsewhere(index) if address in _addresses(facts, other)]
     if twins:
         names = ", ".join(facts.host(other).name for other in twins[:3])
-        what = "a bridge of its containers or virtual machines" if _BRIDGE.match(name) else "no address of its own"
+        what = (
+            "a bridge of its containers or virtual machines"
+            if _BRIDGE.match(name)
+            else "no address of its own"
+        )
         return Found(
             FAILED,
-            f"{name} ({address}) is {what}: {names} has the same address, so nobody else can reach it there",
+            f"{name} ({address}) is {what}: {names} has the same address, so nobody else can "
+            "reach it there",
             _choose(facts, index),
         )
     return Found(OK, f"{name} {address}")
@@ -46,11 +55,17 @@ def interface(facts: Facts, index: int) -> Found:
 def _no_address(facts: Facts, index: int) -> Found:
     own, master = facts.host(index), facts.host(0)
     if own.interface:
-        return Found(FAILED, f"it has no interface {own.interface!r} with an IPv4 address", _choose(facts, index))
+        return Found(
+            FAILED,
+            f"it has no interface {own.interface!r} with an IPv4 address",
+            _choose(facts, index),
+        )
     return Found(
         FAILED,
-        f"no way from there to {master.address}: the name does not resolve there, or there is no route",
-        f"set the address of {master.name} in hosts.toml to one that all hosts reach, as ip route get ADDRESS on each "
+        f"no way from there to {master.address}: the name does not resolve there, or there is no "
+        "route",
+        f"set the address of {master.name} in hosts.toml to one that all hosts reach, as ip route "
+        "get ADDRESS on each "
         f"shows, or set interface on all hosts",
     )
 
@@ -66,15 +81,22 @@ def _loopback(facts: Facts, index: int, address: str) -> Found:
         return Found(FAILED, f"the other hosts cannot reach it: {why}", _choose(facts, index))
     return Found(
         FAILED,
-        f"{master.address}, the address of {master.name}, means {address} there, which is this host itself",
-        f"set the address of {master.name} in hosts.toml to one that means the same on all hosts, as its IP address",
+        f"{master.address}, the address of {master.name}, means {address} there, which is this "
+        "host itself",
+        f"set the address of {master.name} in hosts.toml to one that means the same on all hosts, "
+        "as its IP address",
     )
 
 
 def _choose(facts: Facts, index: int) -> str:
-    """Which interfaces there are instead: those in a network with others' addresses, else all that are this host's alone."""
+    """Which interfaces there are instead: those in a network with others' addresses, else all that
+    are this host's alone."""
     taken = {address for other in facts.elsewhere(index) for address in _addresses(facts, other)}
-    own = [one for one in facts.hello(index).interfaces if not is_loopback(one[1]) and one[1] not in taken]
+    own = [
+        one
+        for one in facts.hello(index).interfaces
+        if not is_loopback(one[1]) and one[1] not in taken
+    ]
     near = [(name, address) for name, address, prefix in own if _joins(address, prefix, taken)]
     known = near or [(name, address) for name, address, _ in own]
     if not known:
@@ -101,27 +123,44 @@ def is_loopback(address: str) -> bool:
 
 
 def port(index: int, reserved: Reserved) -> Found:
-    """The port that was reserved on the host: the rendezvous on the first, any other one elsewhere."""
+    """The port that was reserved on the host: the rendezvous on the first, any other one
+    elsewhere."""
     if not reserved.error:
         return Found(OK, f"{reserved.port} is free")
-    hint = "set another master_port for it in hosts.toml, or leave the key out and a free one is chosen"
-    return Found(FAILED, reserved.error, hint if index == 0 else "set interface for it in hosts.toml")
+    hint = (
+        "set another master_port for it in hosts.toml, or leave the key out and a free one is "
+        "chosen"
+    )
+    return Found(
+        FAILED, reserved.error, hint if index == 0 else "set interface for it in hosts.toml"
+    )
 
 
-def connect(facts: Facts, index: int, listening: Sequence[Reserved | None], tried: Sequence[Connected]) -> Found:
+def connect(
+    facts: Facts, index: int, listening: Sequence[Reserved | None], tried: Sequence[Connected]
+) -> Found:
     """Whether the host reached the master and its neighbour."""
     failed = [one for one in tried if one.error]
     if not tried:
-        return Found(FAILED, "it did not say whether it reaches the others", "see whether its agent is held up, and try again")
+        return Found(
+            FAILED,
+            "it did not say whether it reaches the others",
+            "see whether its agent is held up, and try again",
+        )
     if not failed:
         return Found(OK, f"{1000 * max(one.seconds for one in tried):.1f} ms")
-    missed = " and ".join(f"{_name(facts, one, listening)} at {one.address}:{one.port} ({one.error})" for one in failed)
+    missed = " and ".join(
+        f"{_name(facts, one, listening)} at {one.address}:{one.port} ({one.error})"
+        for one in failed
+    )
     return Found(FAILED, f"cannot reach {missed} from {own_address(facts, index)}", _advice(failed))
 
 
 def _name(facts: Facts, tried: Connected, listening: Sequence[Reserved | None]) -> str:
     where = (tried.address, tried.port)
-    found = [index for index, one in enumerate(listening) if one and (one.address, one.port) == where]
+    found = [
+        index for index, one in enumerate(listening) if one and (one.address, one.port) == where
+    ]
     return facts.host(found[0]).name if found else "another host"
 
 
@@ -133,4 +172,7 @@ def _advice(failed: Sequence[Connected]) -> str:
         why = "a firewall drops it, or that address is on a network which this host does not reach"
     else:
         why = "that address is on a network which this host does not reach"
-    return f"{why}; let the hosts reach each other by TCP on all ports, or set interface in hosts.toml to their common network"
+    return (
+        f"{why}; let the hosts reach each other by TCP on all ports, or set interface in "
+        "hosts.toml to their common network"
+    )

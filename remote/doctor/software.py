@@ -1,4 +1,5 @@
-"""Whether the software of a host is that of the others: Python, torch, torchvision, our own code."""
+"""Whether the software of a host is that of the others: Python, torch, torchvision, our own
+code."""
 
 from __future__ import annotations
 
@@ -30,19 +31,22 @@ def _minor(hello: Hello) -> str:
 
 
 def torch(facts: Facts, index: int) -> Found:
-    """The version of torch and what it was built for. A user's script may do without, where all hosts do."""
+    """The version of torch and what it was built for. A user's script may do without, where all
+    hosts do."""
     hello, usual = facts.hello(index), facts.usual(_torch)
     if not hello.torch and (isinstance(facts.plan.work, Job) or usual):
         return Found(
             FAILED,
             f"{hello.executable} (Python {hello.python}) has no torch",
-            f"install it there ({hello.executable} -m pip install torch torchvision; rankboard setup does so for hosts.toml), "
+            f"install it there ({hello.executable} -m pip install torch torchvision; rankboard "
+            "setup does so for hosts.toml), "
             "or set python in hosts.toml to one that has it",
         )
     if _torch(hello) != usual:
         return Found(
             FAILED,
-            f"torch {hello.torch or 'none'}, but {usual or 'none'} on {facts.names(lambda one: _torch(one) == usual)}",
+            f"torch {hello.torch or 'none'}, but {usual or 'none'} on "
+            f"{facts.names(lambda one: _torch(one) == usual)}",
             f"install the same everywhere ({hello.executable} -m pip install torch=={usual}), "
             "or set python in hosts.toml to one that has it",
         )
@@ -55,7 +59,8 @@ def _torch(hello: Hello) -> str:
 
 
 def _backend(facts: Facts, hello: Hello) -> Found:
-    """Builds for different GPUs cannot talk to each other on them; where no host has one, all do on CPUs."""
+    """Builds for different GPUs cannot talk to each other on them; where no host has one, all do on
+    CPUs."""
     usual = facts.usual(lambda one: one.backends)
     if hello.backends == usual or not any(facts.hello(index).gpus for index in facts.reached):
         return Found(OK, hello.torch or "none")
@@ -63,13 +68,16 @@ def _backend(facts: Facts, hello: Hello) -> Found:
     outcome = FAILED if hello.backends and usual else WARNING
     return Found(
         outcome,
-        f"torch {hello.torch} is built for {own}, but for {theirs} on {facts.names(lambda one: one.backends == usual)}",
-        "install the same build of torch everywhere" + ("" if outcome == FAILED else "; as it is, all ranks train on CPUs"),
+        f"torch {hello.torch} is built for {own}, but for {theirs} on "
+        f"{facts.names(lambda one: one.backends == usual)}",
+        "install the same build of torch everywhere"
+        + ("" if outcome == FAILED else "; as it is, all ranks train on CPUs"),
     )
 
 
 def torchvision(facts: Facts, index: int) -> Found:
-    """Torchvision, where the job has a use for it: a model of its own, or a data set whose files may have to be fetched."""
+    """Torchvision, where the job has a use for it: a model of its own, or a data set whose files
+    may have to be fetched."""
     hello, needs = facts.hello(index), torchvision_needed(facts.plan)
     if hello.torchvision:
         return Found(OK, hello.torchvision)
@@ -78,7 +86,9 @@ def torchvision(facts: Facts, index: int) -> Found:
         return Found(FAILED, "no torchvision, and the model is one of its own", install)
     if hello.data_missing:
         return Found(FAILED, "no torchvision to download the data set with", install)
-    return Found(WARNING, "no torchvision; the data set needs it, unless its files lie ready there", install)
+    return Found(
+        WARNING, "no torchvision; the data set needs it, unless its files lie ready there", install
+    )
 
 
 def torchvision_needed(plan: Plan) -> str:
@@ -96,17 +106,24 @@ def _imports_torchvision(module: str) -> bool:
     """Whether a data set's module, or one of the folder's own that it imports, says torchvision."""
     path = registry.ROOT / "datasets" / f"{module}.py"
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    shared = re.findall(r"\b_\w+\b", "\n".join(re.findall(r"^from training\.datasets import .*$", text, re.MULTILINE)))
-    return bool(re.search(r"^\s*(from|import) torchvision", text, re.MULTILINE)) or any(map(_imports_torchvision, shared))
+    shared = re.findall(
+        r"\b_\w+\b",
+        "\n".join(re.findall(r"^from training\.datasets import .*$", text, re.MULTILINE)),
+    )
+    return bool(re.search(r"^\s*(from|import) torchvision", text, re.MULTILINE)) or any(
+        map(_imports_torchvision, shared)
+    )
 
 
 def code(facts: Facts, index: int) -> Found:
-    """The files of rankboard that run there are this machine's, and there are no others beside them. A host that has said Hello
-    has compared them with their digest at this start, in a folder that no other user may write: see `remote.transport.deploy`."""
+    """The files of rankboard that run there are this machine's, and there are no others beside
+    them. A host that has said Hello has compared them with their digest at this start, in a folder
+    that no other user may write: see `remote.transport.deploy`."""
     if facts.hello(index).code_changed:
         return Found(
             WARNING,
-            f"{archive().count} files, sent again: those in its workdir were not as they had been sent",
+            f"{archive().count} files, sent again: those in its workdir were not as they had been "
+            "sent",
             "see who or what changes files there",
         )
     return Found(OK, f"{archive().count} files")

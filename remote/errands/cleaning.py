@@ -1,6 +1,7 @@
 """What ended runs have left: their processes, and their folders on hosts and here; and how it goes.
 
-It only finds out and proposes. Who calls it asks a person first; a host looks again at each thing before it ends or removes it.
+It only finds out and proposes. Who calls it asks a person first; a host looks again at each thing
+before it ends or removes it.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class Leftover:
 
 @dataclass(frozen=True)
 class Leftovers:
-    """What was found. `spared` are the live runs with processes that have no agent on their host any more; `problems` are what
-    hosts could not tell."""
+    """What was found. `spared` are the live runs with processes that have no agent on their host
+    any more; `problems` are what hosts could not tell."""
 
     found: tuple[Leftover, ...] = ()
     spared: tuple[str, ...] = ()
@@ -55,7 +56,9 @@ def orphans(transport: Transport | None, hosts: Sequence[Host], runs_dir: Path) 
             if isinstance(one, Live):
                 live.add(one.run)
             elif isinstance(one, Orphan):
-                found.setdefault((one.run, one.host, one.pid, one.start), Leftover(answer.host.name, one))
+                found.setdefault(
+                    (one.run, one.host, one.pid, one.start), Leftover(answer.host.name, one)
+                )
     for one in leftovers.find(_workdirs(runs_dir)) if LINUX else ():
         found.setdefault((one.run, one.host, one.pid, one.start), Leftover("", one))
     spared = {left.orphan.run for left in found.values()} & live
@@ -69,22 +72,36 @@ def orphans(transport: Transport | None, hosts: Sequence[Host], runs_dir: Path) 
 def end(
     transport: Transport | None, hosts: Sequence[Host], runs_dir: Path, found: Iterable[Leftover]
 ) -> tuple[list[Leftover], list[str]]:
-    """End these processes, on all hosts at once. Returns those that are still there, and what hosts could not do."""
+    """End these processes, on all hosts at once. Returns those that are still there, and what hosts
+    could not do."""
     by_host: dict[str, list[Leftover]] = defaultdict(list)
     for left in found:
         by_host[left.host].append(left)
     gone, problems = set(), []
     if here := by_host.pop("", []):
-        ended = leftovers.finish(_workdirs(runs_dir), [(left.orphan.pid, left.orphan.start) for left in here])
+        ended = leftovers.finish(
+            _workdirs(runs_dir), [(left.orphan.pid, left.orphan.start) for left in here]
+        )
         gone |= {("", one.pid, one.start) for one in ended if one.gone}
     asked = [host for host in hosts if host.name in by_host]
-    words = {host.name: [f"{left.orphan.pid}:{left.orphan.start}" for left in by_host[host.name]] for host in asked}
-    for answer in ask(transport, asked, "end", lambda host: words[host.name], ENDING) if transport else ():
+    words = {
+        host.name: [f"{left.orphan.pid}:{left.orphan.start}" for left in by_host[host.name]]
+        for host in asked
+    }
+    for answer in (
+        ask(transport, asked, "end", lambda host: words[host.name], ENDING) if transport else ()
+    ):
         told = values(leftovers.codec, answer.objects)
-        gone |= {(answer.host.name, one.pid, one.start) for one in told if isinstance(one, Signalled) and one.gone}
+        gone |= {
+            (answer.host.name, one.pid, one.start)
+            for one in told
+            if isinstance(one, Signalled) and one.gone
+        }
         problems += [answer.error] if answer.error else []
     every = [*here, *(left for some in by_host.values() for left in some)]
-    return [left for left in every if (left.host, left.orphan.pid, left.orphan.start) not in gone], problems
+    return [
+        left for left in every if (left.host, left.orphan.pid, left.orphan.start) not in gone
+    ], problems
 
 
 def _workdirs(runs_dir: Path) -> list[str]:
@@ -94,8 +111,9 @@ def _workdirs(runs_dir: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class Removable:
-    """Something that may go: `name` is a folder below the workdir of `host`, or for "" the run's directory here; `run` is ""
-    for code, `phase` what became of the run. Sizes in bytes, `idle` in seconds."""
+    """Something that may go: `name` is a folder below the workdir of `host`, or for "" the run's
+    directory here; `run` is "" for code, `phase` what became of the run. Sizes in bytes, `idle` in
+    seconds."""
 
     run: str
     phase: str
@@ -114,11 +132,14 @@ class Kept:
     by_name: bool = False
 
 
-def removable(known: Inventory, older: float, keep: int, named: Collection[str] = ()) -> tuple[list[Removable], list[Kept]]:
+def removable(
+    known: Inventory, older: float, keep: int, named: Collection[str] = ()
+) -> tuple[list[Removable], list[Kept]]:
     """What may go, and which runs may not and why.
 
-    That is the runs that ended `older` seconds ago or more, but for the `keep` newest, and code that is not used; or, where
-    runs are `named`, just these, even if not all of their hosts can be asked whether they still run.
+    That is the runs that ended `older` seconds ago or more, but for the `keep` newest, and code
+    that is not used; or, where runs are `named`, just these, even if not all of their hosts can be
+    asked whether they still run.
     """
     ended: list[Run] = []
     kept = []
@@ -186,13 +207,18 @@ def _of_run(run: Run) -> Iterator[Removable]:
 def remove(
     transport: Transport | None, hosts: Sequence[Host], runs_dir: Path, going: Iterable[Removable]
 ) -> tuple[int, list[str]]:
-    """Remove these, on all hosts at once. Returns how many bytes are free again, and what is still there and why."""
+    """Remove these, on all hosts at once. Returns how many bytes are free again, and what is still
+    there and why."""
     names: dict[str, dict[str, Removable]] = defaultdict(dict)
     for one in going:
         names[one.host][one.name] = one
     freed, kept = 0, []
     asked = [host for host in hosts if host.name in names]
-    for answer in ask(transport, asked, "remove", lambda host: list(names[host.name]), REMOVING) if transport else ():
+    for answer in (
+        ask(transport, asked, "remove", lambda host: list(names[host.name]), REMOVING)
+        if transport
+        else ()
+    ):
         for told in values(removal.codec, answer.objects):
             if isinstance(told, Removed) and told.kept:
                 kept.append(f"{answer.host.name}: {told.name}: {told.kept}")
@@ -210,7 +236,8 @@ def remove(
 
 
 def _remove_record(runs_dir: Path, name: str) -> None:
-    """Remove a run's directory here, while nobody can begin an agent in it. Raises: Refused, OSError."""
+    """Remove a run's directory here, while nobody can begin an agent in it. Raises: Refused,
+    OSError."""
     folder = runs_dir / name
     if folder.is_symlink() or not (folder / PLAN).is_file():
         raise Refused("no run's directory, or a link")

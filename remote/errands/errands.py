@@ -21,8 +21,9 @@ from training.wire.jsonl import load, most_values
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back from a host: `objects` in order, and `error`, why there are none or not all ("" where all is well).
-    `moment` is when the first of it came, by this machine's clock: a time that it tells was taken just before."""
+    """What came back from a host: `objects` in order, and `error`, why there are none or not all
+    ("" where all is well). `moment` is when the first of it came, by this machine's clock: a time
+    that it tells was taken just before."""
 
     host: Host
     objects: tuple[dict[str, Any], ...] = ()
@@ -54,8 +55,8 @@ def perform(
 ) -> list[Answer]:
     """Have each host's errand done, all at once; the answers, in the order of the hosts.
 
-    `patience`: for how many seconds a host that has been reached may say nothing before it is given up. What goes beyond the
-    `limits` is that host's error.
+    `patience`: for how many seconds a host that has been reached may say nothing before it is given
+    up. What goes beyond the `limits` is that host's error.
     """
     answers: SimpleQueue[tuple[int, Answer]] = SimpleQueue()
 
@@ -68,10 +69,19 @@ def perform(
 
     for index, host in enumerate(hosts):  # not waited for when somebody presses Ctrl-C
         threading.Thread(target=work, args=(index, host), name="errand", daemon=True).start()
-    return [answer for _, answer in sorted((answers.get() for _ in hosts), key=lambda pair: pair[0])]
+    return [
+        answer for _, answer in sorted((answers.get() for _ in hosts), key=lambda pair: pair[0])
+    ]
 
 
-def _perform(transport: Transport, host: Host, errand: Errand, give: Give | None, patience: float, limits: Limits) -> Answer:
+def _perform(
+    transport: Transport,
+    host: Host,
+    errand: Errand,
+    give: Give | None,
+    patience: float,
+    limits: Limits,
+) -> Answer:
     try:
         line = transport.open(host, errand, Silent())
     except Unreachable as error:
@@ -83,7 +93,9 @@ def _perform(transport: Transport, host: Host, errand: Errand, give: Give | None
         for block in read(line, patience, patience * limits.patience):
             taken.take(block)
     except TimeoutError as error:
-        return Answer(host, error=f"{host.name}: {error}; if it is only slow, raise timeout in hosts.toml")
+        return Answer(
+            host, error=f"{host.name}: {error}; if it is only slow, raise timeout in hosts.toml"
+        )
     except (AnswerTooLong, LineTooLong) as error:
         return Answer(host, error=f"{host.name}: {error}")
     except OSError as error:
@@ -100,7 +112,8 @@ def _perform(transport: Transport, host: Host, errand: Errand, give: Give | None
 
 
 class AnswerTooLong(Exception):
-    """A host has answered more than the limits allow. The text says so, and fits behind the host's name."""
+    """A host has answered more than the limits allow. The text says so, and fits behind the host's
+    name."""
 
 
 @dataclass
@@ -126,14 +139,16 @@ class _Taken:
             self.values += most_values(line)
             if self.values > self.limits.values:
                 raise AnswerTooLong(f"its answer has more than {self.limits.values:,} values")
-            # to find out that a line is no JSON takes some microseconds, and there may be a million of them
+            # to find out that a line is no JSON takes some microseconds, and there may be a million
+            # of them
             if line.lstrip().startswith(b"{") and (found := load(line)) is not None:
                 self.objects.append(found)
 
 
 def read(line: Line, patience: float, in_all: float = math.inf) -> Iterator[bytes]:
-    """What comes, up to the end of the line. Raises: TimeoutError, where nothing comes for `patience` seconds, or the end does
-    not within `in_all` seconds. While nobody asks for more, patience does not wear out."""
+    """What comes, up to the end of the line. Raises: TimeoutError, where nothing comes for
+    `patience` seconds, or the end does not within `in_all` seconds. While nobody asks for more,
+    patience does not wear out."""
     watch = _Watch(line, patience, in_all)
     try:
         while block := watch.wait():
@@ -164,8 +179,12 @@ class _Watch:
         return block
 
     def _look(self) -> None:
-        pause = min(self._patience, threading.TIMEOUT_MAX)  # a due that comes later is not earlier than the next look
-        while not self.over.wait(max(0.0, min(self._due - time.monotonic(), self._end - time.monotonic(), pause))):
+        pause = min(
+            self._patience, threading.TIMEOUT_MAX
+        )  # a due that comes later is not earlier than the next look
+        while not self.over.wait(
+            max(0.0, min(self._due - time.monotonic(), self._end - time.monotonic(), pause))
+        ):
             now = time.monotonic()
             if now >= self._due:
                 self._late = f"no answer within {self._patience:g} s"

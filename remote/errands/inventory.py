@@ -1,4 +1,5 @@
-"""The runs that hosts and this machine's runs directory know of, put together from what each host tells of its part."""
+"""The runs that hosts and this machine's runs directory know of, put together from what each host
+tells of its part."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ from training.agent.errands.run_folders import LAST, Archive, RunFolder
 from training.wire.codec import Codec
 
 AGES, BYTES, COUNT = 1e11, 10**18, 10**6
-"""Bounds of what a host may say: seconds of a time or an age, bytes and steps, and numbers of hosts and ranks."""
+"""Bounds of what a host may say: seconds of a time or an age, bytes and steps, and numbers of hosts
+and ranks."""
 REFUSED = 2
 """Exit code of a rank that refuses its job."""
 ORDER = ("lost", "failed", "stopped", "finished", "not started")
@@ -35,7 +37,8 @@ ORDER = ("lost", "failed", "stopped", "finished", "not started")
 
 @dataclass(frozen=True)
 class Part:
-    """What one host tells of a run: `host` is its name in the hosts file, "" for this machine; `workdir` as it is asked for."""
+    """What one host tells of a run: `host` is its name in the hosts file, "" for this machine;
+    `workdir` as it is asked for."""
 
     host: str
     workdir: str
@@ -54,8 +57,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Record:
-    """A run's directory here. `verdict` "" where its session did not come to an end; `idle` seconds since it was written;
-    `local`: the run's only host is this machine."""
+    """A run's directory here. `verdict` "" where its session did not come to an end; `idle` seconds
+    since it was written; `local`: the run's only host is this machine."""
 
     run: str
     folder: Path
@@ -69,7 +72,8 @@ class Record:
 
 @dataclass(frozen=True)
 class Run:
-    """A run: the parts that hosts know of it, in the order of its hosts, and its record here; one of both at least."""
+    """A run: the parts that hosts know of it, in the order of its hosts, and its record here; one
+    of both at least."""
 
     name: str
     parts: tuple[Part, ...]
@@ -103,7 +107,9 @@ class Run:
         verdict = self.record.verdict if self.record else ""
         if ended == {"not started"} or verdict == "refused" or self._refused:
             return "not started"
-        if verdict:  # of a rank that a person's stop has ended a host knows no more than its exit code
+        if (
+            verdict
+        ):  # of a rank that a person's stop has ended a host knows no more than its exit code
             return verdict
         return next((phase for phase in ORDER if phase in ended), "lost" if ended else "unknown")
 
@@ -111,7 +117,11 @@ class Run:
     def _refused(self) -> bool:
         """Whether a rank refused the job before any made a step."""
         exits = [exited for part in self.parts for exited in part.folder.exits]
-        return not self.step and not self.steps and any(one.code == REFUSED and not one.stopped for one in exits)
+        return (
+            not self.step
+            and not self.steps
+            and any(one.code == REFUSED and not one.stopped for one in exits)
+        )
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -135,13 +145,15 @@ class Run:
 
     @property
     def idle(self) -> float:
-        """Seconds since its last record, by the clock of the machine that wrote it; 0 where that is not known."""
+        """Seconds since its last record, by the clock of the machine that wrote it; 0 where that is
+        not known."""
         known = [part.idle for part in self.parts if part.folder.now]
         return min([*known, self.record.idle] if self.record else known, default=0.0)
 
     @property
     def size(self) -> int:
-        """Bytes on the disks of its hosts and of this machine, whose record has the part that it keeps itself."""
+        """Bytes on the disks of its hosts and of this machine, whose record has the part that it
+        keeps itself."""
         there = sum(part.folder.size for part in self.parts if part.host or not self.record)
         return there + (self.record.size if self.record else 0)
 
@@ -161,8 +173,8 @@ class Code:
 
 @dataclass(frozen=True)
 class Inventory:
-    """All that is known, the newest run last. `problems`: what hosts could not tell, and why, one line each; `answered` are
-    the names of those that told all."""
+    """All that is known, the newest run last. `problems`: what hosts could not tell, and why, one
+    line each; `answered` are the names of those that told all."""
 
     runs: tuple[Run, ...] = ()
     code: tuple[Code, ...] = ()
@@ -179,25 +191,41 @@ def take(transport: Transport | None, hosts: Sequence[Host], runs_dir: Path) -> 
         told = values(run_folders.codec, answer.objects)
         folders = [_plausible(one) for one in told if isinstance(one, RunFolder)]
         parts += [Part(answer.host.name, answer.host.workdir, one) for one in folders]
-        code += [Code(answer.host.name, _plausible_code(one)) for one in told if isinstance(one, Archive)]
+        code += [
+            Code(answer.host.name, _plausible_code(one)) for one in told if isinstance(one, Archive)
+        ]
     problems = tuple(answer.error for answer in answers if answer.error)
     kept = {record.run: record for record in records(runs_dir)}
     told_of = [replace(run, record=kept.pop(run.name, None)) for run in joined(parts)]
-    runs = sorted((*told_of, *(Run(name, (), record) for name, record in kept.items())), key=lambda run: run.name)
-    return Inventory(tuple(runs), tuple(code), frozenset(one.host.name for one in answers if not one.error), problems)
+    runs = sorted(
+        (*told_of, *(Run(name, (), record) for name, record in kept.items())),
+        key=lambda run: run.name,
+    )
+    return Inventory(
+        tuple(runs),
+        tuple(code),
+        frozenset(one.host.name for one in answers if not one.error),
+        problems,
+    )
 
 
 def _plausible(told: RunFolder) -> RunFolder:
     """What a host tells, with 0, which stands for not known, in place of figures that cannot be."""
     if not all(0 <= moment <= AGES for moment in (told.began, told.last, told.now)):
         told = replace(told, began=0.0, last=0.0, now=0.0)
-    size, step, steps = _bounded(told.size, BYTES), _bounded(told.step, BYTES), _bounded(told.steps, BYTES)
+    size, step, steps = (
+        _bounded(told.size, BYTES),
+        _bounded(told.step, BYTES),
+        _bounded(told.steps, BYTES),
+    )
     hosts, world_size = _bounded(told.hosts, COUNT), _bounded(told.world_size, COUNT)
     return replace(told, size=size, step=step, steps=steps, hosts=hosts, world_size=world_size)
 
 
 def _plausible_code(told: Archive) -> Archive:
-    return replace(told, size=_bounded(told.size, BYTES), idle=told.idle if 0 <= told.idle <= AGES else 0.0)
+    return replace(
+        told, size=_bounded(told.size, BYTES), idle=told.idle if 0 <= told.idle <= AGES else 0.0
+    )
 
 
 def _bounded(number: int, most: int) -> int:
@@ -211,7 +239,8 @@ def ask(
     words: Callable[[Host], Iterable[str]] = lambda _: (),
     longer: float = 0.0,
 ) -> list[Answer]:
-    """Have an errand done on each host in its own workdir; the answers, with the host's name in what went wrong.
+    """Have an errand done on each host in its own workdir; the answers, with the host's name in
+    what went wrong.
 
     `longer`: seconds beyond its timeout that a host may take to answer.
     """
@@ -222,7 +251,10 @@ def ask(
     answers = perform(transport, hosts, errand, patience=lambda host: host.timeout + longer)
     return [
         replace(
-            answer, error=answer.error if answer.error.startswith(answer.host.name) else f"{answer.host.name}: {answer.error}"
+            answer,
+            error=answer.error
+            if answer.error.startswith(answer.host.name)
+            else f"{answer.host.name}: {answer.error}",
         )
         if answer.error
         else answer
@@ -231,7 +263,8 @@ def ask(
 
 
 def values(codec: Codec, objects: Iterable[dict[str, Any]]) -> list[Any]:
-    """The values of an answer's objects; what is none, as another version may send it, is left out."""
+    """The values of an answer's objects; what is none, as another version may send it, is left
+    out."""
     return [value for value in map(codec.value, objects) if value is not None]
 
 
@@ -256,28 +289,39 @@ def records(runs_dir: Path) -> Iterator[Record]:
         except RunFolderError:
             hosts, ranks = (), 0
         local = (folder / NODE).is_dir()
-        newest = max(path.stat().st_mtime for name in (PLAN, EVENTS, SUMMARY) if (path := folder / name).exists())
+        newest = max(
+            path.stat().st_mtime
+            for name in (PLAN, EVENTS, SUMMARY)
+            if (path := folder / name).exists()
+        )
         size = run_folders.size(str(folder))
         idle = max(0.0, time.time() - newest)
         yield Record(folder.name, folder, hosts, ranks, local, verdict(folder), size, idle)
 
 
 def joined(parts: Iterable[Part]) -> tuple[Run, ...]:
-    """The runs of the parts, by name, which begins with the time. What several hosts see in one shared folder counts once."""
+    """The runs of the parts, by name, which begins with the time. What several hosts see in one
+    shared folder counts once."""
     runs: dict[str, dict[int, Part]] = defaultdict(dict)
     for part in parts:
         known = runs[part.folder.run].get(part.folder.host)
-        if known is None or (part.folder.live, part.folder.here) > (known.folder.live, known.folder.here):
+        if known is None or (part.folder.live, part.folder.here) > (
+            known.folder.live,
+            known.folder.here,
+        ):
             runs[part.folder.run][part.folder.host] = part
-    return tuple(Run(name, tuple(found[index] for index in sorted(found))) for name, found in sorted(runs.items()))
+    return tuple(
+        Run(name, tuple(found[index] for index in sorted(found)))
+        for name, found in sorted(runs.items())
+    )
 
 
 @dataclass(frozen=True)
 class Kept:
-    """The plan of a run, as this machine or its hosts keep it. `offsets`: how many seconds the clocks of those that answered
-    are ahead of this machine's, by number; `problems` are what other hosts could not tell. `refusal`: why its hosts cannot be
-    reached, "" where they can; what is recorded here can be read all the same. `foreign`: this user has
-    not recorded it here."""
+    """The plan of a run, as this machine or its hosts keep it. `offsets`: how many seconds the
+    clocks of those that answered are ahead of this machine's, by number; `problems` are what other
+    hosts could not tell. `refusal`: why its hosts cannot be reached, "" where they can; what is
+    recorded here can be read all the same. `foreign`: this user has not recorded it here."""
 
     plan: Plan
     offsets: Mapping[int, float]
@@ -287,32 +331,50 @@ class Kept:
 
 
 def plan_of(transport: Transport, cluster: Cluster, run: str) -> Kept:
-    """The plan that hosts keep of the run of this name, of the one whose name begins so, or of the newest (`last`), with the
-    hosts as the hosts file has them. Raises: PlanError."""
+    """The plan that hosts keep of the run of this name, of the one whose name begins so, or of the
+    newest (`last`), with the hosts as the hosts file has them. Raises: PlanError."""
     answers = ask(transport, cluster.hosts, "plan", lambda _: (run,))
     problems = tuple(answer.error for answer in answers if answer.error)
-    told = [(answer, one) for answer in answers for one in answer.objects if _is_asked_for(one, run)]
+    told = [
+        (answer, one) for answer in answers for one in answer.objects if _is_asked_for(one, run)
+    ]
     if not told:
         text = "".join(f"\n{problem}" for problem in problems)
         hosts = cluster.file or cluster.name
-        raise PlanError(f"No run called {run!r} here or on the hosts of {hosts}; rankboard ps lists all runs{text}")
+        raise PlanError(
+            f"No run called {run!r} here or on the hosts of {hosts}; rankboard ps lists all "
+            f"runs{text}"
+        )
     name = meant(run, sorted({one["run"] for _, one in told}))
     told = [(answer, one) for answer, one in told if one["run"] == name]
     plans = [_read(one["plan"], name, cluster) for _, one in told]
     # Some hosts may not have been there to hear that the run was left.
     left = [replace(plan, policy=replace(plan.policy, keep=True)) for plan in plans]
     if any(plan != left[0] for plan in left):
-        raise PlanError(f"{name}: its hosts keep different plans of it: {' and '.join(answer.host.name for answer, _ in told)}")
+        raise PlanError(
+            f"{name}: its hosts keep different plans of it: "
+            f"{' and '.join(answer.host.name for answer, _ in told)}"
+        )
     plan = left[0] if any(plan.policy.keep for plan in plans) else plans[0]
-    ahead = {answer.host.name: one["now"] - answer.moment for answer, one in told if _is_time(one.get("now"))}
-    offsets = {index: ahead[host.name] for index, host in enumerate(plan.hosts) if host.name in ahead}
+    ahead = {
+        answer.host.name: one["now"] - answer.moment
+        for answer, one in told
+        if _is_time(one.get("now"))
+    }
+    offsets = {
+        index: ahead[host.name] for index, host in enumerate(plan.hosts) if host.name in ahead
+    }
     return Kept(plan, offsets, problems, foreign=True)
 
 
 def _is_asked_for(told: Mapping[str, Any], run: str) -> bool:
     """Whether this is a plan, and of a run that was asked for."""
     name = told.get("run")
-    return isinstance(name, str) and isinstance(told.get("plan"), str) and (run == LAST or name.startswith(run))
+    return (
+        isinstance(name, str)
+        and isinstance(told.get("plan"), str)
+        and (run == LAST or name.startswith(run))
+    )
 
 
 def _is_time(value: Any) -> bool:

@@ -1,5 +1,5 @@
-"""Setting hosts up: what their Pythons have of the packages that ranks need, and an environment for those that lack some, or
-have them in other versions."""
+"""Setting hosts up: what their Pythons have of the packages that ranks need, and an environment for
+those that lack some, or have them in other versions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from training.wire.jsonl import dumps, load
 
 PACKAGES = ("torch", "torchvision")
 SILENT = 60.0
-"""Seconds without a word after which an installation is given up; its host has one every few seconds."""
+"""Seconds without a word after which an installation is given up; its host has one every few
+seconds."""
 
 Hear = Callable[[Host, str, str], None]
 """Takes what a host does, and figures on how far it is."""
@@ -32,8 +33,8 @@ Hear = Callable[[Host, str, str], None]
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be on every host: `packages` by name, and as pip's `requirements`; `index` is where pip gets them from, ""
-    where it is configured to."""
+    """What is to be on every host: `packages` by name, and as pip's `requirements`; `index` is
+    where pip gets them from, "" where it is configured to."""
 
     packages: tuple[str, ...]
     requirements: tuple[str, ...]
@@ -41,7 +42,8 @@ class Wanted:
 
     @classmethod
     def of(cls, torch: str = "", index: str = "") -> Wanted:
-        """This torch with the torchvision that goes with it; without a version, those that the launcher itself has."""
+        """This torch with the torchvision that goes with it; without a version, those that the
+        launcher itself has."""
         if torch:
             return cls(PACKAGES, (f"torch=={torch}", "torchvision"), index)
         # a local part, as in 2.14.1+cpu, is known to few indexes
@@ -50,7 +52,8 @@ class Wanted:
 
 
 class Condition(Enum):
-    """Whether a host's python has all as wanted; or has not, but its environment has; or neither; or it cannot be helped."""
+    """Whether a host's python has all as wanted; or has not, but its environment has; or neither;
+    or it cannot be helped."""
 
     READY = "ready"
     BUILT = "built"
@@ -60,8 +63,8 @@ class Condition(Enum):
 
 @dataclass(frozen=True)
 class Outlook:
-    """What was found on a host, in words; `venv` is its environment's python, where there is one or could be; `named`: whether
-    hosts.toml names that already."""
+    """What was found on a host, in words; `venv` is its environment's python, where there is one or
+    could be; `named`: whether hosts.toml names that already."""
 
     host: Host
     condition: Condition
@@ -72,7 +75,10 @@ class Outlook:
 
 def look(transport: Transport, hosts: Sequence[Host], wanted: Wanted) -> list[Outlook]:
     """What all hosts have, in their order."""
-    return [_outlook(answer, wanted) for answer in ask(transport, hosts, "environment", lambda _: wanted.packages)]
+    return [
+        _outlook(answer, wanted)
+        for answer in ask(transport, hosts, "environment", lambda _: wanted.packages)
+    ]
 
 
 def _outlook(answer: Answer, wanted: Wanted) -> Outlook:
@@ -93,17 +99,30 @@ def _found(host: Host, found: dict[str, Any], wanted: Wanted) -> Outlook:
     if not (lacks := _lacks(found["versions"], wanted)):
         return Outlook(host, Condition.READY, f"{python} {_listed(found['versions'])}", venv, named)
     if found["installed"] and not _lacks(found["installed"], wanted):
-        return Outlook(host, Condition.BUILT, f"{host.name}: {venv} has {_listed(found['installed'])}", venv, named)
+        return Outlook(
+            host,
+            Condition.BUILT,
+            f"{host.name}: {venv} has {_listed(found['installed'])}",
+            venv,
+            named,
+        )
     if found["obstacle"] and not found["installed"]:
         return Outlook(host, Condition.HOPELESS, f"{python} {lacks}, and {found['obstacle']}")
-    too = f"; {venv} has {_lacks(found['installed'], wanted)}" if found["installed"] and not named else ""
+    too = (
+        f"; {venv} has {_lacks(found['installed'], wanted)}"
+        if found["installed"] and not named
+        else ""
+    )
     return Outlook(host, Condition.LACKING, f"{python} {lacks}{too}", venv, named)
 
 
 def _lacks(versions: dict[str, str], wanted: Wanted) -> str:
-    """What is not as wanted, in words: "no torch and no torchvision", "torch 2.13.0 instead of 2.14.1"."""
+    """What is not as wanted, in words: "no torch and no torchvision", "torch 2.13.0 instead of
+    2.14.1"."""
     return " and ".join(
-        f"{package} {versions[package]} instead of {version}" if versions[package] else f"no {package}"
+        f"{package} {versions[package]} instead of {version}"
+        if versions[package]
+        else f"no {package}"
         for package, version in lacking(versions, wanted.requirements).items()
     )
 
@@ -114,7 +133,8 @@ def _listed(versions: dict[str, str]) -> str:
 
 @dataclass(frozen=True)
 class Installed:
-    """What came of an installation: `text` says it in words, `venv` is the python to name in hosts.toml, "" where it failed."""
+    """What came of an installation: `text` says it in words, `venv` is the python to name in
+    hosts.toml, "" where it failed."""
 
     host: Host
     text: str
@@ -122,14 +142,16 @@ class Installed:
 
 
 class Installation:
-    """Makes the environments of several hosts at once. `hear` is told how far each is, from threads of their own."""
+    """Makes the environments of several hosts at once. `hear` is told how far each is, from threads
+    of their own."""
 
     def __init__(self, transport: Transport, wanted: Wanted, hear: Hear) -> None:
         self._transport, self._wanted, self._hear = transport, wanted, hear
         self._lines: list[Line] = []
 
     def perform(self, hosts: Sequence[Host]) -> list[Installed]:
-        """What came of it, in the order of the hosts. Interrupted, it ends what it has begun there."""
+        """What came of it, in the order of the hosts. Interrupted, it ends what it has begun
+        there."""
         with ThreadPoolExecutor(max(1, len(hosts)), thread_name_prefix="install") as pool:
             done = [pool.submit(self._install, host) for host in hosts]
             try:
@@ -147,16 +169,22 @@ class Installation:
             return Installed(host, str(error))
         self._lines.append(line)
         try:
-            order = {name: getattr(self._wanted, name) for name in ("requirements", "packages", "index")}
+            order = {
+                name: getattr(self._wanted, name) for name in ("requirements", "packages", "index")
+            }
             line.write(dumps(order).encode() + b"\n")
             return _follow(course, line)
         except TimeoutError as error:
             late = f"{host.name}: {error} while {course.doing}"
-            return Installed(host, f"{late}; see that it is up and its disks answer, then call it again to go on")
+            return Installed(
+                host, f"{late}; see that it is up and its disks answer, then call it again to go on"
+            )
         except LineTooLong as error:
             return Installed(host, f"{host.name}: {error}")
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-            return Installed(host, f"{host.name}: it sent an answer that this version does not know: {error!r}")
+            return Installed(
+                host, f"{host.name}: it sent an answer that this version does not know: {error!r}"
+            )
         except OSError as error:
             return Installed(host, f"{host.name}: the connection broke: {error}")
         finally:
@@ -198,7 +226,12 @@ def _follow(course: _Course, line: Line) -> Installed:
             if "error" in told:
                 return Installed(host, f"{host.name}: {one_line(str(told['error']))}")
             if "installed" in told:
-                return Installed(host, f"{host.name}: {_listed(told['installed'])}", str(told["venv"]))
+                return Installed(
+                    host, f"{host.name}: {_listed(told['installed'])}", str(told["venv"])
+                )
             course.take(told)
     said = line.close()
-    return Installed(host, f"{host.name}: it broke off: {one_line(said) or 'no reason given'}; call it again to go on")
+    return Installed(
+        host,
+        f"{host.name}: it broke off: {one_line(said) or 'no reason given'}; call it again to go on",
+    )

@@ -1,4 +1,5 @@
-"""A cluster in a box: hosts that are network namespaces of this machine, with real addresses and links of a chosen rate.
+"""A cluster in a box: hosts that are network namespaces of this machine, with real addresses and
+links of a chosen rate.
 
     spec       what is wanted; pure
     wires      the commands that lay it out and change it; pure

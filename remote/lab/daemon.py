@@ -1,7 +1,9 @@
-"""The process that holds a long-living lab. It ends at SIGTERM, or with the lab, and takes the lab and its folder along.
+"""The process that holds a long-living lab. It ends at SIGTERM, or with the lab, and takes the lab
+and its folder along.
 
-Run as a program, with the lab's name, the number of hosts, their links and their quotas. stdout says remarks, then READY; or
-why there is no lab. If it is killed the kernel removes the lab all the same.
+Run as a program, with the lab's name, the number of hosts, their links and their quotas. stdout
+says remarks, then READY; or why there is no lab. If it is killed the kernel removes the lab all the
+same.
 """
 
 from __future__ import annotations
@@ -23,19 +25,29 @@ ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 
 
 def begin(name: str, hosts: int, link: str, cpus: str) -> tuple[str, ...]:
-    """Start a daemon, and wait until its lab is up. Returns remarks, one line each. Raises: LabError."""
+    """Start a daemon, and wait until its lab is up. Returns remarks, one line each. Raises:
+    LabError."""
     logins.check()
     argv = [sys.executable, "-m", "remote.lab.daemon", name, str(hosts), link, cpus]
     pipe, null = subprocess.PIPE, subprocess.DEVNULL
     daemon = subprocess.Popen(
-        argv, stdin=null, stdout=pipe, stderr=subprocess.STDOUT, cwd="/", text=True, start_new_session=True
+        argv,
+        stdin=null,
+        stdout=pipe,
+        stderr=subprocess.STDOUT,
+        cwd="/",
+        text=True,
+        start_new_session=True,
     )
     assert daemon.stdout
     with daemon.stdout as said:
         lines = tuple(_until_ready(said))
     if lines[-1:] != (READY,):
         daemon.wait()
-        raise LabError("\n".join(lines[-2:]) or f"the lab ended at its start, with exit code {daemon.returncode}")
+        raise LabError(
+            "\n".join(lines[-2:])
+            or f"the lab ended at its start, with exit code {daemon.returncode}"
+        )
     daemon.returncode = 0  # it goes on without us, and nobody will ask
     return lines[:-1]
 

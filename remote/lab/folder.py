@@ -1,7 +1,8 @@
-"""The folder of a long-living lab: its state, as others may read and change it, and the lock that says whether it is up.
+"""The folder of a long-living lab: its state, as others may read and change it, and the lock that
+says whether it is up.
 
-The lab's daemon holds the lock as long as it lives, so a state that a dead one has left is never taken for a living lab's, and
-the process numbers in it are used only while they are the lab's own.
+The lab's daemon holds the lock as long as it lives, so a state that a dead one has left is never
+taken for a living lab's, and the process numbers in it are used only while they are the lab's own.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from training.wire.jsonl import dumps
 ENDING = 15.0
 """Seconds that a daemon has to end before it is killed."""
 LETTING_GO = 5.0
-"""Seconds in which the processes of a lab whose daemon was killed have ended, so that its folder can be removed."""
+"""Seconds in which the processes of a lab whose daemon was killed have ended, so that its folder
+can be removed."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,8 @@ class Folder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Be the lab's daemon: an empty folder and its lock, until the end. Raises: LabError, where another one is."""
+        """Be the lab's daemon: an empty folder and its lock, until the end. Raises: LabError, where
+        another one is."""
         lock = self._lock()
         try:
             self._clear()
@@ -96,7 +99,8 @@ class Folder:
             except BlockingIOError:
                 os.close(lock)
                 raise LabError(
-                    f"the lab {self.name!r} is up already (rankboard lab status{self.flag} shows it): "
+                    f"the lab {self.name!r} is up already (rankboard lab status{self.flag} shows "
+                    "it): "
                     f"stop it with rankboard lab down{self.flag}, or give this one another --name"
                 ) from None
             if os.fstat(lock).st_nlink:
@@ -111,7 +115,8 @@ class Folder:
 
     @contextmanager
     def lab(self) -> Iterator[Lab]:
-        """The lab, to be looked at and changed by nobody else meanwhile. Raises: LabError, where none is up."""
+        """The lab, to be looked at and changed by nobody else meanwhile. Raises: LabError, where
+        none is up."""
         with self._opened() as (file, standing):
             lab = Lab(standing.spec, standing.lab)
             try:
@@ -136,11 +141,14 @@ class Folder:
 
     def _none(self) -> LabError:
         if self.is_up:
-            return LabError(f"the lab {self.name!r} is just going up or down: try again in a moment")
+            return LabError(
+                f"the lab {self.name!r} is just going up or down: try again in a moment"
+            )
         return LabError(f"no lab {self.name!r} is up: start it with rankboard lab up{self.flag}")
 
     def down(self) -> None:
-        """End the lab, and remove what a lab that died has left. Raises: LabError, where there is neither."""
+        """End the lab, and remove what a lab that died has left. Raises: LabError, where there is
+        neither."""
         if self.is_up:
             self._end()
         elif not self.path.exists():
@@ -165,7 +173,8 @@ class Folder:
 
 
 def _remove(path: Path) -> None:
-    """Remove a file or folder, in which a process that has just been killed may still have written. Raises: OSError."""
+    """Remove a file or folder, in which a process that has just been killed may still have written.
+    Raises: OSError."""
     deadline = time.monotonic() + LETTING_GO
     while True:
         try:

@@ -1,8 +1,10 @@
-"""The first process of a lab's PID namespace: as long as it lives the lab lives, and it lives as long as its stdin is open.
+"""The first process of a lab's PID namespace: as long as it lives the lab lives, and it lives as
+long as its stdin is open.
 
-Run as a program. The arguments are lines for the lab's own /etc/hosts, then the hosts' names, each with `=CORES` where this
-process itself has to see to its quota. It gives each host a network namespace and a name of its own, held by one process per
-host, then says READY. When it ends the kernel kills whatever else lives in the lab.
+Run as a program. The arguments are lines for the lab's own /etc/hosts, then the hosts' names, each
+with `=CORES` where this process itself has to see to its quota. It gives each host a network
+namespace and a name of its own, held by one process per host, then says READY. When it ends the
+kernel kills whatever else lives in the lab.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def main(words: list[str]) -> None:
     """Found the hosts, and stay until stdin ends."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # orphans of the whole lab end up here, and nobody asks how they ended
+    signal.signal(
+        signal.SIGCHLD, signal.SIG_IGN
+    )  # orphans of the whole lab end up here, and nobody asks how they ended
     _libc.prctl(_NAME, b"rankboard-lab")
     known, *hosts = words
     _know(known)
@@ -43,7 +47,8 @@ def main(words: list[str]) -> None:
 
 
 def _know(known: str) -> None:
-    """Let the lab's processes find the hosts by name, and names by address, as else each look-up is a warning of torch's."""
+    """Let the lab's processes find the hosts by name, and names by address, as else each look-up is
+    a warning of torch's."""
     if not os.path.exists(_HOSTS):
         return
     with open(_HOSTS, errors="replace") as file:
@@ -52,7 +57,9 @@ def _know(known: str) -> None:
     try:
         os.write(descriptor, text.encode(errors="replace"))
         os.fchmod(descriptor, 0o644)
-        _libc.mount(path.encode(), _HOSTS.encode(), None, _BIND, None)  # where it is refused the lab works all the same
+        _libc.mount(
+            path.encode(), _HOSTS.encode(), None, _BIND, None
+        )  # where it is refused the lab works all the same
     finally:
         os.close(descriptor)
         os.unlink(path)
@@ -80,7 +87,8 @@ def _hold(name: str) -> int:
 
 
 class Quota:
-    """The coarse way to limit a host: its processes are stopped while they have used more than `cores` allow."""
+    """The coarse way to limit a host: its processes are stopped while they have used more than
+    `cores` allow."""
 
     def __init__(self, holder: int, cores: float) -> None:
         self.namespace = _namespace(holder)
@@ -92,7 +100,9 @@ class Quota:
         """Stop or continue the processes `members` by what they have used since the last call."""
         now, used = time.monotonic(), {pid: _seconds(pid) for pid in members}
         spent = sum(seconds - self._used.get(pid, 0.0) for pid, seconds in used.items())
-        self._allowed = min(self._cores * TICK, self._allowed + self._cores * (now - self._looked) - spent)
+        self._allowed = min(
+            self._cores * TICK, self._allowed + self._cores * (now - self._looked) - spent
+        )
         self._used, self._looked = used, now
         was, self._stopped = self._stopped, self._allowed < 0
         if self._stopped or was:
@@ -101,7 +111,8 @@ class Quota:
 
 
 def _members() -> dict[str, list[int]]:
-    """By network namespace the processes that compute: not those that hold or watch, nor what entered from outside."""
+    """By network namespace the processes that compute: not those that hold or watch, nor what
+    entered from outside."""
     found: dict[str, list[int]] = {}
     for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
         try:

@@ -1,4 +1,5 @@
-"""`Lab`: hosts with addresses, links and quotas, from their start to their end, and what may be done to them meanwhile."""
+"""`Lab`: hosts with addresses, links and quotas, from their start to their end, and what may be
+done to them meanwhile."""
 
 from __future__ import annotations
 
@@ -32,16 +33,20 @@ class Node:
 
 @dataclass(frozen=True)
 class LabState:
-    """All there is to know of a lab from outside; whoever has it can enter the lab and change it."""
+    """All there is to know of a lab from outside; whoever has it can enter the lab and change
+    it."""
 
     space: Space
     nodes: tuple[Node, ...]
 
 
 class Lab:
-    """A lab that runs. Whoever started it ends it, by `close` or by ending: then the kernel removes it."""
+    """A lab that runs. Whoever started it ends it, by `close` or by ending: then the kernel removes
+    it."""
 
-    def __init__(self, spec: Spec, state: LabState, process: subprocess.Popen[bytes] | None = None) -> None:
+    def __init__(
+        self, spec: Spec, state: LabState, process: subprocess.Popen[bytes] | None = None
+    ) -> None:
         """`process`: what holds the lab, for the one who started it; others only know its state."""
         self.spec, self.state = spec, state
         self._process = process
@@ -60,7 +65,8 @@ class Lab:
 
     @classmethod
     def _laid_out(cls, spec: Spec, folder: Path | None) -> Lab:
-        """With control groups below `folder`, where one is given. Raises: LabError; OSError, where they may not be made."""
+        """With control groups below `folder`, where one is given. Raises: LabError; OSError, where
+        they may not be made."""
         lab = cls._founded(spec, by_groups=bool(folder))
         try:
             if folder:
@@ -74,12 +80,23 @@ class Lab:
     @classmethod
     def _founded(cls, spec: Spec, by_groups: bool) -> Lab:
         hosts = spec.hosts()
-        coarse = [f"={cores:g}" for cores in spec.cpus] if spec.cpus and not by_groups else [""] * len(hosts)
+        coarse = (
+            [f"={cores:g}" for cores in spec.cpus]
+            if spec.cpus and not by_groups
+            else [""] * len(hosts)
+        )
         # torch asks for the names of addresses that are mapped to IPv6
-        names = "".join(f"{prefix}{host.address} {host.name}\n" for host in hosts for prefix in ("", "::ffff:"))
-        process, space, pids = namespaces.begin([names, *(host.name + more for host, more in zip(hosts, coarse, strict=True))])
+        names = "".join(
+            f"{prefix}{host.address} {host.name}\n" for host in hosts for prefix in ("", "::ffff:")
+        )
+        process, space, pids = namespaces.begin(
+            [names, *(host.name + more for host, more in zip(hosts, coarse, strict=True))]
+        )
         nodes = zip(hosts, pids, spec.rates, spec.delays or [0.0] * len(hosts), strict=True)
-        known = tuple(Node(host.name, host.address, pid, rate, delay=delay) for host, pid, rate, delay in nodes)
+        known = tuple(
+            Node(host.name, host.address, pid, rate, delay=delay)
+            for host, pid, rate, delay in nodes
+        )
         return cls(spec, LabState(space, known), process)
 
     def _group(self, folder: Path) -> None:
@@ -90,7 +107,9 @@ class Lab:
 
     def _wire(self) -> None:
         hub, nodes = self.state.space.hub(), self.state.nodes
-        namespaces.run(hub, "ip", [*wires.hub(), *_each(wires.cable(node.name, node.pid) for node in nodes)])
+        namespaces.run(
+            hub, "ip", [*wires.hub(), *_each(wires.cable(node.name, node.pid) for node in nodes)]
+        )
         namespaces.run(hub, "tc", _each(wires.limit(node.name, node.rate) for node in nodes))
         for node in nodes:
             own = self.state.space.host(node.pid)
@@ -104,12 +123,16 @@ class Lab:
 
     @property
     def coarse(self) -> bool:
-        """Whether quotas are kept by stopping and continuing processes, for want of a control group."""
+        """Whether quotas are kept by stopping and continuing processes, for want of a control
+        group."""
         return bool(self.spec.cpus) and not all(node.group for node in self.state.nodes)
 
     def remarks(self) -> tuple[str, ...]:
         """What the lab could not do as well as it was asked to, one line each."""
-        how = "--cpus is coarse here: processes are stopped and continued, as no cgroup with a cpu controller may be written"
+        how = (
+            "--cpus is coarse here: processes are stopped and continued, as no cgroup with a cpu "
+            "controller may be written"
+        )
         return (how,) if self.coarse else ()
 
     def node(self, name: str) -> Node:
@@ -117,12 +140,18 @@ class Lab:
         for node in self.state.nodes:
             if node.name == name:
                 return node
-        raise LabError(f"no host {name!r} in the lab: the hosts are {', '.join(node.name for node in self.state.nodes)}")
+        raise LabError(
+            f"no host {name!r} in the lab: the hosts are "
+            f"{', '.join(node.name for node in self.state.nodes)}"
+        )
 
     def enter(self, name: str) -> tuple[str, ...]:
         """What to put before a command that shall run on a host. Raises: LabError."""
         node = self.node(name)
-        return (*(quota.join(Path(node.group)) if node.group else ()), *self.state.space.host(node.pid))
+        return (
+            *(quota.join(Path(node.group)) if node.group else ()),
+            *self.state.space.host(node.pid),
+        )
 
     def set_rate(self, name: str, rate: int) -> None:
         """Change both directions of a host's link to `rate` bits per second. Raises: LabError."""
@@ -132,7 +161,8 @@ class Lab:
         self._change(replace(node, rate=rate))
 
     def cut(self, name: str) -> None:
-        """Pull a host's cable: whatever is sent to it or by it is lost, and nobody is told. Raises: LabError."""
+        """Pull a host's cable: whatever is sent to it or by it is lost, and nobody is told. Raises:
+        LabError."""
         self._plug(name, connected=False)
 
     def heal(self, name: str) -> None:

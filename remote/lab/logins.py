@@ -1,7 +1,9 @@
-"""The SSH side of a long-living lab: an sshd on every host, the keys, and the hosts file that leads there.
+"""The SSH side of a long-living lab: an sshd on every host, the keys, and the hosts file that leads
+there.
 
-sshd wants to be root or the only user it lets in, and a lab's root may change to nobody else. So it runs in a user namespace
-below the lab's, as an ordinary user of a name of its own, whose /etc/passwd says that home is a folder of that host.
+sshd wants to be root or the only user it lets in, and a lab's root may change to nobody else. So it
+runs in a user namespace below the lab's, as an ordinary user of a name of its own, whose
+/etc/passwd says that home is a folder of that host.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ USER, PORT = "rankboard", 22
 STARTING = 10.0
 """Seconds that an sshd has to listen, or to stop listening."""
 KEY, KNOWN, HOSTS, SSHD = "id_ed25519", "known_hosts", "hosts.toml", "sshd"
-"""In the lab's folder: the operator's key, the hosts' keys, the hosts file, and a folder for what the sshds need."""
+"""In the lab's folder: the operator's key, the hosts' keys, the hosts file, and a folder for what
+the sshds need."""
 CONFIG = """\
 ListenAddress {address}
 Port {port}
@@ -55,7 +58,10 @@ def check() -> str:
     """The path of sshd. Raises: LabError, where OpenSSH's server is not installed."""
     sshd = shutil.which("sshd", path=PATH)
     if not sshd:
-        raise LabError("a lab's hosts need OpenSSH's sshd: apt install openssh-server (no service of it has to run)")
+        raise LabError(
+            "a lab's hosts need OpenSSH's sshd: apt install openssh-server (no service of it has "
+            "to run)"
+        )
     return sshd
 
 
@@ -77,13 +83,20 @@ def prepare(folder: Path, lab: Lab) -> None:
 
 def _keygen(path: Path) -> str:
     """A new key in that file; returns the line of its public half."""
-    from cryptography.hazmat.primitives import serialization as forms  # takes longer to import than the rest together
+    from cryptography.hazmat.primitives import (
+        serialization as forms,
+    )  # takes longer to import than the rest together
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     key = Ed25519PrivateKey.generate()
     path.touch(mode=0o600)
-    path.write_bytes(key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.OpenSSH, forms.NoEncryption()))
-    public = key.public_key().public_bytes(forms.Encoding.OpenSSH, forms.PublicFormat.OpenSSH).decode() + "\n"
+    path.write_bytes(
+        key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.OpenSSH, forms.NoEncryption())
+    )
+    public = (
+        key.public_key().public_bytes(forms.Encoding.OpenSSH, forms.PublicFormat.OpenSSH).decode()
+        + "\n"
+    )
     path.with_name(f"{path.name}.pub").write_text(public)
     return public
 
@@ -101,12 +114,17 @@ def _passwd(home: Path) -> str:
     except OSError:
         lines = []
     others = [line for line in lines if line.split(":")[2:3] != [str(user)]]
-    return "\n".join([f"{USER}:x:{user}:{group}:host of a rankboard lab:{home}:/bin/sh", *others]) + "\n"
+    return (
+        "\n".join([f"{USER}:x:{user}:{group}:host of a rankboard lab:{home}:/bin/sh", *others])
+        + "\n"
+    )
 
 
 def hosts_toml(folder: Path, hosts: tuple[Host, ...]) -> str:
     """The hosts file of the lab in this folder."""
-    command = shlex.join([sys.executable, "-IS", str(relay.__file__), str(folder)]).replace("%", "%%")
+    command = shlex.join([sys.executable, "-IS", str(relay.__file__), str(folder)]).replace(
+        "%", "%%"
+    )
     defaults = {
         "user": USER,
         "python": sys.executable,
@@ -121,7 +139,11 @@ def hosts_toml(folder: Path, hosts: tuple[Host, ...]) -> str:
         *(_line(key, value) for key, value in defaults.items()),
     ]
     for host in hosts:
-        lines += ["", "[[host]]", *(_line(key, getattr(host, key)) for key in ("name", "address", "interface"))]
+        lines += [
+            "",
+            "[[host]]",
+            *(_line(key, getattr(host, key)) for key in ("name", "address", "interface")),
+        ]
         lines += [_line("threads", host.threads)] if host.threads else []
     return "\n".join(lines) + "\n"
 
@@ -135,12 +157,22 @@ def start(folder: Path, lab: Lab, name: str) -> None:
     node, own = lab.node(name), folder / SSHD
     if listens(node):
         raise LabError(f"the sshd of {name} is up already")
-    words = [str(own / f"{name}.passwd"), *map(str, _ids()), check(), "-f", str(own / f"{name}.conf"), "-E"]
+    words = [
+        str(own / f"{name}.passwd"),
+        *map(str, _ids()),
+        check(),
+        "-f",
+        str(own / f"{name}.conf"),
+        "-E",
+    ]
     log = own / f"{name}.log"
     said = _on(lab, name, "unshare", "--mount", "sh", "-ec", START, "sh", *words, str(log))
     if said or not _settled(node, up=True):
         told = log.read_text(errors="replace").strip().rpartition("\n")[2] if log.exists() else ""
-        raise LabError(f"sshd on {name} does not start: {said or told or f'it does not listen after {STARTING:g} s'}")
+        raise LabError(
+            f"sshd on {name} does not start: "
+            f"{said or told or f'it does not listen after {STARTING:g} s'}"
+        )
 
 
 def stop(folder: Path, lab: Lab, name: str) -> None:
@@ -150,15 +182,23 @@ def stop(folder: Path, lab: Lab, name: str) -> None:
         raise LabError(f"the sshd of {name} is down already")
     said = _on(lab, name, "sh", "-c", 'kill "$(cat "$0")"', str(folder / SSHD / f"{name}.pid"))
     if said or not _settled(node, up=False):
-        raise LabError(f"sshd on {name} does not stop: {said or f'it still listens after {STARTING:g} s'}")
+        raise LabError(
+            f"sshd on {name} does not stop: {said or f'it still listens after {STARTING:g} s'}"
+        )
 
 
 def _on(lab: Lab, name: str, *words: str) -> str:
     """Run a command on a host. Returns what it said last where it failed."""
     argv = (*lab.enter(name), *words)
     env = {**os.environ, "PATH": PATH}
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env, check=False)
-    return (done.stderr.strip().rpartition("\n")[2] or f"exit code {done.returncode}") if done.returncode else ""
+    done = subprocess.run(
+        argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env, check=False
+    )
+    return (
+        (done.stderr.strip().rpartition("\n")[2] or f"exit code {done.returncode}")
+        if done.returncode
+        else ""
+    )
 
 
 def _settled(node: Node, up: bool) -> bool:

@@ -1,7 +1,9 @@
-"""The namespaces of a lab: how they are made and entered, with util-linux's `unshare` and `nsenter`, and why that may fail.
+"""The namespaces of a lab: how they are made and entered, with util-linux's `unshare` and
+`nsenter`, and why that may fail.
 
-A lab is one PID namespace, with the mounts that it needs (its own /proc) and, for an ordinary user, a user namespace in which
-that user is root. Its first process is `remote.lab.init`, which ends with its stdin; then the kernel kills all the others.
+A lab is one PID namespace, with the mounts that it needs (its own /proc) and, for an ordinary user,
+a user namespace in which that user is root. Its first process is `remote.lab.init`, which ends with
+its stdin; then the kernel kills all the others.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ OBSTACLES = (
 
 @dataclass(frozen=True)
 class Space:
-    """A lab's namespaces: `pid` is its first process, seen from outside; `user` whether it has a user namespace."""
+    """A lab's namespaces: `pid` is its first process, seen from outside; `user` whether it has a
+    user namespace."""
 
     pid: int
     user: bool
@@ -43,7 +46,16 @@ class Space:
 
     def host(self, pid: int) -> tuple[str, ...]:
         """What to put before a command that shall run on the host that process `pid` holds."""
-        return ("nsenter", "--target", str(pid), *self._credentials(), "--mount", "--uts", "--net", "--pid")
+        return (
+            "nsenter",
+            "--target",
+            str(pid),
+            *self._credentials(),
+            "--mount",
+            "--uts",
+            "--net",
+            "--pid",
+        )
 
     def _credentials(self) -> tuple[str, ...]:
         return ("--user", "--preserve-credentials") if self.user else ()
@@ -52,8 +64,13 @@ class Space:
 def check(platform: str = sys.platform, path: str = PATH) -> None:
     """Raises: LabError, where a lab cannot be for want of Linux or of a tool."""
     if platform != "linux":
-        raise LabError("a lab (--link) is made of Linux network namespaces: use a Linux machine, or --local N without --link")
-    missing = {tool: package for tool, package in TOOLS.items() if not shutil.which(tool, path=path)}
+        raise LabError(
+            "a lab (--link) is made of Linux network namespaces: use a Linux machine, or --local "
+            "N without --link"
+        )
+    missing = {
+        tool: package for tool, package in TOOLS.items() if not shutil.which(tool, path=path)
+    }
     if missing:
         packages = " ".join(sorted(set(missing.values())))
         raise LabError(f"a lab (--link) needs {', '.join(missing)}: apt install {packages}")
@@ -62,10 +79,12 @@ def check(platform: str = sys.platform, path: str = PATH) -> None:
 def begin(words: Sequence[str]) -> tuple[subprocess.Popen[bytes], Space, tuple[int, ...]]:
     """Start a lab's first process with the arguments `words` (see `remote.lab.init`).
 
-    Returns the process to hold (it ends with the lab), the lab's namespaces, and the processes that hold each host, in order,
-    as seen from outside. Raises: LabError.
+    Returns the process to hold (it ends with the lab), the lab's namespaces, and the processes that
+    hold each host, in order, as seen from outside. Raises: LabError.
     """
-    ways = [False, True] if os.geteuid() == 0 else [True]  # in a container root may not be allowed what a user is
+    ways = (
+        [False, True] if os.geteuid() == 0 else [True]
+    )  # in a container root may not be allowed what a user is
     said = ""
     for user in ways:
         process = _unshare(user, words)
@@ -83,7 +102,15 @@ def _unshare(user: bool, words: Sequence[str]) -> subprocess.Popen[bytes]:
     argv = ("unshare", *options, *spaces, sys.executable, "-IS", str(init.__file__), *words)
     pipe = subprocess.PIPE
     env = {**os.environ, "PATH": PATH}
-    return subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, env=env, bufsize=0, start_new_session=True)
+    return subprocess.Popen(
+        argv,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=subprocess.STDOUT,
+        env=env,
+        bufsize=0,
+        start_new_session=True,
+    )
 
 
 def _answer(process: subprocess.Popen[bytes]) -> str:
@@ -110,10 +137,18 @@ def children(pid: int) -> tuple[int, ...]:
 
 
 def run(prefix: Sequence[str], tool: str, lines: Sequence[str]) -> None:
-    """Have `ip` or `tc` carry out `lines` where `prefix` leads. Raises: LabError, with what it said."""
+    """Have `ip` or `tc` carry out `lines` where `prefix` leads. Raises: LabError, with what it
+    said."""
     argv = (*prefix, tool, "-batch", "-")
     text = "".join(f"{line}\n" for line in lines)
-    done = subprocess.run(argv, input=text, capture_output=True, text=True, env={**os.environ, "PATH": PATH}, check=False)
+    done = subprocess.run(
+        argv,
+        input=text,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PATH": PATH},
+        check=False,
+    )
     if done.returncode:
         said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         if "netem" in text and "nknown" in done.stderr:
@@ -125,15 +160,18 @@ def run(prefix: Sequence[str], tool: str, lines: Sequence[str]) -> None:
 
 
 def refusal(said: str, settings: Path = Path("/proc/sys")) -> str:
-    """Why the kernel does not allow a lab, where the command that made it `said` something else than that it is ready."""
+    """Why the kernel does not allow a lab, where the command that made it `said` something else
+    than that it is ready."""
     for name, forbids, allows in OBSTACLES:
         with suppress(OSError):
             if (settings / name).read_text().strip() == forbids:
                 key = name.replace("/", ".")
                 return (
-                    f"the kernel forbids a lab (--link): {key} is {forbids}; as root, sysctl -w {key}={allows}, or run as root"
+                    f"the kernel forbids a lab (--link): {key} is {forbids}; as root, sysctl -w "
+                    f"{key}={allows}, or run as root"
                 )
     return (
-        f"the system forbids a lab (--link): {said or 'no reason given'}; it needs to make namespaces: "
+        f"the system forbids a lab (--link): {said or 'no reason given'}; it needs to make "
+        "namespaces: "
         "run as root, and in a container with --privileged"
     )

@@ -1,6 +1,8 @@
-"""CPU quotas by control groups: one group per host, next to or below the group that this process is in.
+"""CPU quotas by control groups: one group per host, next to or below the group that this process is
+in.
 
-A live host's group always has a process in it, so an empty one is a dead lab's; the kernel refuses to remove any other.
+A live host's group always has a process in it, so an empty one is a dead lab's; the kernel refuses
+to remove any other.
 """
 
 from __future__ import annotations
@@ -12,14 +14,16 @@ from pathlib import Path
 ROOT = Path("/sys/fs/cgroup")
 PREFIX = "rankboard-lab-"
 PERIOD, LEAST = 10_000, 1_000
-"""Microseconds: the period over which a quota holds, short against a training step; and the least quota of a period."""
+"""Microseconds: the period over which a quota holds, short against a training step; and the least
+quota of a period."""
 LONGEST = 1_000_000
 REMOVAL = 2.0
 """Seconds that the kernel may take to let go of a group whose processes have ended."""
 
 
 def base(root: Path = ROOT, own: Path = Path("/proc/self/cgroup")) -> Path | None:
-    """The folder below which groups with a CPU controller can be made, or None where the kernel has none for us."""
+    """The folder below which groups with a CPU controller can be made, or None where the kernel has
+    none for us."""
     with suppress(OSError):
         for line in own.read_text().splitlines():
             _, controllers, path = line.split(":", 2)
@@ -31,7 +35,8 @@ def base(root: Path = ROOT, own: Path = Path("/proc/self/cgroup")) -> Path | Non
 
 
 def _unified(root: Path, own: Path) -> Path | None:
-    """Version 2: the nearest group above that gives its members CPU shares; a group with processes in it cannot."""
+    """Version 2: the nearest group above that gives its members CPU shares; a group with processes
+    in it cannot."""
     above = own.parents[: len(own.parts) - len(root.parts)]
     for folder in above or (root,):
         if "cpu" in (folder / "cgroup.subtree_control").read_text().split():
@@ -48,7 +53,8 @@ def sweep(folder: Path) -> None:
 
 
 def make(folder: Path, name: str, cores: float, pid: int) -> Path:
-    """A group with a quota of `cores` and process `pid` in it. Raises: OSError, where this is not for us to do."""
+    """A group with a quota of `cores` and process `pid` in it. Raises: OSError, where this is not
+    for us to do."""
     group = folder / f"{PREFIX}{name}"
     while True:
         group.mkdir()
@@ -75,7 +81,8 @@ def join(group: Path) -> tuple[str, ...]:
 
 
 def remove(group: Path) -> None:
-    """Remove a group whose processes have been killed; what is still held after a moment is the next lab's to sweep."""
+    """Remove a group whose processes have been killed; what is still held after a moment is the
+    next lab's to sweep."""
     deadline = time.monotonic() + REMOVAL
     while group.exists() and time.monotonic() < deadline:
         try:

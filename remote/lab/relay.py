@@ -1,8 +1,8 @@
 """Joins stdin and stdout to a port of a lab's host: the `proxy_command` in a lab's hosts file.
 
-Run as a program, `relay.py FOLDER ADDRESS PORT`. It connects from the hub of the lab's network, as an operator's machine at the
-same switch would, so that a cable that is cut is cut for the operator too. It ends with the lab. Standard library only: it is
-run by its path, without the package.
+Run as a program, `relay.py FOLDER ADDRESS PORT`. It connects from the hub of the lab's network, as
+an operator's machine at the same switch would, so that a cable that is cut is cut for the operator
+too. It ends with the lab. Standard library only: it is run by its path, without the package.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from contextlib import suppress
 
 BLOCK = 65536
 LOCK, STATE = "lock", "state.json"
-"""In a lab's folder: the file that its daemon holds locked as long as it lives, and what there is to know of the lab."""
+"""In a lab's folder: the file that its daemon holds locked as long as it lives, and what there is
+to know of the lab."""
 CLOSING = 5.0
 """Seconds that the far end has to end once there is nothing more to send to it."""
 
@@ -76,9 +77,14 @@ def _enter(folder: str) -> int:
         lab = os.pidfd_open(space["pid"])
     except (OSError, ValueError):
         lab = -1
-    if lab < 0 or not held(folder):  # in this order: while the lock is held, the number stands for the lab's process
+    if lab < 0 or not held(
+        folder
+    ):  # in this order: while the lock is held, the number stands for the lab's process
         name = os.path.basename(folder)
-        sys.exit(f"this lab is not up: start it with rankboard lab up{'' if name == 'lab' else f' --name {name}'}")
+        sys.exit(
+            "this lab is not up: start it with rankboard lab "
+            f"up{'' if name == 'lab' else f' --name {name}'}"
+        )
     libc = ctypes.CDLL(None, use_errno=True)
     for kind in ("user", "net") if space["user"] else ("net",):
         descriptor = os.open(f"/proc/{space['pid']}/ns/{kind}", os.O_RDONLY)

@@ -1,4 +1,5 @@
-"""What a lab shall be: how many hosts, how fast their links are, and how much of the cores each may use. Pure."""
+"""What a lab shall be: how many hosts, how fast their links are, and how much of the cores each may
+use. Pure."""
 
 from __future__ import annotations
 
@@ -26,15 +27,17 @@ LEAST = 0.01
 
 
 class LabError(ValueError):
-    """A lab that cannot be; the text says what is wrong or missing and what to do, in one or two lines."""
+    """A lab that cannot be; the text says what is wrong or missing and what to do, in one or two
+    lines."""
 
 
 @dataclass(frozen=True)
 class Spec:
-    """One host per rate, in bits per second each way; `cpus` are the hosts' quotas in cores, or empty where there are none.
+    """One host per rate, in bits per second each way; `cpus` are the hosts' quotas in cores, or
+    empty where there are none.
 
-    `delays` are the seconds that what a host sends is under way; empty: no more than the machine itself takes. `slots` are the
-    ranks of each host.
+    `delays` are the seconds that what a host sends is under way; empty: no more than the machine
+    itself takes. `slots` are the ranks of each host.
     """
 
     rates: tuple[int, ...]
@@ -64,12 +67,16 @@ class Spec:
                 return ()
             share = max(LEAST, int(100 * cores / count) / 100)
             return (
-                f"the {count} hosts share the {cores} cores of this machine: adding hosts does not make training faster "
+                f"the {count} hosts share the {cores} cores of this machine: adding hosts does "
+                "not make training faster "
                 f"(--cpus {share:g} gives each host a share of its own)",
             )
         if sum(self.cpus) <= cores:
             return ()
-        return (f"the hosts' --cpus sum up to {sum(self.cpus):g} of {cores} cores: they still take time from each other",)
+        return (
+            f"the hosts' --cpus sum up to {sum(self.cpus):g} of {cores} cores: they still take "
+            "time from each other",
+        )
 
 
 def flag(name: str) -> str:
@@ -78,7 +85,8 @@ def flag(name: str) -> str:
 
 
 def parse(hosts: int, link: str, cpus: str = "", slots: int = 1) -> Spec:
-    """The lab of `hosts` hosts of `slots` ranks that `--link` and `--cpus` ask for: one value for all, or one per host.
+    """The lab of `hosts` hosts of `slots` ranks that `--link` and `--cpus` ask for: one value for
+    all, or one per host.
 
     Raises: LabError.
     """
@@ -94,8 +102,13 @@ def _link(text: str) -> tuple[int, float]:
     """Rate and delay of a link such as `1gbit` or `1gbit/5ms`."""
     found = LINK.fullmatch(text)
     if not found:
-        raise LabError(f"--link {text!r}: give a rate, and behind a slash, if you want, a delay in us, ms or s: 1gbit/5ms")
-    return rate(found["rate"]), float(found["delay"]) * TIMES[found["unit"]] if found["delay"] else 0.0
+        raise LabError(
+            f"--link {text!r}: give a rate, and behind a slash, if you want, a delay in us, ms or "
+            "s: 1gbit/5ms"
+        )
+    return rate(found["rate"]), float(found["delay"]) * TIMES[found["unit"]] if found[
+        "delay"
+    ] else 0.0
 
 
 def _spread(flag: str, text: str, hosts: int) -> list[str]:
@@ -103,15 +116,22 @@ def _spread(flag: str, text: str, hosts: int) -> list[str]:
     if len(words) == 1:
         return words * hosts
     if len(words) != hosts:
-        raise LabError(f"{flag} {text}: {len(words)} values for {hosts} hosts; give one for all of them, or {hosts}")
+        raise LabError(
+            f"{flag} {text}: {len(words)} values for {hosts} hosts; give one for all of them, or "
+            f"{hosts}"
+        )
     return words
 
 
 def rate(text: str, where: str = "--link ") -> int:
-    """Bits per second of a rate such as `1gbit`, `2.5gbit` or `500kbit`. Raises: LabError, which begins with `where`."""
+    """Bits per second of a rate such as `1gbit`, `2.5gbit` or `500kbit`. Raises: LabError, which
+    begins with `where`."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)(kbit|mbit|gbit)", text.lower())
     if not found:
-        raise LabError(f"{where}{text!r}: give a number and a unit, kbit, mbit or gbit (per second): 1gbit, 2.5gbit, 100mbit")
+        raise LabError(
+            f"{where}{text!r}: give a number and a unit, kbit, mbit or gbit (per second): 1gbit, "
+            "2.5gbit, 100mbit"
+        )
     bits = round(float(found[1]) * UNITS[found[2]])
     if not SLOWEST <= bits <= FASTEST:
         raise LabError(f"{where}{text}: give a rate from {show(SLOWEST)} to {show(FASTEST)}")
@@ -130,5 +150,7 @@ def _cores(text: str) -> float:
     except ValueError:
         cores = 0.0
     if not LEAST <= cores < float("inf"):
-        raise LabError(f"--cpus {text!r}: give a number of cores, {LEAST:g} or more: 0.5 is half of one")
+        raise LabError(
+            f"--cpus {text!r}: give a number of cores, {LEAST:g} or more: 0.5 is half of one"
+        )
     return cores

@@ -1,7 +1,9 @@
-"""The lines that `ip -batch` and `tc -batch` read to lay out a lab's network and to change it. Pure.
+"""The lines that `ip -batch` and `tc -batch` read to lay out a lab's network and to change it.
+Pure.
 
-Each host has one end of a virtual cable as its interface; the other end is in the hub, where a bridge joins them. As a token
-bucket only shapes what leaves an interface, both ends have one: the host's limits what it sends, the hub's what it receives.
+Each host has one end of a virtual cable as its interface; the other end is in the hub, where a
+bridge joins them. As a token bucket only shapes what leaves an interface, both ends have one: the
+host's limits what it sends, the hub's what it receives.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ from remote.lab.spec import HUB, INTERFACE
 
 BRIDGE = "bridge"
 BURST = 0.001
-"""Seconds at full rate that may pass at once. Few, as a link that was idle must not look faster than it is."""
+"""Seconds at full rate that may pass at once. Few, as a link that was idle must not look faster
+than it is."""
 LEAST_BURST = 16 * 1024
 QUEUE = 0.02
 """Seconds at full rate that wait for their turn before packets are dropped."""
@@ -22,7 +25,8 @@ SMALL_PACKET = 256
 def hub() -> list[str]:
     """The bridge, for `ip` in the hub."""
     return [
-        "link set dev lo up",  # by which the kernel tells a program here that a host does not answer
+        "link set dev lo "
+        "up",  # by which the kernel tells a program here that a host does not answer
         f"link add {BRIDGE} type bridge",
         f"link set dev {BRIDGE} addrgenmode none up",
         f"address add {HUB}/24 broadcast + dev {BRIDGE}",
@@ -30,7 +34,8 @@ def hub() -> list[str]:
 
 
 def cable(host: str, pid: int) -> list[str]:
-    """The cable from the bridge to the namespace of process `pid`, for `ip` in the hub. IPv6 would only add its chatter."""
+    """The cable from the bridge to the namespace of process `pid`, for `ip` in the hub. IPv6 would
+    only add its chatter."""
     return [
         f"link add name {host} type veth peer name {INTERFACE} netns {pid}",
         f"link set dev {host} master {BRIDGE} addrgenmode none up",
@@ -47,14 +52,19 @@ def address(own: str) -> list[str]:
 
 
 def limit(interface: str, bits: int, delay: float = 0.0) -> list[str]:
-    """Let no more than `bits` per second leave an interface, `delay` seconds late, for `tc` where that is."""
-    burst, queue = (max(least, int(bits / 8 * seconds)) for least, seconds in ((LEAST_BURST, BURST), (LEAST_QUEUE, QUEUE)))
+    """Let no more than `bits` per second leave an interface, `delay` seconds late, for `tc` where
+    that is."""
+    burst, queue = (
+        max(least, int(bits / 8 * seconds))
+        for least, seconds in ((LEAST_BURST, BURST), (LEAST_QUEUE, QUEUE))
+    )
     bucket = f"tbf rate {bits}bit burst {burst}b limit {queue}b"
     if not delay:
         return [f"qdisc replace dev {interface} root {bucket}"]
     waiting = max(1000, int(bits * delay / 8 / SMALL_PACKET))
     return [
-        f"qdisc replace dev {interface} root handle 1: netem delay {round(delay * 1e6)}us limit {waiting}",
+        f"qdisc replace dev {interface} root handle 1: netem delay {round(delay * 1e6)}us limit "
+        f"{waiting}",
         f"qdisc replace dev {interface} parent 1:1 handle 10: {bucket}",
     ]
 

@@ -1,6 +1,8 @@
-"""Variables that hosts.toml hands on from the operator's environment (`env_from`): their values, and what stands for them.
+"""Variables that hosts.toml hands on from the operator's environment (`env_from`): their values,
+and what stands for them.
 
-A value goes into the command that starts a rank, and nowhere else: whatever is shown or recorded has `[NAME]` in its place.
+A value goes into the command that starts a rank, and nowhere else: whatever is shown or recorded
+has `[NAME]` in its place.
 """
 
 from __future__ import annotations
@@ -17,14 +19,20 @@ def forwarded(plan: Plan, environ: Mapping[str, str]) -> dict[str, str]:
     """
     wanted = {name: host.name for host in reversed(plan.hosts) for name in reversed(host.env_from)}
     if missing := [name for name in wanted if name not in environ]:
-        names, hosts = ", ".join(missing), ", ".join(dict.fromkeys(wanted[name] for name in missing))
+        names, hosts = (
+            ", ".join(missing),
+            ", ".join(dict.fromkeys(wanted[name] for name in missing)),
+        )
         raise PlanError(
             f"{hosts}: env_from names {names}, which your environment does not have: "
             f"export {missing[0]}=…, or take it out of env_from in {plan.hosts_file}"
         )
     for name in wanted:
         if not _is_text(environ[name]):
-            raise PlanError(f"{wanted[name]}: the value of {name} in your environment is no text in UTF-8: export it anew")
+            raise PlanError(
+                f"{wanted[name]}: the value of {name} in your environment is no text in UTF-8: "
+                "export it anew"
+            )
     return {name: environ[name] for name in wanted}
 
 

@@ -1,4 +1,5 @@
-"""What a job needs of its hosts, for them to look for: the agent and the probe tell in their Hello what is there. Pure."""
+"""What a job needs of its hosts, for them to look for: the agent and the probe tell in their Hello
+what is there. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from training.job import Job
 
 
 def of(work: Job | Script) -> dict[str, Any]:
-    """What `training.agent.host.needs.look` is asked. A relative path is uploaded first, so there is nothing to look for yet."""
+    """What `training.agent.host.needs.look` is asked. A relative path is uploaded first, so there
+    is nothing to look for yet."""
     if not isinstance(work, Job):
         return {}
     wanted: dict[str, Any] = {"resume": work.resume} if _is_findable(work.resume) else {}

@@ -17,7 +17,9 @@ from training.wire.codec import reader_of
 
 def dump(plan: Plan) -> str:
     """The plan, and with which versions it was launched."""
-    work = {"script": plan.work.words} if isinstance(plan.work, Script) else {"job": asdict(plan.work)}
+    work = (
+        {"script": plan.work.words} if isinstance(plan.work, Script) else {"job": asdict(plan.work)}
+    )
     launcher = {
         "rankboard": metadata.version("rankboard"),
         "python": platform.python_version(),
@@ -25,21 +27,35 @@ def dump(plan: Plan) -> str:
         "platform": platform.platform(),
     }
     hosts = [asdict(host) for host in plan.hosts]
-    data = {"run": plan.run, "hosts": hosts, "work": work, "policy": asdict(plan.policy), "launcher": launcher}
+    data = {
+        "run": plan.run,
+        "hosts": hosts,
+        "work": work,
+        "policy": asdict(plan.policy),
+        "launcher": launcher,
+    }
     data |= {"uploads": [asdict(upload) for upload in plan.uploads], "project": plan.project}
     return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def parse(text: str | bytes) -> Plan:
-    """The plan of a text; what another version has written and this one does not know is left out. The names in it are those of
-    folders and lead nowhere else, and its numbers are within bounds. Raises: ValueError."""
+    """The plan of a text; what another version has written and this one does not know is left out.
+    The names in it are those of folders and lead nowhere else, and its numbers are within bounds.
+    Raises: ValueError."""
     try:
         data = json.loads(text)
         hosts = tuple(map(reader_of(Host), data["hosts"]))
         kind, work = next(iter(data["work"].items()))
         done: Job | Script = Script(_words(work)) if kind == "script" else Job.of(_job(work))
         uploads = tuple(map(reader_of(Upload), data.get("uploads", [])))
-        plan = Plan(str(data["run"]), hosts, done, _policy(data.get("policy", {})), uploads, str(data.get("project", "")))
+        plan = Plan(
+            str(data["run"]),
+            hosts,
+            done,
+            _policy(data.get("policy", {})),
+            uploads,
+            str(data.get("project", "")),
+        )
     except (LookupError, TypeError, AttributeError, StopIteration, RecursionError) as error:
         raise ValueError(str(error)) from error
     _check_names(plan)
@@ -60,11 +76,16 @@ def _policy(data: dict[str, Any]) -> Policy:
     on_stall = OnStall(said.pop("on_stall", OnStall.REPORT))
     on_nan = OnNan(said.pop("on_nan", OnNan.WARN))
     readers = {field.name: reader_of(type(field.default)) for field in fields(Policy)}
-    return Policy(**{name: readers[name](value) for name, value in said.items()}, on_stall=on_stall, on_nan=on_nan)
+    return Policy(
+        **{name: readers[name](value) for name, value in said.items()},
+        on_stall=on_stall,
+        on_nan=on_nan,
+    )
 
 
 def _check_names(plan: Plan) -> None:
-    """Raises: ValueError, where a name that a folder is to have could lead out of where it belongs, or is not unique."""
+    """Raises: ValueError, where a name that a folder is to have could lead out of where it belongs,
+    or is not unique."""
     if len({host.name for host in plan.hosts}) < len(plan.hosts):
         raise ValueError("it has a host twice")
     if not is_plain(plan.run):

@@ -1,7 +1,9 @@
-"""The classification report of a confusion matrix: precision, recall, F1 and support of each class, and their averages.
+"""The classification report of a confusion matrix: precision, recall, F1 and support of each class,
+and their averages.
 
-The figures and the text are those of scikit-learn's `classification_report` with its defaults: a class that is neither true nor
-predicted is left out, and where there is nothing to divide by the figure is 0.
+The figures and the text are those of scikit-learn's `classification_report` with its defaults: a
+class that is neither true nor predicted is left out, and where there is nothing to divide by the
+figure is 0.
 """
 
 from __future__ import annotations
@@ -29,15 +31,27 @@ class Figures:
     @classmethod
     def of_class(cls, confusion: Confusion, index: int) -> Figures:
         """Those of one class."""
-        correct, true, predicted = confusion[index][index], sum(confusion[index]), sum(row[index] for row in confusion)
-        return cls(_ratio(correct, predicted), _ratio(correct, true), _ratio(2 * correct, true + predicted), true)
+        correct, true, predicted = (
+            confusion[index][index],
+            sum(confusion[index]),
+            sum(row[index] for row in confusion),
+        )
+        return cls(
+            _ratio(correct, predicted),
+            _ratio(correct, true),
+            _ratio(2 * correct, true + predicted),
+            true,
+        )
 
     @classmethod
     def mean(cls, classes: Sequence[Figures], weights: Sequence[float]) -> Figures:
         """The weighted mean over classes."""
 
         def mean(of: Callable[[Figures], float]) -> float:
-            return _ratio(sum(weight * of(one) for weight, one in zip(weights, classes, strict=True)), sum(weights))
+            return _ratio(
+                sum(weight * of(one) for weight, one in zip(weights, classes, strict=True)),
+                sum(weights),
+            )
 
         return cls(
             mean(lambda one: one.precision),
@@ -53,7 +67,8 @@ class Figures:
 
 @dataclass(frozen=True)
 class Report:
-    """`classes` by name. `macro` is the plain mean over them, `weighted` that by their support; `accuracy` is a fraction."""
+    """`classes` by name. `macro` is the plain mean over them, `weighted` that by their support;
+    `accuracy` is a fraction."""
 
     classes: dict[str, Figures]
     accuracy: float
@@ -62,8 +77,13 @@ class Report:
 
     @classmethod
     def of(cls, confusion: Confusion, names: Sequence[str] = ()) -> Report:
-        """The report of a confusion matrix with at least one sample; classes without names are called by their numbers."""
-        seen = [index for index, row in enumerate(confusion) if any(row) or any(other[index] for other in confusion)]
+        """The report of a confusion matrix with at least one sample; classes without names are
+        called by their numbers."""
+        seen = [
+            index
+            for index, row in enumerate(confusion)
+            if any(row) or any(other[index] for other in confusion)
+        ]
         called = names if len({*names}) == len(confusion) else range(len(confusion))
         classes = {str(called[index]): Figures.of_class(confusion, index) for index in seen}
         support = [one.support for one in classes.values()]
@@ -77,7 +97,11 @@ class Report:
 
     def object(self) -> dict[str, Any]:
         """JSON-ready, as scikit-learn's `output_dict`."""
-        averages = {"accuracy": self.accuracy, "macro avg": self.macro.object(), "weighted avg": self.weighted.object()}
+        averages = {
+            "accuracy": self.accuracy,
+            "macro avg": self.macro.object(),
+            "weighted avg": self.weighted.object(),
+        }
         return {name: figures.object() for name, figures in self.classes.items()} | averages
 
     def text(self) -> str:
@@ -104,7 +128,11 @@ def matrix(confusion: Confusion, names: Sequence[str] = ()) -> str:
     width = max(len(str(cell)) for row in (range(len(confusion)), *confusion) for cell in row) + 1
     left = len(str(len(confusion)))
     head = " " * left + "".join(f"{index:>{width}}" for index in range(len(confusion)))
-    called = [f"  {one_line(name)}" for name in names] if len(names) == len(confusion) else [""] * len(confusion)
+    called = (
+        [f"  {one_line(name)}" for name in names]
+        if len(names) == len(confusion)
+        else [""] * len(confusion)
+    )
     rows = (
         f"{index:>{left}}{''.join(f'{cell:>{width}}' for cell in row)}{name}"
         for index, (row, name) in enumerate(zip(confusion, called, strict=True))
@@ -113,7 +141,10 @@ def matrix(confusion: Confusion, names: Sequence[str] = ()) -> str:
 
 
 def _row(name: str, width: int, figures: Figures) -> str:
-    return f"{name:>{width}}  {figures.precision:>9.2f} {figures.recall:>9.2f} {figures.f1:>9.2f} {figures.support:>9}"
+    return (
+        f"{name:>{width}}  {figures.precision:>9.2f} {figures.recall:>9.2f} {figures.f1:>9.2f} "
+        f"{figures.support:>9}"
+    )
 
 
 def _ratio(part: float, whole: float) -> float:

@@ -21,7 +21,8 @@ BLOCK = 1 << 20
 
 
 def open_regular(path: Path, flags: int) -> int:
-    """A descriptor of a regular file, made for its owner only where `flags` make it. Raises: OSError."""
+    """A descriptor of a regular file, made for its owner only where `flags` make it. Raises:
+    OSError."""
     try:
         descriptor = os.open(path, flags | _SAFELY, 0o600)
     except OSError as error:
@@ -54,7 +55,8 @@ def read(path: Path, limit: int) -> bytes:
 
 
 def lines(path: Path, longest: int = LIMITS.line) -> Iterator[bytes]:
-    """The lines of a file, each with its newline; b"" stands for one of more than `longest` bytes. Raises: OSError."""
+    """The lines of a file, each with its newline; b"" stands for one of more than `longest` bytes.
+    Raises: OSError."""
     with opened(path) as file:
         while line := file.readline(longest + 1):
             if len(line) <= longest or line.endswith(b"\n"):
@@ -82,7 +84,8 @@ def append(path: Path) -> BinaryIO:
 
 
 def write(path: Path, data: bytes) -> None:
-    """Write a file, whole or not at all, for its owner only. What lies there is replaced. Raises: OSError."""
+    """Write a file, whole or not at all, for its owner only. What lies there is replaced. Raises:
+    OSError."""
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
         with os.fdopen(open_regular(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
@@ -99,7 +102,8 @@ def is_folder(path: Path) -> bool:
 
 
 def make_folder(path: Path, *, exist_ok: bool = False) -> None:
-    """Make a folder for its owner only; one that is there already must be the user's own. Raises: OSError."""
+    """Make a folder for its owner only; one that is there already must be the user's own. Raises:
+    OSError."""
     is_new = True
     try:
         path.mkdir(mode=0o700)
@@ -110,5 +114,7 @@ def make_folder(path: Path, *, exist_ok: bool = False) -> None:
     found = path.lstat()
     if not stat.S_ISDIR(found.st_mode):
         raise OSError(errno.ELOOP, "it is a link, which is not followed", str(path))
-    if not is_new and found.st_uid != os.geteuid():  # some shared disks give what is made there to one user, such as root
+    if (
+        not is_new and found.st_uid != os.geteuid()
+    ):  # some shared disks give what is made there to one user, such as root
         raise OSError(errno.EPERM, "it belongs to another user", str(path))

@@ -1,7 +1,8 @@
-"""Which launcher records a run: a lock in the run directory, held as long as it does, and the process that the file names.
+"""Which launcher records a run: a lock in the run directory, held as long as it does, and the
+process that the file names.
 
-The file may be somebody else's work. The process that it names is signalled only if it is this user's rankboard and holds
-the lock.
+The file may be somebody else's work. The process that it names is signalled only if it is this
+user's rankboard and holds the lock.
 """
 
 from __future__ import annotations
@@ -25,14 +26,16 @@ if TYPE_CHECKING:
 LOCK = "launcher.pid"
 """Held, by the launcher whose number and machine are in it, as long as it records the run."""
 STOP = signal.SIGUSR1
-"""Tells that launcher to stop the run. SIGTERM also comes when the machine shuts down, over which a kept run goes on."""
+"""Tells that launcher to stop the run. SIGTERM also comes when the machine shuts down, over which a
+kept run goes on."""
 LONGEST = 256
 """Bytes of the file that are read."""
 
 
 @dataclass(frozen=True)
 class Holder:
-    """The process that records a run: its number (0: the file does not tell), and the name of its machine."""
+    """The process that records a run: its number (0: the file does not tell), and the name of its
+    machine."""
 
     pid: int
     machine: str
@@ -69,8 +72,8 @@ def _named(text: bytes) -> Holder:
 
 
 def take(path: Path) -> int:
-    """A descriptor of the file, which is ours alone as long as it is open. Raises: OSError; PlanError, where another launcher
-    has it."""
+    """A descriptor of the file, which is ours alone as long as it is open. Raises: OSError;
+    PlanError, where another launcher has it."""
     lock = files.open_regular(path, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -79,7 +82,8 @@ def take(path: Path) -> int:
         os.close(lock)
         there = f"the launcher of {path.parent.name} is still there, {holder}"
         raise PlanError(
-            f"{there}: leave it there (q and d in its dashboard), or watch with rankboard logs {path.parent.name} --follow"
+            f"{there}: leave it there (q and d in its dashboard), or watch with rankboard logs "
+            f"{path.parent.name} --follow"
         ) from None
     os.ftruncate(lock, 0)
     os.write(lock, f"{os.getpid()} {socket.gethostname()}\n".encode())
@@ -90,18 +94,22 @@ def take(path: Path) -> int:
 def notify(folder: Path, number: signal.Signals) -> Holder | None:
     """Signal the launcher that records the run; None where there is none.
 
-    Raises: PlanError, where it is on another machine, another user's, or not the process that the file names.
+    Raises: PlanError, where it is on another machine, another user's, or not the process that the
+    file names.
     """
     holder = launcher(folder)
     if not holder:
         return None
     if not holder.is_here:
-        raise PlanError(f"{folder.name}: its launcher is {holder.machine}'s process {holder.pid}: stop it there")
+        raise PlanError(
+            f"{folder.name}: its launcher is {holder.machine}'s process {holder.pid}: stop it there"
+        )
     if not (holder.pid and _is_ours(holder.pid, folder / LOCK)):
         if not launcher(folder):  # it has ended just now
             return None
         raise PlanError(
-            f"{folder.name}: {folder / LOCK} names {holder}, which is not your rankboard that records this run: nothing is "
+            f"{folder.name}: {folder / LOCK} names {holder}, which is not your rankboard that "
+            "records this run: nothing is "
             "signalled. Stop its launcher where it was started"
         )
     try:
@@ -131,6 +139,9 @@ def _holds(process: psutil.Process, lock: Path) -> bool:
         with suppress(FileNotFoundError):
             if os.path.samestat(descriptor.stat(), found):
                 told = Path(f"/proc/{process.pid}/fdinfo/{descriptor.name}").read_text()
-                if any(line.startswith("lock:") and {"FLOCK", "WRITE"} <= set(line.split()) for line in told.splitlines()):
+                if any(
+                    line.startswith("lock:") and {"FLOCK", "WRITE"} <= set(line.split())
+                    for line in told.splitlines()
+                ):
                     return True
     return False

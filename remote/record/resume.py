@@ -1,6 +1,8 @@
-"""Going on from an earlier run: which one `--resume` means, with which job, and where its checkpoints lie.
+"""Going on from an earlier run: which one `--resume` means, with which job, and where its
+checkpoints lie.
 
-It looks at what is recorded on this machine only. A run that is not may still have checkpoints on the hosts: the ranks look.
+It looks at what is recorded on this machine only. A run that is not may still have checkpoints on
+the hosts: the ranks look.
 """
 
 from __future__ import annotations
@@ -24,12 +26,14 @@ from training.job import Job
 from training.registry import did_you_mean, form_of, split
 
 FETCHED = "hosts"
-"""The folder in a run's directory in which each host has one of its own with what was fetched from it."""
+"""The folder in a run's directory in which each host has one of its own with what was fetched from
+it."""
 
 
 def job_of(given: Mapping[str, Any], runs_dir: Path, local: bool) -> Job:
-    """The job of flags (None where one is left out): where they go on from a recorded run, what they leave out is that run's.
-    `local`: this machine is to be the host. Of `last`, the job has the name of the run that it means.
+    """The job of flags (None where one is left out): where they go on from a recorded run, what
+    they leave out is that run's. `local`: this machine is to be the host. Of `last`, the job has
+    the name of the run that it means.
 
     Raises: JobError, UnknownName, PlanError.
     """
@@ -52,8 +56,9 @@ def job_of(given: Mapping[str, Any], runs_dir: Path, local: bool) -> Job:
 def located(job: Job, runs_dir: Path, local: bool, *, uploads: bool, ranks: int = 0) -> Job:
     """The job with `resume` as the ranks understand it: the run's name, or a folder on their hosts.
 
-    `local`: this machine is the host; `uploads`: folders go to the hosts; `ranks`: how many train. Raises: PlanError, where
-    there is no such run, no checkpoint of it, or nothing left to train, as far as this machine can know.
+    `local`: this machine is the host; `uploads`: folders go to the hosts; `ranks`: how many train.
+    Raises: PlanError, where there is no such run, no checkpoint of it, or nothing left to train, as
+    far as this machine can know.
     """
     if not job.resume:
         return job
@@ -61,7 +66,9 @@ def located(job: Job, runs_dir: Path, local: bool, *, uploads: bool, ranks: int 
         located = replace(job, resume=_named(job, recorded, local, uploads))
         _check_left(job, recorded, ranks)
         return located
-    if not local and job.resume != LAST:  # a path on the hosts, or a run that another machine launched
+    if (
+        not local and job.resume != LAST
+    ):  # a path on the hosts, or a run that another machine launched
         return job
     if not _is_path(job.resume):
         raise PlanError(f"--resume {job.resume}: {_absent(job.resume, runs_dir)}")
@@ -74,7 +81,9 @@ def _named(job: Job, recorded: Path, local: bool, uploads: bool) -> str:
     old = _job(plan, job.resume)
     _same(job, old, plan.run)
     if job.dataset != old.dataset and _was_uploaded(old, plan) and not local and not uploads:
-        wanted = " ".join(f"--upload {one_line(os.path.relpath(upload.source))}" for upload in plan.uploads)
+        wanted = " ".join(
+            f"--upload {one_line(os.path.relpath(upload.source))}" for upload in plan.uploads
+        )
         raise PlanError(f"--resume {job.resume}: {plan.run} had folders on its hosts: add {wanted}")
     _check_place(plan, recorded, job.resume, local)
     if local and any(_fetched(recorded)):
@@ -85,7 +94,8 @@ def _named(job: Job, recorded: Path, local: bool, uploads: bool) -> str:
 
 
 def _check_left(job: Job, recorded: Path, ranks: int) -> None:
-    """Raises: PlanError, where the newest checkpoint is known to be of the last step that the job asks for."""
+    """Raises: PlanError, where the newest checkpoint is known to be of the last step that the job
+    asks for."""
     plan, summary = _plan(recorded), recorder.summarized(recorded)
     old, total = _job(plan, job.resume), summary.get("steps")
     if job.differs(old) or ranks != plan.world_size:
@@ -96,13 +106,24 @@ def _check_left(job: Job, recorded: Path, ranks: int) -> None:
         total = total // (old.epochs or 1) * (job.epochs or 1)
     total = job.steps or total
     if total and _saved_step(recorded) >= total:
-        raise PlanError(f"--resume {job.resume}: Already complete ({total} steps). Raise --epochs or --steps to continue.")
+        raise PlanError(
+            f"--resume {job.resume}: Already complete ({total} steps). Raise --epochs or --steps "
+            "to continue."
+        )
 
 
 def _saved_step(recorded: Path) -> int:
-    """The step of the newest complete checkpoint of a run, as far as this machine knows it; 0 where it knows of none."""
-    manifests = [*_fetched(recorded), *(recorded / NODE).glob("runs/*/*/checkpoints/step-*/manifest.json")]
-    steps = [int(number) for one in manifests if (number := one.parent.name.removeprefix("step-")).isdecimal()]
+    """The step of the newest complete checkpoint of a run, as far as this machine knows it; 0 where
+    it knows of none."""
+    manifests = [
+        *_fetched(recorded),
+        *(recorded / NODE).glob("runs/*/*/checkpoints/step-*/manifest.json"),
+    ]
+    steps = [
+        int(number)
+        for one in manifests
+        if (number := one.parent.name.removeprefix("step-")).isdecimal()
+    ]
     ranks = recorder.summarized(recorded).get("ranks") if not is_folder(recorded / NODE) else ()
     for rank in ranks if isinstance(ranks, list) else ():
         if isinstance(rank, dict) and isinstance(step := rank.get("checkpoint_step"), int):
@@ -118,22 +139,27 @@ def _has_saved(recorded: Path) -> bool:
 
 
 def _may_have_saved(recorded: Path, job: Job) -> bool:
-    """Whether the hosts may have a checkpoint that this machine does not know of, as the run was left or lost."""
+    """Whether the hosts may have a checkpoint that this machine does not know of, as the run was
+    left or lost."""
     return bool(job.checkpoint_every) and recorder.verdict(recorded) in ("", "lost")
 
 
 def _was_uploaded(job: Job, plan: Plan) -> bool:
-    """Whether the images of a run lay where its ranks worked: only then is their path a relative one."""
+    """Whether the images of a run lay where its ranks worked: only then is their path a relative
+    one."""
     _, path = split("datasets", job.dataset)
     return bool(plan.uploads and path) and not path[0].startswith(("/", "~"))
 
 
 def _check_place(plan: Plan, recorded: Path, resume: str, local: bool) -> None:
-    """Raises: PlanError, where the checkpoints of a recorded run are not where this one is to run."""
+    """Raises: PlanError, where the checkpoints of a recorded run are not where this one is to
+    run."""
     own = is_folder(recorded / NODE)
     if own != local and not (local and any(_fetched(recorded))):
         where = (
-            f"on this machine: add --local {plan.world_size}" if own else "on the hosts of its hosts file: leave out --local"
+            f"on this machine: add --local {plan.world_size}"
+            if own
+            else "on the hosts of its hosts file: leave out --local"
         )
         raise PlanError(f"--resume {resume}: the checkpoints of {plan.run} are {where}")
 
@@ -143,8 +169,9 @@ def _fetched(recorded: Path) -> Iterator[Path]:
 
 
 def find(resume: str, runs_dir: Path, local: bool) -> Path | None:
-    """The directory of a recorded run, by its path, its name, the beginning of it, or `last`, the newest that has a checkpoint
-    where this one is to run (`local`: on this machine); None where this machine has none.
+    """The directory of a recorded run, by its path, its name, the beginning of it, or `last`, the
+    newest that has a checkpoint where this one is to run (`local`: on this machine); None where
+    this machine has none.
 
     Raises: PlanError, where several begin so, or none is the last.
     """
@@ -157,7 +184,8 @@ def find(resume: str, runs_dir: Path, local: bool) -> Path | None:
 
 
 def _of_this_place(runs_dir: Path, local: bool) -> Iterator[tuple[Path, Job]]:
-    """The recorded runs whose checkpoints are, if anywhere, where a new one is to run, with their jobs, the newest first."""
+    """The recorded runs whose checkpoints are, if anywhere, where a new one is to run, with their
+    jobs, the newest first."""
     for recorded in reversed(recorder.recorded(runs_dir)):
         if local == is_folder(recorded / NODE) or (local and any(_fetched(recorded))):
             with suppress(PlanError):  # a program of one's own, or no plan at all
@@ -165,7 +193,8 @@ def _of_this_place(runs_dir: Path, local: bool) -> Iterator[tuple[Path, Job]]:
 
 
 def _newest(runs_dir: Path, local: bool) -> Path:
-    """The newest run with a checkpoint; where none is known to have one, the newest that may. Raises: PlanError."""
+    """The newest run with a checkpoint; where none is known to have one, the newest that may.
+    Raises: PlanError."""
     possible = None
     for recorded, job in _of_this_place(runs_dir, local):
         if _has_saved(recorded):
@@ -176,7 +205,8 @@ def _newest(runs_dir: Path, local: bool) -> Path:
         return possible
     where = "on this machine" if local else "on hosts"
     raise PlanError(
-        f"--resume {LAST}: no run {where} that is recorded in {runs_dir} saved a checkpoint. Start one with --checkpoint-every"
+        f"--resume {LAST}: no run {where} that is recorded in {runs_dir} saved a checkpoint. "
+        "Start one with --checkpoint-every"
     )
 
 
@@ -194,15 +224,23 @@ def _is_path(resume: str) -> bool:
 def _job(plan: Plan, resume: str) -> Job:
     if isinstance(plan.work, Job):
         return plan.work
-    raise PlanError(f"--resume {resume}: {plan.run} ran a program of yours, whose checkpoints rankboard does not know")
+    raise PlanError(
+        f"--resume {resume}: {plan.run} ran a program of yours, whose checkpoints rankboard does "
+        "not know"
+    )
 
 
 def _same(job: Job, old: Job, run: str) -> None:
     for name in ("model", "dataset"):
         new, was = getattr(job, name), getattr(old, name)
-        moved = name == "dataset" and form_of("datasets", new) == form_of("datasets", was)  # the same images, elsewhere
+        moved = name == "dataset" and form_of("datasets", new) == form_of(
+            "datasets", was
+        )  # the same images, elsewhere
         if new != was and not moved:
-            raise PlanError(f"--{name} {new}: {run}, which --resume goes on from, has {was}: leave --{name} out, or --resume")
+            raise PlanError(
+                f"--{name} {new}: {run}, which --resume goes on from, has {was}: leave --{name} "
+                "out, or --resume"
+            )
 
 
 def _absent(run: str, runs_dir: Path) -> str:
@@ -216,6 +254,8 @@ def _unsaved(run: str, job: Job, recorded: Path, local: bool) -> str:
     if job.checkpoint_every and recorder.has_begun(recorded):
         before = f"; it went on from {one_line(job.resume)} itself" if job.resume else ""
         return f"{run} ended before a checkpoint was complete{before}"
-    others = islice((one.name for one, _ in _of_this_place(recorded.parent, local) if _has_saved(one)), 3)
+    others = islice(
+        (one.name for one, _ in _of_this_place(recorded.parent, local) if _has_saved(one)), 3
+    )
     another = f", or resume another run: {names}" if (names := ", ".join(others)) else ""
     return f"The run saved no checkpoint. Start it with --checkpoint-every{another}."

@@ -16,7 +16,8 @@ from training.wire.events import Epoch, Evaluated
 
 
 def of(state: RunState) -> dict[str, Any]:
-    """The summary of a run. Times in seconds, accuracies as fractions; what is not known is None."""
+    """The summary of a run. Times in seconds, accuracies as fractions; what is not known is
+    None."""
     work = state.plan.work
     summary: dict[str, Any] = finite(
         {
@@ -29,7 +30,12 @@ def of(state: RunState) -> dict[str, Any]:
             "steps": state.total_steps,
             "diverged": _diverged(state),
             "training_seconds": state.training_seconds,
-            "means": _means(*(joined(getattr(rank.timing, what) for rank in state.ranks) for what in ("early", "whole"))),
+            "means": _means(
+                *(
+                    joined(getattr(rank.timing, what) for rank in state.ranks)
+                    for what in ("early", "whole")
+                )
+            ),
             "job": None if isinstance(work, Script) else asdict(work),
             "script": work.words if isinstance(work, Script) else None,
             "test": _test(state),
@@ -45,28 +51,33 @@ def of(state: RunState) -> dict[str, Any]:
 
 
 def plan(of: Plan) -> dict[str, Any]:
-    """A plan as a reader of its run's events needs it: what is done, and which rank runs where. It has neither secrets nor the
-    ways to the hosts."""
+    """A plan as a reader of its run's events needs it: what is done, and which rank runs where. It
+    has neither secrets nor the ways to the hosts."""
     return {
         "job": None if isinstance(of.work, Script) else asdict(of.work),
         "script": of.work.words if isinstance(of.work, Script) else None,
         "world_size": of.world_size,
-        "ranks": [{"rank": slot.rank, "local_rank": slot.local_rank, "host": of.hosts[slot.host].name} for slot in of.slots],
+        "ranks": [
+            {"rank": slot.rank, "local_rank": slot.local_rank, "host": of.hosts[slot.host].name}
+            for slot in of.slots
+        ],
         "policy": asdict(of.policy),
     }
 
 
 def remarks(state: RunState) -> list[str]:
-    """What who compares the figures of runs has to know: which hosts were one machine, and shared more cores than it has;
-    what the checkpoints cost; whether the ranks' models drifted apart."""
+    """What who compares the figures of runs has to know: which hosts were one machine, and shared
+    more cores than it has; what the checkpoints cost; whether the ranks' models drifted apart."""
     machines: dict[str, list[HostState]] = {}
     for host in state.hosts:
         if host.hello and host.cpu:
             machines.setdefault(host.hello.boot_id, []).append(host)
     shared = [
-        f"{_names(hosts)} are the same machine ({len(hosts[0].cpu)} cores): adding such hosts does not make training faster"
+        f"{_names(hosts)} are the same machine ({len(hosts[0].cpu)} cores): adding such hosts "
+        "does not make training faster"
         for hosts in machines.values()
-        if len(hosts) > 1 and sum(host.hello.cores for host in hosts if host.hello) > len(hosts[0].cpu)
+        if len(hosts) > 1
+        and sum(host.hello.cores for host in hosts if host.hello) > len(hosts[0].cpu)
     ]
     return [*shared, *_checkpoints(state), *_drift(state)]
 
@@ -77,11 +88,15 @@ def _names(hosts: Sequence[HostState]) -> str:
 
 
 def report(state: RunState) -> str:
-    """The last evaluation's classification report and confusion matrix, to read; "" where there is no matrix."""
+    """The last evaluation's classification report and confusion matrix, to read; "" where there is
+    no matrix."""
     last = state.evaluations[-1] if state.evaluations else None
     if not last or not last.confusion:
         return ""
-    found = f"test loss {figures.loss(last.loss)}, test accuracy {last.accuracy:.2%}, {last.samples} samples"
+    found = (
+        f"test loss {figures.loss(last.loss)}, test accuracy {last.accuracy:.2%}, {last.samples} "
+        "samples"
+    )
     return "\n".join(
         (
             f"{state.plan.run} after epoch {last.epoch}, step {last.step}: {found}\n",
@@ -103,7 +118,10 @@ def _checkpoints(state: RunState) -> Iterator[str]:
 
 def _drift(state: RunState) -> Iterator[str]:
     if state.drift and state.largest_drift:
-        yield f"drift: from step {state.drift.step} on the ranks' models differed, at most {state.largest_drift.extent}"
+        yield (
+            f"drift: from step {state.drift.step} on the ranks' models differed, at most "
+            f"{state.largest_drift.extent}"
+        )
 
 
 def finite(value: Any) -> Any:
@@ -150,17 +168,22 @@ def _rank(rank: RankState, state: RunState) -> dict[str, Any]:
 
 
 def _means(early: Means, whole: Means) -> dict[str, Any]:
-    """What an iteration took, in seconds and as shares of it, over iterations 2 to 40 and over all."""
+    """What an iteration took, in seconds and as shares of it, over iterations 2 to 40 and over
+    all."""
     found: dict[str, Any] = {}
     for name, means in (("iterations_2_to_40", early), ("all_iterations", whole)):
-        shares = {f"{phase}_share": means.share(getattr(means, phase)) for phase in ("data", "compute", "sync")}
+        shares = {
+            f"{phase}_share": means.share(getattr(means, phase))
+            for phase in ("data", "compute", "sync")
+        }
         seconds = {phase: getattr(means, phase) for phase in ("seconds", "data", "compute", "sync")}
         found[name] = seconds | shares | {"samples_per_second": means.throughput}
     return found
 
 
 def _diverged(state: RunState) -> dict[str, Any] | None:
-    """Where the loss was first no finite number; `loss` is that number by name, as strict JSON has none."""
+    """Where the loss was first no finite number; `loss` is that number by name, as strict JSON has
+    none."""
     first = state.diverged
     return {"rank": first.rank, "step": first.step, "loss": str(first.value)} if first else None
 
@@ -177,7 +200,10 @@ def _epoch(epoch: Epoch) -> dict[str, Any]:
 
 
 def _evaluation(found: Evaluated) -> dict[str, Any]:
-    return {name: getattr(found, name) for name in ("epoch", "step", "loss", "accuracy", "samples", "seconds")}
+    return {
+        name: getattr(found, name)
+        for name in ("epoch", "step", "loss", "accuracy", "samples", "seconds")
+    }
 
 
 def _test(state: RunState) -> dict[str, Any] | None:
@@ -187,7 +213,11 @@ def _test(state: RunState) -> dict[str, Any] | None:
     if not last.confusion:
         return {"confusion": None, "classes": None, "report": None} | _evaluation(last)
     report = Report.of(last.confusion, last.classes)
-    return {"confusion": last.confusion, "classes": last.classes or None, "report": report.object()} | _evaluation(last)
+    return {
+        "confusion": last.confusion,
+        "classes": last.classes or None,
+        "report": report.object(),
+    } | _evaluation(last)
 
 
 def _host(host: HostState) -> dict[str, Any]:

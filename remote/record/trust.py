@@ -1,8 +1,9 @@
 """What a recorded plan may decide, and where everything else comes from.
 
-A run directory is data, and so is a plan that a host keeps: either may be somebody else's work. Such a plan decides what
-`harmless` takes from it. The ways to its hosts come from the operator's hosts file, the number of restarts from flags. A plan
-that this user's rankboard recorded is signed with a key of the user's, and stands for the hosts file and flags of its launch.
+A run directory is data, and so is a plan that a host keeps: either may be somebody else's work.
+Such a plan decides what `harmless` takes from it. The ways to its hosts come from the operator's
+hosts file, the number of restarts from flags. A plan that this user's rankboard recorded is signed
+with a key of the user's, and stands for the hosts file and flags of its launch.
 """
 
 from __future__ import annotations
@@ -25,33 +26,49 @@ KEY_BYTES = 32
 
 
 def harmless(plan: Plan) -> Plan:
-    """What a plan decides that somebody else may have written: the run's name and work, and the hosts' names, their order, and
-    how many ranks and threads each has, on which interface. Its hosts have no address, and it is never restarted."""
-    hosts = tuple(Host(host.name, "", slots=host.slots, threads=host.threads, interface=host.interface) for host in plan.hosts)
+    """What a plan decides that somebody else may have written: the run's name and work, and the
+    hosts' names, their order, and how many ranks and threads each has, on which interface. Its
+    hosts have no address, and it is never restarted."""
+    hosts = tuple(
+        Host(host.name, "", slots=host.slots, threads=host.threads, interface=host.interface)
+        for host in plan.hosts
+    )
     said = plan.policy
-    policy = Policy(keep=said.keep, on_stall=said.on_stall, min_nodes=said.min_nodes, on_nan=said.on_nan, fetch=said.fetch)
+    policy = Policy(
+        keep=said.keep,
+        on_stall=said.on_stall,
+        min_nodes=said.min_nodes,
+        on_nan=said.on_nan,
+        fetch=said.fetch,
+    )
     return Plan(plan.run, hosts, plan.work, policy, project=plan.project)
 
 
 def with_ways(plan: Plan, cluster: Cluster) -> Plan:
-    """The plan with the hosts as the operator's file has them, but for what `harmless` takes from it. Raises: PlanError, where
-    the file lacks a host."""
+    """The plan with the hosts as the operator's file has them, but for what `harmless` takes from
+    it. Raises: PlanError, where the file lacks a host."""
     known = {host.name: host for host in cluster.hosts}
     if missing := [host.name for host in plan.hosts if host.name not in known]:
         raise PlanError(
-            f"{plan.run} runs on hosts that {cluster.file or cluster.name} does not have: {_listed(missing)}. "
-            f'Add a [[host]] with name = "{missing[0]}" and its address, or give another file with --hosts'
+            f"{plan.run} runs on hosts that {cluster.file or cluster.name} does not have: "
+            f"{_listed(missing)}. "
+            f'Add a [[host]] with name = "{missing[0]}" and its address, or give another file '
+            "with --hosts"
         )
     placed = (
-        replace(known[host.name], slots=host.slots, threads=host.threads, interface=host.interface) for host in plan.hosts
+        replace(known[host.name], slots=host.slots, threads=host.threads, interface=host.interface)
+        for host in plan.hosts
     )
     return replace(plan, hosts=tuple(placed), hosts_file=cluster.file or plan.hosts_file)
 
 
 def on_this_machine(plan: Plan, workdir: Path) -> Plan:
-    """The plan of a run of this machine, which keeps what a host would in `workdir`, with ways that it cannot choose."""
+    """The plan of a run of this machine, which keeps what a host would in `workdir`, with ways that
+    it cannot choose."""
     here = Host("", "127.0.0.1", python=sys.executable, workdir=str(workdir))
-    return with_ways(plan, Cluster("this machine", tuple(replace(here, name=host.name) for host in plan.hosts)))
+    return with_ways(
+        plan, Cluster("this machine", tuple(replace(here, name=host.name) for host in plan.hosts))
+    )
 
 
 def has_ways(plan: Plan) -> bool:
@@ -62,7 +79,8 @@ def has_ways(plan: Plan) -> bool:
 def unknown(plan: Plan, why: str) -> str:
     """What to say where nothing tells how to reach the hosts of a plan, and why."""
     return (
-        f"{plan.run}: you did not record its plan.json here, so your hosts file has to say how to reach "
+        f"{plan.run}: you did not record its plan.json here, so your hosts file has to say how to "
+        "reach "
         f"{_listed([host.name for host in plan.hosts])}. {why}"
     )
 
@@ -72,11 +90,12 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:4]) + more
 
 
-# Signatures ---------------------------------------------------------------------------------------------------------------
+# Signatures ---------------------------------------------------------------------------------------
 
 
 def signature(data: bytes) -> str:
-    """What shows later that this user recorded the data; "" where the user's configuration cannot hold a key."""
+    """What shows later that this user recorded the data; "" where the user's configuration cannot
+    hold a key."""
     try:
         key = _key()
     except (OSError, RuntimeError):  # a user without a home
@@ -111,7 +130,8 @@ def _key() -> bytes:
 
 
 def _put(made: Path, path: Path) -> None:
-    """Give a new key its place; of two that are made at once, the first one stays. Raises: OSError."""
+    """Give a new key its place; of two that are made at once, the first one stays. Raises:
+    OSError."""
     try:
         os.link(made, path)
     except FileExistsError:

@@ -1,4 +1,5 @@
-"""Which of a program's last lines are worth showing: of a long traceback above all the frames in the user's own files."""
+"""Which of a program's last lines are worth showing: of a long traceback above all the frames in
+the user's own files."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ _PACKAGE = re.compile(r"torch/")
 _GAP = re.compile(r"  … (?P<count>\d+) (?P<what>frame|line)s? left out")
 _MARKS = re.compile(r"[ ~^]*")
 """Blank lines, and those that mark a part of the code above."""
-_FOREIGN = re.compile(r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python3[^/\\]*[/\\]|^<frozen ")
+_FOREIGN = re.compile(
+    r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python3[^/\\]*[/\\]|^<frozen "
+)
 _MESSAGE = 3
 """Lines of an exception's message below its first; torch adds stacks of C++ there."""
 
@@ -61,9 +64,11 @@ class Block:
 
 
 def last_words(lines: Sequence[str], room: int) -> tuple[str, ...]:
-    """At most `room` of these lines: the last ones; or where the last chain of tracebacks is longer, what matters of it.
+    """At most `room` of these lines: the last ones; or where the last chain of tracebacks is
+    longer, what matters of it.
 
-    What is left out stands as a line such as "  … 12 frames left out"; paths are from the package on.
+    What is left out stands as a line such as " … 12 frames left out"; paths are from the package
+    on.
     """
     plain = [PREFIX.sub("", line) for line in lines]
     start = _start(plain)
@@ -99,10 +104,20 @@ def _blocks(lines: Sequence[str]) -> list[Block]:
             inside = True
             blocks.append(Block(Worth.HEAD, (line,)))
         elif gap := _GAP.fullmatch(line):
-            blocks.append(Block(Worth.FOREIGN if gap["what"] == "frame" else Worth.REST, (line,), int(gap["count"])))
+            blocks.append(
+                Block(
+                    Worth.FOREIGN if gap["what"] == "frame" else Worth.REST,
+                    (line,),
+                    int(gap["count"]),
+                )
+            )
         elif found := _FRAME.match(line):
             inside = True
-            worth = Worth.FOREIGN if _FOREIGN.search(found["path"]) or _PACKAGE.match(found["path"]) else Worth.OWN
+            worth = (
+                Worth.FOREIGN
+                if _FOREIGN.search(found["path"]) or _PACKAGE.match(found["path"])
+                else Worth.OWN
+            )
             blocks.append(Block(worth, (_LONG.sub("", line),)))
         elif inside and before and line.startswith(" ") and before.is_frame and not before.left_out:
             blocks[-1] = Block(before.worth, (*before.lines, line))

@@ -1,4 +1,5 @@
-"""The parts of a run as last heard of: its hosts, its ranks, a line of its log, and the phases that they go through."""
+"""The parts of a run as last heard of: its hosts, its ranks, a line of its log, and the phases that
+they go through."""
 
 from __future__ import annotations
 
@@ -14,14 +15,22 @@ from remote.run.series import NAN, Series, Timing
 from training.wire import events
 
 LAST_WORDS = 200
-"""Lines of a rank's stderr that are searched for the cause: a chain of tracebacks through torch, with its stacks of C++, takes
-100 and more."""
+"""Lines of a rank's stderr that are searched for the cause: a chain of tracebacks through torch,
+with its stacks of C++, takes 100 and more."""
 RECENT = 20
 """Steps over which the current pace and the share of sync are taken."""
 
 
 LASTING = (
-    *("timing", "loss_series", "seconds_series", "staleness_series", "cpu_series", "epochs", "epoch_times"),
+    *(
+        "timing",
+        "loss_series",
+        "seconds_series",
+        "staleness_series",
+        "cpu_series",
+        "epochs",
+        "epoch_times",
+    ),
     *("epoch", "step", "loss", "accuracy", "test_loss", "test_accuracy", "own_accuracy"),
     *("saved", "saved_step", "saved_bytes", "saving_seconds"),
 )
@@ -30,7 +39,8 @@ LASTING = (
 
 @dataclass(frozen=True)
 class Restart:
-    """The run was started again `seconds` after it began, and goes on after `step`; 0 where no rank has said so yet."""
+    """The run was started again `seconds` after it began, and goes on after `step`; 0 where no rank
+    has said so yet."""
 
     seconds: float
     step: int = 0
@@ -38,7 +48,8 @@ class Restart:
 
 @dataclass(frozen=True)
 class Diverged:
-    """A rank's loss, the first of the run, that was no finite number: `value` is nan, inf or -inf."""
+    """A rank's loss, the first of the run, that was no finite number: `value` is nan, inf or
+    -inf."""
 
     rank: int
     step: int
@@ -78,7 +89,8 @@ class HostPhase(StrEnum):
 
 
 class RankPhase(StrEnum):
-    """Where a rank is; the last five are fates. In rendezvous it has not reached the port where ranks meet, joining it has."""
+    """Where a rank is; the last five are fates. In rendezvous it has not reached the port where
+    ranks meet, joining it has."""
 
     WAITING = "waiting"
     IMPORTING = "importing"
@@ -96,7 +108,9 @@ class RankPhase(StrEnum):
     LOST = "lost"
 
 
-FATES = frozenset({RankPhase.FINISHED, RankPhase.FAILED, RankPhase.VICTIM, RankPhase.STOPPED, RankPhase.LOST})
+FATES = frozenset(
+    {RankPhase.FINISHED, RankPhase.FAILED, RankPhase.VICTIM, RankPhase.STOPPED, RankPhase.LOST}
+)
 """The phases in which a rank's process is gone."""
 
 
@@ -111,7 +125,8 @@ class Verdict(Enum):
 
 
 class LogLine(NamedTuple):
-    """One line for the log pane. `number` counts all lines of the run from 0; `rank` is -1 for hosts and the session.
+    """One line for the log pane. `number` counts all lines of the run from 0; `rank` is -1 for
+    hosts and the session.
 
     `stream` is `stdout`, `stderr`, or `note` for narration.
     """
@@ -126,15 +141,18 @@ class LogLine(NamedTuple):
 
 @dataclass
 class RankState:
-    """One rank as last heard of. Times in seconds, memory in bytes, `cpu` in percent of one core, accuracies as fractions.
+    """One rank as last heard of. Times in seconds, memory in bytes, `cpu` in percent of one core,
+    accuracies as fractions.
 
-    `since` is when its phase began. `accuracy` is over the epoch's samples so far; `sync_share` over the last steps;
-    `own_accuracy` by its own model or statistics where each rank keeps them; `epochs` what it said at the end of each;
-    `epoch_times` the sums of the steps' seconds of each finished epoch, `epoch_so_far` of the one under way. `begun` is what
-    it said at its first step; `exit` its end in words, "" while it lives, `exited_from` the phase it ended in; `tail` its last
-    lines on stderr. `serves`: it makes no steps, but holds the parameters for those that do. `saved_step` is its newest
-    checkpoint's, `saving_seconds` what all of them took, `saved` how many, `saved_bytes` its part of the newest. `stepped_at`
-    is when it made its last step, `stalled`: the next one, or the end of its phase, is long overdue; `stack` is its newest, of
+    `since` is when its phase began. `accuracy` is over the epoch's samples so far; `sync_share`
+    over the last steps; `own_accuracy` by its own model or statistics where each rank keeps them;
+    `epochs` what it said at the end of each; `epoch_times` the sums of the steps' seconds of each
+    finished epoch, `epoch_so_far` of the one under way. `begun` is what it said at its first step;
+    `exit` its end in words, "" while it lives, `exited_from` the phase it ended in; `tail` its last
+    lines on stderr. `serves`: it makes no steps, but holds the parameters for those that do.
+    `saved_step` is its newest checkpoint's, `saving_seconds` what all of them took, `saved` how
+    many, `saved_bytes` its part of the newest. `stepped_at` is when it made its last step,
+    `stalled`: the next one, or the end of its phase, is long overdue; `stack` is its newest, of
     `stack_time`.
     """
 
@@ -184,8 +202,15 @@ class RankState:
     saving_seconds: float = 0.0
 
     def again(self, local_rank: int, host: int, when: float) -> RankState:
-        """The rank in the next attempt, perhaps elsewhere: what is drawn and timed of it goes on."""
-        return RankState(self.rank, local_rank, host, since=when, **{name: getattr(self, name) for name in LASTING})
+        """The rank in the next attempt, perhaps elsewhere: what is drawn and timed of it goes
+        on."""
+        return RankState(
+            self.rank,
+            local_rank,
+            host,
+            since=when,
+            **{name: getattr(self, name) for name in LASTING},
+        )
 
     @property
     def doing(self) -> str:
@@ -232,7 +257,8 @@ class RankState:
             self._close_epoch()
 
     def ended(self, epoch: events.Epoch) -> None:
-        """Take in what an epoch came to. It began anew where it is there already; then what came after it did not happen."""
+        """Take in what an epoch came to. It began anew where it is there already; then what came
+        after it did not happen."""
         while self.epochs and self.epochs[-1].epoch >= epoch.epoch:
             self.epochs.pop()
         self.epochs.append(epoch)
@@ -257,7 +283,8 @@ class RankState:
         self.epoch_so_far = 0.0
 
     def _resumed_within(self) -> bool:
-        """Whether the rank went on in the middle of the epoch, whose earlier steps were another run's."""
+        """Whether the rank went on in the middle of the epoch, whose earlier steps were another
+        run's."""
         if not self.begun or self.begun.steps_per_epoch <= 0:
             return False
         whole, more = divmod(self.begun.resumed, self.begun.steps_per_epoch)
@@ -266,13 +293,14 @@ class RankState:
 
 @dataclass
 class HostState:
-    """One host as last heard of; `heard` is when, by the session's clock. `cpu` is percent per core, memory and network bytes.
+    """One host as last heard of; `heard` is when, by the session's clock. `cpu` is percent per
+    core, memory and network bytes.
 
-    `since` is when its phase began. `remote`: it is reached over the network. `reason` says why it is lost, refused or ended.
-    `began` is when its agent began, before which nothing of it happened.
-    `saved_step` is the newest checkpoint that its first rank said is complete: on this host alone, where others may be lost.
-    `missed`: nothing is heard of it, `back` is when records came again; `gone`: it was lost, or its agent killed; `parted`: a
-    connection to it broke.
+    `since` is when its phase began. `remote`: it is reached over the network. `reason` says why it
+    is lost, refused or ended. `began` is when its agent began, before which nothing of it happened.
+    `saved_step` is the newest checkpoint that its first rank said is complete: on this host alone,
+    where others may be lost. `missed`: nothing is heard of it, `back` is when records came again;
+    `gone`: it was lost, or its agent killed; `parted`: a connection to it broke.
     """
 
     index: int

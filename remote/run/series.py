@@ -12,12 +12,14 @@ NAN = float("nan")
 
 
 class Series:
-    """A bounded curve: points in order of x, gathered into buckets of equally many points with min, max and mean.
+    """A bounded curve: points in order of x, gathered into buckets of equally many points with min,
+    max and mean.
 
-    When `capacity` buckets are full, neighbours are merged and a bucket holds twice as many points from then on.
-    A NaN point is kept out of min, max and mean; a bucket of NaN only is NaN. `x` is that of a bucket's first point.
-    `version` rises with every point. The four curves are views of equal length that numpy wraps without copying
-    (`np.asarray(series.mean)`); they change under the reader.
+    When `capacity` buckets are full, neighbours are merged and a bucket holds twice as many points
+    from then on. A NaN point is kept out of min, max and mean; a bucket of NaN only is NaN. `x` is
+    that of a bucket's first point. `version` rises with every point. The four curves are views of
+    equal length that numpy wraps without copying (`np.asarray(series.mean)`); they change under the
+    reader.
     """
 
     def __init__(self, capacity: int = 1024) -> None:
@@ -106,7 +108,12 @@ class Series:
                 high = max(self._high[one], self._high[other])
                 share = self._weight[other] / (self._weight[one] + self._weight[other])
                 mean = self._mean[one] + (self._mean[other] - self._mean[one]) * share
-            self._x[to], self._low[to], self._high[to], self._mean[to] = self._x[one], low, high, mean
+            self._x[to], self._low[to], self._high[to], self._mean[to] = (
+                self._x[one],
+                low,
+                high,
+                mean,
+            )
             self._weight[to] = self._weight[one] + self._weight[other]
         self._buckets = self.capacity // 2
         self._span *= 2
@@ -114,7 +121,8 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """Mean seconds of an iteration, how many of them went into `data`, `compute` and `sync`, and samples per second.
+    """Mean seconds of an iteration, how many of them went into `data`, `compute` and `sync`, and
+    samples per second.
 
     What is not known is NaN.
     """
@@ -144,18 +152,27 @@ _Sums = tuple[int, float, float, float, float, int]
 """Iterations; their seconds, and those that went into data, compute and sync; their samples."""
 
 
-def _means(count: float, seconds: float, data: float, compute: float, sync: float, samples: float) -> Means:
+def _means(
+    count: float, seconds: float, data: float, compute: float, sync: float, samples: float
+) -> Means:
     if not count:
         return Means()
-    return Means(seconds / count, data / count, compute / count, sync / count, samples / seconds if seconds > 0 else NAN)
+    return Means(
+        seconds / count,
+        data / count,
+        compute / count,
+        sync / count,
+        samples / seconds if seconds > 0 else NAN,
+    )
 
 
 class Timing:
     """Iteration times of one rank in seconds.
 
-    `count`, `mean` and `whole` are of all. `rule` and `early` are the reference's: of iterations 2 to 40, or of what there is
-    of them. `median` and `p95` are exact up to `KEPT` iterations; beyond, of every second value, then of every fourth, and so
-    on. All are NaN before their first value.
+    `count`, `mean` and `whole` are of all. `rule` and `early` are the reference's: of iterations 2
+    to 40, or of what there is of them. `median` and `p95` are exact up to `KEPT` iterations;
+    beyond, of every second value, then of every fourth, and so on. All are NaN before their first
+    value.
     """
 
     KEPT = 16_384
@@ -170,7 +187,14 @@ class Timing:
         self._stride = 1
         self._sorted: tuple[int, list[float]] = (0, [])
 
-    def append(self, seconds: float, data: float = 0.0, compute: float = 0.0, sync: float = 0.0, samples: int = 0) -> None:
+    def append(
+        self,
+        seconds: float,
+        data: float = 0.0,
+        compute: float = 0.0,
+        sync: float = 0.0,
+        samples: int = 0,
+    ) -> None:
         """Add the next iteration; one whose seconds are not finite counts for nothing."""
         if not math.isfinite(seconds):
             return
@@ -191,7 +215,9 @@ class Timing:
     def early(self) -> Means:
         """Means over iterations 2 to 40, or over what there is of them."""
         last = self._at_40 or self._sums()
-        return _means(*(float(after - before) for after, before in zip(last, self._first, strict=True)))
+        return _means(
+            *(float(after - before) for after, before in zip(last, self._first, strict=True))
+        )
 
     @property
     def whole(self) -> Means:

@@ -1,6 +1,8 @@
-"""Reading a rank's stack: the frames of its main thread, and whether it waits for other ranks. Pure.
+"""Reading a rank's stack: the frames of its main thread, and whether it waits for other ranks.
+Pure.
 
-The text of a `Stack` begins with a line `state: S (sleeping), in futex_wait`; then comes what faulthandler or py-spy wrote.
+The text of a `Stack` begins with a line `state: S (sleeping), in futex_wait`; then comes what
+faulthandler or py-spy wrote.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ _WAITING = re.compile(r"\.(?:wait|synchronize)\(|\bstore\.get\(")
 
 
 ON_GPU = "a step on its GPU"
-"""Where a rank is that can only say that: its own kernels and the exchange with others are one queue there."""
+"""Where a rank is that can only say that: its own kernels and the exchange with others are one
+queue there."""
 
 
 class Presence(Enum):
@@ -63,14 +66,16 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
-    """What a stack says of its rank. `where` is the collective for one that is inside, else a place in its program."""
+    """What a stack says of its rank. `where` is the collective for one that is inside, else a place
+    in its program."""
 
     presence: Presence
     where: str
 
 
 def threads(text: str) -> list[list[str]]:
-    """The lines of the text, the state first, then each thread's in a list of its own, the main thread's before the others'."""
+    """The lines of the text, the state first, then each thread's in a list of its own, the main
+    thread's before the others'."""
     parts: list[list[str]] = [[]]
     for line in shown(text.rstrip()):
         if _HEAD.fullmatch(line):
@@ -100,7 +105,8 @@ def calls(thread: Iterable[str]) -> list[Frame]:
 
 
 def state(text: str) -> str:
-    """The letter that Linux has for the process's state, such as S or T; "" where it is not known."""
+    """The letter that Linux has for the process's state, such as S or T; "" where it is not
+    known."""
     match = _STATE.match(text)
     return match["letter"] if match else ""
 
@@ -113,16 +119,26 @@ def whereabouts(stack: Stack) -> Whereabouts:
     if not found:
         return Whereabouts(Presence.UNKNOWN, next(iter(shown(stack.text)), ""))
     inside = _collective(found, busy=letter == "R")
-    return Whereabouts(Presence.INSIDE, inside) if inside else Whereabouts(Presence.ELSEWHERE, _place(found))
+    return (
+        Whereabouts(Presence.INSIDE, inside)
+        if inside
+        else Whereabouts(Presence.ELSEWHERE, _place(found))
+    )
 
 
 def _collective(found: list[Frame], *, busy: bool) -> str:
-    """The collective that the newest calls belong to, or ""; one that waits in C++ is known by the Python line that called it.
+    """The collective that the newest calls belong to, or ""; one that waits in C++ is known by the
+    Python line that called it.
 
-    Frames further out prove nothing: a model's own code runs inside DDP's forward. `busy`: it computes, so it waits for nobody.
+    Frames further out prove nothing: a model's own code runs inside DDP's forward. `busy`: it
+    computes, so it waits for nobody.
     """
     newest = found[0]
-    if not busy and _AUTOGRAD.search(newest.file) and newest.function in ("_engine_run_backward", "backward"):
+    if (
+        not busy
+        and _AUTOGRAD.search(newest.file)
+        and newest.function in ("_engine_run_backward", "backward")
+    ):
         return "backward"
     if not busy and _DDP.search(newest.file):
         return "DistributedDataParallel"
@@ -130,19 +146,30 @@ def _collective(found: list[Frame], *, busy: bool) -> str:
     if not ours:
         return ""
     if _COLLECTIVE.search(ours[0].file):
-        named = [frame.function for frame in ours if _COLLECTIVE.search(frame.file) and frame.function != "wrapper"]
+        named = [
+            frame.function
+            for frame in ours
+            if _COLLECTIVE.search(frame.file) and frame.function != "wrapper"
+        ]
         return named[0] if named else "torch.distributed"
-    if _METER.search(ours[0].file) and ours[0].function == "phases":  # where the host waits for a step's end on its GPU
+    if (
+        _METER.search(ours[0].file) and ours[0].function == "phases"
+    ):  # where the host waits for a step's end on its GPU
         return ON_GPU
     if busy:
         return ""
     if _EXCHANGE.search(ours[0].file):
-        return "rendezvous" if ours[0].file.endswith("/rendezvous.py") else "the exchange of " + _method(ours)
+        return (
+            "rendezvous"
+            if ours[0].file.endswith("/rendezvous.py")
+            else "the exchange of " + _method(ours)
+        )
     return f"wait at {ours[0].text()}" if ours[0] is newest and _WAITING.search(newest.code) else ""
 
 
 def _method(found: list[Frame]) -> str:
-    """The sync method's name: its module's, where one that is not shared is among the newest frames."""
+    """The sync method's name: its module's, where one that is not shared is among the newest
+    frames."""
     for frame in found:
         name = frame.file.rpartition("/")[2].removesuffix(".py")
         if not _EXCHANGE.search(frame.file):
@@ -153,13 +180,15 @@ def _method(found: list[Frame]) -> str:
 
 
 def _inner(frame: Frame) -> bool:
-    """Whether it is the standard library's or torch's, but no collective's: then it is as its caller is."""
+    """Whether it is the standard library's or torch's, but no collective's: then it is as its
+    caller is."""
     inside_torch = _TORCH.search(frame.file) and not _COLLECTIVE.search(frame.file)
     return bool(_STANDARD.search(frame.file) or inside_torch)
 
 
 def _place(found: list[Frame]) -> str:
-    """The newest place in the program itself, not in what is installed beside it; "" where nothing is known."""
+    """The newest place in the program itself, not in what is installed beside it; "" where nothing
+    is known."""
     own = (frame for frame in found if not _inner(frame) and not _INSTALLED.search(frame.file))
     frame = next(own, found[0] if found else None)
     return frame.text() if frame else ""

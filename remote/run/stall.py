@@ -1,4 +1,5 @@
-"""Ranks that make no steps any more: which those are, and by their stacks for whom the others wait. Pure."""
+"""Ranks that make no steps any more: which those are, and by their stacks for whom the others wait.
+Pure."""
 
 from __future__ import annotations
 
@@ -20,11 +21,13 @@ LEAST = 30.0
 TIMES = 10
 """Of its median step's seconds, for slow ones."""
 COMPILING = 300.0
-"""Seconds that a first step may take which compiles the model; an evaluation and a checkpoint too."""
+"""Seconds that a first step may take which compiles the model; an evaluation and a checkpoint
+too."""
 MEETINGS = frozenset({RankPhase.EVALUATING, RankPhase.SAVING})
 """The phases between steps, which end for all ranks together."""
 FRESH = 5.0
-"""Seconds since a host was heard up to which its ranks are judged: a live agent samples its host each second."""
+"""Seconds since a host was heard up to which its ranks are judged: a live agent samples its host
+each second."""
 NEAR = 3.0
 """Seconds by which ranks that wait for each other may come to a halt one after the other."""
 FRAMES = 20
@@ -33,8 +36,8 @@ FRAMES = 20
 
 @dataclass(frozen=True)
 class Stall:
-    """These ranks have made no step from `since` on. `text` says so, and once their stacks have come, for whom all wait:
-    `culprits`. `over` is when they went on, 0 before."""
+    """These ranks have made no step from `since` on. `text` says so, and once their stacks have
+    come, for whom all wait: `culprits`. `over` is when they went on, 0 before."""
 
     ranks: tuple[int, ...]
     since: float
@@ -44,13 +47,15 @@ class Stall:
     over: float = 0.0
 
 
-# Which ranks ---------------------------------------------------------------------------------------------------------
+# Which ranks --------------------------------------------------------------------------------------
 
 
 def stalled(run: RunState, now: float) -> Stalled | None:
-    """What is to be said where a rank has come to a halt of which nothing was said yet. `now` is the session's clock.
+    """What is to be said where a rank has come to a halt of which nothing was said yet. `now` is
+    the session's clock.
 
-    A rank's silence is measured by what its own host said later: no step in that time, while the agent went on telling.
+    A rank's silence is measured by what its own host said later: no step in that time, while the
+    agent went on telling.
     """
     if run.phase is not RunPhase.TRAINING:  # it is being stopped
         return None
@@ -69,9 +74,10 @@ def stalled(run: RunState, now: float) -> Stalled | None:
 
 
 def silence(rank: RankState, host: HostState, moved: float, back: float) -> float:
-    """Seconds of its host's telling in which the rank has made no step, nor gone on to another phase. One that may wait for
-    the slowest at a meeting has come to a halt only where nobody has moved: `moved` is when any rank did last. `back` is when
-    a host was last heard again: all wait for its ranks, and then for TCP, which takes up to as long again to go on."""
+    """Seconds of its host's telling in which the rank has made no step, nor gone on to another
+    phase. One that may wait for the slowest at a meeting has come to a halt only where nobody has
+    moved: `moved` is when any rank did last. `back` is when a host was last heard again: all wait
+    for its ranks, and then for TCP, which takes up to as long again to go on."""
     since = moved if rank.phase in MEETINGS else _moved(rank)
     return host.heard - max(since, back)
 
@@ -91,18 +97,22 @@ def _moved(rank: RankState) -> float:
 
 
 def _evaluation(rank: RankState, plan: Plan) -> float:
-    """Seconds of training on as many samples as the test set has: evaluating takes no backward, so it is done before."""
+    """Seconds of training on as many samples as the test set has: evaluating takes no backward, so
+    it is done before."""
     if not rank.begun or not rank.begun.train_samples:
         return 0.0
-    keeps = getattr(plan.work, "batch_norm", "") == "local" or getattr(plan.work, "sync", "") == "none"
+    keeps = (
+        getattr(plan.work, "batch_norm", "") == "local" or getattr(plan.work, "sync", "") == "none"
+    )
     alone = rank.begun.world_size if keeps else 0  # each rank tests what it keeps for itself, too
     steps = rank.begun.test_samples / rank.begun.train_samples * rank.begun.steps_per_epoch
     return rank.pace * steps * (1 + alone)
 
 
 def _is_judged(rank: RankState, host: HostState, plan: Plan, now: float) -> bool:
-    """Only what makes steps at all, where it makes them or meets the others in between, and only while its host is heard. A
-    server makes none: where it comes to a halt, so do those that train."""
+    """Only what makes steps at all, where it makes them or meets the others in between, and only
+    while its host is heard. A server makes none: where it comes to a halt, so do those that
+    train."""
     if host.phase is not HostPhase.READY or now - host.heard > FRESH:
         return False
     if rank.phase is RankPhase.TRAINING:
@@ -110,12 +120,12 @@ def _is_judged(rank: RankState, host: HostState, plan: Plan, now: float) -> bool
     return rank.phase in MEETINGS and bool(rank.recent)
 
 
-# For whom they wait --------------------------------------------------------------------------------------------------
+# For whom they wait -------------------------------------------------------------------------------
 
 
 def culprits(stacks: Mapping[int, Stack]) -> tuple[int, ...]:
-    """The ranks that are not inside a collective while others are; those that are stopped; where there are neither, those
-    that could not tell."""
+    """The ranks that are not inside a collective while others are; those that are stopped; where
+    there are neither, those that could not tell."""
     return _culprits({rank: whereabouts(stack) for rank, stack in stacks.items()})
 
 
@@ -141,7 +151,9 @@ def begin(run: RunState, said: Stalled, when: float) -> Stall:
 def explained(run: RunState, stall: Stall) -> Stall:
     """The stall with what the stacks say that were taken since it began."""
     alive = [rank for rank in run.ranks if rank.exited is None]
-    stacks = {rank.rank: rank.stack for rank in alive if rank.stack and rank.stack_time >= stall.since}
+    stacks = {
+        rank.rank: rank.stack for rank in alive if rank.stack and rank.stack_time >= stall.since
+    }
     if not stacks:
         return stall
     missing = [rank.rank for rank in alive if rank.rank not in stacks]
@@ -162,13 +174,22 @@ def death(run: RunState, reason: str, when: float) -> Death | None:
     if not run.stall:
         return None
     rank = run.ranks[(*run.stall.culprits, *run.stall.ranks)[0]]
-    last = tuple(line for thread in threads(rank.stack.text)[1:2] for line in thread) if rank.stack else ()
+    last = (
+        tuple(line for thread in threads(rank.stack.text)[1:2] for line in thread)
+        if rank.stack
+        else ()
+    )
     what = f"stalled: {reason.removeprefix(f'rank {rank.rank} on {run.host_name(rank.host)} is ')}"
-    return Death(run.host_name(rank.host), rank.rank, when, Evidence.OWN, what, rank.step, last[:FRAMES])
+    return Death(
+        run.host_name(rank.host), rank.rank, when, Evidence.OWN, what, rank.step, last[:FRAMES]
+    )
 
 
-def in_words(found: Mapping[int, Whereabouts], missing: Iterable[int], names: Mapping[int, str]) -> str:
-    """Who is not inside a collective, where it is, and who waits for it; or what else the stacks come to."""
+def in_words(
+    found: Mapping[int, Whereabouts], missing: Iterable[int], names: Mapping[int, str]
+) -> str:
+    """Who is not inside a collective, where it is, and who waits for it; or what else the stacks
+    come to."""
     silent = tuple(sorted(missing))
     inside, blamed = _of(found, Presence.INSIDE), _culprits(found)
     waits = f"; {_waiting(found, inside, 'it' if len(blamed) == 1 else 'them')}" if inside else ""
@@ -183,21 +204,37 @@ def in_words(found: Mapping[int, Whereabouts], missing: Iterable[int], names: Ma
         if len(places) > 1:
             return f"all ranks are inside collectives, but not the same: {'; '.join(places)}"
         if all(found[rank].where == ON_GPU for rank in inside):
-            return f"each rank waits for {ON_GPU}: do nvidia-smi and dmesg tell of a failure, and does the network still work?"
-        return f"all ranks are inside a collective, none is missing: {places[0]}; does the network between them still work?"
-    return f"no rank is seen inside a collective: {'; '.join(_grouped(found, tuple(sorted(found))))}{unheard}"
+            return (
+                f"each rank waits for {ON_GPU}: do nvidia-smi and dmesg tell of a failure, and "
+                "does the network still work?"
+            )
+        return (
+            f"all ranks are inside a collective, none is missing: {places[0]}; does the network "
+            "between them still work?"
+        )
+    return (
+        "no rank is seen inside a collective: "
+        f"{'; '.join(_grouped(found, tuple(sorted(found))))}{unheard}"
+    )
 
 
-def _blamed(found: Mapping[int, Whereabouts], blamed: tuple[int, ...], names: Mapping[int, str]) -> str:
+def _blamed(
+    found: Mapping[int, Whereabouts], blamed: tuple[int, ...], names: Mapping[int, str]
+) -> str:
     if len(blamed) > 3:
-        return f"{ranks_text(blamed)} are not inside a collective: {'; '.join(_grouped(found, blamed))}"
+        return (
+            f"{ranks_text(blamed)} are not inside a collective: "
+            f"{'; '.join(_grouped(found, blamed))}"
+        )
     return "; ".join(_accusation(found[rank], names[rank]) for rank in blamed)
 
 
 def _accusation(one: Whereabouts, name: str) -> str:
     match one.presence:
         case Presence.STOPPED:
-            return f"{name} is stopped, by SIGSTOP or a debugger" + (f", in {one.where}" if one.where else "")
+            return f"{name} is stopped, by SIGSTOP or a debugger" + (
+                f", in {one.where}" if one.where else ""
+            )
         case Presence.UNKNOWN:
             return f"{name} may not be inside a collective: it tells no Python stack ({one.where})"
     return f"{name} is not inside a collective: it is in {one.where}"

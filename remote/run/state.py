@@ -1,6 +1,7 @@
 """What became of a run: `RunState`, and `apply`, which takes it from one record to the next.
 
-Reads no clock and does no I/O, so that replaying the records of an old run comes to the same state as watching it live.
+Reads no clock and does no I/O, so that replaying the records of an old run comes to the same state
+as watching it live.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ LOG_LINES = 20_000
 SAMPLE_EVERY = 1.0
 """Seconds between two samples of a host: it died about this long after its last record."""
 USAGE = 2
-"""The exit code by which our own ranks refuse a job, its data or its checkpoint; a user's script may mean anything by it."""
+"""The exit code by which our own ranks refuse a job, its data or its checkpoint; a user's script
+may mean anything by it."""
 REACHING_AGAIN = (HostPhase.CONNECTING, HostPhase.DEPLOYING, HostPhase.STARTING)
 """Phases of a host that has told its facts and to which another connection is being made."""
 STOPPED = "stopped: "
@@ -77,16 +79,17 @@ REACHING = {phase.value: phase for phase in HostPhase}
 class RunState:
     """A run as its records tell it. Only `apply` writes it; all times are by the session's clock.
 
-    `started` is the first record's time, `now` the newest's, `ended` 0 until the session has closed. `verdict` is None
-    while the run lives; `cause` what the evidence so far says. `log` has the last lines, `log_count` how many there were;
-    `notes` the narration among them; `checks` the latest word of each check, by host (or SESSION) and name.
-    `begun` is the first rank's word on the size of the work, None before. `rendezvous` is
-    the address and port where ranks meet, "" before it is reserved. `stop_reason` is why the session, or an agent by itself,
-    began to stop all ranks, "" where none did. `evaluations` are rank 0's, the last one with its confusion matrix; `drift` is
-    the first comparison that found the ranks' models to differ, and `largest_drift` the one that found them to differ most;
-    `diverged` is the first loss that was no finite number;
-    `stalls` are the times in which ranks made no steps, `restarts` tell when the run was started again.
-    `detached`: its launcher has left it.
+    `started` is the first record's time, `now` the newest's, `ended` 0 until the session has
+    closed. `verdict` is None while the run lives; `cause` what the evidence so far says. `log` has
+    the last lines, `log_count` how many there were; `notes` the narration among them; `checks` the
+    latest word of each check, by host (or SESSION) and name. `begun` is the first rank's word on
+    the size of the work, None before. `rendezvous` is the address and port where ranks meet, ""
+    before it is reserved. `stop_reason` is why the session, or an agent by itself, began to stop
+    all ranks, "" where none did. `evaluations` are rank 0's, the last one with its confusion
+    matrix; `drift` is the first comparison that found the ranks' models to differ, and
+    `largest_drift` the one that found them to differ most; `diverged` is the first loss that was no
+    finite number; `stalls` are the times in which ranks made no steps, `restarts` tell when the run
+    was started again. `detached`: its launcher has left it.
     """
 
     def __init__(self, plan: Plan, limits: Limits = LIMITS) -> None:
@@ -116,7 +119,9 @@ class RunState:
         self._stopping = float("inf")  # when
         self._by_person = False
         self._person_stop = float("inf")  # when the first host heard of a person's stop
-        self._kept: deque[tuple[int, int]] = deque()  # of what `log` holds: the number after a part of it, and its bytes
+        self._kept: deque[tuple[int, int]] = (
+            deque()
+        )  # of what `log` holds: the number after a part of it, and its bytes
         self._kept_size = 0
 
     @property
@@ -136,7 +141,8 @@ class RunState:
 
     @property
     def training_seconds(self) -> float:
-        """Seconds that the slowest rank's steps took: without start-up, evaluations and checkpoints."""
+        """Seconds that the slowest rank's steps took: without start-up, evaluations and
+        checkpoints."""
         return max((rank.timing.total for rank in self.ranks), default=0.0)
 
     @property
@@ -147,7 +153,11 @@ class RunState:
     @property
     def epochs(self) -> int:
         """Epochs of the whole run, one begun counted whole; 0 before it is known."""
-        return -(-self.begun.steps // self.begun.steps_per_epoch) if self.begun and self.begun.steps_per_epoch > 0 else 0
+        return (
+            -(-self.begun.steps // self.begun.steps_per_epoch)
+            if self.begun and self.begun.steps_per_epoch > 0
+            else 0
+        )
 
     @property
     def elapsed(self) -> float:
@@ -156,7 +166,8 @@ class RunState:
 
     @property
     def eta(self) -> float:
-        """Seconds left by the pace of the rank that is furthest behind; NaN where that is not known."""
+        """Seconds left by the pace of the rank that is furthest behind; NaN where that is not
+        known."""
         training = [rank for rank in self.ranks if rank.step and rank.phase not in FATES]
         if not training or not self.total_steps:
             return NAN
@@ -168,7 +179,8 @@ class RunState:
         return self.hosts[index].name if 0 <= index < len(self.hosts) else ""
 
     def apply(self, record: Record) -> None:
-        """Take in the next record, expanded (see `training.wire.events.expand`). A record that fits nothing changes nothing."""
+        """Take in the next record, expanded (see `training.wire.events.expand`). A record that fits
+        nothing changes nothing."""
         record = fit(record)
         host = self._host(record.host)
         when = max(record.time - host.offset, host.began) if host else record.time
@@ -178,14 +190,21 @@ class RunState:
                 self._met(host, record)
             return
         self.now = max(self.now, when)
-        self.started = min(self.started or when, when)  # who comes back to a run speaks before its hosts tell of its start
+        self.started = min(
+            self.started or when, when
+        )  # who comes back to a run speaks before its hosts tell of its start
         if host is None:
             self._session_said(record, when)
             return
         if host.missed or (host.heard and when - host.heard > stall.FRESH):
-            host.back, host.missed = self.now, False  # its agent may have told it long before it could be heard
+            host.back, host.missed = (
+                self.now,
+                False,
+            )  # its agent may have told it long before it could be heard
         host.heard = max(host.heard, when)
-        if host.phase is HostPhase.SILENT or (host.hello and host.phase in REACHING_AGAIN):  # also while another way is sought
+        if host.phase is HostPhase.SILENT or (
+            host.hello and host.phase in REACHING_AGAIN
+        ):  # also while another way is sought
             host.enter(HostPhase.READY, when)
         rank = self._rank(getattr(record.event, "rank", -1), host)
         if isinstance(record.event, events.Text):
@@ -209,7 +228,7 @@ class RunState:
         rank = self.ranks[index] if 0 <= index < len(self.ranks) else None
         return rank if rank and rank.host == host.index else None
 
-    # What ranks and their agent say of them --------------------------------------------------------------------------
+    # What ranks and their agent say of them -------------------------------------------------------
 
     def _rank_said(self, event: Event, rank: RankState, when: float) -> None:
         match event:
@@ -232,9 +251,13 @@ class RunState:
                 rank.begun, rank.pid = event, event.pid
                 if not self.begun:
                     self.begun = event
-                    if self.diverged and event.resumed < self.diverged.step:  # the steps from there on are made anew
+                    if (
+                        self.diverged and event.resumed < self.diverged.step
+                    ):  # the steps from there on are made anew
                         self.diverged = None
-                    self.restarts[-1:] = [replace(restart, step=event.resumed) for restart in self.restarts[-1:]]
+                    self.restarts[-1:] = [
+                        replace(restart, step=event.resumed) for restart in self.restarts[-1:]
+                    ]
                 self._enter(rank, RankPhase.TRAINING, when)
             case events.Evaluated():
                 rank.tested(event)
@@ -263,7 +286,9 @@ class RunState:
 
     def _evaluated(self, event: events.Evaluated) -> None:
         if event.rank == 0:
-            while self.evaluations and self.evaluations[-1].epoch >= event.epoch:  # these epochs began anew
+            while (
+                self.evaluations and self.evaluations[-1].epoch >= event.epoch
+            ):  # these epochs began anew
                 self.evaluations.pop()
             if self.evaluations:  # of confusion matrices, which may be large, only the last is kept
                 self.evaluations[-1] = replace(self.evaluations[-1], confusion=())
@@ -272,24 +297,37 @@ class RunState:
             self.evaluations.append(event if whole else replace(event, confusion=()))
 
     def _diverge(self, found: Diverged, rank: RankState, when: float) -> None:
-        """Take in that the loss is no finite number any more, which every later step of all ranks may follow."""
+        """Take in that the loss is no finite number any more, which every later step of all ranks
+        may follow."""
         self.diverged = found
         if self.plan.policy.on_nan is OnNan.STOP:
             what, advice = f"loss is {found.what}", "lower --lr"
             host = self.hosts[rank.host].name
-            self._refusal = self._refusal or Death(host, rank.rank, when, Evidence.OWN, what, found.step, advice=advice)
+            self._refusal = self._refusal or Death(
+                host, rank.rank, when, Evidence.OWN, what, found.step, advice=advice
+            )
             self._settle()
         else:
-            self._note("", f"{found.text}; training continues. Lower --lr, or stop such runs with --on-nan stop", when)
+            self._note(
+                "",
+                f"{found.text}; training continues. Lower --lr, or stop such runs with --on-nan "
+                "stop",
+                when,
+            )
 
     def _drifted(self, event: events.Drifted, when: float) -> None:
         if not self.drift:
             self.drift = event
-            self._note("", f"drift: after step {event.step} the ranks' models differ {event.extent}", when)
-        self.largest_drift = max(self.largest_drift or event, event, key=lambda drifted: drifted.difference)
+            self._note(
+                "", f"drift: after step {event.step} the ranks' models differ {event.extent}", when
+            )
+        self.largest_drift = max(
+            self.largest_drift or event, event, key=lambda drifted: drifted.difference
+        )
 
     def _stalled(self, said: events.Stalled, when: float) -> Stall:
-        """Take in that these ranks, and perhaps some that were said to before, have come to a halt."""
+        """Take in that these ranks, and perhaps some that were said to before, have come to a
+        halt."""
         for index in said.ranks:
             if 0 <= index < len(self.ranks):
                 self.ranks[index].stalled = True
@@ -302,7 +340,9 @@ class RunState:
         """Whether all ranks have gone on."""
         if self.stall and not any(rank.stalled and not rank.finished for rank in self.ranks):
             self.stalls[-1] = replace(self.stall, over=when)
-            self._note("", f"the ranks go on, after a stall of {when - self.stalls[-1].since:.0f} s", when)
+            self._note(
+                "", f"the ranks go on, after a stall of {when - self.stalls[-1].since:.0f} s", when
+            )
 
     def _enter(self, rank: RankState, phase: str, when: float) -> None:
         if rank.phase in FATES or phase not in WORKING:
@@ -312,7 +352,9 @@ class RunState:
         if phase == RankPhase.TRAINING and self.phase is RunPhase.STARTING:
             self.phase = RunPhase.TRAINING
 
-    def _text(self, text: events.Text, host: HostState, rank: RankState | None, when: float) -> None:
+    def _text(
+        self, text: events.Text, host: HostState, rank: RankState | None, when: float
+    ) -> None:
         lines, size = shortened(text.text, self._limits.shown)
         if text.stream == "stderr":
             (rank or host).tail.extend(lines[-LAST_WORDS:])
@@ -320,45 +362,68 @@ class RunState:
         first = self.log_count + skipped
         number = rank.rank if rank else -1
         self.log.extend(
-            LogLine(first + index, when, host.name, number, text.stream, line) for index, line in enumerate(lines[skipped:])
+            LogLine(first + index, when, host.name, number, text.stream, line)
+            for index, line in enumerate(lines[skipped:])
         )
         self.log_count += len(lines)
         self._bound_log(size)
-        if rank and rank.exited and text.stream == "stderr":  # words that came after the exit may change what it means
+        if (
+            rank and rank.exited and text.stream == "stderr"
+        ):  # words that came after the exit may change what it means
             self._judge(rank)
 
     def _bound_log(self, size: int) -> None:
-        """Forget the oldest lines beyond the bytes that the log may take; `size`: of what was added last."""
+        """Forget the oldest lines beyond the bytes that the log may take; `size`: of what was added
+        last."""
         self._kept.append((self.log_count, size))
         self._kept_size += size
-        while len(self._kept) > 1 and (self._kept_size > self._limits.log or self._kept[0][0] <= self.log[0].number):
+        while len(self._kept) > 1 and (
+            self._kept_size > self._limits.log or self._kept[0][0] <= self.log[0].number
+        ):
             end, size = self._kept.popleft()
             self._kept_size -= size
             while self.log[0].number < end:
                 self.log.popleft()
 
-    # What agents say of their hosts ----------------------------------------------------------------------------------
+    # What agents say of their hosts ---------------------------------------------------------------
 
     def _host_said(self, record: Record, host: HostState, when: float) -> None:
         match record.event:
             case events.HostSample() as sample:
-                host.cpu, host.memory_used, host.memory_total = sample.cpu, sample.memory_used, sample.memory_total
+                host.cpu, host.memory_used, host.memory_total = (
+                    sample.cpu,
+                    sample.memory_used,
+                    sample.memory_total,
+                )
                 host.sent, host.received = sample.sent, sample.received
             case events.Launched(ranks, hosts):
                 if record.attempt > self.attempt and self._are_hosts(hosts):
-                    self._restart(record.attempt, hosts, f"so {host.name} tells, where its launcher was heard", when)
+                    self._restart(
+                        record.attempt,
+                        hosts,
+                        f"so {host.name} tells, where its launcher was heard",
+                        when,
+                    )
                 self.attempt = max(self.attempt, record.attempt)
                 for rank in (self._rank(index, host) for index in ranks):
                     if rank:
                         self._enter(rank, RankPhase.IMPORTING, when)
             case events.Reserved(_, _, error) if error:
                 self._note(host.name, error, when)
-            case events.Reserved(address, port) if host is next((one for one in self.hosts if not one.gone), None):
+            case events.Reserved(address, port) if host is next(
+                (one for one in self.hosts if not one.gone), None
+            ):
                 self.rendezvous = f"{address}:{port}"
             case events.Dropped(first, last):
                 host.dropped = True
-                self._note(host.name, f"records {first} to {last} were dropped: the journal on the host was full", when)
-            case events.StopHeard(by_person=True) if record.attempt == self.attempt or self.phase is RunPhase.STARTING:
+                self._note(
+                    host.name,
+                    f"records {first} to {last} were dropped: the journal on the host was full",
+                    when,
+                )
+            case events.StopHeard(by_person=True) if (
+                record.attempt == self.attempt or self.phase is RunPhase.STARTING
+            ):
                 self._heard_stop(when)
             case events.Ended(reason, died):
                 host.reason = reason
@@ -369,10 +434,15 @@ class RunState:
                 elif reason.startswith(STOPPED):
                     self.stop_reason = self.stop_reason or reason.removeprefix(STOPPED)
                     if host.parted and reason.startswith(OPERATOR_GONE):  # others still had theirs
-                        self._host_died(host, "the connection to it was lost for too long, so it stopped its ranks", when)
+                        self._host_died(
+                            host,
+                            "the connection to it was lost for too long, so it stopped its ranks",
+                            when,
+                        )
 
     def _heard_stop(self, when: float) -> None:
-        """A person has stopped the run, perhaps over another launcher. What dies from then on is no cause."""
+        """A person has stopped the run, perhaps over another launcher. What dies from then on is no
+        cause."""
         self._person_stop = min(self._person_stop, when)
         self._by_person = self._by_person or causes.first(self._deaths()) is None
         self.stop_reason = self.stop_reason or "stopped from elsewhere"
@@ -385,10 +455,12 @@ class RunState:
         what, advice = causes.ended(what, host.name, host.hello.folder if host.hello else "")
         tail = last_words(tuple(host.tail), causes.TAIL)
         advice = self.plan.named(advice)
-        host.death = host.death or Death(host.name, -1, when, evidence, what, tail=tail, refused=refused, advice=advice)
+        host.death = host.death or Death(
+            host.name, -1, when, evidence, what, tail=tail, refused=refused, advice=advice
+        )
         self._settle()
 
-    # What the session says -------------------------------------------------------------------------------------------
+    # What the session says ------------------------------------------------------------------------
 
     def _session_said(self, record: Record, when: float) -> None:
         host = self._host(getattr(record.event, "on", events.SESSION))
@@ -423,7 +495,9 @@ class RunState:
                 self._note("", f"detached: the run goes on without its launcher{more}", when)
             case events.Restarted(hosts, reason) if self._are_hosts(hosts):
                 self._restart(record.attempt, hosts, reason, when)
-            case events.Stalled() as said if said.ranks and all(0 <= rank < len(self.ranks) for rank in said.ranks):
+            case events.Stalled() as said if said.ranks and all(
+                0 <= rank < len(self.ranks) for rank in said.ranks
+            ):
                 self._note("", f"stalled: {self._stalled(said, when).text}", when)
             case events.Lost(_, reason, reached, unfit) if host:
                 host.enter(HostPhase.LOST, when)
@@ -438,7 +512,12 @@ class RunState:
                     host.reason = reason
                 self._note(name, reason, when)
                 self._refusal = self._refusal or Death(
-                    name, -1, when, Evidence.KILLED, reason, refused=not (self.has_begun or self.attempt)
+                    name,
+                    -1,
+                    when,
+                    Evidence.KILLED,
+                    reason,
+                    refused=not (self.has_begun or self.attempt),
                 )
                 self._settle()
             case events.Stopping(reason, by_person):
@@ -449,9 +528,13 @@ class RunState:
                 self._settle()
                 self.verdict = verdict.verdict(self.ranks, self._cause(), self._by_person)
                 if self.verdict is Verdict.FAILED and not self.cause:
-                    self._refusal = Death("", -1, 0.0, Evidence.OWN, self._unexplained())  # no stop came before it
+                    self._refusal = Death(
+                        "", -1, 0.0, Evidence.OWN, self._unexplained()
+                    )  # no stop came before it
                     self._settle()
-                if self.verdict is Verdict.FINISHED:  # an agent that was lost after its ranks had done all is no cause
+                if (
+                    self.verdict is Verdict.FINISHED
+                ):  # an agent that was lost after its ranks had done all is no cause
                     self.cause = None
 
     def _stop(self, reason: str, by_person: bool, when: float) -> None:
@@ -462,18 +545,25 @@ class RunState:
         unexplained = causes.first(self._deaths()) is None
         self._by_person = self._by_person or (by_person and unexplained)
         if unexplained and not by_person:
-            self._refusal = stall.death(self, reason, when) or Death("", -1, when, Evidence.ORDER, reason)
+            self._refusal = stall.death(self, reason, when) or Death(
+                "", -1, when, Evidence.ORDER, reason
+            )
 
     def _are_hosts(self, numbers: Sequence[int]) -> bool:
-        return bool(numbers) and sorted({*numbers}) == list(numbers) and all(map(self._host, numbers))
+        return (
+            bool(numbers) and sorted({*numbers}) == list(numbers) and all(map(self._host, numbers))
+        )
 
     def _restart(self, attempt: int, hosts: tuple[int, ...], reason: str, when: float) -> None:
-        """All ranks begin again on these hosts. Curves and timings go on; what the attempt before died of counts no more."""
+        """All ranks begin again on these hosts. Curves and timings go on; what the attempt before
+        died of counts no more."""
         self._note("", f"started again, attempt {attempt + 1}: {reason}", when)
         self.attempt, self.phase = attempt, RunPhase.STARTING
         self.restarts.append(Restart(when - self.started))
         slots = replace(self.plan, hosts=tuple(self.plan.hosts[index] for index in hosts)).slots
-        self.ranks = [self.ranks[slot.rank].again(slot.local_rank, hosts[slot.host], when) for slot in slots]
+        self.ranks = [
+            self.ranks[slot.rank].again(slot.local_rank, hosts[slot.host], when) for slot in slots
+        ]
         for host in self.hosts:
             host.death = None
         if self.stall:
@@ -482,7 +572,9 @@ class RunState:
         self.stop_reason, self._stopping, self._person_stop = "", float("inf"), float("inf")
 
     def _note(self, host: str, text: str, when: float) -> None:
-        lines, size = shortened(text.removeprefix(f"{host}: ") if host else text, self._limits.shown)
+        lines, size = shortened(
+            text.removeprefix(f"{host}: ") if host else text, self._limits.shown
+        )
         for line in lines:
             note = LogLine(self.log_count, when, host, -1, "note", line)
             self.log_count += 1
@@ -490,7 +582,7 @@ class RunState:
             self.notes.append(note)
         self._bound_log(size)
 
-    # What it comes to ------------------------------------------------------------------------------------------------
+    # What it comes to -----------------------------------------------------------------------------
 
     def _judge(self, rank: RankState) -> None:
         if rank.exited is None:
@@ -506,39 +598,69 @@ class RunState:
         during = DURING.get(rank.exited_from, "") if ours and not rank.recent else ""
         advice = self.plan.named(causes.advice(rank.exited, words, host.name))
         last = last_words(tuple(words), causes.TAIL)
-        rank.death = Death(host.name, rank.rank, rank.since, evidence, what, rank.step, last, refused, during, advice)
+        rank.death = Death(
+            host.name,
+            rank.rank,
+            rank.since,
+            evidence,
+            what,
+            rank.step,
+            last,
+            refused,
+            during,
+            advice,
+        )
         self._settle()
 
     def _deaths(self) -> list[Death]:
-        """All ends, the refusal's first, but for those after a person's stop. A rank whose communication broke may seem to have
-        died before that: clocks of hosts are known to within a second."""
-        ends = [self._refusal, *(host.death for host in self.hosts), *(rank.death for rank in self.ranks)]
+        """All ends, the refusal's first, but for those after a person's stop. A rank whose
+        communication broke may seem to have died before that: clocks of hosts are known to within a
+        second."""
+        ends = [
+            self._refusal,
+            *(host.death for host in self.hosts),
+            *(rank.death for rank in self.ranks),
+        ]
         slack = {Evidence.ORDER: self._limits.clock_step}
-        return [death for death in ends if death and death.time + slack.get(death.evidence, 0.0) < self._person_stop]
+        return [
+            death
+            for death in ends
+            if death and death.time + slack.get(death.evidence, 0.0) < self._person_stop
+        ]
 
     def _unexplained(self) -> str:
         """Why a run has failed of which nothing has died."""
-        ends = [host for host in self.hosts if host.reason and not host.reason.startswith((ALL_ENDED, CLOSED))]
+        ends = [
+            host
+            for host in self.hosts
+            if host.reason and not host.reason.startswith((ALL_ENDED, CLOSED))
+        ]
         reasons = [f"{host.name}: {host.reason.removeprefix(f'{host.name}: ')}" for host in ends]
-        return next(iter(reasons), "") or self.stop_reason or "it ended before all ranks had finished"
+        return (
+            next(iter(reasons), "") or self.stop_reason or "it ended before all ranks had finished"
+        )
 
     def _cause(self) -> Death | None:
         """What the run failed of, as far as is known."""
         death = None if self._by_person else causes.first(self._deaths())
-        if death and death.evidence is Evidence.ORDER and self._is_left:  # which broke communication
+        if (
+            death and death.evidence is Evidence.ORDER and self._is_left
+        ):  # which broke communication
             return None
         return death
 
     @property
     def refused(self) -> bool:
-        """Whether the run failed of what no restart can mend: its job, a host that is not fit for it, or --on-nan stop."""
+        """Whether the run failed of what no restart can mend: its job, a host that is not fit for
+        it, or --on-nan stop."""
         death = self._cause()
         diverged = self.diverged is not None and self.plan.policy.on_nan is OnNan.STOP
         return diverged or (death is not None and death.refused)
 
     @property
     def _is_left(self) -> bool:
-        """Whether agents have stopped their ranks by themselves, each as it found its operator gone."""
+        """Whether agents have stopped their ranks by themselves, each as it found its operator
+        gone."""
         return any(host.reason.startswith(OPERATOR_GONE) and not host.gone for host in self.hosts)
 
     def _settle(self) -> None:
@@ -546,14 +668,20 @@ class RunState:
         death = self._cause()
         for rank in self.ranks:
             over = self.phase is RunPhase.ENDED
-            rank.phase = verdict.fate(rank, self.hosts[rank.host], death, over, self._by_person) or rank.phase
+            rank.phase = (
+                verdict.fate(rank, self.hosts[rank.host], death, over, self._by_person)
+                or rank.phase
+            )
         self.cause = None
         if death:
-            death = causes.joined(death, [host.death for host in self.hosts if host.death and not host.hello])
+            death = causes.joined(
+                death, [host.death for host in self.hosts if host.death and not host.hello]
+            )
             victims = tuple(
                 rank.rank
                 for rank in self.ranks
-                if rank.phase is RankPhase.VICTIM or (rank.phase is RankPhase.LOST and self.hosts[rank.host].name == death.host)
+                if rank.phase is RankPhase.VICTIM
+                or (rank.phase is RankPhase.LOST and self.hosts[rank.host].name == death.host)
             )
             at = death.step, death.tail, victims, death.during, death.advice
             self.cause = Cause(death.host, death.rank, death.what, *at)

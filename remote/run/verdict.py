@@ -8,9 +8,11 @@ from remote.run.cause import Death, Evidence
 from remote.run.ranks import HostState, RankPhase, RankState, Verdict
 
 
-def fate(rank: RankState, host: HostState, cause: Death | None, over: bool, by_person: bool) -> RankPhase | None:
-    """What became of a rank; None while it lives, or where it never did. `over`: the run has ended; `by_person`: a person
-    stopped it."""
+def fate(
+    rank: RankState, host: HostState, cause: Death | None, over: bool, by_person: bool
+) -> RankPhase | None:
+    """What became of a rank; None while it lives, or where it never did. `over`: the run has ended;
+    `by_person`: a person stopped it."""
     if rank.exited is None or rank.death is None:
         if rank.phase is RankPhase.WAITING:
             return None

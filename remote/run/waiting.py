@@ -1,4 +1,5 @@
-"""For whom everybody waits while a run starts: the hosts or ranks furthest behind, where they are, and for how long. Pure."""
+"""For whom everybody waits while a run starts: the hosts or ranks furthest behind, where they are,
+and for how long. Pure."""
 
 from __future__ import annotations
 
@@ -16,13 +17,20 @@ NAMES = 3
 
 REACHING = (HostPhase.WAITING, HostPhase.CONNECTING, HostPhase.DEPLOYING, HostPhase.STARTING)
 """The way to a host, in order; then its ranks begin theirs."""
-STARTING = (RankPhase.WAITING, RankPhase.IMPORTING, RankPhase.LOADING, RankPhase.RENDEZVOUS, RankPhase.JOINING)
+STARTING = (
+    RankPhase.WAITING,
+    RankPhase.IMPORTING,
+    RankPhase.LOADING,
+    RankPhase.RENDEZVOUS,
+    RankPhase.JOINING,
+)
 """The way of a rank to its first step, in order."""
 
 
 @dataclass(frozen=True)
 class Wait:
-    """`who` is waited for, `what` says how far they are, `seconds` how long they have been there."""
+    """`who` is waited for, `what` says how far they are, `seconds` how long they have been
+    there."""
 
     who: str
     what: str
@@ -34,7 +42,8 @@ class Wait:
 
 
 def waiting(run: RunState, now: float) -> tuple[Wait, ...]:
-    """Whom all others wait for at the time `now`, by the session's clock. Nobody once all train, or before `PATIENCE`."""
+    """Whom all others wait for at the time `now`, by the session's clock. Nobody once all train, or
+    before `PATIENCE`."""
     if run.phase not in (RunPhase.STARTING, RunPhase.TRAINING):
         return ()
     found = _for_hosts(run, now) or _for_ranks(run, now)
@@ -48,14 +57,28 @@ def age(since: float, run: RunState, now: float) -> float:
 
 def _for_hosts(run: RunState, now: float) -> list[Wait]:
     """For those that are not reached yet, or have gone silent on the way to the first step."""
-    if silent := [host for host in run.hosts if host.phase is HostPhase.SILENT and not _trains(host, run)]:
-        return [Wait(_names(silent, run), "no sign of life", max(age(host.heard, run, now) for host in silent))]
+    if silent := [
+        host for host in run.hosts if host.phase is HostPhase.SILENT and not _trains(host, run)
+    ]:
+        return [
+            Wait(
+                _names(silent, run),
+                "no sign of life",
+                max(age(host.heard, run, now) for host in silent),
+            )
+        ]
     for phase in REACHING:
         behind = [host for host in run.hosts if host.phase is phase]
         if behind:
             again = all(host.hello for host in behind)
-            how = "the connection broke, no answer yet" if again else _words(phase, remote=any(host.remote for host in behind))
-            return [Wait(_names(behind, run), how, max(age(host.since, run, now) for host in behind))]
+            how = (
+                "the connection broke, no answer yet"
+                if again
+                else _words(phase, remote=any(host.remote for host in behind))
+            )
+            return [
+                Wait(_names(behind, run), how, max(age(host.since, run, now) for host in behind))
+            ]
     return []
 
 
@@ -83,26 +106,38 @@ def _for_ranks(run: RunState, now: float) -> list[Wait]:
 
 
 def _together(behind: Sequence[RankState], run: RunState, now: float) -> list[Wait]:
-    """One wait for all hosts of which every rank is that far behind, and one for each of the others."""
+    """One wait for all hosts of which every rank is that far behind, and one for each of the
+    others."""
     phase = behind[0].phase
     behind = [rank for rank in behind if run.hosts[rank.host].phase is HostPhase.READY]
-    by_host = {host.index: [rank for rank in behind if rank.host == host.index] for host in run.hosts}
-    whole = [host for host in run.hosts if by_host[host.index] and _all_of(host, by_host[host.index], run)]
+    by_host = {
+        host.index: [rank for rank in behind if rank.host == host.index] for host in run.hosts
+    }
+    whole = [
+        host
+        for host in run.hosts
+        if by_host[host.index] and _all_of(host, by_host[host.index], run)
+    ]
     found = []
     if whole:
         ages = [_age(rank, run, now) for host in whole for rank in by_host[host.index]]
-        since = min(ages) if phase is RankPhase.JOINING else max(ages)  # they join each other when the last one has come
+        since = (
+            min(ages) if phase is RankPhase.JOINING else max(ages)
+        )  # they join each other when the last one has come
         found.append(Wait(_names(whole, run), _stage(phase, whole, run), since))
     for host in run.hosts:
         ranks = by_host[host.index]
         if ranks and host not in whole:
             who = f"{ranks_text([rank.rank for rank in ranks])} on {host.name}"
-            found.append(Wait(who, _stage(phase, [host], run), max(_age(rank, run, now) for rank in ranks)))
+            found.append(
+                Wait(who, _stage(phase, [host], run), max(_age(rank, run, now) for rank in ranks))
+            )
     return found[:NAMES]
 
 
 def _age(rank: RankState, run: RunState, now: float) -> float:
-    """A rank that is not started yet waits since its host was ready, or since the attempt before was over."""
+    """A rank that is not started yet waits since its host was ready, or since the attempt before
+    was over."""
     return age(rank.since or run.hosts[rank.host].since, run, now)
 
 
@@ -119,7 +154,9 @@ def _stage(phase: RankPhase, hosts: Iterable[HostState], run: RunState) -> str:
         case RankPhase.IMPORTING:
             return "importing torch" if isinstance(run.plan.work, Job) else "starting the program"
         case RankPhase.LOADING:
-            return f"loading {run.plan.work.dataset}" if isinstance(run.plan.work, Job) else "loading"
+            return (
+                f"loading {run.plan.work.dataset}" if isinstance(run.plan.work, Job) else "loading"
+            )
         case RankPhase.RENDEZVOUS:
             return f"{ssh}python started, has not reached {where}"
         case _:

@@ -1,7 +1,8 @@
 """The link to one host's agent: the threads that move its bytes, and what the session knows of it.
 
-A *wire* is one connection; when it breaks, or nothing comes over it, the link opens another one beside it and goes on after the
-last record that it has. Nothing is decoded or decided here: wires put messages on the session's one queue.
+A *wire* is one connection; when it breaks, or nothing comes over it, the link opens another one
+beside it and goes on after the last record that it has. Nothing is decoded or decided here: wires
+put messages on the session's one queue.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ from training.wire.commands import Close, Command, Lease, encode
 from training.wire.events import Ended, Event, Exited, Hello, Launched, Reaching, Record, Said
 
 ROOM = 256
-"""Reads that wait to be taken, per wire; beyond, they wait on the host, whose journal is on disk."""
+"""Reads that wait to be taken, per wire; beyond, they wait on the host, whose journal is on
+disk."""
 LEASE = encode(Lease())
 CLOSED = 5.0
-"""Seconds within which a connection is closed once its last commands are out, whatever its host does."""
+"""Seconds within which a connection is closed once its last commands are out, whatever its host
+does."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +74,11 @@ Message = Opened | Arrived | Broken | Heard | Asked
 
 @dataclass(eq=False)
 class Wire:
-    """One connection to a host's agent. `line` is None until it is open; `fed`: something has come over it.
+    """One connection to a host's agent. `line` is None until it is open; `fed`: something has come
+    over it.
 
-    A thread of its own sends what `send` queues, so that a host that does not read holds up nobody else.
+    A thread of its own sends what `send` queues, so that a host that does not read holds up nobody
+    else.
     """
 
     link: Link
@@ -103,12 +108,21 @@ class Wire:
         except Exception as error:  # noqa: BLE001 - a mistake of ours: told, as else this host would be waited for for ever
             put(Broken(self, f"{name}: rankboard itself failed: {error!r}"))
             return
-        self._sender = threading.Thread(target=self._send, args=(line,), name=f"to host {self.link.index}", daemon=True)
+        self._sender = threading.Thread(
+            target=self._send, args=(line,), name=f"to host {self.link.index}", daemon=True
+        )
         self._sender.start()
         self.line = line
         if self.link.done:  # the run ended while the host was being reached, or went on without it
             if self.link.left_out:
-                put(Heard(Said(self.link.index, "is back, but the run has gone on without it: what is left there ends")))
+                put(
+                    Heard(
+                        Said(
+                            self.link.index,
+                            "is back, but the run has gone on without it: what is left there ends",
+                        )
+                    )
+                )
                 self.send(Close())
             self.link.left_out = False
             self._end(line)
@@ -121,7 +135,8 @@ class Wire:
         put(Broken(self, f"{name}: {last_line(line.close()) or 'the line to its agent broke'}"))
 
     def whole_lines(self, data: bytes) -> list[bytes]:
-        """The complete lines of what has arrived; a last one without its end waits for the rest. Raises: LineTooLong."""
+        """The complete lines of what has arrived; a last one without its end waits for the rest.
+        Raises: LineTooLong."""
         self.fed = True
         return self._cutter.feed(data)
 
@@ -134,7 +149,9 @@ class Wire:
             if self._is_overdue:
                 problem = f"it took no command for {self.limits.write:g} s"
             elif self._unsent_size + len(data) > self.limits.unsent:
-                problem = f"more than {in_words(self.limits.unsent)} of commands wait to be sent to it"
+                problem = (
+                    f"more than {in_words(self.limits.unsent)} of commands wait to be sent to it"
+                )
             else:
                 self._unsent.append(data)
                 self._unsent_size += len(data)
@@ -142,11 +159,14 @@ class Wire:
                 return
             self._over = True
             self._unsent.clear()
-        self.link.queue.put(Broken(self, f"{self.link.host.name}: {problem}, so the connection was closed"))
+        self.link.queue.put(
+            Broken(self, f"{self.link.host.name}: {problem}, so the connection was closed")
+        )
 
     @property
     def held_up(self) -> float:
-        """For how many seconds the host has not taken the command that is being sent; 0 where none is."""
+        """For how many seconds the host has not taken the command that is being sent; 0 where none
+        is."""
         began = self._began
         return time.monotonic() - began if began else 0.0
 
@@ -178,8 +198,8 @@ class Wire:
             return data
 
     def close(self, *, unsent: bool = True) -> None:
-        """Nothing more is taken from it. Its line is closed in the background, since a wedged one takes seconds. `unsent`:
-        what is queued is sent before."""
+        """Nothing more is taken from it. Its line is closed in the background, since a wedged one
+        takes seconds. `unsent`: what is queued is sent before."""
         if not unsent:
             with self._turn:
                 self._over = True
@@ -187,7 +207,9 @@ class Wire:
                 self._turn.notify()
         self.room.release(ROOM)  # nobody takes what still comes: its mover must not wait
         if self.line and not self.closer:
-            self.closer = threading.Thread(target=self._end, args=(self.line,), name=f"closing {self.link.index}", daemon=True)
+            self.closer = threading.Thread(
+                target=self._end, args=(self.line,), name=f"closing {self.link.index}", daemon=True
+            )
             self.closer.start()
 
     def _end(self, line: Line) -> None:
@@ -204,13 +226,14 @@ class Wire:
 class Link:
     """One host. `wire` is the connection in use, `opening` one that is being made.
 
-    `last` is the number of its last record, `heard` the monotonic time of its last sign of life, `spared` when its silence
-    was not held against it last, `tried_at` when the first try to reach it was over, `parted_at` when its wire broke,
-    `clock` how far its clock is ahead, `problem` why it is lost, or where one has come back, not reached yet.
-    `running` are its ranks that have not ended, `launched`: they have been started. `met`: a wire has led to it.
-    `left_out`: the run has gone on without it, and its agent may not know. `awaited` is the last command that its agent has
-    not answered yet: it is sent again over a new wire. `noise` is how many lines have
-    come that are no records of its own. Commands may be sent from any thread.
+    `last` is the number of its last record, `heard` the monotonic time of its last sign of life,
+    `spared` when its silence was not held against it last, `tried_at` when the first try to reach
+    it was over, `parted_at` when its wire broke, `clock` how far its clock is ahead, `problem` why
+    it is lost, or where one has come back, not reached yet. `running` are its ranks that have not
+    ended, `launched`: they have been started. `met`: a wire has led to it. `left_out`: the run has
+    gone on without it, and its agent may not know. `awaited` is the last command that its agent has
+    not answered yet: it is sent again over a new wire. `noise` is how many lines have come that are
+    no records of its own. Commands may be sent from any thread.
     """
 
     index: int
@@ -244,12 +267,20 @@ class Link:
     def reach(self, transport: Transport) -> None:
         """Open a wire in a thread of its own, which then moves bytes until it ends."""
         self.opening = Wire(self, self.limits)
-        agent = replace(self.agent, after=self.last) if isinstance(self.agent, Agent) else self.agent
-        threading.Thread(target=self.opening.move, args=(transport, agent), name=f"host {self.index}", daemon=True).start()
+        agent = (
+            replace(self.agent, after=self.last) if isinstance(self.agent, Agent) else self.agent
+        )
+        threading.Thread(
+            target=self.opening.move,
+            args=(transport, agent),
+            name=f"host {self.index}",
+            daemon=True,
+        ).start()
 
     @property
     def comes_back(self) -> bool:
-        """Whether what a broken line has led to goes on, so that another line may lead to it again."""
+        """Whether what a broken line has led to goes on, so that another line may lead to it
+        again."""
         return isinstance(self.agent, Agent) and (self.hello is not None or not self.agent.found)
 
     @property

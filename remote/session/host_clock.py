@@ -1,24 +1,30 @@
-"""How far a host's clock is ahead of the launcher's, measured again where the host's records show that it has moved."""
+"""How far a host's clock is ahead of the launcher's, measured again where the host's records show
+that it has moved."""
 
 from __future__ import annotations
 
 from training.wire.events import Dropped, HostSample, Record
 
 LATE = 10
-"""Samples in a row that come late, one a second, until the host's clock counts as set back and not its network as slow."""
+"""Samples in a row that come late, one a second, until the host's clock counts as set back and not
+its network as slow."""
 
 
 class HostClock:
     """`offset` is how many seconds the host's clock is ahead, 0 until it is measured.
 
-    The time of a record less the offset is never later than now, and goes on from record to record, but for `step` seconds.
+    The time of a record less the offset is never later than now, and goes on from record to record,
+    but for `step` seconds.
     """
 
     def __init__(self, step: float) -> None:
         self.offset = 0.0
         self._step = step
         self._latest = float("-inf")  # when its newest record was written, by the launcher's clock
-        self._sampled = (0.0, 0.0)  # when the last sample was written, by the host's clock, and when it came
+        self._sampled = (
+            0.0,
+            0.0,
+        )  # when the last sample was written, by the host's clock, and when it came
         self._late = 0
 
     def measure(self, time: float, now: float) -> None:
@@ -26,8 +32,11 @@ class HostClock:
         self.offset, self._latest, self._late = time - now, now, 0
 
     def moved(self, record: Record, now: float) -> bool:
-        """Whether the host's clock must have moved before it wrote this record, which has just come; `offset` is then right."""
-        if isinstance(record.event, Dropped):  # bears the time at which the journal was read, and older records follow
+        """Whether the host's clock must have moved before it wrote this record, which has just
+        come; `offset` is then right."""
+        if isinstance(
+            record.event, Dropped
+        ):  # bears the time at which the journal was read, and older records follow
             return False
         when = record.time - self.offset
         if when > now + self._step or self._is_late(record, now):
@@ -40,7 +49,8 @@ class HostClock:
         return False
 
     def _is_late(self, record: Record, now: float) -> bool:
-        """Whether samples come late, and have for long, though they come as they are written: what has waited comes at once."""
+        """Whether samples come late, and have for long, though they come as they are written: what
+        has waited comes at once."""
         if not isinstance(record.event, HostSample):
             return False
         written, came = self._sampled

@@ -1,4 +1,5 @@
-"""Keeping up the wires to the hosts: one that breaks or falls silent is followed by another, a host that stays away is lost."""
+"""Keeping up the wires to the hosts: one that breaks or falls silent is followed by another, a host
+that stays away is lost."""
 
 from __future__ import annotations
 
@@ -10,19 +11,24 @@ from remote.transport import Transport
 from training.wire.events import Event, Parted, Reaching, Said, Silent
 
 SILENT = 10.0
-"""Seconds without a record until a host counts as silent; a live agent samples its host each second."""
+"""Seconds without a record until a host counts as silent; a live agent samples its host each
+second."""
 LOST = 60.0
 """Seconds without a record until a host counts as lost."""
 PARTED = 10.0
-"""Seconds in which a line that broke must be opened again; the agent of a run that is to stop has stopped it by then."""
+"""Seconds in which a line that broke must be opened again; the agent of a run that is to stop has
+stopped it by then."""
 RETRY = 1.0
 """Seconds from a wire that could not be opened to the next try."""
 
 
 class Upkeep:
-    """Takes in what becomes of wires. What there is to tell goes to `say`, a host that is lost, and why, to `lose`."""
+    """Takes in what becomes of wires. What there is to tell goes to `say`, a host that is lost, and
+    why, to `lose`."""
 
-    def __init__(self, transport: Transport, say: Callable[[Event], None], lose: Callable[[Link, str], None]) -> None:
+    def __init__(
+        self, transport: Transport, say: Callable[[Event], None], lose: Callable[[Link, str], None]
+    ) -> None:
         self._transport, self._say, self._lose = transport, say, lose
 
     def opened(self, wire: Wire) -> None:
@@ -32,7 +38,8 @@ class Upkeep:
             self._say(Reaching(wire.link.index, "ready"))
 
     def broken(self, wire: Wire, reason: str) -> None:
-        """A wire has ended. Where an agent is there, or may be, another one is opened; else the host is lost."""
+        """A wire has ended. Where an agent is there, or may be, another one is opened; else the
+        host is lost."""
         link = wire.link
         if link.done:
             if wire is link.opening:
@@ -56,7 +63,8 @@ class Upkeep:
                 link.retry_at = time.monotonic() + RETRY
 
     def _miss(self, link: Link, reason: str) -> None:
-        """No agent is heard there. One that a run is come back to may do well, though no way leads there from here."""
+        """No agent is heard there. One that a run is come back to may do well, though no way leads
+        there from here."""
         if not link.comes_back:
             self._lose(link, reason)
         elif not link.problem:
@@ -73,7 +81,10 @@ class Upkeep:
             return
         if not link.hello and not link.problem:
             if link.wire and now - max(link.heard, link.spared) >= LOST:
-                self._lose(link, f"{link.host.name}: its Python has started and said nothing for {quiet:.0f} s")
+                self._lose(
+                    link,
+                    f"{link.host.name}: its Python has started and said nothing for {quiet:.0f} s",
+                )
             return
         if link.problem:
             if not link.opening and now >= link.retry_at:
@@ -83,8 +94,17 @@ class Upkeep:
         if now - max(link.heard, link.spared) >= LOST:
             self._lose(link, f"{link.host.name}: no sign of life for {quiet:.0f} s")
         elif link.wire is None and not keep and now - link.parted_at >= PARTED:
-            self._lose(link, f"{link.host.name}: the connection broke, and no new one could be made for {PARTED:g} s")
-        elif link.comes_back and not link.opening and now >= link.retry_at and (link.wire is None or quiet >= SILENT):
+            self._lose(
+                link,
+                f"{link.host.name}: the connection broke, and no new one could be made for "
+                f"{PARTED:g} s",
+            )
+        elif (
+            link.comes_back
+            and not link.opening
+            and now >= link.retry_at
+            and (link.wire is None or quiet >= SILENT)
+        ):
             link.retry_at = now + SILENT
             link.reach(self._transport)
         if quiet >= SILENT and not link.silent and not link.done:

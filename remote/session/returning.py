@@ -1,5 +1,5 @@
-"""What the hosts of a run have in their journals: read without going near its agents, and taken in by who comes back to a run
-of which nothing is recorded here."""
+"""What the hosts of a run have in their journals: read without going near its agents, and taken in
+by who comes back to a run of which nothing is recorded here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,17 @@ from remote.session.session import BATCH, Session
 from remote.transport import Errand, Line, Transport, Unreachable
 from remote.transport.line_cutter import LineCutter, LineTooLong
 from training.agent import WHOLE
-from training.wire.events import SESSION, Clock, Dropped, Hello, Reaching, Record, Said, decode, expand
+from training.wire.events import (
+    SESSION,
+    Clock,
+    Dropped,
+    Hello,
+    Reaching,
+    Record,
+    Said,
+    decode,
+    expand,
+)
 from training.wire.jsonl import load
 
 ROOM = 16
@@ -47,31 +57,41 @@ def fetch(
     wanted: Callable[[], bool] = always,
     limits: Limits = LIMITS,
 ) -> Generator[tuple[bytes, Record]]:
-    """The lines of all hosts' journals with their records, not expanded: each host's in its order and after the number that is
-    known of it, all in order of time. `offsets`: how many seconds the hosts' clocks are ahead.
+    """The lines of all hosts' journals with their records, not expanded: each host's in its order
+    and after the number that is known of it, all in order of time. `offsets`: how many seconds the
+    hosts' clocks are ahead.
 
-    Why some of a host's are missing joins the `problems`. Once they are no longer `wanted`, which is asked all the while, only
-    what has come already is given.
+    Why some of a host's are missing joins the `problems`. Once they are no longer `wanted`, which
+    is asked all the while, only what has come already is given.
     """
     if not wanted():
         return
-    readings = [_Reading(transport, plan, index, after.get(index, 0), limits) for index in range(len(plan.hosts))]
+    readings = [
+        _Reading(transport, plan, index, after.get(index, 0), limits)
+        for index in range(len(plan.hosts))
+    ]
     try:
-        yield from heapq.merge(*(one.records(problems, wanted) for one in readings), key=lambda found: _time(found[1], offsets))
+        yield from heapq.merge(
+            *(one.records(problems, wanted) for one in readings),
+            key=lambda found: _time(found[1], offsets),
+        )
     finally:
         for one in readings:
             one.finish()
 
 
 def _time(record: Record, offsets: Mapping[int, float]) -> float:
-    """When it was written, by this machine's clock. `Dropped` is of the moment in which the journal was read."""
+    """When it was written, by this machine's clock. `Dropped` is of the moment in which the journal
+    was read."""
     return 0.0 if isinstance(record.event, Dropped) else record.time - offsets.get(record.host, 0.0)
 
 
 class _Reading:
     """One host's journal, as it is read by a thread of its own."""
 
-    def __init__(self, transport: Transport, plan: Plan, index: int, after: int, limits: Limits) -> None:
+    def __init__(
+        self, transport: Transport, plan: Plan, index: int, after: int, limits: Limits
+    ) -> None:
         self._index, self._host, self._limits = index, plan.hosts[index], limits
         self._errand = Errand(("journal", plan.folder(index), str(index), str(after)))
         self._blocks: SimpleQueue[bytes] = SimpleQueue()
@@ -100,7 +120,8 @@ class _Reading:
                 came = time.monotonic()
                 if b"\n" not in block and came - line_began > longest:
                     why = (
-                        f"one line of its journal took more than {longest:g} s; if it is only slow, raise timeout in hosts.toml"
+                        f"one line of its journal took more than {longest:g} s; if it is only "
+                        "slow, raise timeout in hosts.toml"
                     )
                     break
                 self._room.acquire()
@@ -110,14 +131,19 @@ class _Reading:
                 taken = time.monotonic()
                 line_began = taken if b"\n" in block else line_began + taken - came
         except TimeoutError:
-            why = f"its journal stood still for {self._host.timeout:g} s; if it is only slow, raise timeout in hosts.toml"
+            why = (
+                f"its journal stood still for {self._host.timeout:g} s; if it is only slow, raise "
+                "timeout in hosts.toml"
+            )
         except OSError as error:
             why = f"the connection broke: {error}"
         finally:
             said = line.close()
         self._why = why or said
 
-    def records(self, problems: list[Problem], wanted: Callable[[], bool]) -> Iterator[tuple[bytes, Record]]:
+    def records(
+        self, problems: list[Problem], wanted: Callable[[], bool]
+    ) -> Iterator[tuple[bytes, Record]]:
         """The lines that come, with their records, as long as they are wanted."""
         wrong, whole = "", False
         try:
@@ -154,7 +180,8 @@ class _Reading:
             yield block
 
     def finish(self) -> None:
-        """Nothing more is taken. Its line is closed in the background, since a wedged one takes seconds."""
+        """Nothing more is taken. Its line is closed in the background, since a wedged one takes
+        seconds."""
         self._over = True
         self._room.release(ROOM)
         if self._line:
@@ -164,12 +191,16 @@ class _Reading:
 def _error(line: bytes) -> str:
     """What a line says that is no record of its host."""
     found = load(line) or {}
-    return str(found.get("error") or f"no record of its own in its journal: {one_line(line.decode(errors='replace'))[:SHOWN]}")
+    return str(
+        found.get("error")
+        or f"no record of its own in its journal: {one_line(line.decode(errors='replace'))[:SHOWN]}"
+    )
 
 
 class ReturningSession(Session):
-    """One that comes back to a run of which nothing is recorded here. First it takes in what all hosts have, in order of time:
-    an attempt is then met before those that followed it, also on hosts that these left out."""
+    """One that comes back to a run of which nothing is recorded here. First it takes in what all
+    hosts have, in order of time: an attempt is then met before those that followed it, also on
+    hosts that these left out."""
 
     def __init__(
         self,
@@ -180,15 +211,16 @@ class ReturningSession(Session):
         forwarded: Mapping[str, str],
         offsets: Mapping[int, float],
     ) -> None:
-        """`offsets`: how many seconds the hosts' clocks are ahead, by number, as far as that is known."""
+        """`offsets`: how many seconds the hosts' clocks are ahead, by number, as far as that is
+        known."""
         super().__init__(plan, transport, recorder, cwd, forwarded)
         self._offsets = offsets
         self._refused: set[int] = set()
         self.catch_up(())
 
     def batches(self) -> Iterator[list[Record]]:
-        """As any session's; what the hosts have comes first. Whoever asks for something does not wait for that: what is then
-        missing comes over the wires."""
+        """As any session's; what the hosts have comes first. Whoever asks for something does not
+        wait for that: what is then missing comes over the wires."""
         with self.lock:
             for index, offset in self._offsets.items():
                 self._links[index].clock.offset = offset
@@ -211,7 +243,9 @@ class ReturningSession(Session):
         for line, record in batch:
             link = self._links[record.host]
             if record.host in self._refused or self._refusal(link, record):
-                self._refused.add(record.host)  # it comes again over its connection, and the host is lost then
+                self._refused.add(
+                    record.host
+                )  # it comes again over its connection, and the host is lost then
                 continue
             if link.clock.moved(record, time.time()):
                 self._say(Clock(link.index, link.clock.offset))

@@ -1,6 +1,8 @@
-"""Acting out a plan: reach every host, start the ranks, listen until the run has ended, and let nobody outlive a failure.
+"""Acting out a plan: reach every host, start the ranks, listen until the run has ended, and let
+nobody outlive a failure.
 
-A thread per wire moves bytes; whoever iterates `batches` decodes, records, applies and decides. Nothing is drawn here.
+A thread per wire moves bytes; whoever iterates `batches` decodes, records, applies and decides.
+Nothing is drawn here.
 """
 
 from __future__ import annotations
@@ -67,12 +69,14 @@ LEASE = 1.0
 LOOK = 1.0
 """Seconds between two looks at how long each host has been silent, at the most."""
 EVIDENCE = 1.0
-"""Seconds after the first failure until the others are stopped: their last words tell who was the cause."""
+"""Seconds after the first failure until the others are stopped: their last words tell who was the
+cause."""
 CLOSING = 8.0
-"""Seconds that an agent has to end its ranks and itself: its own grace, and the way there and back."""
+"""Seconds that an agent has to end its ranks and itself: its own grace, and the way there and
+back."""
 AWAY, MOMENT = 3.0, 0.5
-"""Seconds without a record after which a person who stops the run waits no longer for a host, as its cable may be cut; and how
-long each has at least."""
+"""Seconds without a record after which a person who stops the run waits no longer for a host, as
+its cable may be cut; and how long each has at least."""
 UNHEARD = 600.0
 """Seconds without a record of any host after which a kept run is left to its agents."""
 REASON = 200
@@ -81,7 +85,9 @@ BATCH = 1 << 16
 """Bytes of journals after which a batch takes no more, so that `lock` is never held for long."""
 NEVER = float("inf")
 KEPT = "The run continues if this terminal disconnects; rankboard attach returns to it."
-STOPPED = "The run stops if this terminal disconnects (use --on-disconnect keep to let it continue)."
+STOPPED = (
+    "The run stops if this terminal disconnects (use --on-disconnect keep to let it continue)."
+)
 ANSWERS = {Reserve: Reserved, Connect: Connected, Start: Launched, Stop: StopHeard, Close: Ended}
 """The record that says of a command that it has arrived."""
 
@@ -97,7 +103,8 @@ class Stage(Enum):
 
 
 class Session:
-    """One live run. `state` is written only while `lock` is held, by the thread that iterates `batches`."""
+    """One live run. `state` is written only while `lock` is held, by the thread that iterates
+    `batches`."""
 
     def __init__(
         self,
@@ -110,8 +117,9 @@ class Session:
         only_checks: bool = False,
         limits: Limits = LIMITS,
     ) -> None:
-        """`cwd`: where the ranks work; else where the plan says. `forwarded`: variables for the ranks, see `remote.plan.environment`.
-        `only_checks`: nothing is started or kept on the hosts, see `remote.doctor.doctor`."""
+        """`cwd`: where the ranks work; else where the plan says. `forwarded`: variables for the
+        ranks, see `remote.plan.environment`. `only_checks`: nothing is started or kept on the
+        hosts, see `remote.doctor.doctor`."""
         self.plan, self._limits = plan, limits
         self.state = RunState(plan, limits)
         self.lock = threading.Lock()
@@ -125,14 +133,21 @@ class Session:
             agent: Agent | Probe = Probe(folder, index, route_to, wanted)
             if not only_checks:
                 there = cwd or plan.cwd(index)
-                agent = Agent(folder, plan.run, index, route_to, there, keep=plan.policy.keep, needs=wanted)
+                agent = Agent(
+                    folder, plan.run, index, route_to, there, keep=plan.policy.keep, needs=wanted
+                )
             self._links.append(Link(index, host, agent, self._queue, limits))
         self._upkeep = reconnect.Upkeep(transport, self._say, self._lose)
         self._halts = Halts(self.state, self._links, self._say, self._stop_stalled)
         self._only_checks = only_checks
         self._forwarded = forwarded
         self._startup = Startup(
-            plan, self._links, self._say, forwarded, waits=lambda: self._transferring, only_checks=only_checks
+            plan,
+            self._links,
+            self._say,
+            forwarded,
+            waits=lambda: self._transferring,
+            only_checks=only_checks,
         )
         self._seq = self._attempt = 0
         self._restarts_left = plan.policy.max_restarts
@@ -146,22 +161,26 @@ class Session:
         self._transferring = self._is_asked_again = self._restart_due = False
         self._comes_back = self._is_stopped = False
         self.cut_off = False
-        """Whether the run was left to its agents as none of them was heard any more, or it could not be started again here."""
+        """Whether the run was left to its agents as none of them was heard any more, or it could
+        not be started again here."""
         self._over = threading.Event()
 
-    # What others may ask, from any thread or signal handler ----------------------------------------------------------
+    # What others may ask, from any thread or signal handler ---------------------------------------
 
     def stop(self, reason: str = "stopped by the operator", *, now: bool = False) -> None:
-        """Ask for the end of the run; returns at once. `now`: without the time that ranks have to end by themselves."""
+        """Ask for the end of the run; returns at once. `now`: without the time that ranks have to
+        end by themselves."""
         self._queue.put(Asked(lambda: self._stop(reason, by_person=True, now=now)))
 
     def detach(self) -> None:
-        """Ask to leave the run to its agents, which go on with it, once the ranks run; returns at once."""
+        """Ask to leave the run to its agents, which go on with it, once the ranks run; returns at
+        once."""
         self._queue.put(Asked(self._detach))
 
     @property
     def begun(self) -> bool:
-        """Whether all ranks have made a step in this attempt; those of a user's own script: whether they have been started."""
+        """Whether all ranks have made a step in this attempt; those of a user's own script: whether
+        they have been started."""
         script = not isinstance(self.plan.work, Job)
         return all(rank.pid if script else rank.recent or rank.serves for rank in self.state.ranks)
 
@@ -174,10 +193,11 @@ class Session:
         """Ask where each rank is, which its host then tells; returns at once."""
         self._queue.put(Asked(self._halts.ask_stacks))
 
-    # ------------------------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def catch_up(self, records: Iterable[Record]) -> None:
-        """Come back to a run that has begun: take in what of it is recorded here, expanded, and go on after that.
+        """Come back to a run that has begun: take in what of it is recorded here, expanded, and go
+        on after that.
 
         To be called before `batches`.
         """
@@ -195,7 +215,9 @@ class Session:
         self.state.apply(record)
         if record.host == SESSION:
             self._recall(record)
-        elif 0 <= record.host < len(self._links) and not self._is_unasked(self._links[record.host], record):
+        elif 0 <= record.host < len(self._links) and not self._is_unasked(
+            self._links[record.host], record
+        ):
             link = self._links[record.host]
             link.note(record)
             match record.event:
@@ -224,9 +246,11 @@ class Session:
                         link.leave_out()
 
     def batches(self) -> Iterator[list[Record]]:
-        """The run's records, expanded, in order of arrival, already recorded and applied to `state`; ends with the run.
+        """The run's records, expanded, in order of arrival, already recorded and applied to
+        `state`; ends with the run.
 
-        To be iterated once, by one thread. Leaving it early closes the lines, and the agents' policy decides what follows.
+        To be iterated once, by one thread. Leaving it early closes the lines, and the agents'
+        policy decides what follows.
         """
         if self._stage is Stage.REACHING:
             self._limit_start()
@@ -279,7 +303,8 @@ class Session:
             self._start_by = time.monotonic() + self.plan.policy.start_timeout
 
     def _renew(self) -> None:
-        """Signs of life, from a thread of its own: who iterates `batches` may be held up, as by a pager, and is there still."""
+        """Signs of life, from a thread of its own: who iterates `batches` may be held up, as by a
+        pager, and is there still."""
         while not self._over.wait(LEASE):
             for link in self._links:
                 link.send(Lease())
@@ -337,10 +362,18 @@ class Session:
         now, noise = time.time(), b""
         for line in lines:
             record = decode(line) if line.startswith(b"{") else None
-            if record is None or record.host != link.index or isinstance(record.event, SESSION_EVENTS):
+            if (
+                record is None
+                or record.host != link.index
+                or isinstance(record.event, SESSION_EVENTS)
+            ):
                 link.noise += 1
                 if link.noise > self._limits.noise:
-                    self._give_up(link, f"it sent more than {self._limits.noise} lines that are no records of its own")
+                    self._give_up(
+                        link,
+                        f"it sent more than {self._limits.noise} lines that are no records of its "
+                        "own",
+                    )
                     break
                 if not record and (why := fault(line)):
                     self._give_up(link, f"it sent a record that cannot be used: {cut(why, REASON)}")
@@ -357,13 +390,15 @@ class Session:
         self._tell(link, noise)
 
     def _tell(self, link: Link, noise: bytes) -> bytes:
-        """Show what a host sent that is no record of its own. No host speaks for another one: it is recorded as text alone."""
+        """Show what a host sent that is no record of its own. No host speaks for another one: it is
+        recorded as text alone."""
         if text := noise.decode(errors="replace").strip("\n"):
             self._say(Said(link.index, text))
         return b""
 
     def _take_record(self, link: Link, record: Record, line: bytes, now: float) -> bool:
-        """Apply a new record of the host, keep its line, and decide what follows. Returns False where that loses the host."""
+        """Apply a new record of the host, keep its line, and decide what follows. Returns False
+        where that loses the host."""
         if why := self._refusal(link, record):
             self._give_up(link, why)
             return False
@@ -374,7 +409,10 @@ class Session:
             self._recorder.raw(line)
             self._decide(link, record)
         except Exception as error:  # noqa: BLE001 - whatever a host says, the others go on
-            self._give_up(link, f"rankboard cannot take in its record {record.seq}: {cut(repr(error), REASON)}")
+            self._give_up(
+                link,
+                f"rankboard cannot take in its record {record.seq}: {cut(repr(error), REASON)}",
+            )
             return False
         return True
 
@@ -392,8 +430,12 @@ class Session:
             return False
         if self._comes_back:  # the launchers before may have begun more attempts
             return record.attempt > max(self.plan.policy.max_restarts, self._limits.attempts)
-        ended = self._failed and not any(other.running for other in self._links if other is not link)
-        return not ended or record.attempt > min(self._attempt + 1, self.plan.policy.max_restarts)  # by another launcher
+        ended = self._failed and not any(
+            other.running for other in self._links if other is not link
+        )
+        return not ended or record.attempt > min(
+            self._attempt + 1, self.plan.policy.max_restarts
+        )  # by another launcher
 
     def _give_up(self, link: Link, why: str) -> None:
         """Lose a host that sends what an agent never sends. Nothing more is taken from it."""
@@ -414,15 +456,21 @@ class Session:
             self.state.apply(one)
             self._batch.append(one)
 
-    # Files ------------------------------------------------------------------------------------------------------------
+    # Files ----------------------------------------------------------------------------------------
 
     @cached_property
     def _files(self) -> Files:
-        from remote.upload.files import Files  # what it imports takes a while, and most runs have no files to move
+        from remote.upload.files import (
+            Files,
+        )  # what it imports takes a while, and most runs have no files to move
 
-        return Files(self.plan, self._transport, lambda on, text: self._queue.put(Heard(Said(on, text))))
+        return Files(
+            self.plan, self._transport, lambda on, text: self._queue.put(Heard(Said(on, text)))
+        )
 
-    def _transfer(self, move: Callable[[], dict[int, str]], then: Callable[[dict[int, str]], None]) -> None:
+    def _transfer(
+        self, move: Callable[[], dict[int, str]], then: Callable[[dict[int, str]], None]
+    ) -> None:
         """Move files in a thread of its own, and go on with what went wrong, by host."""
 
         def work() -> None:
@@ -444,13 +492,16 @@ class Session:
         self._advance(self._startup.start_if_ready)
 
     def _fetch(self) -> Iterator[list[Record]]:
-        """Bring results from the hosts; a person who stopped the run before its end need not wait for them."""
+        """Bring results from the hosts; a person who stopped the run before its end need not wait
+        for them."""
         stopped = self._by_person and not all(rank.finished for rank in self.state.ranks)
         if not self.plan.policy.fetch or stopped or not self.state.has_begun:
             return
         there = [link.index for link in self._links if not link.problem]
         expected = self._expected
-        self._transfer(lambda: self._files.fetch(self._recorder.folder, there, expected), self._fetched)
+        self._transfer(
+            lambda: self._files.fetch(self._recorder.folder, there, expected), self._fetched
+        )
         while self._transferring:
             yield self._turn()
 
@@ -459,14 +510,18 @@ class Session:
         """About how many bytes of results each host has, as far as is known."""
         from remote.upload.files import expected_sizes
 
-        return expected_sizes(self.plan.work, self.state.ranks) if isinstance(self.plan.work, Job) else {}
+        return (
+            expected_sizes(self.plan.work, self.state.ranks)
+            if isinstance(self.plan.work, Job)
+            else {}
+        )
 
     def _fetched(self, problems: dict[int, str]) -> None:
         self._transferring = False
         for on, problem in problems.items():
             self._say(Said(on, problem))
 
-    # Decisions --------------------------------------------------------------------------------------------------------
+    # Decisions ------------------------------------------------------------------------------------
 
     def _decide(self, link: Link, record: Record) -> None:
         is_first = link.hello is None
@@ -488,40 +543,58 @@ class Session:
                 self._advance(lambda: self._startup.connected(link, connected))
             case Launched() as launched:
                 self._take_in(launched, record.attempt)
-                if self._stage is Stage.STOPPING:  # of a launcher that has started them after our word had come
+                if (
+                    self._stage is Stage.STOPPING
+                ):  # of a launcher that has started them after our word had come
                     link.ask(self._order)
             case StopHeard(by_person=True) if not self._by_person and (
-                record.attempt == self._attempt or self._stage is Stage.STARTING  # between two attempts
+                record.attempt == self._attempt
+                or self._stage is Stage.STARTING  # between two attempts
             ):
                 self._stop_from_elsewhere()
             case Exited(_, code) if record.attempt == self._attempt:
-                if code != 0 or self.state.cause:  # an exit code 0 before the last step is a failure too
+                if (
+                    code != 0 or self.state.cause
+                ):  # an exit code 0 before the last step is a failure too
                     self._fail()
                 self._close_if_over()
             case Ended(reason) if self._only_checks and self._stage is not Stage.CLOSING:
                 self._lose(link, f"{link.host.name}: {reason}")
             case Ended(reason, died):
-                # An agent that is kept ends by itself once its ranks have, or where another launcher closes it, which is no
-                # failure by itself; else somebody killed it, or its disk is full.
-                if self._stage is not Stage.CLOSING and (died or not reason.startswith((ALL_ENDED, CLOSED))):
+                # An agent that is kept ends by itself once its ranks have, or where another
+                # launcher closes it, which is no failure by itself; else somebody killed it, or its
+                # disk is full.
+                if self._stage is not Stage.CLOSING and (
+                    died or not reason.startswith((ALL_ENDED, CLOSED))
+                ):
                     self._unfit = True
                     self._fail()
                 if self._stage is Stage.STARTING:
-                    self._lose(link, f"{link.host.name}: its agent ended while the ranks were being started: {reason}")
+                    self._lose(
+                        link,
+                        f"{link.host.name}: its agent ended while the ranks were being started: "
+                        f"{reason}",
+                    )
                 else:
                     self._finish(link)
 
     @property
     def _public(self) -> Plan:
-        """The plan without the ways to its hosts, which may hold a password and are of no use to another launcher."""
-        return replace(self.plan, hosts=tuple(replace(host, proxy_command="") for host in self.plan.hosts))
+        """The plan without the ways to its hosts, which may hold a password and are of no use to
+        another launcher."""
+        return replace(
+            self.plan, hosts=tuple(replace(host, proxy_command="") for host in self.plan.hosts)
+        )
 
     def _settle(self) -> None:
-        """Once every host has said Hello or is lost: go on to the start, or end what is not fit to start.
+        """Once every host has said Hello or is lost: go on to the start, or end what is not fit to
+        start.
 
         Not earlier, so that all hosts that cannot take part are named at once.
         """
-        if self._stage is not Stage.REACHING or not all(link.hello or link.done for link in self._links):
+        if self._stage is not Stage.REACHING or not all(
+            link.hello or link.done for link in self._links
+        ):
             return
         if self._unfit and not self._only_checks:
             self._close()
@@ -542,7 +615,8 @@ class Session:
             self._close()
 
     def _fail(self) -> None:
-        """A first failure: the others have a moment to say their last words before they are stopped."""
+        """A first failure: the others have a moment to say their last words before they are
+        stopped."""
         self._failed = True
         if self._stage is Stage.RUNNING:
             self._stop_at = min(self._stop_at, time.monotonic() + EVIDENCE)
@@ -551,7 +625,12 @@ class Session:
         reason = self.plan.named(reason)
         unfit = link.hello is None and doctor.unfit(reason.removeprefix(f"{link.host.name}: "))
         self._say(Lost(link.index, reason, reached=link.hello is not None, unfit=unfit))
-        checking = self._only_checks and link.hello and self._stage is not Stage.REACHING and not self._by_person
+        checking = (
+            self._only_checks
+            and link.hello
+            and self._stage is not Stage.REACHING
+            and not self._by_person
+        )
         if checking and (link.index, "connect") not in self.state.checks:
             self._say(doctor.lost(link.index, reason.removeprefix(f"{link.host.name}: ")))
         link.problem = reason
@@ -561,7 +640,9 @@ class Session:
 
     def _finish(self, link: Link) -> None:
         link.finish()
-        if self._stage is Stage.STARTING and self._attempt:  # this attempt has failed, though its ranks have not begun
+        if (
+            self._stage is Stage.STARTING and self._attempt
+        ):  # this attempt has failed, though its ranks have not begun
             self._restart_or_close()
         elif self._stage is Stage.STARTING:  # without this host there is nothing to start
             self._close()
@@ -570,7 +651,9 @@ class Session:
 
     def _close_if_over(self) -> None:
         left = [link for link in self._links if not (link.done or self._is_idle(link))]
-        if left and all(link.problem for link in left):  # who comes back waits for those that cannot be reached no longer
+        if left and all(
+            link.problem for link in left
+        ):  # who comes back waits for those that cannot be reached no longer
             for link in left:
                 if not link.done:
                     self._lose(link, self._may_go_on(link.problem))
@@ -582,9 +665,14 @@ class Session:
                 self._close()
 
     def _is_idle(self, link: Link) -> bool:
-        """Whether no rank runs on the host: all have ended, or where all is being stopped, none has been started."""
+        """Whether no rank runs on the host: all have ended, or where all is being stopped, none has
+        been started."""
         known = not link.is_first or self._ending_since == -NEVER
-        never = self._stage is Stage.STOPPING and known and time.monotonic() >= self._ending_since + CLOSING
+        never = (
+            self._stage is Stage.STOPPING
+            and known
+            and time.monotonic() >= self._ending_since + CLOSING
+        )
         return not link.running and (link.launched or never)
 
     def _stop(self, reason: str, *, by_person: bool, now: bool = False) -> None:
@@ -608,7 +696,8 @@ class Session:
             link.ask(self._order)
 
     def _stop_from_elsewhere(self) -> None:
-        """Another operator has stopped the run. This one has not asked yet, so the first time is not the second."""
+        """Another operator has stopped the run. This one has not asked yet, so the first time is
+        not the second."""
         self._stop("stopped from elsewhere", by_person=True)
         self._is_asked_again = True
 
@@ -617,7 +706,9 @@ class Session:
         if by_person and not self._by_person:
             self._by_person, self._restarts_left = True, 0
             self._say(Stopping(reason, by_person))
-        elif by_person and not now and not self._is_asked_again:  # twice: whoever has not ended is left to its agent
+        elif (
+            by_person and not now and not self._is_asked_again
+        ):  # twice: whoever has not ended is left to its agent
             self._ending_since = -NEVER
         self._is_asked_again = False
         if now:
@@ -626,8 +717,8 @@ class Session:
                 (link.ask if self._stage is Stage.STOPPING else link.send)(self._order)
 
     def _close(self) -> None:
-        """Nothing is left to run: every agent ends. A host that no line has reached yet is not waited for, but where there may
-        be an agent of the run."""
+        """Nothing is left to run: every agent ends. A host that no line has reached yet is not
+        waited for, but where there may be an agent of the run."""
         if self._stage is Stage.CLOSING:
             return
         self._stage = Stage.CLOSING
@@ -643,14 +734,26 @@ class Session:
 
     def _detach(self) -> None:
         live = [link for link in self._links if not link.done]
-        away = [link.host.name for link in live if not link.wire or link.silent or link.wire.held_up > MOMENT]
+        away = [
+            link.host.name
+            for link in live
+            if not link.wire or link.silent or link.wire.held_up > MOMENT
+        ]
         if self._stage in (Stage.REACHING, Stage.STARTING):
             self._leaving = True  # once the ranks run
         elif self._stage is not Stage.RUNNING:
-            if self._stage is Stage.CLOSING and self._transferring:  # what is left on the hosts stays there
+            if (
+                self._stage is Stage.CLOSING and self._transferring
+            ):  # what is left on the hosts stays there
                 self._files.stop()
         elif away and not self.keep:
-            self._say(Said(SESSION, f"not left: {', '.join(away)} could not be told to go on; try again, or stop the run"))
+            self._say(
+                Said(
+                    SESSION,
+                    f"not left: {', '.join(away)} could not be told to go on; try again, or stop "
+                    "the run",
+                )
+            )
         else:
             kept = replace(self._public, policy=replace(self.plan.policy, keep=True))
             for link in self._links:
@@ -660,7 +763,8 @@ class Session:
             self._detached = True
 
     def _watch(self, now: float) -> None:
-        """What only the clock tells: evidence gathered, a start that takes too long, hosts silent or lost."""
+        """What only the clock tells: evidence gathered, a start that takes too long, hosts silent
+        or lost."""
         self._next_look = now + (MOMENT / 2 if self._by_person else LOOK)
         if now >= self._stop_at:
             self._stop("a rank or host failed", by_person=False)
@@ -681,32 +785,44 @@ class Session:
             self._halts.look(now)
 
     def _spare(self, now: float) -> None:
-        """Where no host of a kept run is heard, it is this machine that is cut off, or was suspended: the run goes on."""
+        """Where no host of a kept run is heard, it is this machine that is cut off, or was
+        suspended: the run goes on."""
         live = [link for link in self._links if not link.done]
         if not live or any(now - link.heard < reconnect.SILENT for link in live):
             return
         for link in live:
             link.spared = now
         if all(now - link.heard >= UNHEARD for link in live):
-            self._say(Said(SESSION, f"no host has been heard for {UNHEARD:.0f} s: the run is left to them"))
+            self._say(
+                Said(
+                    SESSION, f"no host has been heard for {UNHEARD:.0f} s: the run is left to them"
+                )
+            )
             self._say(Detached())
             self._detached = self.cut_off = True
 
     def _patience(self, link: Link) -> float:
-        """Until when a host has time to end, where all is being ended. One that is come back to is first to be reached."""
+        """Until when a host has time to end, where all is being ended. One that is come back to is
+        first to be reached."""
         if self._ending_since == -NEVER:
             return -NEVER
         if link.is_first:
             return NEVER
         began = max(self._ending_since, link.tried_at)
-        return min(began + CLOSING, max(began + MOMENT, link.heard + AWAY)) if self._by_person else began + CLOSING
+        return (
+            min(began + CLOSING, max(began + MOMENT, link.heard + AWAY))
+            if self._by_person
+            else began + CLOSING
+        )
 
     def _unended(self, link: Link, until: float) -> str:
         if until == -NEVER:
             return self._may_go_on(f"{link.host.name}: was not waited for")
         if until >= max(self._ending_since, link.tried_at) + CLOSING:
             return self._may_go_on(f"{link.host.name}: did not end within {CLOSING:g} s")
-        return self._may_go_on(f"{link.host.name}: has not been heard for {time.monotonic() - link.heard:.0f} s")
+        return self._may_go_on(
+            f"{link.host.name}: has not been heard for {time.monotonic() - link.heard:.0f} s"
+        )
 
     def _may_go_on(self, reason: str) -> str:
         advice = f"; what may go on there ends with rankboard stop {self.plan.run}, once it is back"
@@ -720,7 +836,8 @@ class Session:
         self._stop(what, by_person=False)
 
     def _stop_diverged(self) -> None:
-        """End the run, and do not restart it, where the policy wants that of a loss that is no finite number."""
+        """End the run, and do not restart it, where the policy wants that of a loss that is no
+        finite number."""
         if self.state.diverged and self.plan.policy.on_nan is OnNan.STOP:
             self._failed, self._restarts_left = True, 0
             self._stop(self.state.diverged.text, by_person=False)
@@ -729,33 +846,63 @@ class Session:
         """The time for the start is up."""
         self._start_by = NEVER
         if not self.begun:
-            self._stop(f"not all ranks had made a step {self.plan.policy.start_timeout:g} s after the start", by_person=False)
+            self._stop(
+                f"not all ranks had made a step {self.plan.policy.start_timeout:g} s after the "
+                "start",
+                by_person=False,
+            )
 
-    # Another attempt --------------------------------------------------------------------------------------------------
+    # Another attempt ------------------------------------------------------------------------------
 
     def _restart_or_close(self) -> None:
-        """All ranks have ended and some have failed: start all again, where the plan's policy says so."""
+        """All ranks have ended and some have failed: start all again, where the plan's policy says
+        so."""
         policy, left = self.plan.policy, [link for link in self._links if not link.done]
         if self._restarts_left <= 0 or not left or self.state.refused:
             self._close()
             return
         if len(left) < (enough := policy.min_nodes or len(self._links)):
-            why = f"--min-nodes {enough}" if policy.min_nodes else "all are needed without --min-nodes"
-            self._say(Said(SESSION, f"not started again: {len(left)} of {len(self._links)} hosts are left, {why}"))
+            why = (
+                f"--min-nodes {enough}"
+                if policy.min_nodes
+                else "all are needed without --min-nodes"
+            )
+            self._say(
+                Said(
+                    SESSION,
+                    f"not started again: {len(left)} of {len(self._links)} hosts are left, {why}",
+                )
+            )
             self._close()
             return
-        if any(link.is_first for link in left):  # by who comes back: which hosts there are is not known yet
+        if any(
+            link.is_first for link in left
+        ):  # by who comes back: which hosts there are is not known yet
             self._restart_due = True
             return
-        if missing := [name for link in left for name in link.host.env_from if name not in self._forwarded]:
-            self._say(Said(SESSION, f"not started again: the ranks need {missing[0]}; export it here, and attach again"))
+        if missing := [
+            name for link in left for name in link.host.env_from if name not in self._forwarded
+        ]:
+            self._say(
+                Said(
+                    SESSION,
+                    f"not started again: the ranks need {missing[0]}; export it here, and attach "
+                    "again",
+                )
+            )
             self._say(Detached())
             self._detached = self.cut_off = True
             return
-        if unreached := [link for link in left if not link.met]:  # by who comes back; with them nothing could be started
+        if unreached := [
+            link for link in left if not link.met
+        ]:  # by who comes back; with them nothing could be started
             for link in unreached:
                 if not link.done:
-                    self._lose(link, link.problem or f"{link.host.name}: cannot be reached, and the run is to start again")
+                    self._lose(
+                        link,
+                        link.problem
+                        or f"{link.host.name}: cannot be reached, and the run is to start again",
+                    )
             return
         why = self.state.cause.text() if self.state.cause else "a rank failed"
         plan = replace(self.plan, hosts=tuple(link.host for link in left), work=self._resumed(left))
@@ -773,7 +920,10 @@ class Session:
             link.launched = False
             if link not in left and link.problem:
                 link.leave_out()
-        self._stage, self._startup = Stage.STARTING, Startup(plan, left, self._say, self._forwarded, self._attempt)
+        self._stage, self._startup = (
+            Stage.STARTING,
+            Startup(plan, left, self._say, self._forwarded, self._attempt),
+        )
         self._advance(self._startup.begin)
 
     def _restart_if_due(self) -> None:
@@ -788,7 +938,9 @@ class Session:
             self._stop("stopped by the operator", by_person=True)
         elif self._is_stopped:
             self._stop_from_elsewhere()
-        elif self._attempt and not any(link.launched for link in self._links):  # it was to be started again
+        elif self._attempt and not any(
+            link.launched for link in self._links
+        ):  # it was to be started again
             self._begin_again(self._attempt - 1)
             self._restart_or_close()
         else:
@@ -806,20 +958,28 @@ class Session:
 
     def _begin_again(self, attempt: int) -> None:
         """What the attempt before came to counts no more."""
-        self._attempt, self._restarts_left = attempt, max(0, self.plan.policy.max_restarts - attempt)
+        self._attempt, self._restarts_left = (
+            attempt,
+            max(0, self.plan.policy.max_restarts - attempt),
+        )
         self._failed = self._unfit = self._restart_due = self._is_stopped = False
         self._stop_at = NEVER
         self._halts.forget()
 
     def _resumed(self, left: Sequence[Link]) -> Job | Script:
         """The work, from its newest checkpoint where one is complete on the hosts that are left."""
-        if isinstance(self.plan.work, Job) and any(self.state.hosts[link.index].saved_step for link in left):
+        if isinstance(self.plan.work, Job) and any(
+            self.state.hosts[link.index].saved_step for link in left
+        ):
             return replace(self.plan.work, resume=self.plan.run)
         if any(host.saved_step for host in self.state.hosts):
-            self._say(Said(SESSION, "no host that is left has a complete checkpoint: the run begins anew"))
+            self._say(
+                Said(SESSION, "no host that is left has a complete checkpoint: the run begins anew")
+            )
         return self.plan.work
 
 
 def _size(message: Message) -> int:
-    """How much of a batch a message takes: 1 at the least, so that a batch has a bounded number of them."""
+    """How much of a batch a message takes: 1 at the least, so that a batch has a bounded number of
+    them."""
     return len(message.data) if isinstance(message, Arrived) and message.data else 1

@@ -1,6 +1,8 @@
-"""From the facts of all hosts to the start of their ranks: the checks, the rendezvous port, the connections, the placements.
+"""From the facts of all hosts to the start of their ranks: the checks, the rendezvous port, the
+connections, the placements.
 
-Two rounds over each host's line: its facts, which come by themselves, then a port and connections to the others.
+Two rounds over each host's line: its facts, which come by themselves, then a port and connections
+to the others.
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ from training.wire.events import SESSION, Checked, Connected, Event, Hello, Refu
 
 
 class Startup:
-    """One attempt to start the ranks on these hosts, `plan.hosts`, reached by these links. What it finds it tells `say`.
+    """One attempt to start the ranks on these hosts, `plan.hosts`, reached by these links. What it
+    finds it tells `say`.
 
-    `over` turns true where there is nothing left to do: the ranks have been told to start (`started`), or are not to be.
-    With `only_checks` they never are.
+    `over` turns true where there is nothing left to do: the ranks have been told to start
+    (`started`), or are not to be. With `only_checks` they never are.
     """
 
     def __init__(
@@ -34,8 +37,8 @@ class Startup:
         waits: Callable[[], bool] = lambda: False,
         only_checks: bool = False,
     ) -> None:
-        """`forwarded`: variables for the ranks, see `remote.plan.environment`. `waits`: whether what they need is still being
-        uploaded."""
+        """`forwarded`: variables for the ranks, see `remote.plan.environment`. `waits`: whether
+        what they need is still being uploaded."""
         self._plan, self._links, self._say, self._forwarded = plan, links, say, forwarded
         self._attempt, self._only_checks = attempt, only_checks
         self._wanted: list[bool] = []
@@ -52,7 +55,10 @@ class Startup:
         """The hosts have told their facts, or cannot be reached: check them, and ask for ports."""
         facts, checked = self._facts, self._plan.policy.doctor
         if checked:
-            offsets, problems = [link.clock.offset for link in self._links], [link.problem for link in self._links]
+            offsets, problems = (
+                [link.clock.offset for link in self._links],
+                [link.problem for link in self._links],
+            )
             self._report(doctor.check_facts(self._plan, facts, offsets, problems))
         else:
             self._need_master(facts)
@@ -74,7 +80,11 @@ class Startup:
 
     def reserved(self, link: Link, event: Reserved) -> None:
         """A host has bound its port, or could not."""
-        if self.over or link not in self._links or self._reserved[position := self._links.index(link)]:
+        if (
+            self.over
+            or link not in self._links
+            or self._reserved[position := self._links.index(link)]
+        ):
             return
         self._reserved[position] = event
         if not self._all_reserved:
@@ -101,13 +111,17 @@ class Startup:
         if (event.address, event.port) not in wanted or (event.address, event.port) in tried:
             return  # of the attempt before
         found.append(event)
-        if sum(map(len, self._connected)) == sum(len(connect.targets) for connect in asked if connect):
+        if sum(map(len, self._connected)) == sum(
+            len(connect.targets) for connect in asked if connect
+        ):
             self._finish()
 
     def _finish(self) -> None:
         """All that was asked has been answered."""
         found = doctor.check_connections(self._plan, self._facts, self._reserved, self._connected)
-        self._report([check for check in found if self._plan.policy.doctor or check.outcome == doctor.FAILED])
+        self._report(
+            [check for check in found if self._plan.policy.doctor or check.outcome == doctor.FAILED]
+        )
         self._checked = True
         self.start_if_ready()
 
@@ -121,29 +135,40 @@ class Startup:
         master = self._reserved[0]
         assert master, "nothing is refused, so the master has its port"
         try:
-            placements = place(self._plan, self._facts, master.address, master.port, self._forwarded)
+            placements = place(
+                self._plan, self._facts, master.address, master.port, self._forwarded
+            )
         except PlanError as error:
             self._refuse(SESSION, str(error))
             return
         self.started = True
-        hosts, again = tuple(link.index for link in self._links), self._plan.policy.max_restarts > self._attempt
+        hosts, again = (
+            tuple(link.index for link in self._links),
+            self._plan.policy.max_restarts > self._attempt,
+        )
         for link, placed in zip(self._links, placements, strict=True):
             link.running, link.launched = {placement.rank for placement in placed}, True
             link.ask(Start(self._attempt, isinstance(self._plan.work, Job), placed, hosts, again))
 
     def _report(self, checks: Sequence[Checked]) -> None:
-        """Say what was found, and refuse the start where something has failed. A check's `on` is a position in the plan."""
+        """Say what was found, and refuse the start where something has failed. A check's `on` is a
+        position in the plan."""
         named = self._plan.named
-        found = doctor.grouped([replace(one, text=named(one.text), advice=named(one.advice)) for one in checks])
+        found = doctor.grouped(
+            [replace(one, text=named(one.text), advice=named(one.advice)) for one in checks]
+        )
         for check in found:
             self._say(self._indexed(check))
         names = [host.name for host in self._plan.hosts]
         for check in found:
             if check.outcome == doctor.FAILED and not self._only_checks and doctor.is_told(check):
-                self._refuse(SESSION if check.same else self._indexed(check).on, doctor.refusal(names, check))
+                self._refuse(
+                    SESSION if check.same else self._indexed(check).on, doctor.refusal(names, check)
+                )
 
     def _indexed(self, check: Checked) -> Checked:
-        """The check with its hosts' numbers in the run, some of whose hosts may have been left out."""
+        """The check with its hosts' numbers in the run, some of whose hosts may have been left
+        out."""
         if check.on == SESSION:
             return check
         number = [link.index for link in self._links]

@@ -1,4 +1,5 @@
-"""What is done when ranks make no steps any more: their stacks are told, and then what the plan's policy says."""
+"""What is done when ranks make no steps any more: their stacks are told, and then what the plan's
+policy says."""
 
 from __future__ import annotations
 
@@ -18,9 +19,16 @@ STACKS = 5.0
 
 
 class Halts:
-    """Watches for stalls. What there is to tell goes to `say`; to `stop`, why the policy wants the attempt to end."""
+    """Watches for stalls. What there is to tell goes to `say`; to `stop`, why the policy wants the
+    attempt to end."""
 
-    def __init__(self, run: RunState, links: Sequence[Link], say: Callable[[Event], None], stop: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        run: RunState,
+        links: Sequence[Link],
+        say: Callable[[Event], None],
+        stop: Callable[[str], None],
+    ) -> None:
         self._run, self._links, self._say, self._stop = run, links, say, stop
         self._policy = run.plan.policy.on_stall
         self._act_at, self._silent_at = math.inf, 0.0
@@ -36,7 +44,8 @@ class Halts:
                 link.send(Stacks())
 
     def look(self, now: float) -> None:
-        """See whether ranks have come to a halt, and act on it once their stacks have come, or should have."""
+        """See whether ranks have come to a halt, and act on it once their stacks have come, or
+        should have."""
         if found := stall.stalled(self._run, time.time()):
             self._say(found)
             self._ask_again(now)
@@ -44,7 +53,8 @@ class Halts:
             return
         silent = [link.heard for link in self._links if link.silent and not link.done]
         if silent and self._policy is not OnStall.REPORT:
-            # The ranks wait for a host that is silent, and once it is back for TCP, which takes as long again at the most.
+            # The ranks wait for a host that is silent, and once it is back for TCP, which takes as
+            # long again at the most.
             self._silent_at = min(*silent, self._silent_at or now)
             self._act_at = now + (now - self._silent_at) + STACKS
         elif now >= self._act_at and self._silent_at:

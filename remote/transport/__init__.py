@@ -1,4 +1,5 @@
-"""How the session reaches a host's agent. One module per way: `local` starts it here, `ssh` on another machine."""
+"""How the session reaches a host's agent. One module per way: `local` starts it here, `ssh` on
+another machine."""
 
 from __future__ import annotations
 
@@ -9,11 +10,13 @@ from typing import Protocol
 from remote.cluster.hosts import Host
 
 sys.modules.setdefault("invoke", None)  # type: ignore[arg-type]
-# paramiko does without invoke, which takes a third of its import: it is for `Match exec`, and that is never followed here
+# paramiko does without invoke, which takes a third of its import: it is for `Match exec`, and that
+# is never followed here
 
 
 class Unreachable(Exception):
-    """A host's agent could not be reached; the text says why and what to do, in one or two lines."""
+    """A host's agent could not be reached; the text says why and what to do, in one or two
+    lines."""
 
 
 class Program(Protocol):
@@ -38,9 +41,10 @@ class Errand:
 class Agent:
     """How to start, or come back to, the agent of one host for one run.
 
-    `after` is the last sequence number already known; `keep` whether the run goes on without its operator; `route_to` the
-    address to which the host shall tell its route; `cwd` where its ranks work; `found` whether it is begun where there is none;
-    `needs` what its `Hello` shall tell of, see `remote.plan.needs`.
+    `after` is the last sequence number already known; `keep` whether the run goes on without its
+    operator; `route_to` the address to which the host shall tell its route; `cwd` where its ranks
+    work; `found` whether it is begun where there is none; `needs` what its `Hello` shall tell of,
+    see `remote.plan.needs`.
     """
 
     folder: str
@@ -56,16 +60,24 @@ class Agent:
     def argv(self) -> tuple[str, ...]:
         """The verb `follow` and its arguments."""
         said = {"folder": self.folder, "run": self.run, "host": self.host, "after": self.after}
-        said |= {"policy": "keep" if self.keep else "stop", "route-to": self.route_to, "cwd": self.cwd}
+        said |= {
+            "policy": "keep" if self.keep else "stop",
+            "route-to": self.route_to,
+            "cwd": self.cwd,
+        }
         said |= {"needs": self.needs}
         more = () if self.found else ("--no-found",)
-        return ("follow", *more, *(word for key, value in said.items() for word in (f"--{key}", str(value))))
+        return (
+            "follow",
+            *more,
+            *(word for key, value in said.items() for word in (f"--{key}", str(value))),
+        )
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What speaks for one host in the checks before a run: as an agent does, but it starts and keeps nothing, and ends with its
-    line. The fields are an `Agent`'s of the same names.
+    """What speaks for one host in the checks before a run: as an agent does, but it starts and
+    keeps nothing, and ends with its line. The fields are an `Agent`'s of the same names.
     """
 
     folder: str
@@ -82,17 +94,20 @@ class Line(Protocol):
     """The open line to what runs on one host: stdin and stdout of a follower or an errand."""
 
     def read(self) -> bytes:
-        """Some bytes of the journal or an errand's answer as they come, however long it takes; b"" once the line has ended."""
+        """Some bytes of the journal or an errand's answer as they come, however long it takes; b""
+        once the line has ended."""
 
     def write(self, data: bytes) -> None:
         """Send command lines. Raises: OSError, where the line has ended."""
 
     def close(self) -> str:
-        """End the line. Returns what the far end said on stderr, where that explains a line that ended early."""
+        """End the line. Returns what the far end said on stderr, where that explains a line that
+        ended early."""
 
 
 class Progress(Protocol):
-    """Hears how far a transport is: `phase` is connecting, deploying or starting; `text` what a login shell printed."""
+    """Hears how far a transport is: `phase` is connecting, deploying or starting; `text` what a
+    login shell printed."""
 
     def phase(self, name: str) -> None: ...
 
@@ -100,7 +115,8 @@ class Progress(Protocol):
 
 
 class Transport(Protocol):
-    """A way to reach hosts. `open` is called for several hosts at once, each in a thread of its own."""
+    """A way to reach hosts. `open` is called for several hosts at once, each in a thread of its
+    own."""
 
     def open(self, host: Host, program: Program, progress: Progress) -> Line:
         """Reach the host, have the program run there, and return the line once its marker has come.

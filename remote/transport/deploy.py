@@ -1,8 +1,10 @@
-"""Puts the code on a host and starts its agent: the archive, the one command for a login shell, and the talk that follows.
+"""Puts the code on a host and starts its agent: the archive, the one command for a login shell, and
+the talk that follows.
 
-The command carries a small program. It refuses a workdir that another user owns or may write, checks the code that is there
-against its digest, reads the archive from stdin where it is missing or not as it was sent, and then becomes the agent, with
-stdin and stdout as they are. Parses without I/O: who owns the connection feeds `Talk` what the far end says.
+The command carries a small program. It refuses a workdir that another user owns or may write,
+checks the code that is there against its digest, reads the archive from stdin where it is missing
+or not as it was sent, and then becomes the agent, with stdin and stdout as they are. Parses without
+I/O: who owns the connection feeds `Talk` what the far end says.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ SPOKEN = b"rankboard-deploy 1 "
 OLDEST = (3, 10)
 """The oldest Python that runs the agent."""
 
-# It must parse, and answer, under any Python that a host may have; only its second half may use what OLDEST has.
+# It must parse, and answer, under any Python that a host may have; only its second half may use
+# what OLDEST has.
 REST = """
 def receive(size):
     parts = []
@@ -94,7 +97,8 @@ def unpack(data, code, digest):
             with open(path, "wb") as file:
                 file.write(source)
             if name.endswith(".py"):
-                # unchecked: Python need not compare it with its source, as both are checked at each start
+                # unchecked: Python need not compare it with its source, as both are checked at each
+                # start
                 mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
                 try:
                     made = py_compile.compile(path, None, os.path.join(code, name), True, invalidation_mode=mode)
@@ -278,7 +282,8 @@ def stated(code):
 
 def place(workdir, digest, size):
     workdir = os.path.expanduser(workdir)
-    # what is compiled is one Python's, so each has its own folder; and no Python looks for it elsewhere
+    # what is compiled is one Python's, so each has its own folder; and no Python looks for it
+    # elsewhere
     sys.pycache_prefix = None
     os.environ.pop("PYTHONPYCACHEPREFIX", None)
     tag = "%%s-%%s" %% (sys.implementation.cache_tag, sys.flags.optimize)
@@ -330,7 +335,8 @@ class Archive:
 
 
 def archive(package: Path = PACKAGE) -> Archive:
-    """The archive of a package folder: equal files give equal bytes, whenever and wherever they were written."""
+    """The archive of a package folder: equal files give equal bytes, whenever and wherever they
+    were written."""
     with _MAKING:  # as dozens of hosts ask for it at once
         return _archive(package)
 
@@ -360,17 +366,29 @@ def _digest(files: Mapping[str, bytes]) -> str:
 
 
 def _travels(path: Path) -> bool:
-    return path.suffix != ".pyc" and not any(part.startswith(".") or part == "__pycache__" for part in path.parts)
+    return path.suffix != ".pyc" and not any(
+        part.startswith(".") or part == "__pycache__" for part in path.parts
+    )
 
 
-def bootstrap(python: str, workdir: str, archive: Archive, argv: Sequence[str], settled: int = SETTLED) -> str:
-    """The command for a host's login shell (sh, bash, zsh, csh or fish) that makes sure of the code and becomes the agent.
+def bootstrap(
+    python: str, workdir: str, archive: Archive, argv: Sequence[str], settled: int = SETTLED
+) -> str:
+    """The command for a host's login shell (sh, bash, zsh, csh or fish) that makes sure of the code
+    and becomes the agent.
 
-    `settled`: seconds without a change of the code until its state is kept, with which later starts compare it.
-    All arguments lie inside the encoded program, so that no shell sees their spaces and quotes. `~` works in both paths.
+    `settled`: seconds without a change of the code until its state is kept, with which later starts
+    compare it. All arguments lie inside the encoded program, so that no shell sees their spaces and
+    quotes. `~` works in both paths.
     """
     oldest = ".".join(map(str, OLDEST))
-    values = {"spoken": SPOKEN.decode(), "size": DIGEST, "oldest": OLDEST, "name": oldest, "settled": settled}
+    values = {
+        "spoken": SPOKEN.decode(),
+        "size": DIGEST,
+        "oldest": OLDEST,
+        "name": oldest,
+        "settled": settled,
+    }
     values["rest"] = repr(REST % values)
     arguments = (workdir, archive.digest, len(archive.data), list(argv))
     program = PROGRAM % values + f"\nstart(*{arguments!a})\n"
@@ -439,7 +457,8 @@ class Talk:
         self.echoed = False
 
     def feed(self, data: bytes) -> Iterator[Step]:
-        """Take some bytes as they came; gives each step that they complete. Nothing may be fed after `Ready` or `Failed`."""
+        """Take some bytes as they came; gives each step that they complete. Nothing may be fed
+        after `Ready` or `Failed`."""
         self._taken += len(data)
         try:
             lines = self._cutter.feed(data)
@@ -460,8 +479,13 @@ class Talk:
                 yield self._step(words.decode(errors="replace"))
         if self._taken > self._limits.banner:
             most = in_words(self._limits.banner)
-            why = f"its login shell, or its python, printed more than {most} before anything was started"
-            yield Failed(f"{why}; make its start-up files print nothing, or set python for it in hosts.toml")
+            why = (
+                f"its login shell, or its python, printed more than {most} before anything was "
+                "started"
+            )
+            yield Failed(
+                f"{why}; make its start-up files print nothing, or set python for it in hosts.toml"
+            )
 
     def _step(self, words: str) -> Step:
         match words.split(" ", 1):
@@ -479,17 +503,22 @@ class Talk:
 
 QUOTED = 200
 """Characters of what a host printed that a message has."""
-_PROGRAM = re.compile(r"""(?:import binascii;exec\(binascii\.a2b_base64\(")?[A-Za-z0-9+/=]{80,}(?:"\)\))?""")
+_PROGRAM = re.compile(
+    r"""(?:import binascii;exec\(binascii\.a2b_base64\(")?[A-Za-z0-9+/=]{80,}(?:"\)\))?"""
+)
 
 
 def quoted(text: str) -> str:
-    """What a host printed, for a message: in one line, without the program that it was given, and cut."""
+    """What a host printed, for a message: in one line, without the program that it was given, and
+    cut."""
     text = _one_line(_PROGRAM.sub("…", text))
     return text if len(text) <= QUOTED else f"{text[: QUOTED - 1]}…"
 
 
 def _one_line(text: str) -> str:
-    from remote.sanitise import one_line  # what it imports takes as long as all else here, and most hosts print nothing
+    from remote.sanitise import (
+        one_line,
+    )  # what it imports takes as long as all else here, and most hosts print nothing
 
     return one_line(text) if text.strip() else ""
 

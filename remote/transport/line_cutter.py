@@ -1,4 +1,5 @@
-"""Cuts what a host sends into lines, in time that is linear in the bytes and in memory that a host cannot exhaust."""
+"""Cuts what a host sends into lines, in time that is linear in the bytes and in memory that a host
+cannot exhaust."""
 
 from __future__ import annotations
 
@@ -6,14 +7,16 @@ from remote.limits import LIMITS, in_words
 
 
 class LineTooLong(Exception):
-    """A host has sent a line beyond the limit. The text says so, and fits behind the host's name."""
+    """A host has sent a line beyond the limit. The text says so, and fits behind the host's
+    name."""
 
     def __init__(self, longest: int) -> None:
         super().__init__(f"it sent a line longer than {in_words(longest)}")
 
 
 class LineCutter:
-    """Takes bytes in pieces of any size and gives whole lines. A line ends with a newline and with nothing else."""
+    """Takes bytes in pieces of any size and gives whole lines. A line ends with a newline and with
+    nothing else."""
 
     def __init__(self, longest: int = LIMITS.line) -> None:
         """`longest`: bytes that one line may have, without its newline."""

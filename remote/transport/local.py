@@ -1,4 +1,5 @@
-"""Starts a host's agent as a process of this machine: the way of `--local N`. Knows nothing of SSH, and deploys nothing."""
+"""Starts a host's agent as a process of this machine: the way of `--local N`. Knows nothing of SSH,
+and deploys nothing."""
 
 from __future__ import annotations
 
@@ -34,33 +35,52 @@ START = (
 class LocalTransport:
     """Reaches agents on this machine.
 
-    Linux gives a new process the niceness of the thread that forks it, and only root can take niceness back. So all agents
-    are forked by one thread, which is made here and now: what the caller does to its own priority later reaches no rank.
+    Linux gives a new process the niceness of the thread that forks it, and only root can take
+    niceness back. So all agents are forked by one thread, which is made here and now: what the
+    caller does to its own priority later reaches no rank.
     """
 
-    def __init__(self, package: Path = PACKAGE, enter: Callable[[str], Sequence[str]] = lambda _: ()) -> None:
-        """`package`: the folder of the package `training` that the agents run; `enter`: what leads to the host of a name."""
+    def __init__(
+        self, package: Path = PACKAGE, enter: Callable[[str], Sequence[str]] = lambda _: ()
+    ) -> None:
+        """`package`: the folder of the package `training` that the agents run; `enter`: what leads
+        to the host of a name."""
         self._code, self._enter = str(package.parent), enter
         self._spawner = ThreadPoolExecutor(1, thread_name_prefix="spawner")
         self._spawner.submit(threading.get_native_id).result()
 
     def open(self, host: Host, program: Program, progress: Progress) -> LocalLine:
-        """Start a follower here, and return the line to it once its marker has come. Raises: Unreachable."""
+        """Start a follower here, and return the line to it once its marker has come. Raises:
+        Unreachable."""
         progress.phase("starting")
         python = host.python or sys.executable
-        argv = [*self._enter(host.name), os.path.expanduser(python), "-c", START.format(code=self._code), *program.argv()]
+        argv = [
+            *self._enter(host.name),
+            os.path.expanduser(python),
+            "-c",
+            START.format(code=self._code),
+            *program.argv(),
+        ]
         try:
             line = LocalLine(self._spawner.submit(_popen, argv).result())
         except OSError as error:
-            raise Unreachable(f"{host.name}: cannot start {python}: {error.strerror}; set python to one that works") from error
+            raise Unreachable(
+                f"{host.name}: cannot start {python}: {error.strerror}; set python to one that "
+                "works"
+            ) from error
         if problem := line.greet(host.timeout, progress):
-            raise Unreachable(f"{host.name}: its agent {problem}: {quoted(last_line(line.close())) or 'no reason given'}")
+            raise Unreachable(
+                f"{host.name}: its agent {problem}: "
+                f"{quoted(last_line(line.close())) or 'no reason given'}"
+            )
         return line
 
 
 def _popen(argv: Sequence[str]) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
-    return subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True)
+    return subprocess.Popen(
+        argv, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True
+    )
 
 
 def _there(pipe: IO[bytes] | None) -> IO[bytes]:
@@ -69,16 +89,21 @@ def _there(pipe: IO[bytes] | None) -> IO[bytes]:
 
 
 class LocalLine:
-    """The pipes of one follower process. `read` belongs to one thread; `write` and `close` may come from any."""
+    """The pipes of one follower process. `read` belongs to one thread; `write` and `close` may come
+    from any."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
-        self._in, self._out, self._err = map(_there, (process.stdin, process.stdout, process.stderr))
+        self._in, self._out, self._err = map(
+            _there, (process.stdin, process.stdout, process.stderr)
+        )
         self._woken, self._wake = os.pipe()
         self._poll = select.poll()
         for fd in (self._out.fileno(), self._err.fileno(), self._woken):
             self._poll.register(fd, select.POLLIN)
-        os.set_blocking(self._in.fileno(), False)  # so that `close` need not wait for a write to a process that does not read
+        os.set_blocking(
+            self._in.fileno(), False
+        )  # so that `close` need not wait for a write to a process that does not read
         self._room = select.poll()
         self._room.register(self._in.fileno(), select.POLLOUT)
         self._reading, self._writing = threading.Lock(), threading.Lock()
@@ -86,7 +111,8 @@ class LocalLine:
         self._closing = self._closed = False
 
     def greet(self, timeout: float, progress: Progress) -> str:
-        """Read up to the agent's marker. Returns why it did not come within `timeout` seconds, or empty text where it did."""
+        """Read up to the agent's marker. Returns why it did not come within `timeout` seconds, or
+        empty text where it did."""
         deadline, talk = time.monotonic() + timeout, Talk()
         while data := self._next(deadline):
             for step in talk.feed(data):
@@ -98,7 +124,11 @@ class LocalLine:
                     case Ready(rest):
                         self._rest = rest
                         return ""
-        return "ended at its start" if time.monotonic() < deadline else f"said nothing for {timeout:g} s"
+        return (
+            "ended at its start"
+            if time.monotonic() < deadline
+            else f"said nothing for {timeout:g} s"
+        )
 
     def read(self) -> bytes:
         """Some bytes of the journal; b"" once the line has ended or was closed."""
@@ -106,10 +136,15 @@ class LocalLine:
         return data or self._next(None)
 
     def _next(self, deadline: float | None) -> bytes:
-        """The next bytes on stdout; b"" at its end, at the deadline, or when `close` has waited long enough."""
+        """The next bytes on stdout; b"" at its end, at the deadline, or when `close` has waited
+        long enough."""
         with self._reading:
             while not self._out.closed:
-                ready = dict(self._poll.poll(None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000))
+                ready = dict(
+                    self._poll.poll(
+                        None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
+                    )
+                )
                 if self._err.fileno() in ready:
                     self._hear()
                 if self._out.fileno() in ready:
@@ -136,7 +171,8 @@ class LocalLine:
                 self._room.poll(LOOK * 1000)
 
     def close(self) -> str:
-        """End the line: within `CLOSING` seconds or little more, from any thread, any number of times."""
+        """End the line: within `CLOSING` seconds or little more, from any thread, any number of
+        times."""
         self._closing = True
         with self._writing:
             if not self._closed:
@@ -152,9 +188,13 @@ class LocalLine:
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
-        os.write(self._wake, b"x")  # something that the follower left behind may hold its pipes open
+        os.write(
+            self._wake, b"x"
+        )  # something that the follower left behind may hold its pipes open
         with self._reading:
-            while select.select([self._err], [], [], 0)[0] and (data := os.read(self._err.fileno(), BLOCK)):
+            while select.select([self._err], [], [], 0)[0] and (
+                data := os.read(self._err.fileno(), BLOCK)
+            ):
                 self._tail = (self._tail + data)[-TAIL:]
             self._out.close()
             self._err.close()

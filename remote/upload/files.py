@@ -1,4 +1,5 @@
-"""A run's files: the operator's folders go to every host before the start, checkpoints and reports come back after the end."""
+"""A run's files: the operator's folders go to every host before the start, checkpoints and reports
+come back after the end."""
 
 from __future__ import annotations
 
@@ -40,12 +41,16 @@ class Stopped(Exception):
 
 
 class Files:
-    """The transfers of one run. `upload` and `fetch` last until their end; `stop`, from any thread, ends them within a second.
+    """The transfers of one run. `upload` and `fetch` last until their end; `stop`, from any thread,
+    ends them within a second.
 
-    They never raise: they return what went wrong, by the host's number. It names the host, and what to do.
+    They never raise: they return what went wrong, by the host's number. It names the host, and what
+    to do.
     """
 
-    def __init__(self, plan: Plan, transport: Transport, tell: Tell, limits: Limits = LIMITS) -> None:
+    def __init__(
+        self, plan: Plan, transport: Transport, tell: Tell, limits: Limits = LIMITS
+    ) -> None:
         self._plan, self._transport, self._tell, self._limits = plan, transport, tell, limits
         self._transfers = Transfers()
 
@@ -54,34 +59,50 @@ class Files:
         self._transfers.stop()
 
     def upload(self) -> dict[int, str]:
-        """Make every host have what the plan uploads. Where what goes is wrong itself, that is under SESSION."""
+        """Make every host have what the plan uploads. Where what goes is wrong itself, that is
+        under SESSION."""
         if not self._plan.uploads:
             return {}
         try:
             found = self._found()
         except (PlanError, Stopped) as error:
             return {SESSION: str(error)}
-        return self._perform("uploading", range(len(self._plan.hosts)), partial(self._upload, found))
+        return self._perform(
+            "uploading", range(len(self._plan.hosts)), partial(self._upload, found)
+        )
 
-    def fetch(self, folder: Path, hosts: Collection[int], expected: Mapping[int, int] | None = None) -> dict[int, str]:
-        """Bring the results from these hosts, which are not lost, into `folder`, the run's directory: `hosts/<name>/…`.
+    def fetch(
+        self, folder: Path, hosts: Collection[int], expected: Mapping[int, int] | None = None
+    ) -> dict[int, str]:
+        """Bring the results from these hosts, which are not lost, into `folder`, the run's
+        directory: `hosts/<name>/…`.
 
-        `expected`: about how many bytes, by host, as far as is known; see `expected_sizes`. A run that saves nothing costs
-        nothing. What went wrong is for a warning: it says where the results stay.
+        `expected`: about how many bytes, by host, as far as is known; see `expected_sizes`. A run
+        that saves nothing costs nothing. What went wrong is for a warning: it says where the
+        results stay.
         """
         work = self._plan.work
         if not self._plan.policy.fetch or (isinstance(work, Job) and not work.checkpoint_every):
             return {}
         every = enumerate(self._plan.hosts)
-        problems = {index: f"{host.name}: it is lost" for index, host in every if index not in hosts}
-        problems |= self._perform("fetching", sorted(hosts), partial(self._fetch, folder / FETCHED, expected or {}))
-        return {index: f"{problem}; {self._stays(index)}" for index, problem in sorted(problems.items())}
+        problems = {
+            index: f"{host.name}: it is lost" for index, host in every if index not in hosts
+        }
+        problems |= self._perform(
+            "fetching", sorted(hosts), partial(self._fetch, folder / FETCHED, expected or {})
+        )
+        return {
+            index: f"{problem}; {self._stays(index)}" for index, problem in sorted(problems.items())
+        }
 
     def _stays(self, index: int) -> str:
         return f"what was saved there stays in {self._plan.folder(index)}/checkpoints"
 
     def _perform(self, verb: str, hosts: Collection[int], work: partial[None]) -> dict[int, str]:
-        transfers = [Transfer(index, self._plan.hosts[index], verb, self._tell, limits=self._limits) for index in hosts]
+        transfers = [
+            Transfer(index, self._plan.hosts[index], verb, self._tell, limits=self._limits)
+            for index in hosts
+        ]
         return self._transfers.perform(transfers, work)
 
     # Before the run
@@ -105,11 +126,20 @@ class Files:
 
     def _upload(self, found: Sequence[Source], transfer: Transfer) -> None:
         index, place = transfer.index, self._plan.cwd(transfer.index)
-        transfer.open(self._transport, "receive", place.removesuffix(f"/{self._plan.project}"), self._plan.project)
+        transfer.open(
+            self._transport,
+            "receive",
+            place.removesuffix(f"/{self._plan.project}"),
+            self._plan.project,
+        )
         transfer.say(entries=[source.entry for source in found])
         answer = transfer.answer()
         for path in list(answer["kept"])[: self._limits.errors]:
-            self._tell(index, f"{_short(path)} stays there though it is gone here: it has changed there since its upload")
+            self._tell(
+                index,
+                f"{_short(path)} stays there though it is gone here: it has changed there since "
+                "its upload",
+            )
         need = [found[number] for number in _distinct(answer["need"])]
         transfer.begin([source.entry for source in need])
         broken = _send(transfer, need)
@@ -119,7 +149,11 @@ class Files:
             raise broken or error from None
         if damaged:
             raise ValueError(f"{_listed(damaged)} changed while being uploaded: start again")
-        done = f"{len(need):,} of {len(found):,} files ({size(transfer.size)}) uploaded to" if need else "all files are in"
+        done = (
+            f"{len(need):,} of {len(found):,} files ({size(transfer.size)}) uploaded to"
+            if need
+            else "all files are in"
+        )
         self._tell(index, f"{transfer.host.name}: {done} {place}")
 
     # After the run
@@ -137,7 +171,9 @@ class Files:
             with closing(Tree(str(folder / own), str(folder / f".{own}.new"))) as tree:
                 _land(transfer, tree, entries, failed)
             files = f"{len(entries):,} file{'s' * (len(entries) != 1)}"
-            self._tell(transfer.index, f"{transfer.host.name}: {files} ({size(transfer.size)}) fetched")
+            self._tell(
+                transfer.index, f"{transfer.host.name}: {files} ({size(transfer.size)}) fetched"
+            )
         if failed:
             raise ValueError(f"{_listed(failed)} could not be read there, or changed meanwhile")
 
@@ -148,12 +184,15 @@ class Files:
             if len(os.fsencode(entry.path)) > limits.path or entry.path.count("/") > limits.depth:
                 most = f"{limits.path} bytes or {limits.depth} folders"
                 raise ValueError(
-                    f"the path of a file there has more than {most}, and nothing was fetched: {_short(entry.path)}"
+                    f"the path of a file there has more than {most}, and nothing was fetched: "
+                    f"{_short(entry.path)}"
                 )
         offered = sum(entry.size for entry in entries)
         if expected is not None and offered > 2 * expected + limits.unexpected:
             said = f"its ranks saved checkpoints of about {size(expected)}"
-            raise ValueError(f"{size(offered)} of results are there though {said}, and nothing was fetched")
+            raise ValueError(
+                f"{size(offered)} of results are there though {said}, and nothing was fetched"
+            )
 
 
 def _send(transfer: Transfer, need: Sequence[Source]) -> OSError | None:
@@ -180,12 +219,14 @@ def _contents(source: Source) -> Iterator[bytes]:
 
 
 def _land(transfer: Transfer, tree: Tree, entries: Sequence[Entry], failed: list[str]) -> None:
-    """Ask for what `tree` lacks and write it. What does not arrive as announced joins those that `failed`; then what would
-    make their checkpoint complete is not written."""
+    """Ask for what `tree` lacks and write it. What does not arrive as announced joins those that
+    `failed`; then what would make their checkpoint complete is not written."""
     need = [number for number, entry in enumerate(entries) if not tree.holds(entry)]
     transfer.begin(wanted := [entries[number] for number in need])
     if transfer.size > _room(tree, transfer.limits):
-        raise ValueError(f"to fetch takes {size(transfer.size)}, and {_full(tree, transfer.limits)}")
+        raise ValueError(
+            f"to fetch takes {size(transfer.size)}, and {_full(tree, transfer.limits)}"
+        )
     transfer.say(need=need)
     for entry in wanted:
         folder, _, name = entry.path.rpartition("/")
@@ -202,7 +243,8 @@ def _land(transfer: Transfer, tree: Tree, entries: Sequence[Entry], failed: list
 
 
 def _while_there_is_room(transfer: Transfer, tree: Tree, data: Iterator[bytes]) -> Iterator[bytes]:
-    """The bytes of a file as they come. Raises: ValueError, once the disk is nearly full, as others write to it too."""
+    """The bytes of a file as they come. Raises: ValueError, once the disk is nearly full, as others
+    write to it too."""
     look_at = 0
     for block in data:
         if transfer.moved >= look_at:
@@ -222,16 +264,22 @@ def _spare(tree: Tree, limits: Limits) -> int:
 
 
 def _full(tree: Tree, limits: Limits) -> str:
-    return f"the disk here has {size(tree.free())} left, of which {size(_spare(tree, limits))} stay free"
+    return (
+        f"the disk here has {size(tree.free())} left, of which {size(_spare(tree, limits))} stay "
+        "free"
+    )
 
 
 def expected_sizes(job: Job, ranks: Sequence[RankState]) -> dict[int, int]:
-    """About how many bytes of checkpoints each host has, by what its ranks said they saved; none where no rank said so."""
+    """About how many bytes of checkpoints each host has, by what its ranks said they saved; none
+    where no rank said so."""
     largest = max((rank.saved_bytes for rank in ranks), default=0)
     if not largest:
         return {}
     found: dict[int, int] = {}
-    for rank in ranks:  # one that was heard of late may have saved all the same; and one more than is kept is being written
+    # one that was heard of late may have saved all the same; and one more than is kept is being
+    # written
+    for rank in ranks:
         found[rank.host] = found.get(rank.host, 0) + largest * (job.checkpoint_keep + 1)
     return found
 
@@ -246,7 +294,9 @@ def _distinct(numbers: Sequence[int]) -> Sequence[int]:
 def _listed(paths: Sequence[str]) -> str:
     """Some of the paths, and how many more there are."""
     more = len(paths) - sources.NAMED
-    return ", ".join(map(_short, paths[: sources.NAMED])) + (f" and {more:,} more" if more > 0 else "")
+    return ", ".join(map(_short, paths[: sources.NAMED])) + (
+        f" and {more:,} more" if more > 0 else ""
+    )
 
 
 def _short(path: str) -> str:
@@ -256,5 +306,9 @@ def _short(path: str) -> str:
 
 def folder_of(host: str) -> str:
     """A host's name as that of a folder; no two hosts have the same."""
-    name = re.sub(r"[^A-Za-z0-9_.@:-]", lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), host)
+    name = re.sub(
+        r"[^A-Za-z0-9_.@:-]",
+        lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()),
+        host,
+    )
     return name.replace(".", "%2E", 1) if name.startswith(".") else name

@@ -13,22 +13,30 @@ from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 FILE, REPOSITORY = ".gitignore", ".git"
 
 Rule = tuple[re.Pattern[str], bool]
-"""What a pattern matches (a folder's path ends with a slash), and whether that is left out, or taken in again."""
+"""What a pattern matches (a folder's path ends with a slash), and whether that is left out, or
+taken in again."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules that hold in a folder: those of each .gitignore above it, outermost first, with the folder that it lies in."""
+    """The rules that hold in a folder: those of each .gitignore above it, outermost first, with the
+    folder that it lies in."""
 
     levels: tuple[tuple[str, tuple[Rule, ...]], ...] = ()
 
     @classmethod
     def above(cls, path: Path) -> Rules:
-        """Those of the repository that a folder lies in; none where they leave the folder itself out, which is wanted."""
-        repository = next((folder for folder in path.parents if (folder / REPOSITORY).exists()), None)
+        """Those of the repository that a folder lies in; none where they leave the folder itself
+        out, which is wanted."""
+        repository = next(
+            (folder for folder in path.parents if (folder / REPOSITORY).exists()), None
+        )
         if (path / REPOSITORY).exists() or repository is None:
             return cls()
-        rules, down = cls(), [*reversed(path.relative_to(repository).parents), path.relative_to(repository)]
+        rules, down = (
+            cls(),
+            [*reversed(path.relative_to(repository).parents), path.relative_to(repository)],
+        )
         for folder, inner in pairwise(down):
             rules = rules.inside(str(repository / folder))
             if rules.leave_out(str(repository / inner), is_folder=True):
@@ -36,7 +44,8 @@ class Rules:
         return rules
 
     def inside(self, folder: str) -> Rules:
-        """Those that hold inside this folder. Raises: OSError, where its .gitignore cannot be read."""
+        """Those that hold inside this folder. Raises: OSError, where its .gitignore cannot be
+        read."""
         try:
             text = Path(folder, FILE).read_text(encoding="utf-8", errors="surrogateescape")
         except (FileNotFoundError, IsADirectoryError):
@@ -44,7 +53,8 @@ class Rules:
         return Rules((*self.levels, (folder, _rules(text))))
 
     def leave_out(self, path: str, *, is_folder: bool) -> bool:
-        """Whether a file or folder is left out: the innermost .gitignore that speaks of it decides, and in it the last rule."""
+        """Whether a file or folder is left out: the innermost .gitignore that speaks of it decides,
+        and in it the last rule."""
         for folder, rules in reversed(self.levels):
             inner = path[len(folder.rstrip("/")) + 1 :] + "/" * is_folder
             for pattern, out in reversed(rules):
@@ -65,6 +75,7 @@ def _rule(line: str) -> Rule | None:
         return None
     if expression is None or out is None:
         return None
-    # pathspec's expressions also match all below what they name; that is not asked for here, and git's negations differ there
+    # pathspec's expressions also match all below what they name; that is not asked for here, and
+    # git's negations differ there
     end = "." if expression.endswith("/") else "" if expression == "." else r"\Z"
     return re.compile(expression + end, re.DOTALL), out

@@ -1,4 +1,5 @@
-"""What an upload is made of: the files below the named folders, without what .gitignore leaves out."""
+"""What an upload is made of: the files below the named folders, without what .gitignore leaves
+out."""
 
 from __future__ import annotations
 
@@ -31,16 +32,23 @@ class Source:
 
 
 def uploads(paths: Sequence[str], here: Path) -> tuple[Upload, ...]:
-    """Where each of these absolute paths lands: one below `here`, where rankboard was started, keeps its path from there, so
-    that relative paths mean the same on the hosts; another keeps its name. Raises: PlanError."""
+    """Where each of these absolute paths lands: one below `here`, where rankboard was started,
+    keeps its path from there, so that relative paths mean the same on the hosts; another keeps its
+    name. Raises: PlanError."""
     found = {path: _target(Path(path), here) for path in paths}
     for path in found:
         if not os.path.exists(path):
-            raise PlanError(f"upload {shown(path)}: there is no such file or folder; see --upload, and sync in the hosts file")
+            raise PlanError(
+                f"upload {shown(path)}: there is no such file or folder; see --upload, and sync "
+                "in the hosts file"
+            )
     for path, target in found.items():
         for other, taken in found.items():
             if target == taken and path < other:
-                raise PlanError(f"uploads {shown(path)} and {shown(other)} have one name: rename one, or start above both")
+                raise PlanError(
+                    f"uploads {shown(path)} and {shown(other)} have one name: rename one, or "
+                    "start above both"
+                )
     return tuple(Upload(path, target) for path, target in found.items())
 
 
@@ -51,15 +59,17 @@ def _target(path: Path, here: Path) -> str:
 
 
 def project(here: Path) -> str:
-    """The name of the hosts' folder for what is uploaded from `here`: that folder's, and a digest against another user's,
-    machine's or folder's of that name."""
+    """The name of the hosts' folder for what is uploaded from `here`: that folder's, and a digest
+    against another user's, machine's or folder's of that name."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", here.name).strip("-")[:40]
     whose = f"{getpass.getuser()}@{socket.gethostname()}:{here}"
-    return f"{name or 'files'}-{hashlib.sha256(whose.encode(errors='surrogateescape')).hexdigest()[:8]}"
+    digest = hashlib.sha256(whose.encode(errors="surrogateescape")).hexdigest()
+    return f"{name or 'files'}-{digest[:8]}"
 
 
 def found(uploads: Sequence[Upload], moved: Callable[[], object] = lambda: None) -> list[Source]:
-    """All that goes, without digests, in the order of the paths on the hosts; `moved` is called at each.
+    """All that goes, without digests, in the order of the paths on the hosts; `moved` is called at
+    each.
 
     Raises: PlanError, with what is wrong.
     """
@@ -70,9 +80,16 @@ def found(uploads: Sequence[Upload], moved: Callable[[], object] = lambda: None)
             moved()
             target = source.entry.path
             if (other := sources.setdefault(target, source)).path != source.path:
-                mistakes.append(f"{shown(source.path)} and {shown(other.path)} would both be {target}")
-            if source.entry.link and not stays(os.path.relpath(source.path, upload.source), source.entry.link):
-                mistakes.append(f"{shown(source.path)} is a link out of the folder, to {shown(source.entry.link)}")
+                mistakes.append(
+                    f"{shown(source.path)} and {shown(other.path)} would both be {target}"
+                )
+            if source.entry.link and not stays(
+                os.path.relpath(source.path, upload.source), source.entry.link
+            ):
+                mistakes.append(
+                    f"{shown(source.path)} is a link out of the folder, to "
+                    f"{shown(source.entry.link)}"
+                )
     if mistakes:
         more = f"\nand {len(mistakes) - NAMED} more" if len(mistakes) > NAMED else ""
         raise PlanError(
@@ -90,11 +107,16 @@ def _below(upload: Upload) -> Iterator[Source]:
             return
         for path in _walk(upload.source, Rules.above(Path(upload.source))):
             target = PurePosixPath(upload.target, os.path.relpath(path, upload.source))
-            if stat.S_IFMT(os.lstat(path).st_mode) in (stat.S_IFREG, stat.S_IFLNK):  # others cannot travel
+            if stat.S_IFMT(os.lstat(path).st_mode) in (
+                stat.S_IFREG,
+                stat.S_IFLNK,
+            ):  # others cannot travel
                 yield _source(path, str(target))
     except OSError as error:
         what = shown(str(error.filename or upload.source))
-        raise PlanError(f"upload: {what}: {error.strerror}; make it readable, or name it in a .gitignore") from error
+        raise PlanError(
+            f"upload: {what}: {error.strerror}; make it readable, or name it in a .gitignore"
+        ) from error
 
 
 def _walk(folder: str, rules: Rules) -> Iterator[str]:
@@ -127,20 +149,25 @@ def digested(source: Source, moved: Callable[[], object]) -> Source:
             entry = replace(source.entry, digest=digest(file, moved), size=os.fstat(file).st_size)
     except OSError as error:
         raise PlanError(
-            f"upload: {shown(source.path)}: {error.strerror}; make it readable, or name it in a .gitignore"
+            f"upload: {shown(source.path)}: {error.strerror}; make it readable, or name it in a "
+            ".gitignore"
         ) from error
     return replace(source, entry=entry)
 
 
 def remark(sources: Sequence[Source]) -> str:
-    """What there is to say of an upload that is large, which names its largest files; "" of any other."""
+    """What there is to say of an upload that is large, which names its largest files; "" of any
+    other."""
     total = sum(source.entry.size for source in sources)
     if total <= LARGE and len(sources) <= MANY:
         return ""
     largest = sorted(sources, key=lambda source: -source.entry.size)[:NAMED]
-    named = ", ".join(f"{shown(source.entry.path)} ({size(source.entry.size)})" for source in largest)
+    named = ", ".join(
+        f"{shown(source.entry.path)} ({size(source.entry.size)})" for source in largest
+    )
     return (
-        f"the upload is large: {len(sources):,} files, {size(total)}, to every host. The largest are {named}. "
+        f"the upload is large: {len(sources):,} files, {size(total)}, to every host. The largest "
+        f"are {named}. "
         "Name what the ranks do not need in a .gitignore"
     )
 

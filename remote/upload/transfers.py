@@ -1,4 +1,5 @@
-"""Conversations in which files move between this machine and hosts, with all hosts at once; what moves is not its business.
+"""Conversations in which files move between this machine and hosts, with all hosts at once; what
+moves is not its business.
 
 `training.agent.errands.files` is their other end.
 """
@@ -91,7 +92,8 @@ class Transfer:
         return data
 
     def answer(self) -> dict[str, Any]:
-        """The host's next answer; what it waits for is told. Raises: OSError, also with what the host finds wrong."""
+        """The host's next answer; what it waits for is told. Raises: OSError, also with what the
+        host finds wrong."""
         told = set[str]()
         for _ in range(self.limits.busy_lines):
             answer = self.incoming.line()
@@ -103,7 +105,9 @@ class Transfer:
             if text and text not in told and len(told) < self.limits.errors:
                 self.tell(self.index, f"{self.host.name} waits: {shown(text)}")
                 told.add(text)
-        raise OSError(f"it said {self.limits.busy_lines:,} times that it is busy, and gave no answer")
+        raise OSError(
+            f"it said {self.limits.busy_lines:,} times that it is busy, and gave no answer"
+        )
 
     def begin(self, entries: Sequence[Entry]) -> None:
         """These files will move."""
@@ -112,7 +116,10 @@ class Transfer:
     def look(self) -> None:
         """Tell how far it is; give it up where nothing moves any more."""
         if self.files and self.files_moved < self.files:
-            done = f"{self.files_moved:,} of {self.files:,} files, {size(self.moved)} of {size(self.size)}"
+            done = (
+                f"{self.files_moved:,} of {self.files:,} files, {size(self.moved)} of "
+                f"{size(self.size)}"
+            )
             self.tell(self.index, f"{self.host.name}: {self.verb}: {done}")
         if self.moved >= self.marked[0] + LEAST:
             self.marked = (self.moved, time.monotonic())
@@ -149,12 +156,16 @@ class Transfers:
         for transfer in self._open:
             threading.Thread(target=transfer.close, name="leaving", daemon=True).start()
 
-    def perform(self, transfers: Collection[Transfer], work: Callable[[Transfer], None]) -> dict[int, str]:
+    def perform(
+        self, transfers: Collection[Transfer], work: Callable[[Transfer], None]
+    ) -> dict[int, str]:
         """Do the work for each, all at once, and tell how far it is; what went wrong, by host."""
         self._open, left = transfers, {transfer.index: transfer for transfer in transfers}
         problems: dict[int, str] = {}
         for transfer in transfers:
-            threading.Thread(target=self._one, args=(transfer, work), name=transfer.verb, daemon=True).start()
+            threading.Thread(
+                target=self._one, args=(transfer, work), name=transfer.verb, daemon=True
+            ).start()
         next_look, give_up = time.monotonic() + TOLD, float("inf")
         while left and (now := time.monotonic()) < give_up:
             try:
@@ -169,7 +180,9 @@ class Transfers:
                 else:
                     left.pop(ended[0])
                     problems |= {ended[0]: ended[1]} if ended[1] else {}
-        return problems | {index: f"{transfer.host.name}: {_STOPPED}" for index, transfer in left.items()}
+        return problems | {
+            index: f"{transfer.host.name}: {_STOPPED}" for index, transfer in left.items()
+        }
 
     def _one(self, transfer: Transfer, work: Callable[[Transfer], None]) -> None:
         problem = "its transfer failed"
@@ -191,7 +204,10 @@ class Transfers:
             if transfer.stalled:
                 return f"nothing moved for {STALLED:.0f} s while {transfer.verb}"
             if transfer.line and transfer.crawls:
-                return f"less than {in_words(LEAST)} of its files moved in {transfer.limits.busy:.0f} s while {transfer.verb}"
+                return (
+                    f"less than {in_words(LEAST)} of its files moved in "
+                    f"{transfer.limits.busy:.0f} s while {transfer.verb}"
+                )
             return _why(error, transfer.close())
         return ""
 
@@ -204,5 +220,9 @@ def _why(error: Exception, said: str) -> str:
     if isinstance(error, ConnectionError) and said:
         return shown(last_line(said))
     if isinstance(error, OSError):
-        return shown(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error))
+        return shown(
+            f"{error.filename}: {error.strerror}"
+            if error.filename
+            else error.strerror or str(error)
+        )
     return shown(str(error) if isinstance(error, ValueError) else f"its answer is none: {error!r}")

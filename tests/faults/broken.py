@@ -1,4 +1,5 @@
-"""Hosts with something wrong with them: a Python in whose ranks something happens, another torch, another clock."""
+"""Hosts with something wrong with them: a Python in whose ranks something happens, another torch,
+another clock."""
 
 from __future__ import annotations
 
@@ -37,10 +38,13 @@ os.register_at_fork(after_in_child=arm)
 
 
 def python(host: Host, folder: Path, *lines: str, path: Path | None = None) -> Host:
-    """The host with a Python of its own, a shell script that does these lines first; `path` comes first in sys.path."""
+    """The host with a Python of its own, a shell script that does these lines first; `path` comes
+    first in sys.path."""
     script = folder / f"python-{host.name}"
     said = [f"export PYTHONPATH={shlex.quote(str(path))}"] if path else []
-    script.write_text("\n".join(("#!/bin/sh", *said, *lines, f'exec {shlex.quote(sys.executable)} "$@"', "")))
+    script.write_text(
+        "\n".join(("#!/bin/sh", *said, *lines, f'exec {shlex.quote(sys.executable)} "$@"', ""))
+    )
     script.chmod(0o755)
     return replace(host, python=str(script))
 
@@ -49,7 +53,9 @@ def spoiled(host: Host, folder: Path, wrong: str, *lines: str) -> Host:
     """The host, in whose ranks these lines of Python are run before step `STEP`."""
     path = folder / f"spoiled-{host.name}"
     path.mkdir()
-    (path / "sitecustomize.py").write_text(SPOILED.format(wrong=textwrap.indent(wrong, "    "), step=STEP))
+    (path / "sitecustomize.py").write_text(
+        SPOILED.format(wrong=textwrap.indent(wrong, "    "), step=STEP)
+    )
     return python(host, folder, *lines, path=path)
 
 
@@ -65,7 +71,9 @@ def with_torch(host: Host, folder: Path, version: str) -> Host:
 def without_torch(host: Host, folder: Path) -> Host:
     """The host with a Python that sees no installed packages."""
     script = folder / f"python-{host.name}"
-    script.write_text(f'#!/bin/sh\nexec {shlex.quote(os.path.realpath(sys.executable))} -S -I "$@"\n')
+    script.write_text(
+        f'#!/bin/sh\nexec {shlex.quote(os.path.realpath(sys.executable))} -S -I "$@"\n'
+    )
     script.chmod(0o755)
     return replace(host, python=str(script))
 
@@ -77,4 +85,8 @@ def faketime() -> str:
 
 def with_clock(host: Host, folder: Path, offset: str) -> Host:
     """The host with its wall clock off, as by "+1h"; what measures time spans is right."""
-    return python(host, folder, f"export LD_PRELOAD={faketime()} FAKETIME={offset} FAKETIME_DONT_FAKE_MONOTONIC=1")
+    return python(
+        host,
+        folder,
+        f"export LD_PRELOAD={faketime()} FAKETIME={offset} FAKETIME_DONT_FAKE_MONOTONIC=1",
+    )

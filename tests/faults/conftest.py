@@ -12,7 +12,9 @@ from faults.proof import Stage
 
 
 @pytest.fixture
-def stage(sshd: Sshd, tmp_path: Path, record_property: Callable[[str, object], None]) -> Iterator[Stage]:
+def stage(
+    sshd: Sshd, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> Iterator[Stage]:
     """Four hosts over real SSH."""
     stage = Stage(sshd, tmp_path, record_property)
     yield stage

@@ -21,11 +21,14 @@ from remote.cluster.hosts import Host
 from training.wire import events
 
 ENDING = 90.0
-"""Seconds in which a run has ended, whatever became of it; far more than it may take, as the table shows the seconds."""
+"""Seconds in which a run has ended, whatever became of it; far more than it may take, as the table
+shows the seconds."""
 LOOKS = 5
-"""So often in a row nothing is seen on hosts that are empty: a command that was just being sent may begin a little later."""
+"""So often in a row nothing is seen on hosts that are empty: a command that was just being sent may
+begin a little later."""
 CLEAN = 5.0
-"""Seconds after the end of the launcher in which the hosts are empty, also where it could tell them nothing."""
+"""Seconds after the end of the launcher in which the hosts are empty, also where it could tell them
+nothing."""
 RANKS = 4
 SHORT = (*QUICK, "--steps", "20")
 """A job of some steps."""
@@ -33,9 +36,10 @@ SHORT = (*QUICK, "--steps", "20")
 
 @dataclass(frozen=True)
 class Expected:
-    """How a run is to end. `host` and `rank` are the cause's, `says` are words of its text or, where there is none, of the
-    narration; `cut_off` are the hosts whose last records nobody could bring, so that only gaps before them are losses. `within`
-    so many seconds of the fault the launcher has ended.
+    """How a run is to end. `host` and `rank` are the cause's, `says` are words of its text or,
+    where there is none, of the narration; `cut_off` are the hosts whose last records nobody could
+    bring, so that only gaps before them are losses. `within` so many seconds of the fault the
+    launcher has ended.
     """
 
     verdict: str
@@ -52,9 +56,11 @@ FINISHED = Expected("finished", 0)
 
 @dataclass
 class Stage:
-    """The hosts of one test by name, to be changed before the first run, and where its runs are started and recorded.
+    """The hosts of one test by name, to be changed before the first run, and where its runs are
+    started and recorded.
 
-    `places` has the work folders of hosts that keep them on a disk of their own; `cluster` goes into the hosts file.
+    `places` has the work folders of hosts that keep them on a disk of their own; `cluster` goes
+    into the hosts file.
     """
 
     sshd: Sshd
@@ -81,10 +87,18 @@ class Stage:
         return self.launched[-1]
 
     def again(self, run: Launched, *words: str) -> int:
-        """`rankboard` with these words, from the folder of a run whose launcher is gone, which it adds its own words to."""
+        """`rankboard` with these words, from the folder of a run whose launcher is gone, which it
+        adds its own words to."""
         with (run.folder / "stderr").open("a") as stderr:
             command = [RANKBOARD, *words, "--hosts", str(self.hosts_file())]
-            done = subprocess.run(command, cwd=run.folder, stdout=subprocess.DEVNULL, stderr=stderr, timeout=60, check=False)
+            done = subprocess.run(
+                command,
+                cwd=run.folder,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                timeout=60,
+                check=False,
+            )
         return done.returncode
 
     def close(self) -> None:
@@ -108,20 +122,33 @@ class Stage:
         return Training(run, agents, ranks)
 
     def prove(self, fault: str, run: Launched, expected: Expected, since: float) -> Ending:
-        """Wait for the run's end, note its row of the table, and hold it to what is expected. `since`: of the fault."""
+        """Wait for the run's end, note its row of the table, and hold it to what is expected.
+        `since`: of the fault."""
         code = run.end(expected.within)
         return self.judge(fault, run, code, expected, time.monotonic() - since)
 
-    def judge(self, fault: str, run: Launched, code: int, expected: Expected, seconds: float) -> Ending:
+    def judge(
+        self, fault: str, run: Launched, code: int, expected: Expected, seconds: float
+    ) -> Ending:
         """The same of a run that has ended, after so many seconds."""
-        ending = Ending(code, summary(run), run.stderr(), self.left(), *self.losses(run, expected.cut_off))
-        row = Row(fault, ending.verdict, ending.named(expected), f"{seconds:.1f}", len(ending.left), ending.lost + ending.twice)
+        ending = Ending(
+            code, summary(run), run.stderr(), self.left(), *self.losses(run, expected.cut_off)
+        )
+        row = Row(
+            fault,
+            ending.verdict,
+            ending.named(expected),
+            f"{seconds:.1f}",
+            len(ending.left),
+            ending.lost + ending.twice,
+        )
         self.note(PROPERTY, cells(row))
         ending.hold(expected)
         return ending
 
     def left(self) -> list[str]:
-        """The processes that stay on the hosts, or serve connections to them, once there was time to end."""
+        """The processes that stay on the hosts, or serve connections to them, once there was time
+        to end."""
         until(lambda: not any(self.living() for _ in range(LOOKS)), CLEAN)
         return self.living()
 
@@ -131,20 +158,29 @@ class Stage:
         for process in left_behind(self.folder, self.sshd.far_home):
             with suppress(psutil.NoSuchProcess):  # it is just ending
                 mine.append(f"{process.pid} {process.name()}")
-        served = [process for daemon in self.sshd.daemons.values() for process in daemon.connections()]
+        served = [
+            process for daemon in self.sshd.daemons.values() for process in daemon.connections()
+        ]
         return mine + [f"{process.pid} a connection's sshd" for process in served]
 
     def losses(self, run: Launched, cut_off: Sequence[str]) -> tuple[int, int]:
-        """Records of the hosts' journals that the run directory lacks, and those that it has twice."""
+        """Records of the hosts' journals that the run directory lacks, and those that it has
+        twice."""
         folder = recorded(run)
         if folder is None:
             return 0, 0
-        kept = Counter((folder / "events.jsonl").read_bytes().splitlines()) if (folder / "events.jsonl").exists() else Counter()
+        kept = (
+            Counter((folder / "events.jsonl").read_bytes().splitlines())
+            if (folder / "events.jsonl").exists()
+            else Counter()
+        )
         launched = launched_on(kept)
         lost = 0
         for index, host in enumerate(self.hosts.values()):
             lines = journal(self.workdir(host) / "runs" / folder.name / str(index))
-            assert lines or index not in launched, f"no journal is found of {host.name}, on which ranks were launched"
+            assert lines or index not in launched, (
+                f"no journal is found of {host.name}, on which ranks were launched"
+            )
             known = [number for number, line in enumerate(lines) if line in kept]
             lost += sum(line not in kept for line in lines[: known[-1] + 1 if known else 0])
             if host.name not in cut_off:
@@ -165,7 +201,8 @@ class Training:
     ranks: dict[int, int]
 
     def go_on(self, seconds: float) -> None:
-        """Let it go on for so long, and read what it says: a pipe that is full would hold up the launcher."""
+        """Let it go on for so long, and read what it says: a pipe that is full would hold up the
+        launcher."""
         over = time.monotonic() + seconds
         while time.monotonic() < over:
             self.run.events("hostsample")
@@ -184,8 +221,12 @@ class Ending:
 
     @property
     def verdict(self) -> str:
-        """In a word, as the summary has it; the launcher's signal or exit code where there is none."""
-        return str(self.summary.get("verdict") or (f"(signal {-self.code})" if self.code < 0 else f"(code {self.code})"))
+        """In a word, as the summary has it; the launcher's signal or exit code where there is
+        none."""
+        return str(
+            self.summary.get("verdict")
+            or (f"(signal {-self.code})" if self.code < 0 else f"(code {self.code})")
+        )
 
     @property
     def cause(self) -> dict[str, Any]:
@@ -204,10 +245,14 @@ class Ending:
         text = str(self.cause.get("text", "")) or self.said
         assert all(word in text for word in expected.says), text
         if expected.host:
-            assert (self.cause["host"], self.cause["rank"]) == (expected.host, expected.rank), self.said
+            assert (self.cause["host"], self.cause["rank"]) == (expected.host, expected.rank), (
+                self.said
+            )
             assert "cause: " in self.said
         assert not self.left, self.left
-        assert (self.lost, self.twice) == (0, 0), f"{self.lost} records are lost, {self.twice} are there twice"
+        assert (self.lost, self.twice) == (0, 0), (
+            f"{self.lost} records are lost, {self.twice} are there twice"
+        )
 
 
 def _reason(said: str) -> str:
@@ -232,9 +277,13 @@ def recorded(run: Launched) -> Path | None:
 def launched_on(lines: Iterable[bytes]) -> set[int]:
     """The numbers of the hosts that say in these records that they have launched ranks."""
     records = [events.decode(line) for line in lines if b'"launched"' in line]
-    return {record.host for record in records if record and isinstance(record.event, events.Launched)}
+    return {
+        record.host for record in records if record and isinstance(record.event, events.Launched)
+    }
 
 
 def journal(folder: Path) -> list[bytes]:
     """All records that a host has of a run, a line each."""
-    return [line for path in sorted(folder.glob("*.journal")) for line in path.read_bytes().splitlines()]
+    return [
+        line for path in sorted(folder.glob("*.journal")) for line in path.read_bytes().splitlines()
+    ]

@@ -1,7 +1,7 @@
 """The table of all faults, printed at the end of the test run.
 
-Its two hooks become pytest's by being imported in the `conftest.py` of all tests: one that only collects these tests would be
-unknown to the process that prints, where several work.
+Its two hooks become pytest's by being imported in the `conftest.py` of all tests: one that only
+collects these tests would be unknown to the process that prints, where several work.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ HEAD = ("fault", "verdict", "cause named", "seconds", "left over", "lost")
 
 @dataclass(frozen=True)
 class Row:
-    """How one fault ended. `seconds` from the fault to the end; `left` processes; `lost` records, or twice there."""
+    """How one fault ended. `seconds` from the fault to the end; `left` processes; `lost` records,
+    or twice there."""
 
     fault: str
     verdict: str
@@ -39,7 +40,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     widths = [max(len(str(row[column])) for row in rows) for column in range(len(HEAD))]
     for row in rows:
         terminalreporter.write_line(
-            " | ".join(str(cell).ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            " | ".join(
+                str(cell).ljust(width) for cell, width in zip(row, widths, strict=True)
+            ).rstrip()
         )
 
 

@@ -20,7 +20,7 @@ from faults.proof import ENDING, FINISHED, SHORT, Expected, Stage
 
 LOST = Expected("lost", 3, "node3")
 
-# In the middle of a run ----------------------------------------------------------------------------------------------
+# In the middle of a run ---------------------------------------------------------------------------
 
 
 def test_agent_killed(stage: Stage) -> None:
@@ -72,7 +72,8 @@ def test_sshd_killed(stage: Stage) -> None:
 
 @slow
 def test_disk_full(stage: Stage) -> None:
-    """Somebody fills the disk of the work folder: the last records are written in the place of the reserve."""
+    """Somebody fills the disk of the work folder: the last records are written in the place of the
+    reserve."""
     with small_disk(stage.sshd.node("node3"), stage.hosts["node3"].workdir, "8m") as disk:
         stage.places["node3"] = disk
         training = stage.train(*LONG, "--no-doctor")  # which finds so small a disk at once
@@ -92,7 +93,7 @@ def fill(path: Path) -> None:
                 continue
 
 
-# From the start ------------------------------------------------------------------------------------------------------
+# From the start -----------------------------------------------------------------------------------
 
 
 def refuse(stage: Stage, fault: str, expected: Expected) -> None:
@@ -111,7 +112,11 @@ def test_python_missing(stage: Stage) -> None:
 @slow
 def test_torch_missing(stage: Stage) -> None:
     stage.change("node3", broken.without_torch)
-    refuse(stage, "torch missing on node3", Expected("refused", 2, "node3", says=("has no torch", "pip install")))
+    refuse(
+        stage,
+        "torch missing on node3",
+        Expected("refused", 2, "node3", says=("has no torch", "pip install")),
+    )
 
 
 def test_other_torch(stage: Stage) -> None:
@@ -124,13 +129,19 @@ def test_master_port_taken(stage: Stage) -> None:
     with socket.create_server((stage.hosts["node1"].address, 0)) as stranger:
         port = stranger.getsockname()[1]
         stage.change("node1", lambda host, _: replace(host, master_port=port))
-        expected = Expected("refused", 2, "node1", says=(str(port), f"(pid {os.getpid()})", "master_port"))
+        expected = Expected(
+            "refused", 2, "node1", says=(str(port), f"(pid {os.getpid()})", "master_port")
+        )
         refuse(stage, "master port taken by a stranger", expected)
 
 
 def test_host_key_changed(stage: Stage) -> None:
     swap_keys(stage.sshd, "node3", "node4")
-    refuse(stage, "host key of node3 changed", replace(LOST, says=("host key has CHANGED", "--replace node3")))
+    refuse(
+        stage,
+        "host key of node3 changed",
+        replace(LOST, says=("host key has CHANGED", "--replace node3")),
+    )
 
 
 def swap_keys(sshd: Sshd, *names: str) -> None:
@@ -154,7 +165,7 @@ def test_clock_an_hour_off(stage: Stage) -> None:
     assert ending.summary["elapsed"] < 600
 
 
-# Two at once ---------------------------------------------------------------------------------------------------------
+# Two at once --------------------------------------------------------------------------------------
 
 
 @slow

@@ -20,12 +20,14 @@ INTERRUPTED = Expected("stopped", 130, says=("interrupted (Ctrl+C)",))
 EVERYWHERE = ("node1", "node2", "node3", "node4")
 STEPS = 200
 AT_ONCE = 15.0
-"""Seconds from Ctrl-C to the launcher's end: mostly below 0.5, but up to 3.7 beside busy loops on both cores."""
+"""Seconds from Ctrl-C to the launcher's end: mostly below 0.5, but up to 3.7 beside busy loops on
+both cores."""
 
 
 @slow
 def test_killed(stage: Stage) -> None:
-    """Nobody is told; the agents find out and stop. Who comes back is told so, and gets what was missed."""
+    """Nobody is told; the agents find out and stop. Who comes back is told so, and gets what was
+    missed."""
     training = stage.train()
     training.run.process.kill()
     killed = time.monotonic()
@@ -60,7 +62,8 @@ def test_killed_and_kept(stage: Stage) -> None:
 
 @slow
 def test_left_and_failed(stage: Stage) -> None:
-    """A rank dies of a run that was left: its hosts wait for whoever comes back, who starts it again."""
+    """A rank dies of a run that was left: its hosts wait for whoever comes back, who starts it
+    again."""
     training = stage.train(*QUICK, "--steps", "300", "--max-restarts", "1", "--detach", steps=RANKS)
     assert training.run.end() == 0
     os.kill(training.ranks[2], signal.SIGKILL)
@@ -70,7 +73,9 @@ def test_left_and_failed(stage: Stage) -> None:
     (listed,) = [json.loads(line) for line in run(training.run.folder, *ps).stdout.splitlines()]
     assert (listed["phase"], listed["live"]) == ("failed", RANKS)
     code = stage.again(training.run, "attach", "last", "--run")
-    ending = stage.judge("rank of a detached run killed", training.run, code, FINISHED, time.monotonic() - killed)
+    ending = stage.judge(
+        "rank of a detached run killed", training.run, code, FINISHED, time.monotonic() - killed
+    )
     assert ending.said.count("started again, attempt 2: node3, rank 2: killed by SIGKILL") == 1
 
 
@@ -82,7 +87,13 @@ def test_left_and_failed_and_stopped(stage: Stage) -> None:
     assert until(lambda: not any(map(psutil.pid_exists, training.ranks.values())), 20)
     began = time.monotonic()
     code = stage.again(training.run, "stop", "last")
-    stage.judge("rank of a detached run killed, stop", training.run, code, Expected("stopped", 0), time.monotonic() - began)
+    stage.judge(
+        "rank of a detached run killed, stop",
+        training.run,
+        code,
+        Expected("stopped", 0),
+        time.monotonic() - began,
+    )
 
 
 def steps_on(stage: Stage, name: str) -> int:
@@ -112,11 +123,14 @@ PHASES = {
     "training": ("step", ""),
     "evaluating": ("entered", "evaluating"),
 }
-"""Each phase, and the event by which it begins: its name, and the phase that it says itself where it does."""
+"""Each phase, and the event by which it begins: its name, and the phase that it says itself where
+it does."""
 LATE = ("importing", "evaluating", "rendezvous", "training")
 
 
-@pytest.mark.parametrize("phase", [pytest.param(phase, marks=slow if phase in LATE else ()) for phase in PHASES])
+@pytest.mark.parametrize(
+    "phase", [pytest.param(phase, marks=slow if phase in LATE else ()) for phase in PHASES]
+)
 def test_interrupted(stage: Stage, phase: str) -> None:
     interrupted = stage.launch(*LONG)
     name, said = PHASES[phase]
@@ -142,7 +156,9 @@ def ended_at_once(stage: Stage, fault: str, launched: Launched) -> None:
     code = launched.end(ENDING)
     seconds = time.monotonic() - sent
     # a host that no line has reached yet is not waited for
-    expected = INTERRUPTED if "launched" in said_by(launched) else replace(INTERRUPTED, cut_off=EVERYWHERE)
+    expected = (
+        INTERRUPTED if "launched" in said_by(launched) else replace(INTERRUPTED, cut_off=EVERYWHERE)
+    )
     stage.judge(fault, launched, code, expected, seconds)
     assert seconds < AT_ONCE
 
@@ -151,4 +167,6 @@ def said_by(launched: Launched) -> set[str]:
     """The names of the events that it has recorded."""
     folder = recorded(launched)
     assert folder
-    return {json.loads(line)["event"] for line in (folder / "events.jsonl").read_bytes().splitlines()}
+    return {
+        json.loads(line)["event"] for line in (folder / "events.jsonl").read_bytes().splitlines()
+    }

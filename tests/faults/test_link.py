@@ -21,7 +21,8 @@ from remote.lab.folder import Folder
 from remote.run.stall import LEAST
 
 pytestmark = pytest.mark.skipif(
-    bool(refused()) or not SSHD, reason=f"no lab with sshd can be made here: {refused() or 'install openssh-server'}"
+    bool(refused()) or not SSHD,
+    reason=f"no lab with sshd can be made here: {refused() or 'install openssh-server'}",
 )
 LAB = "faults"
 STEPS = 200
@@ -46,7 +47,8 @@ class LabStage(Stage):
         return self.home / "hosts.toml"
 
     def members(self) -> dict[int, str]:
-        """The processes in the lab but for its sshds, by pid: one that serves a pulled cable waits for it to come back."""
+        """The processes in the lab but for its sshds, by pid: one that serves a pulled cable waits
+        for it to come back."""
         found = {}
         for pid in psutil.pids():
             with suppress(psutil.Error):
@@ -70,7 +72,10 @@ class LabStage(Stage):
 
 @pytest.fixture
 def lab(
-    sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
+    sshd: Sshd,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
 ) -> Iterator[LabStage]:
     """A lab, gone with the test."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -102,7 +107,8 @@ def test_cut(lab: LabStage, seconds: int) -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seconds", [27, 45])
 def test_cut_is_no_stall(lab: LabStage, seconds: int) -> None:
-    """Ranks that stand still for a silent host are said to, but not stopped, nor while TCP takes as long again to go on."""
+    """Ranks that stand still for a silent host are said to, but not stopped, nor while TCP takes as
+    long again to go on."""
     training = lab.train(*QUICK, "--steps", "600", "--on-stall", "stop")
     lab("cut", "node3")
     training.go_on(seconds)

@@ -31,7 +31,8 @@ say(b"x" * {LONG} + b"\\n")
 
 @slow
 def test_output(stage: Stage) -> None:
-    """200,000 lines at once from rank 1; binary, escape sequences and a line of 50 MB from rank 2: the run goes on."""
+    """200,000 lines at once from rank 1; binary, escape sequences and a line of 50 MB from rank 2:
+    the run goes on."""
     stage.change("node2", broken.spoiled, FLOOD)
     stage.change("node3", broken.spoiled, STRANGE)
     run = stage.launch(*QUICK, "--steps", "20")

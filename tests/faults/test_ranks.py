@@ -39,7 +39,12 @@ def spoil(stage: Stage, fault: str, wrong: str, expected: Expected, *lines: str)
 
 @slow
 def test_exception(stage: Stage) -> None:
-    spoil(stage, "exception in rank 2", 'raise ValueError("a bad batch")', failed("ValueError: a bad batch"))
+    spoil(
+        stage,
+        "exception in rank 2",
+        'raise ValueError("a bad batch")',
+        failed("ValueError: a bad batch"),
+    )
 
 
 @slow
@@ -52,7 +57,12 @@ def test_exit_code(stage: Stage) -> None:
 def test_signal(stage: Stage, number: signal.Signals) -> None:
     training = stage.train()
     os.kill(training.ranks[2], number)
-    stage.prove(f"{number.name} of rank 2", training.run, failed(f"killed by {number.name}"), time.monotonic())
+    stage.prove(
+        f"{number.name} of rank 2",
+        training.run,
+        failed(f"killed by {number.name}"),
+        time.monotonic(),
+    )
 
 
 @slow
@@ -89,9 +99,16 @@ def group() -> Iterator[Path | None]:
 
 @slow
 def test_memory_limit(stage: Stage, group: Path | None) -> None:
-    """By a control group the kernel kills the rank; where there is none, the allocation itself fails."""
+    """By a control group the kernel kills the rank; where there is none, the allocation itself
+    fails."""
     if group:
-        spoil(stage, "memory limit of a cgroup in rank 2", FILL, failed("out of memory"), f"echo $$ > {group}/cgroup.procs")
+        spoil(
+            stage,
+            "memory limit of a cgroup in rank 2",
+            FILL,
+            failed("out of memory"),
+            f"echo $$ > {group}/cgroup.procs",
+        )
         return
     limit = f"import resource\nresource.setrlimit(resource.RLIMIT_DATA, ({LIMIT}, {LIMIT}))\n"
     spoil(stage, "memory limit by rlimit in rank 2", limit + FILL, failed("MemoryError"))

@@ -1,4 +1,5 @@
-"""What the cases share: the commands in this process, against players in place of SSH; and servers for the real command."""
+"""What the cases share: the commands in this process, against players in place of SSH; and servers
+for the real command."""
 
 from __future__ import annotations
 
@@ -50,7 +51,9 @@ def write_hosts(path: Path, hosts: tuple[Host, ...], **more: object) -> None:
     tables = []
     for host in hosts:
         said = {"name": host.name, "address": host.address} | more
-        tables.append("[[host]]\n" + "".join(f"{key} = {dumps(value)}\n" for key, value in said.items()))
+        tables.append(
+            "[[host]]\n" + "".join(f"{key} = {dumps(value)}\n" for key, value in said.items())
+        )
     path.write_text("\n".join(tables))
 
 
@@ -58,17 +61,25 @@ def write_hosts(path: Path, hosts: tuple[Host, ...], **more: object) -> None:
 def signals(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """The signals that the launcher would have sent: none is."""
     sent: list[tuple[int, int]] = []
-    monkeypatch.setattr(os, "kill", lambda pid, number: sent.append((pid, number)) if number else None)
+    monkeypatch.setattr(
+        os, "kill", lambda pid, number: sent.append((pid, number)) if number else None
+    )
     monkeypatch.setattr(os, "killpg", lambda group, number: sent.append((-group, number)))
-    monkeypatch.setattr(signal, "pidfd_send_signal", lambda fd, number, *_: sent.append((fd, number)))
+    monkeypatch.setattr(
+        signal, "pidfd_send_signal", lambda fd, number, *_: sent.append((fd, number))
+    )
     return sent
 
 
 @pytest.fixture
 def rankboard(
-    desk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], signals: list[tuple[int, int]]
+    desk: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    signals: list[tuple[int, int]],
 ) -> Iterator[Run]:
-    """Runs `rankboard` with some words in this process, in the operator's folder, over these players. It sends no signal."""
+    """Runs `rankboard` with some words in this process, in the operator's folder, over these
+    players. It sends no signal."""
     before = {number: signal.getsignal(number) for number in HANDLED}
     monkeypatch.setattr(os, "nice", lambda step: 0)
 

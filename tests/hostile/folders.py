@@ -18,7 +18,19 @@ from training.agent import ALL_ENDED, WHOLE
 from training.job import Job
 from training.wire import events
 from training.wire.commands import Close, Command
-from training.wire.events import PREFIX, Ended, Event, Exited, Finished, Launched, Record, Spawned, Text, encode, to_object
+from training.wire.events import (
+    PREFIX,
+    Ended,
+    Event,
+    Exited,
+    Finished,
+    Launched,
+    Record,
+    Spawned,
+    Text,
+    encode,
+    to_object,
+)
 from training.wire.jsonl import dumps
 
 RUN = "20261120-093000-ddp-lenet5-3f9a"
@@ -41,7 +53,10 @@ def ended(host: int) -> tuple[Event, ...]:
 
 def lines(host: int, said: Sequence[Event], began: float = 1_000.0) -> list[bytes]:
     """The journal of a host that said these."""
-    return [encode(Record(host, 0, seq, began + seq / 10, one)).encode() for seq, one in enumerate(said, 1)]
+    return [
+        encode(Record(host, 0, seq, began + seq / 10, one)).encode()
+        for seq, one in enumerate(said, 1)
+    ]
 
 
 def kept(*journals: Sequence[bytes], plan: str = "") -> Hosts:
@@ -54,7 +69,8 @@ def kept(*journals: Sequence[bytes], plan: str = "") -> Hosts:
 
 
 def keeper(plan: str) -> Play:
-    """Plays a host that keeps this plan: its agent, and the errands that ask for plan and journal."""
+    """Plays a host that keeps this plan: its agent, and the errands that ask for plan and
+    journal."""
 
     def part(end: End, command: Command | None) -> None:
         if isinstance(command, Close):
@@ -81,8 +97,9 @@ def recorded(
     name: str = RUN,
     **claims: Any,
 ) -> Path:
-    """The directory of a run on two hosts. `claims`: fields of its plan.json, or of every host there where the name begins
-    with `host_`; `said` are the lines of its events.jsonl, of a run under way where not given."""
+    """The directory of a run on two hosts. `claims`: fields of its plan.json, or of every host
+    there where the name begins with `host_`; `said` are the lines of its events.jsonl, of a run
+    under way where not given."""
     folder = runs_dir / name
     (folder / "logs").mkdir(parents=True, mode=0o700)
     folder.chmod(0o700)
@@ -105,5 +122,6 @@ def recorded(
 def session_says(*said: Event, seq: int = 1) -> list[bytes]:
     """Records of the session."""
     return [
-        encode(Record(events.SESSION, 0, number, 1_000.0 + number / 100, one)).encode() for number, one in enumerate(said, seq)
+        encode(Record(events.SESSION, 0, number, 1_000.0 + number / 100, one)).encode()
+        for number, one in enumerate(said, seq)
     ]

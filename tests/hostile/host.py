@@ -1,12 +1,15 @@
-"""A host by script: it plays an agent, a probe or an errand, and may say anything at any time, or not listen.
+"""A host by script: it plays an agent, a probe or an errand, and may say anything at any time, or
+not listen.
 
-A *player* is one host. For each connection it gets an `End`, the host's end of it, and calls its `play` with that in a thread.
+A *player* is one host. For each connection it gets an `End`, the host's end of it, and calls its
+`play` with that in a thread.
 
     Player(0, acted(trains))                       # an honest agent: a part of test_session
     Player(1, acted(trains, HostSample: floods))   # honest, up to something
     Player(1, answers(b'{"entries": [' * 9))       # an errand's answer, byte by byte
 
-`Hosts` is a transport to players in this process; `Daemon` serves one over SSH, for the real command.
+`Hosts` is a transport to players in this process; `Daemon` serves one over SSH, for the real
+command.
 """
 
 from __future__ import annotations
@@ -49,7 +52,8 @@ class Channel(Protocol):
 
 
 class End:
-    """The host's end of one connection. `words` are the program's arguments, `heard` the commands with the time of each."""
+    """The host's end of one connection. `words` are the program's arguments, `heard` the commands
+    with the time of each."""
 
     def __init__(self, player: Player, words: tuple[str, ...], channel: Channel) -> None:
         self.player, self.words, self.host = player, words, player.number
@@ -69,7 +73,9 @@ class End:
     @property
     def runs(self) -> bool:
         """Whether it has been told to start a rank that it has not said to have exited."""
-        told = [kind for line in self.journal for kind in (b'"launched"', b'"exited"') if kind in line]
+        told = [
+            kind for line in self.journal for kind in (b'"launched"', b'"exited"') if kind in line
+        ]
         return told[-1:] == [b'"launched"'] and bool(self.player.of(Start))
 
     @property
@@ -78,19 +84,34 @@ class End:
         return [command.placements[0].rank for command in self.player.of(Start)][-1]
 
     def say(self, *events: Event, **head: Any) -> None:
-        """Write records to the journal and send them. `head` forges what stands around the event: host, attempt, seq, time."""
+        """Write records to the journal and send them. `head` forges what stands around the event:
+        host, attempt, seq, time."""
         with self.player.lock:
             for event in events:
                 number = len(self.journal) + 1
-                said = {"host": self.host, "attempt": self.player.attempt, "seq": number, "time": time.time()} | head
-                self.journal.append(encode(Record(**said, event=event)).encode("utf-8", "backslashreplace"))
+                said = {
+                    "host": self.host,
+                    "attempt": self.player.attempt,
+                    "seq": number,
+                    "time": time.time(),
+                } | head
+                self.journal.append(
+                    encode(Record(**said, event=event)).encode("utf-8", "backslashreplace")
+                )
                 self.send(self.journal[-1])
 
     def forge(self, event: str, **fields: Any) -> None:
         """Send a record of which every field is the caller's, as JSON, true to its type or not."""
         with self.player.lock:
-            head = {"host": self.host, "attempt": self.player.attempt, "seq": len(self.journal) + 1, "time": time.time()}
-            self.journal.append(dumps(head | {"event": event} | fields).encode("utf-8", "backslashreplace") + b"\n")
+            head = {
+                "host": self.host,
+                "attempt": self.player.attempt,
+                "seq": len(self.journal) + 1,
+                "time": time.time(),
+            }
+            self.journal.append(
+                dumps(head | {"event": event} | fields).encode("utf-8", "backslashreplace") + b"\n"
+            )
             self.send(self.journal[-1])
 
     def send(self, data: bytes) -> None:
@@ -119,7 +140,8 @@ Play = Callable[[End], None]
 
 @dataclass
 class Player:
-    """One host, with what its agent keeps over all connections. `ends` are these, the newest last."""
+    """One host, with what its agent keeps over all connections. `ends` are these, the newest
+    last."""
 
     number: int
     play: Play
@@ -151,14 +173,25 @@ class Player:
         return [end.words[0] for end in self.ends]
 
     def longest_wait(self) -> float:
-        """The longest time without a lease, in seconds, from its start to the end of what it was told."""
-        told = [(when, command) for when, command in self.heard if isinstance(command, (Start, Lease, Close))]
-        started = next(number for number, (_, command) in enumerate(told) if isinstance(command, Start))
-        return max((later - earlier for (earlier, _), (later, _) in itertools.pairwise(told[started:])), default=0.0)
+        """The longest time without a lease, in seconds, from its start to the end of what it was
+        told."""
+        told = [
+            (when, command)
+            for when, command in self.heard
+            if isinstance(command, (Start, Lease, Close))
+        ]
+        started = next(
+            number for number, (_, command) in enumerate(told) if isinstance(command, Start)
+        )
+        return max(
+            (later - earlier for (earlier, _), (later, _) in itertools.pairwise(told[started:])),
+            default=0.0,
+        )
 
 
 def acted(part: Part, other: Play | None = None) -> Play:
-    """Plays an agent by this part; what is no agent, such as an errand, by `other` or not at all."""
+    """Plays an agent by this part; what is no agent, such as an errand, by `other` or not at
+    all."""
 
     def play(end: End) -> None:
         if end.words[0] not in ("follow", "probe"):
@@ -180,7 +213,9 @@ def answers(*said: bytes | dict[str, Any], whole: bool = True) -> Play:
 
     def play(end: End) -> None:
         for one in said:
-            end.send(one if isinstance(one, bytes) else dumps(one).encode(errors="surrogatepass") + b"\n")
+            end.send(
+                one if isinstance(one, bytes) else dumps(one).encode(errors="surrogatepass") + b"\n"
+            )
         if whole:
             end.send(dumps(WHOLE).encode() + b"\n")
 
@@ -188,7 +223,8 @@ def answers(*said: bytes | dict[str, Any], whole: bool = True) -> Play:
 
 
 def endless(block: bytes, first: bytes = b"") -> Play:
-    """Plays an errand that never ends its answer; it gives up after 2 GB, so that no test can fill the memory."""
+    """Plays an errand that never ends its answer; it gives up after 2 GB, so that no test can fill
+    the memory."""
 
     def play(end: End) -> None:
         end.send(first)
@@ -198,7 +234,7 @@ def endless(block: bytes, first: bytes = b"") -> Play:
     return play
 
 
-# In this process ----------------------------------------------------------------------------------------------------------
+# In this process ----------------------------------------------------------------------------------
 
 
 class SocketLine:
@@ -226,7 +262,8 @@ class SocketLine:
 
 
 class Hosts:
-    """A transport to players, by the names of their hosts: node1, node2, …; `opened` are the hosts as it was told of them."""
+    """A transport to players, by the names of their hosts: node1, node2, …; `opened` are the hosts
+    as it was told of them."""
 
     made: ClassVar[list[Hosts]] = []
     """Those of this test, which are closed at its end."""
@@ -241,7 +278,9 @@ class Hosts:
     @property
     def hosts(self) -> tuple[Host, ...]:
         """What the operator's hosts file would say of them."""
-        return tuple(Host(f"node{one.number + 1}", f"127.0.0.{one.number + 1}") for one in self.players)
+        return tuple(
+            Host(f"node{one.number + 1}", f"127.0.0.{one.number + 1}") for one in self.players
+        )
 
     def open(self, host: Host, program: Program, progress: Progress) -> SocketLine:
         """Connect to the player of this name."""
@@ -277,7 +316,7 @@ class Hosts:
             ours.close()
 
 
-# Over SSH -----------------------------------------------------------------------------------------------------------------
+# Over SSH -----------------------------------------------------------------------------------------
 
 
 class _Server(paramiko.ServerInterface):
@@ -296,7 +335,9 @@ class _Server(paramiko.ServerInterface):
         return paramiko.OPEN_SUCCEEDED
 
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
-        threading.Thread(target=self._serve, args=(channel, command.decode()), name="played", daemon=True).start()
+        threading.Thread(
+            target=self._serve, args=(channel, command.decode()), name="played", daemon=True
+        ).start()
         return True
 
     def _serve(self, channel: paramiko.Channel, command: str) -> None:
@@ -310,23 +351,34 @@ class _Server(paramiko.ServerInterface):
 
 
 def words_of(command: str) -> tuple[str, ...]:
-    """The program's arguments in the launcher's one command (see `remote.transport.deploy.bootstrap`)."""
+    """The program's arguments in the launcher's one command (see
+    `remote.transport.deploy.bootstrap`)."""
     found = re.search(r'a2b_base64\("([^"]+)"\)', command)
     assert found, command
-    call = ast.parse(base64.b64decode(found[1]).decode().strip().rpartition("\n")[2], mode="eval").body
+    call = ast.parse(
+        base64.b64decode(found[1]).decode().strip().rpartition("\n")[2], mode="eval"
+    ).body
     assert isinstance(call, ast.Call)
-    arguments = ast.literal_eval(call.args[0].value if isinstance(call.args[0], ast.Starred) else call.args[-1])
+    arguments = ast.literal_eval(
+        call.args[0].value if isinstance(call.args[0], ast.Starred) else call.args[-1]
+    )
     return tuple(arguments[-1])
 
 
 class Daemon:
-    """An SSH server on a loopback address that has one player play every command. Use as a context manager."""
+    """An SSH server on a loopback address that has one player play every command. Use as a context
+    manager."""
 
     def __init__(
-        self, player: Player, keys: Keys, address: str = "127.0.0.1", window: int = 0, greeting: bytes | None = None
+        self,
+        player: Player,
+        keys: Keys,
+        address: str = "127.0.0.1",
+        window: int = 0,
+        greeting: bytes | None = None,
     ) -> None:
-        """`window`: the bytes that it takes before it has read any; 0 for paramiko's own. `greeting`: what it says in place of
-        the start of its agent."""
+        """`window`: the bytes that it takes before it has read any; 0 for paramiko's own.
+        `greeting`: what it says in place of the start of its agent."""
         self.player, self.address = player, address
         self._greeting = SPOKEN + b"have\n" + MARKER if greeting is None else greeting
         self._keys, self._window = keys, window
@@ -351,7 +403,9 @@ class Daemon:
             transport.add_server_key(self._keys.host)
             self._transports.append(transport)
             with contextlib.suppress(paramiko.SSHException, EOFError, OSError):
-                transport.start_server(threading.Event(), _Server(self.player, self._keys.user, self._greeting))
+                transport.start_server(
+                    threading.Event(), _Server(self.player, self._keys.user, self._greeting)
+                )
 
     def __enter__(self) -> Daemon:
         self._thread.start()
@@ -369,7 +423,8 @@ class Daemon:
 
 
 class Keys:
-    """The key of every such server, and that of the one user whom they let in; in a HOME of its own."""
+    """The key of every such server, and that of the one user whom they let in; in a HOME of its
+    own."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -377,15 +432,29 @@ class Keys:
         (home / ".ssh").mkdir(parents=True, mode=0o700)
         self.identity = home / ".ssh" / "id_ecdsa"
         self.user.write_private_key_file(str(self.identity))
-        (home / ".ssh" / "id_ecdsa.pub").write_text(f"{self.user.get_name()} {self.user.get_base64()}\n")
+        (home / ".ssh" / "id_ecdsa.pub").write_text(
+            f"{self.user.get_name()} {self.user.get_base64()}\n"
+        )
 
     def hosts_toml(self, path: Path, *daemons: Daemon, **more: str) -> Path:
-        """A hosts file of these servers, as node1, node2, …, and their keys among the known hosts. `more`: for each host."""
-        known = [f"[{one.address}]:{one.port} {self.host.get_name()} {self.host.get_base64()}\n" for one in daemons]
+        """A hosts file of these servers, as node1, node2, …, and their keys among the known hosts.
+        `more`: for each host."""
+        known = [
+            f"[{one.address}]:{one.port} {self.host.get_name()} {self.host.get_base64()}\n"
+            for one in daemons
+        ]
         (self.home / ".ssh" / "known_hosts").write_text("".join(known))
         tables = []
         for number, one in enumerate(daemons, 1):
-            said = {"name": f"node{number}", "address": one.address, "port": one.port, "user": "u", "timeout": 10} | more
-            tables.append("[[host]]\n" + "".join(f"{key} = {dumps(value)}\n" for key, value in said.items()))
+            said = {
+                "name": f"node{number}",
+                "address": one.address,
+                "port": one.port,
+                "user": "u",
+                "timeout": 10,
+            } | more
+            tables.append(
+                "[[host]]\n" + "".join(f"{key} = {dumps(value)}\n" for key, value in said.items())
+            )
         path.write_text("\n".join(tables))
         return path

@@ -1,4 +1,5 @@
-"""The launcher under test, with bounds on its time and memory: as the real command, or a session in this process."""
+"""The launcher under test, with bounds on its time and memory: as the real command, or a session in
+this process."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ FATAL = 1 << 30
 
 
 def peak(pid: int | str = "self") -> int:
-    """The most bytes that a process has had in memory since it began, or since `forget_peak`; 0 once it is gone."""
+    """The most bytes that a process has had in memory since it began, or since `forget_peak`; 0
+    once it is gone."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
@@ -60,12 +62,13 @@ def measured() -> Iterator[Growth]:
     growth.bytes = peak() - before
 
 
-# The command --------------------------------------------------------------------------------------------------------------
+# The command --------------------------------------------------------------------------------------
 
 
 @dataclass
 class Command:
-    """A `rankboard …` that ends by itself, or is killed: `code`, what it printed, and its peak of memory in bytes."""
+    """A `rankboard …` that ends by itself, or is killed: `code`, what it printed, and its peak of
+    memory in bytes."""
 
     code: int
     out: str
@@ -79,26 +82,39 @@ class Command:
         return self.out + self.err
 
     def holds(self) -> Command:
-        """What must hold whatever comes: no traceback, no raw control character, and the bound on memory."""
+        """What must hold whatever comes: no traceback, no raw control character, and the bound on
+        memory."""
         assert "Traceback" not in self.said, self.said[-3000:]
-        assert not [one for one in self.said if one != "\n" and not one.isprintable()], ascii(self.said[-3000:])
+        assert not [one for one in self.said if one != "\n" and not one.isprintable()], ascii(
+            self.said[-3000:]
+        )
         assert self.code in (0, 1, 2, 3, 130), (self.code, self.said[-3000:])
         assert self.memory < MEMORY
         return self
 
 
 def rankboard(
-    folder: Path, *words: str, home: Path, seconds: float = 40.0, then: Callable[[int], None] | None = None, **env: str
+    folder: Path,
+    *words: str,
+    home: Path,
+    seconds: float = 40.0,
+    then: Callable[[int], None] | None = None,
+    **env: str,
 ) -> Command:
-    """Run `rankboard` with these words in the folder, for so many seconds at the most. `then` is called with its pid in a
-    thread, to send it signals."""
+    """Run `rankboard` with these words in the folder, for so many seconds at the most. `then` is
+    called with its pid in a thread, to send it signals."""
     environ = {**os.environ, "HOME": str(home), **env}
     environ.pop("SSH_AUTH_SOCK", None)
     began = time.monotonic()
     files = folder / "stdout", folder / "stderr"
     with files[0].open("w") as out, files[1].open("w") as err:
         process = subprocess.Popen(
-            [RANKBOARD, *words], cwd=folder, env=environ, stdin=subprocess.DEVNULL, stdout=out, stderr=err
+            [RANKBOARD, *words],
+            cwd=folder,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
         )
         if then:
             threading.Thread(target=then, args=(process.pid,), daemon=True).start()
@@ -109,18 +125,22 @@ def rankboard(
                 process.kill()
                 process.wait()
                 said = files[1].read_text(errors="replace")[-2000:]
-                raise AssertionError(f"killed after {time.monotonic() - began:.0f} s with {most / MIB:.0f} MiB: {said}")
+                raise AssertionError(
+                    f"killed after {time.monotonic() - began:.0f} s with {most / MIB:.0f} MiB: "
+                    f"{said}"
+                )
             time.sleep(0.02)
     out, err = (path.read_text(errors="surrogateescape") for path in files)
     return Command(process.returncode, out, err, most, time.monotonic() - began)
 
 
-# A session ----------------------------------------------------------------------------------------------------------------
+# A session ----------------------------------------------------------------------------------------
 
 
 @dataclass
 class Watched:
-    """A session, what it has brought, and how long it was held up: the longest time between two of its batches."""
+    """A session, what it has brought, and how long it was held up: the longest time between two of
+    its batches."""
 
     session: Session
     records: list[Record] = field(default_factory=list)
@@ -143,9 +163,11 @@ def plan(hosts: tuple[Host, ...], **policy: object) -> Plan:
     return Plan("a-run", hosts, Job(), Policy(**policy))  # type: ignore[arg-type]
 
 
-def watch(session: Session, until: Callable[[Watched], bool] | None = None, seconds: float = 20.0) -> Watched:
-    """Take the session's batches to the end, in a thread; a person stops it once `until` holds. Fails where it hangs, or ends
-    with an exception."""
+def watch(
+    session: Session, until: Callable[[Watched], bool] | None = None, seconds: float = 20.0
+) -> Watched:
+    """Take the session's batches to the end, in a thread; a person stops it once `until` holds.
+    Fails where it hangs, or ends with an exception."""
     watched = Watched(session)
     errors: list[BaseException] = []
 
@@ -173,7 +195,12 @@ def watch(session: Session, until: Callable[[Watched], bool] | None = None, seco
 
 
 def session(
-    transport: Transport, runs_dir: Path, hosts: tuple[Host, ...], *, limits: Limits = LIMITS, **policy: object
+    transport: Transport,
+    runs_dir: Path,
+    hosts: tuple[Host, ...],
+    *,
+    limits: Limits = LIMITS,
+    **policy: object,
 ) -> Session:
     """A session of a new run."""
     planned = plan(hosts, **policy)

@@ -1,4 +1,5 @@
-"""What hosts answer to errands: it costs the launcher a bounded time and memory, and another host's answer nothing."""
+"""What hosts answer to errands: it costs the launcher a bounded time and memory, and another host's
+answer nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +29,18 @@ from training.wire import events
 from training.wire.commands import Command
 from training.wire.jsonl import dumps
 
-HONEST = RunFolder("20261119-a-run", 0, "/home/u/.rankboard/runs/20261119-a-run/0", False, "finished", "", 1e9, 1e9, 2e9, 4096)
+HONEST = RunFolder(
+    "20261119-a-run",
+    0,
+    "/home/u/.rankboard/runs/20261119-a-run/0",
+    False,
+    "finished",
+    "",
+    1e9,
+    1e9,
+    2e9,
+    4096,
+)
 COMMANDS = {
     "ps": ("ps",),
     "ps --json": ("ps", "--json"),
@@ -78,7 +90,9 @@ FLOODS: dict[str, Play] = {
         *(("logs", flood) for flood in ("lines without end", "records without end")),
     ],
 )
-def test_an_answer_without_end_is_bounded(name: str, flood: str, rankboard: Run, desk: Path) -> None:
+def test_an_answer_without_end_is_bounded(
+    name: str, flood: str, rankboard: Run, desk: Path
+) -> None:
     hosts = at_desk(desk, FLOODS[flood])
     done = rankboard(*COMMANDS[name], over=hosts).holds()
     assert done.code in (2, 3), done.said
@@ -99,7 +113,9 @@ ODD: dict[str, Play] = {
     "two ends": answers(WHOLE, WHOLE, {"kind": "runfolder"}),
     "a marker": answers(b"rankboard-agent 1\n"),
     "another's record": answers(lines(0, ended(0))[3]),
-    "the session's record": answers(b'{"host":-1,"attempt":0,"seq":1,"time":1.0,"event":"closed"}\n'),
+    "the session's record": answers(
+        b'{"host":-1,"attempt":0,"seq":1,"time":1.0,"event":"closed"}\n'
+    ),
     "a number of 100,000 digits": answers(b'{"run":' + b"9" * 100_000 + b"}\n"),
     "100,000 lists": answers(b"[]\n" * 100_000),
 }
@@ -122,15 +138,24 @@ def test_a_host_that_says_nothing_is_given_up(name: str, rankboard: Run, desk: P
 
     hosts = at_desk(desk, silent, timeout=0.3)
     done = rankboard(*COMMANDS[name], over=hosts).holds()
-    assert "node2: no answer within 0.3 s" in done.err or "node2: its journal stood still" in done.err
+    assert (
+        "node2: no answer within 0.3 s" in done.err or "node2: its journal stood still" in done.err
+    )
     assert done.code in (2, 3)
 
 
-KINDS = {"runs": (RunFolder, Archive), "orphans": (Orphan, Live), "end": (Signalled,), "remove": (Removed,)}
+KINDS = {
+    "runs": (RunFolder, Archive),
+    "orphans": (Orphan, Live),
+    "end": (Signalled,),
+    "remove": (Removed,),
+}
 
 
 @pytest.mark.parametrize("name", ["ps", "ps --json", "orphans", "prune"])
-@pytest.mark.parametrize("kind", [kind for kinds in KINDS.values() for kind in kinds], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "kind", [kind for kinds in KINDS.values() for kind in kinds], ids=lambda kind: kind.__name__
+)
 def test_any_object_with_any_value(name: str, kind: type[Any], rankboard: Run, desk: Path) -> None:
     """No time, number or name of a host hides what others tell."""
 
@@ -144,26 +169,60 @@ def test_any_object_with_any_value(name: str, kind: type[Any], rankboard: Run, d
         assert "20261119-a-run" in done.out
 
 
-@pytest.mark.parametrize("when", [1e300, -1e300, 1e18, -1e18, float("nan"), float("inf"), 2e9, -1.0])
+@pytest.mark.parametrize(
+    "when", [1e300, -1e300, 1e18, -1e18, float("nan"), float("inf"), 2e9, -1.0]
+)
 @pytest.mark.parametrize("field", ["began", "last", "now"])
-def test_no_time_hides_the_runs_of_others(field: str, when: float, rankboard: Run, desk: Path) -> None:
-    hosts = at_desk(desk, answers({"kind": "runfolder"} | asdict(HONEST) | {"run": "evil-run", "host": 1, field: when}))
+def test_no_time_hides_the_runs_of_others(
+    field: str, when: float, rankboard: Run, desk: Path
+) -> None:
+    hosts = at_desk(
+        desk,
+        answers(
+            {"kind": "runfolder"} | asdict(HONEST) | {"run": "evil-run", "host": 1, field: when}
+        ),
+    )
     for words in (("ps",), ("ps", "--json")):
         assert "20261119-a-run" in rankboard(*words, over=hosts).holds().out
 
 
-NAMES = ["../../etc", "/etc", "..", ".", "", "a/b", "-rf", ".hidden", "x\0y", ESCAPES, "20261119-a-run"]
+NAMES = [
+    "../../etc",
+    "/etc",
+    "..",
+    ".",
+    "",
+    "a/b",
+    "-rf",
+    ".hidden",
+    "x\0y",
+    ESCAPES,
+    "20261119-a-run",
+]
 
 
 @pytest.mark.parametrize("run", NAMES, ids=ascii)
 def test_no_name_of_a_host_leads_a_prune_elsewhere(run: str, rankboard: Run, desk: Path) -> None:
-    """Each host removes below its own workdir what it has told of itself; here goes what is recorded here."""
-    hosts = at_desk(desk, answers({"kind": "runfolder"} | asdict(HONEST) | {"run": run, "folder": "/etc", "size": -(2**62)}))
+    """Each host removes below its own workdir what it has told of itself; here goes what is
+    recorded here."""
+    hosts = at_desk(
+        desk,
+        answers(
+            {"kind": "runfolder"}
+            | asdict(HONEST)
+            | {"run": run, "folder": "/etc", "size": -(2**62)}
+        ),
+    )
     (desk / "runs").mkdir()
     (desk / "precious").write_text("mine")
     done = rankboard(*COMMANDS["prune"], over=hosts).holds()
     assert (desk / "precious").read_text() == "mine"
-    asked = [words for player in hosts.players[:1] for words in [end.words for end in player.ends] if words[0] == "remove"]
+    asked = [
+        words
+        for player in hosts.players[:1]
+        for words in [end.words for end in player.ends]
+        if words[0] == "remove"
+    ]
     assert asked in ([("remove", "~/.rankboard", f"runs/{HONEST.run}/0")], [])
     assert "-9223" not in done.said
     assert "-4611686018427387904" not in done.said
@@ -179,9 +238,15 @@ def test_what_is_live_here_is_not_pruned_on_a_hosts_word(rankboard: Run, desk: P
     assert (folder / "plan.json").exists()
 
 
-# Setting up -------------------------------------------------------------------------------------------------------------
+# Setting up ---------------------------------------------------------------------------------------
 
-HAS = {"executable": "/usr/bin/python3", "python": "3.11.7", "venv": "/w/venv/bin/python", "installed": {}, "obstacle": ""}
+HAS = {
+    "executable": "/usr/bin/python3",
+    "python": "3.11.7",
+    "venv": "/w/venv/bin/python",
+    "installed": {},
+    "obstacle": "",
+}
 LACKS = HAS | {"versions": {"torch": "", "torchvision": ""}}
 INSTALLS: dict[str, Play] = {
     "nothing": lambda end: None,
@@ -211,8 +276,12 @@ def test_an_installation_that_tells_lies(case: str, rankboard: Run, desk: Path) 
 
 
 @pytest.mark.parametrize("claim", [*HAS, "versions"])
-@pytest.mark.parametrize("value", [None, 7, [], {}, ESCAPES, {"torch": 7, "torchvision": ESCAPES}], ids=str)
-def test_facts_of_an_environment_that_are_none(claim: str, value: Any, rankboard: Run, desk: Path) -> None:
+@pytest.mark.parametrize(
+    "value", [None, 7, [], {}, ESCAPES, {"torch": 7, "torchvision": ESCAPES}], ids=str
+)
+def test_facts_of_an_environment_that_are_none(
+    claim: str, value: Any, rankboard: Run, desk: Path
+) -> None:
     def errand(end: End) -> None:
         answers(LACKS | {claim: value} if end.words[0] == "environment" else {"error": "no"})(end)
 
@@ -221,12 +290,14 @@ def test_facts_of_an_environment_that_are_none(claim: str, value: Any, rankboard
     rankboard("setup", "--yes", over=hosts).holds()
 
 
-# Plans that hosts keep --------------------------------------------------------------------------------------------------
+# Plans that hosts keep ----------------------------------------------------------------------------
 
 
 def kept(**claims: Any) -> str:
     """The text of a plan as a host may keep it."""
-    data = json.loads(serialize.dump(Plan(RUN, (Host("node1", "127.0.0.1"), Host("node2", "127.0.0.2")), Job())))
+    data = json.loads(
+        serialize.dump(Plan(RUN, (Host("node1", "127.0.0.1"), Host("node2", "127.0.0.2")), Job()))
+    )
     for key, value in claims.items():
         if key.startswith("host_"):
             for host in data["hosts"]:
@@ -249,7 +320,9 @@ PLANS: dict[str, str] = {
     "a script": kept(work={"script": ["sh", "-c", "touch PWNED"]}),
     "another run": kept(run="../../x"),
     "no hosts": kept(hosts=[]),
-    "10,000 hosts": kept(hosts=[{"name": f"n{number}", "address": "x"} for number in range(10_000)]),
+    "10,000 hosts": kept(
+        hosts=[{"name": f"n{number}", "address": "x"} for number in range(10_000)]
+    ),
     "escapes": kept(run=ESCAPES),
     "deep": "[" * 100_000,
     "nothing": "",
@@ -280,14 +353,18 @@ def test_a_plan_that_a_host_keeps_decides_little(
         player.journal += lines(player.number, ended(player.number))
     write_hosts(desk / "hosts.toml", hosts.hosts)
     done = rankboard(*COMMANDS[name], over=hosts).holds()
-    ways = {(host.address, host.proxy_command, host.python, host.env_from) for host, _ in hosts.opened}
+    ways = {
+        (host.address, host.proxy_command, host.python, host.env_from) for host, _ in hosts.opened
+    }
     assert ways <= {(host.address, "", "python3", ()) for host in hosts.hosts}
     assert not (desk / "PWNED").exists()
-    assert not any("topsecret" in repr(command) for player in hosts.players for _, command in player.heard)
+    assert not any(
+        "topsecret" in repr(command) for player in hosts.players for _, command in player.heard
+    )
     assert not [words for _, words in hosts.opened if words[0] == "receive"], done.said
 
 
-# The doctor -------------------------------------------------------------------------------------------------------------
+# The doctor ---------------------------------------------------------------------------------------
 
 
 def probe(*said: bytes | events.Event, first: bool = True) -> Play:
@@ -307,7 +384,10 @@ PROBES: dict[str, Play] = {
     "ends": probe(events.Ended(ESCAPES)),
     "a line without end": probe(b"x" * 5_000_000),
     "noise": probe(b"\xff\x00\x1b[2J\n" * 100, events.Ended("x")),
-    "another's facts": probe(b'{"host":0,"attempt":0,"seq":9,"time":1.0,"event":"ended","reason":"x"}\n', events.Ended("x")),
+    "another's facts": probe(
+        b'{"host":0,"attempt":0,"seq":9,"time":1.0,"event":"ended","reason":"x"}\n',
+        events.Ended("x"),
+    ),
     "connections unasked": probe(*[events.Connected("x", 1, 0.1, ESCAPES)] * 50, events.Ended("x")),
     "ports unasked": probe(events.Reserved(ESCAPES, -1), events.Ended("x")),
     "checks of its own": probe(events.Checked(0, "trust", "ok", ESCAPES), events.Ended("x")),

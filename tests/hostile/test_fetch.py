@@ -1,4 +1,5 @@
-"""What a host announces of its results: nothing is written elsewhere, and neither time, memory nor the disk is used up."""
+"""What a host announces of its results: nothing is written elsewhere, and neither time, memory nor
+the disk is used up."""
 
 from __future__ import annotations
 
@@ -27,7 +28,13 @@ SMALL = Limits(line=64 * 1024, answer=MIB, busy=1.5)
 def entry(path: Any = "checkpoints/step-1/model.pt", **more: Any) -> dict[str, Any]:
     """What an honest host announces of a file."""
     digest = hashlib.sha256(DATA).hexdigest()
-    return {"path": path, "size": len(DATA), "digest": digest, "executable": False, "link": ""} | more
+    return {
+        "path": path,
+        "size": len(DATA),
+        "digest": digest,
+        "executable": False,
+        "link": "",
+    } | more
 
 
 def sends(entries: Any, *data: bytes, unread: Any = ()) -> Play:
@@ -49,7 +56,9 @@ def sends(entries: Any, *data: bytes, unread: Any = ()) -> Play:
 
 def fetched(tmp_path: Path, play: Play, seconds: float = 20.0) -> tuple[dict[int, str], Path]:
     """What went wrong with each host, and the run's directory."""
-    hosts = Hosts(acted(lambda end, command: None, sends([entry()])), acted(lambda end, command: None, play))
+    hosts = Hosts(
+        acted(lambda end, command: None, sends([entry()])), acted(lambda end, command: None, play)
+    )
     plan = Plan("a-run", hosts.hosts, Job(checkpoint_every="1"))
     folder = tmp_path / "runs" / "a-run"
     folder.mkdir(parents=True)
@@ -64,10 +73,31 @@ def fetched(tmp_path: Path, play: Play, seconds: float = 20.0) -> tuple[dict[int
 
 
 PATHS = [
-    *("../x", "/etc/x", "checkpoints/../../x", "..", ".", "", "a//b", "a/./b", "checkpoints/\0", "checkpoints/x/..", "\ud800"),
+    *(
+        "../x",
+        "/etc/x",
+        "checkpoints/../../x",
+        "..",
+        ".",
+        "",
+        "a//b",
+        "a/./b",
+        "checkpoints/\0",
+        "checkpoints/x/..",
+        "\ud800",
+    ),
     "checkpoints/" + "x" * 300,
     "checkpoints/" + "x/" * 40 + "y",
-    "checkpoints/" + "x" * 200 + "/" + "y" * 200 + "/" + "z" * 200 + "/" + "w" * 200 + "/" + "v" * 230,
+    "checkpoints/"
+    + "x" * 200
+    + "/"
+    + "y" * 200
+    + "/"
+    + "z" * 200
+    + "/"
+    + "w" * 200
+    + "/"
+    + "v" * 230,
     "a/" * 3000 + "b",
     *(7, None, ["x"], {}),
 ]
@@ -167,7 +197,15 @@ def unread_that_is_none(end: End) -> None:
 @pytest.mark.parametrize(
     "play",
     [
-        *(busy_for_ever, endless_line, more_than_announced, fewer_than_announced, errors, unread_forever, unread_that_is_none),
+        *(
+            busy_for_ever,
+            endless_line,
+            more_than_announced,
+            fewer_than_announced,
+            errors,
+            unread_forever,
+            unread_that_is_none,
+        ),
         lambda end: None,
     ],
     ids=lambda play: play.__name__,
@@ -178,7 +216,9 @@ def test_a_fetch_ends(play: Play, tmp_path: Path) -> None:
     assert all(line.isprintable() for problem in problems.values() for line in problem.split("\n"))
 
 
-def test_a_disk_is_not_filled_to_its_last_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_is_not_filled_to_its_last_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What would leave less than a share of it free is not begun."""
     real = os.fstatvfs
 

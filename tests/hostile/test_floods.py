@@ -1,4 +1,5 @@
-"""Nothing that a host does holds up the launcher or another host: floods, lines without end, ears that are shut."""
+"""Nothing that a host does holds up the launcher or another host: floods, lines without end, ears
+that are shut."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ DURATION, VOLUME = 2.5, 4 * MIB
 
 
 def floods(what: bytes | events.Event) -> Part:
-    """An honest agent that, once it has started its rank, sends this again and again, and meanwhile does not listen."""
+    """An honest agent that, once it has started its rank, sends this again and again, and meanwhile
+    does not listen."""
 
     def part(end: End, command: Command | None) -> None:
         trains(end, command)  # type: ignore[arg-type]
@@ -40,7 +42,9 @@ def floods(what: bytes | events.Event) -> Part:
 
 def record(event: events.Event, number: int, host: int = 1) -> bytes:
     """The line of a record of a host."""
-    return events.encode(events.Record(host, 0, number, time.time(), event)).encode("utf-8", "backslashreplace")
+    return events.encode(events.Record(host, 0, number, time.time(), event)).encode(
+        "utf-8", "backslashreplace"
+    )
 
 
 def samples(end: End, command: Command | None) -> None:
@@ -91,7 +95,8 @@ def test_a_flood_costs_its_host_alone(case: str, tmp_path: Path) -> None:
 
 
 def test_a_host_that_shuts_its_ears_holds_up_nobody(tmp_path: Path) -> None:
-    """It goes on sampling, so that it is never silent, and makes the launcher write more than fits."""
+    """It goes on sampling, so that it is never silent, and makes the launcher write more than
+    fits."""
 
     def part(end: End, command: Command | None) -> None:
         trains(end, command)  # type: ignore[arg-type]
@@ -125,7 +130,13 @@ def test_a_line_in_small_pieces_is_a_line(size: int, tmp_path: Path) -> None:
         if isinstance(command, Start):
             end.player.journal.append(b"")
             line = events.encode(
-                events.Record(1, 0, len(end.journal), time.time(), Text(end.rank, "stdout", "in pieces " + "x" * 2000))
+                events.Record(
+                    1,
+                    0,
+                    len(end.journal),
+                    time.time(),
+                    Text(end.rank, "stdout", "in pieces " + "x" * 2000),
+                )
             ).encode()
             end.player.journal[-1] = line
             for start in range(0, len(line), size):
@@ -134,7 +145,8 @@ def test_a_line_in_small_pieces_is_a_line(size: int, tmp_path: Path) -> None:
 
     hosts = Hosts(acted(trains), acted(part))
     watched = watch(
-        session(hosts, tmp_path, hosts.hosts), lambda watched: any("in pieces" in line.text for line in watched.state.log)
+        session(hosts, tmp_path, hosts.hosts),
+        lambda watched: any("in pieces" in line.text for line in watched.state.log),
     )
     assert not any(host.gone for host in watched.state.hosts)
 

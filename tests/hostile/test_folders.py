@@ -68,7 +68,9 @@ def told_of_the_secret(hosts: Hosts) -> bool:
         *((name, "proxy_command") for name in ("events", "ps", "prune", "resume")),
     ],
 )
-def test_the_way_to_a_host_is_the_operators(name: str, claim: str, rankboard: Run, desk: Path) -> None:
+def test_the_way_to_a_host_is_the_operators(
+    name: str, claim: str, rankboard: Run, desk: Path
+) -> None:
     hosts = kept()
     write_hosts(desk / "hosts.toml", hosts.hosts)
     recorded(desk / "runs", **{f"host_{claim}": WAYS[claim]})
@@ -82,7 +84,9 @@ def test_the_way_to_a_host_is_the_operators(name: str, claim: str, rankboard: Ru
 
 @pytest.mark.parametrize("name", ["attach", "attach last", "stop", "logs"])
 @pytest.mark.parametrize("file", ["none", "of others"])
-def test_a_host_that_the_operator_does_not_know_is_not_reached(name: str, file: str, rankboard: Run, desk: Path) -> None:
+def test_a_host_that_the_operator_does_not_know_is_not_reached(
+    name: str, file: str, rankboard: Run, desk: Path
+) -> None:
     hosts = kept()
     if file == "of others":
         write_hosts(desk / "hosts.toml", (Host("other1", "127.0.0.1"), Host("other2", "127.0.0.2")))
@@ -104,7 +108,12 @@ def test_a_foreign_folder_restarts_nothing(name: str, rankboard: Run, desk: Path
     policy = {"max_restarts": 3, "min_nodes": 1, "keep": True, "doctor": False}
     recorded(desk / "runs", said=failed, policy=policy, host_env_from=["MY_SECRET_TOKEN"])
     done = rankboard(*COMMANDS[name], over=hosts).holds()
-    assert not [command for player in hosts.players for _, command in player.heard if isinstance(command, Start)]
+    assert not [
+        command
+        for player in hosts.players
+        for _, command in player.heard
+        if isinstance(command, Start)
+    ]
     assert not told_of_the_secret(hosts), done.said
 
 
@@ -117,7 +126,9 @@ CONTROL = "\x1b]52;c;cm0gLXJmIC8=\x07\x1b[2J\x9b31m\u202e"
 
 @pytest.mark.parametrize("name", ["attach", "logs", "ps", "prune", "resume"])
 @pytest.mark.parametrize("claim", ["name", "address", "user", "python", "workdir", "interface"])
-def test_no_escape_of_a_folder_reaches_the_terminal(name: str, claim: str, rankboard: Run, desk: Path) -> None:
+def test_no_escape_of_a_folder_reaches_the_terminal(
+    name: str, claim: str, rankboard: Run, desk: Path
+) -> None:
     hosts = kept()
     write_hosts(desk / "hosts.toml", hosts.hosts)
     recorded(desk / "runs", **{f"host_{claim}": f"evil{CONTROL}"})
@@ -161,8 +172,12 @@ NUMBERS = [
 
 
 @pytest.mark.parametrize("name", ["attach", "logs", "prune"])
-@pytest.mark.parametrize(("claim", "value"), NUMBERS, ids=[f"{key}-{str(value)[:24]}" for key, value in NUMBERS])
-def test_a_wild_plan_is_told_or_does_no_harm(name: str, claim: str, value: Any, rankboard: Run, desk: Path) -> None:
+@pytest.mark.parametrize(
+    ("claim", "value"), NUMBERS, ids=[f"{key}-{str(value)[:24]}" for key, value in NUMBERS]
+)
+def test_a_wild_plan_is_told_or_does_no_harm(
+    name: str, claim: str, value: Any, rankboard: Run, desk: Path
+) -> None:
     hosts = kept()
     write_hosts(desk / "hosts.toml", hosts.hosts)
     recorded(desk / "runs", **{claim: value})
@@ -182,14 +197,28 @@ def test_what_is_no_plan_is_told(name: str, text: str, rankboard: Run, desk: Pat
     assert done.code == (0 if name in ("ps", "prune") else 2)
 
 
-# The file of the launcher's process -----------------------------------------------------------------------------------
+# The file of the launcher's process ---------------------------------------------------------------
 
 
-PIDS = ["-1", "0", "1", "garbage", "", "-7 here", "99999999999999999999", "1e3", "own", "1 \x1b[31mhost", "\0\0"]
+PIDS = [
+    "-1",
+    "0",
+    "1",
+    "garbage",
+    "",
+    "-7 here",
+    "99999999999999999999",
+    "1e3",
+    "own",
+    "1 \x1b[31mhost",
+    "\0\0",
+]
 
 
 @pytest.mark.parametrize("text", PIDS, ids=[ascii(one) for one in PIDS])
-@pytest.mark.parametrize(("name", "held"), [("stop", True), ("attach", True), ("prune", True), ("stop", False)])
+@pytest.mark.parametrize(
+    ("name", "held"), [("stop", True), ("attach", True), ("prune", True), ("stop", False)]
+)
 def test_no_process_but_a_launcher_is_signalled(
     name: str, text: str, held: bool, rankboard: Run, desk: Path, signals: list[tuple[int, int]]
 ) -> None:
@@ -223,18 +252,29 @@ def test_a_process_of_ours_that_is_no_launcher_is_not_signalled(
         victim.communicate(timeout=10)  # it ends with its stdin, as no signal can be sent here
 
 
-# Links --------------------------------------------------------------------------------------------------------------------
+# Links --------------------------------------------------------------------------------------------
 
 
 FILES = [
-    *("plan.json", "plan.part", "events.jsonl", "launcher.pid", "summary.json", "summary.part", "report.txt", "report.part"),
+    *(
+        "plan.json",
+        "plan.part",
+        "events.jsonl",
+        "launcher.pid",
+        "summary.json",
+        "summary.part",
+        "report.txt",
+        "report.part",
+    ),
     *("logs", "logs/rank-0.log", "logs/rank-1.log", "logs/host-0.log", "node", "hosts"),
 ]
 
 
 @pytest.mark.parametrize("name", ["attach", "stop", "prune"])
 @pytest.mark.parametrize("file", FILES)
-def test_no_link_of_a_folder_is_followed(name: str, file: str, rankboard: Run, desk: Path, tmp_path: Path) -> None:
+def test_no_link_of_a_folder_is_followed(
+    name: str, file: str, rankboard: Run, desk: Path, tmp_path: Path
+) -> None:
     hosts = kept()
     write_hosts(desk / "hosts.toml", hosts.hosts)
     folder = recorded(desk / "runs")
@@ -258,8 +298,12 @@ def test_no_link_of_a_folder_is_followed(name: str, file: str, rankboard: Run, d
 
 
 @pytest.mark.parametrize("name", ["attach", "stop"])
-@pytest.mark.parametrize("file", ["plan.part", "events.jsonl", "launcher.pid", "summary.part", "logs/rank-0.log"])
-def test_no_file_is_made_through_a_link(name: str, file: str, rankboard: Run, desk: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "file", ["plan.part", "events.jsonl", "launcher.pid", "summary.part", "logs/rank-0.log"]
+)
+def test_no_file_is_made_through_a_link(
+    name: str, file: str, rankboard: Run, desk: Path, tmp_path: Path
+) -> None:
     hosts = kept()
     write_hosts(desk / "hosts.toml", hosts.hosts)
     folder = recorded(desk / "runs")
@@ -270,7 +314,9 @@ def test_no_file_is_made_through_a_link(name: str, file: str, rankboard: Run, de
 
 
 @pytest.mark.parametrize("name", ["attach", "stop", "logs", "prune"])
-def test_a_folder_that_is_a_link_is_none(name: str, rankboard: Run, desk: Path, tmp_path: Path) -> None:
+def test_a_folder_that_is_a_link_is_none(
+    name: str, rankboard: Run, desk: Path, tmp_path: Path
+) -> None:
     hosts = kept()
     write_hosts(desk / "hosts.toml", hosts.hosts)
     recorded(tmp_path / "elsewhere")
@@ -283,7 +329,9 @@ def test_a_folder_that_is_a_link_is_none(name: str, rankboard: Run, desk: Path, 
 
 @pytest.mark.parametrize("name", ["attach", "stop", "logs", "events"])
 @pytest.mark.parametrize("file", ["plan.json", "events.jsonl", "launcher.pid", "summary.json"])
-def test_a_pipe_in_place_of_a_file_holds_nothing_up(name: str, file: str, rankboard: Run, desk: Path) -> None:
+def test_a_pipe_in_place_of_a_file_holds_nothing_up(
+    name: str, file: str, rankboard: Run, desk: Path
+) -> None:
     """To open a FIFO waits for its other end."""
     hosts = kept()
     write_hosts(desk / "hosts.toml", hosts.hosts)
@@ -294,10 +342,13 @@ def test_a_pipe_in_place_of_a_file_holds_nothing_up(name: str, file: str, rankbo
 
 
 def contents(folder: Path) -> dict[str, bytes | None]:
-    return {str(path): path.read_bytes() if path.is_file() else None for path in sorted(folder.rglob("*"))}
+    return {
+        str(path): path.read_bytes() if path.is_file() else None
+        for path in sorted(folder.rglob("*"))
+    }
 
 
-# Records ------------------------------------------------------------------------------------------------------------------
+# Records ------------------------------------------------------------------------------------------
 
 
 def forged(text: str) -> list[bytes]:
@@ -312,12 +363,18 @@ RECORDS: dict[str, list[bytes]] = {
     "clock beyond all": forged(f'{{"host":-1,{HEAD},"event":"clock","on":0,"offset":1e308}}'),
     "record of host 99": forged(f'{{"host":99,{HEAD},"event":"ended","reason":"closed"}}'),
     "record of host -7": forged(f'{{"host":-7,{HEAD},"event":"ended","reason":"closed"}}'),
-    "seq beyond all": forged(f'{{"host":0,"attempt":0,"seq":{10**30},"time":1001.0,"event":"text","rank":0}}'),
+    "seq beyond all": forged(
+        f'{{"host":0,"attempt":0,"seq":{10**30},"time":1001.0,"event":"text","rank":0}}'
+    ),
     "seq near the end": forged(
         f'{{"host":0,"attempt":0,"seq":{2**62},"time":1.0,"event":"text","rank":0,"stream":"stdout","text":"x"}}'
     ),
-    "attempt beyond all": forged(f'{{"host":0,"attempt":{10**30},"seq":5,"time":1.0,"event":"launched","ranks":[0]}}'),
-    "attempt that nobody asked for": forged('{"host":0,"attempt":77,"seq":5,"time":1.0,"event":"launched","ranks":[0]}'),
+    "attempt beyond all": forged(
+        f'{{"host":0,"attempt":{10**30},"seq":5,"time":1.0,"event":"launched","ranks":[0]}}'
+    ),
+    "attempt that nobody asked for": forged(
+        '{"host":0,"attempt":77,"seq":5,"time":1.0,"event":"launched","ranks":[0]}'
+    ),
     "restart on no hosts": session_says(events.Restarted((), "why")),
     "restart on host 99": session_says(events.Restarted((99,), "why")),
     "stall of rank 99": session_says(events.Stalled((99,), 1.0)),
@@ -350,7 +407,16 @@ def test_forged_records_do_no_harm(name: str, case: str, rankboard: Run, desk: P
 
 @pytest.mark.parametrize(
     "text",
-    ["{", "[1]", '{"verdict": 7}', '{"verdict": "\x1b[31mfine"}', "[" * 100_000, '{"verdict": {"a": 1}}', "\0", "9" * 5000],
+    [
+        "{",
+        "[1]",
+        '{"verdict": 7}',
+        '{"verdict": "\x1b[31mfine"}',
+        "[" * 100_000,
+        '{"verdict": {"a": 1}}',
+        "\0",
+        "9" * 5000,
+    ],
 )
 @pytest.mark.parametrize("name", ["ps", "prune", "attach"])
 def test_a_summary_is_not_believed(name: str, text: str, rankboard: Run, desk: Path) -> None:

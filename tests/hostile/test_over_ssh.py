@@ -1,4 +1,5 @@
-"""The real command over real SSH, to servers that play a host by a script: with bounds on its time and memory."""
+"""The real command over real SSH, to servers that play a host by a script: with bounds on its time
+and memory."""
 
 from __future__ import annotations
 
@@ -29,11 +30,15 @@ HEADLESS = ("--run", "--no-fetch", "--steps", "100000")
 
 
 @contextmanager
-def served(keys: Keys, folder: Path, *plays: Play, window: int = 0, greeting: bytes | None = None) -> Iterator[list[Daemon]]:
+def served(
+    keys: Keys, folder: Path, *plays: Play, window: int = 0, greeting: bytes | None = None
+) -> Iterator[list[Daemon]]:
     """A server for each play, and a hosts.toml of them in the folder."""
     with ExitStack() as stack:
         daemons = [
-            stack.enter_context(Daemon(Player(number, play), keys, window=window, greeting=greeting))
+            stack.enter_context(
+                Daemon(Player(number, play), keys, window=window, greeting=greeting)
+            )
             for number, play in enumerate(plays)
         ]
         keys.hosts_toml(folder / "hosts.toml", *daemons)
@@ -74,7 +79,8 @@ def test_an_honest_host_finishes(keys: Keys, tmp_path: Path) -> None:
 
 
 def test_a_host_that_never_reads_holds_up_nobody(keys: Keys, tmp_path: Path) -> None:
-    """With a window of 32 KiB, which is soon full. The other host gets every lease, and Ctrl-C ends the command."""
+    """With a window of 32 KiB, which is soon full. The other host gets every lease, and Ctrl-C ends
+    the command."""
 
     def part(end: End, command: Command | None) -> None:
         trains(end, command)  # type: ignore[arg-type]
@@ -87,14 +93,20 @@ def test_a_host_that_never_reads_holds_up_nobody(keys: Keys, tmp_path: Path) -> 
                 time.sleep(0.01)
 
     with served(keys, tmp_path, acted(samples), acted(part), window=32_768) as (good, evil):
-        done = rankboard(tmp_path, *HEADLESS, home=keys.home, then=interrupt(evil, 4, signal.SIGINT)).holds()  # type: ignore[arg-type]
+        done = rankboard(
+            tmp_path, *HEADLESS, home=keys.home, then=interrupt(evil, 4, signal.SIGINT)
+        ).holds()  # type: ignore[arg-type]
     assert good.player.longest_wait() < LEASE + BLOCKED
     assert good.player.of(Close)
     assert done.code in (3, 130)
 
 
-@pytest.mark.parametrize("block", [b"x" * 32_768, b"\n" * 32_768], ids=["a line without end", "newlines without end"])
-def test_a_flood_takes_neither_memory_nor_the_other_host(block: bytes, keys: Keys, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "block", [b"x" * 32_768, b"\n" * 32_768], ids=["a line without end", "newlines without end"]
+)
+def test_a_flood_takes_neither_memory_nor_the_other_host(
+    block: bytes, keys: Keys, tmp_path: Path
+) -> None:
     def part(end: End, command: Command | None) -> None:
         trains(end, command)  # type: ignore[arg-type]
         if isinstance(command, Start):
@@ -103,14 +115,23 @@ def test_a_flood_takes_neither_memory_nor_the_other_host(block: bytes, keys: Key
                 end.send(block)
 
     with served(keys, tmp_path, acted(samples), acted(part)) as (good, evil):
-        done = rankboard(tmp_path, *HEADLESS, home=keys.home, then=interrupt(evil, 3, signal.SIGINT)).holds()  # type: ignore[arg-type]
+        done = rankboard(
+            tmp_path, *HEADLESS, home=keys.home, then=interrupt(evil, 3, signal.SIGINT)
+        ).holds()  # type: ignore[arg-type]
     assert good.player.longest_wait() < LEASE + BLOCKED
     assert done.code in (3, 130)
 
 
 @pytest.mark.parametrize("words", [("ps",), ("stop", "x"), ("prune", "--yes")], ids=" ".join)
-def test_an_answer_without_end_is_bounded(words: tuple[str, ...], keys: Keys, tmp_path: Path) -> None:
-    with served(keys, tmp_path, acted(trains, answers()), acted(trains, endless(b'{"kind":"' + b"x" * 60_000 + b'"}\n'))):  # type: ignore[arg-type]
+def test_an_answer_without_end_is_bounded(
+    words: tuple[str, ...], keys: Keys, tmp_path: Path
+) -> None:
+    with served(
+        keys,
+        tmp_path,
+        acted(trains, answers()),
+        acted(trains, endless(b'{"kind":"' + b"x" * 60_000 + b'"}\n')),
+    ):  # type: ignore[arg-type]
         done = rankboard(tmp_path, *words, home=keys.home).holds()
     assert done.code in (2, 3)
     assert "node2" in done.err
@@ -144,31 +165,45 @@ def test_a_stop_reaches_the_host_in_whose_name_another_spoke(keys: Keys, tmp_pat
 
 def test_a_foreign_folder_executes_nothing(keys: Keys, tmp_path: Path) -> None:
     with served(keys, tmp_path, acted(trains, answers())):  # type: ignore[arg-type]
-        recorded(tmp_path / "runs", host_proxy_command=f"touch {tmp_path}/PWNED; false #", host_env_from=["MY_SECRET_TOKEN"])
+        recorded(
+            tmp_path / "runs",
+            host_proxy_command=f"touch {tmp_path}/PWNED; false #",
+            host_env_from=["MY_SECRET_TOKEN"],
+        )
         for words in (("logs", RUN), ("stop", RUN)):
-            rankboard(tmp_path, *words, home=keys.home, MY_SECRET_TOKEN="topsecret-value-123").holds()
+            rankboard(
+                tmp_path, *words, home=keys.home, MY_SECRET_TOKEN="topsecret-value-123"
+            ).holds()
             (tmp_path / "hosts.toml").rename(tmp_path / "elsewhere.toml")
-            rankboard(tmp_path, *words, home=keys.home, MY_SECRET_TOKEN="topsecret-value-123").holds()
+            rankboard(
+                tmp_path, *words, home=keys.home, MY_SECRET_TOKEN="topsecret-value-123"
+            ).holds()
             (tmp_path / "elsewhere.toml").rename(tmp_path / "hosts.toml")
     assert not (tmp_path / "PWNED").exists()
 
 
-@pytest.mark.parametrize("words", [("--run", "--no-fetch"), ("--run", "--json", "--no-fetch")], ids=["lines", "json"])
-def test_nothing_that_a_host_says_reaches_a_terminal_raw(words: tuple[str, ...], keys: Keys, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "words", [("--run", "--no-fetch"), ("--run", "--json", "--no-fetch")], ids=["lines", "json"]
+)
+def test_nothing_that_a_host_says_reaches_a_terminal_raw(
+    words: tuple[str, ...], keys: Keys, tmp_path: Path
+) -> None:
     def part(end: End, command: Command | None) -> None:
         if command is None:
             end.say(replace(HELLO, hostname=ESCAPES, python=ESCAPES, user=ESCAPES))
             return
         finishes(end, command)  # type: ignore[arg-type]
         if isinstance(command, Start):
-            end.say(Text(0, "stdout", ESCAPES), Text(0, "stderr", ESCAPES), Text(-1, "stderr", ESCAPES))
+            end.say(
+                Text(0, "stdout", ESCAPES), Text(0, "stderr", ESCAPES), Text(-1, "stderr", ESCAPES)
+            )
             end.send(ESCAPES.encode(errors="replace") + b"\n")
 
     with served(keys, tmp_path, acted(part)):
         rankboard(tmp_path, *words, home=keys.home).holds()
 
 
-# Before the agent speaks ------------------------------------------------------------------------------------------------
+# Before the agent speaks --------------------------------------------------------------------------
 
 
 GREETINGS: dict[str, bytes] = {
@@ -184,7 +219,9 @@ GREETINGS: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("case", GREETINGS)
-def test_what_comes_before_the_marker(case: str, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_comes_before_the_marker(
+    case: str, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The host is given up in bounded time, in words fit for a terminal."""
     monkeypatch.setenv("HOME", str(keys.home))
 

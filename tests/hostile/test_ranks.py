@@ -1,4 +1,5 @@
-"""What a rank prints: it speaks for itself alone, hides nothing of a secret's length, and takes a bounded memory."""
+"""What a rank prints: it speaks for itself alone, hides nothing of a secret's length, and takes a
+bounded memory."""
 
 from __future__ import annotations
 
@@ -48,7 +49,11 @@ def figures(state: RunState, rank: int) -> tuple[Any, ...]:
 @pytest.mark.parametrize("kind", events.RANK_EVENTS, ids=lambda kind: kind.name)
 def test_a_rank_speaks_for_itself_alone(kind: type[Event], other: int) -> None:
     """Neither for another rank of its host nor for one of another host."""
-    wire = next(one for one in wild(kind) if len(one) == len(fields(kind))) | {"event": kind.name, "rank": other, "step": 77}
+    wire = next(one for one in wild(kind) if len(one) == len(fields(kind))) | {
+        "event": kind.name,
+        "rank": other,
+        "step": 77,
+    }
     honest, forged = said_by(1), said_by(1, PREFIX + dumps(wire))
     for rank in (0, 2, 3):
         assert figures(honest, rank) == figures(forged, rank)
@@ -56,11 +61,17 @@ def test_a_rank_speaks_for_itself_alone(kind: type[Event], other: int) -> None:
     assert forged.drift == honest.drift
 
 
-@pytest.mark.parametrize("kind", [one for one in events.EVENTS if one not in events.RANK_EVENTS], ids=lambda kind: kind.name)
+@pytest.mark.parametrize(
+    "kind",
+    [one for one in events.EVENTS if one not in events.RANK_EVENTS],
+    ids=lambda kind: kind.name,
+)
 def test_a_rank_does_not_speak_for_its_agent_or_the_session(kind: type[Event]) -> None:
     wires = [PREFIX + dumps(one | {"event": kind.name, "rank": 1, "on": 0}) for one in wild(kind)]
     honest, forged = said_by(1), said_by(1, *wires)
-    assert [figures(honest, rank) for rank in range(4)] == [figures(forged, rank) for rank in range(4)]
+    assert [figures(honest, rank) for rank in range(4)] == [
+        figures(forged, rank) for rank in range(4)
+    ]
     assert [host.phase for host in forged.hosts] == [host.phase for host in honest.hosts]
     assert (forged.verdict, forged.cause, forged.stop_reason) == (None, None, "")
 
@@ -80,11 +91,18 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("printer", [PlainPrinter, partial(JsonPrinter, folder=Path("runs"))], ids=["lines", "json"])
+@pytest.mark.parametrize(
+    "printer", [PlainPrinter, partial(JsonPrinter, folder=Path("runs"))], ids=["lines", "json"]
+)
 @pytest.mark.parametrize("case", TEXTS)
 def test_no_terminal_acts_on_what_a_rank_prints(case: str, printer: Any) -> None:
     history = History(planned(2, slots=2)).training(1)
-    history.rank(1, Text(1, "stdout", TEXTS[case]), Text(1, "stderr", TEXTS[case]), events.Exited(1, 1, TEXTS[case][:99]))
+    history.rank(
+        1,
+        Text(1, "stdout", TEXTS[case]),
+        Text(1, "stderr", TEXTS[case]),
+        events.Exited(1, 1, TEXTS[case][:99]),
+    )
     state, out, err = RunState(history.plan), io.StringIO(), io.StringIO()
     show = printer(out, err)
     for record in history.records:
@@ -99,7 +117,7 @@ def test_no_terminal_acts_on_what_a_rank_prints(case: str, printer: Any) -> None
             json.loads(line)
 
 
-# Secrets ------------------------------------------------------------------------------------------------------------------
+# Secrets ------------------------------------------------------------------------------------------
 
 
 def redacting() -> Redaction:
@@ -108,7 +126,10 @@ def redacting() -> Redaction:
     return redaction
 
 
-@pytest.mark.parametrize("padding", [CHUNK - 1, CHUNK, CHUNK + 1, *range(CHUNK - len(SECRET) - 2, CHUNK, 5), 2 * CHUNK - 10])
+@pytest.mark.parametrize(
+    "padding",
+    [CHUNK - 1, CHUNK, CHUNK + 1, *range(CHUNK - len(SECRET) - 2, CHUNK, 5), 2 * CHUNK - 10],
+)
 @pytest.mark.parametrize("block", [1 << 16, 4096])
 def test_no_cut_of_a_long_line_shows_a_part_of_a_secret(padding: int, block: int) -> None:
     redaction = redacting()
@@ -116,7 +137,11 @@ def test_no_cut_of_a_long_line_shows_a_part_of_a_secret(padding: int, block: int
     found = [lines.feed(data[start : start + block]) for start in range(0, len(data), block)]
     told = [redaction.hide(one) for one in (*found, lines.end()) if one]
     for size in (len(SECRET), 12):
-        assert not any(SECRET[start : start + size] in one for one in told for start in range(len(SECRET) - size + 1))
+        assert not any(
+            SECRET[start : start + size] in one
+            for one in told
+            for start in range(len(SECRET) - size + 1)
+        )
     assert "".join(told).count("[TOKEN]") == 3
 
 

@@ -1,4 +1,5 @@
-"""A host speaks for itself alone, and what it says costs nobody else anything: records of a live session."""
+"""A host speaks for itself alone, and what it says costs nobody else anything: records of a live
+session."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def up_to(forge: Part, *, at: type[Command] = Start) -> Part:
 
 
 def run(tmp_path: Path, *parts: Part, **policy: Any) -> tuple[Hosts, Watched]:
-    """A session over these hosts, which a person stops once the last has done what it is up to, or is gone."""
+    """A session over these hosts, which a person stops once the last has done what it is up to, or
+    is gone."""
     hosts = Hosts(*map(acted, parts))
     acting, began = hosts.players[-1], time.monotonic()
 
@@ -53,7 +55,8 @@ def run(tmp_path: Path, *parts: Part, **policy: Any) -> tuple[Hosts, Watched]:
 
 
 def holds(hosts: Hosts, watched: Watched, folder: Path) -> None:
-    """What must hold whatever the last host says: all others were there to the end, heard all, and are told to close."""
+    """What must hold whatever the last host says: all others were there to the end, heard all, and
+    are told to close."""
     state = watched.state
     assert state.verdict is not None
     for player, host in zip(hosts.players[:-1], state.hosts, strict=False):
@@ -88,7 +91,13 @@ def test_any_event_of_a_rank_with_any_value(kind: type[Event], tmp_path: Path) -
     def forge(end: End, _: Command | None) -> None:
         for said in wild(kind):
             for rank in (end.rank, 0, 99, -1):
-                end.say(Text(end.rank, "stdout", events.PREFIX + dumps({"event": kind.name} | said | {"rank": rank})))
+                end.say(
+                    Text(
+                        end.rank,
+                        "stdout",
+                        events.PREFIX + dumps({"event": kind.name} | said | {"rank": rank}),
+                    )
+                )
 
     hosts, watched = run(tmp_path, trains, up_to(forge))
     holds(hosts, watched, tmp_path)
@@ -96,7 +105,7 @@ def test_any_event_of_a_rank_with_any_value(kind: type[Event], tmp_path: Path) -
     assert not watched.state.ranks[0].finished
 
 
-# The facts of a host ----------------------------------------------------------------------------------------------------
+# The facts of a host ------------------------------------------------------------------------------
 
 
 FACTS: list[tuple[str, Any]] = [
@@ -105,7 +114,10 @@ FACTS: list[tuple[str, Any]] = [
     *(("memory", value) for value in (-1, 2**63 - 1, 10**30)),
     *(("memory_free", value) for value in (-1, 2**63 - 1)),
     *(("disk_free", value) for value in (-1, 1)),
-    *((name, ESCAPES) for name in ("hostname", "user", "python", "torch", "platform", "folder", "route_address")),
+    *(
+        (name, ESCAPES)
+        for name in ("hostname", "user", "python", "torch", "platform", "folder", "route_address")
+    ),
     ("route_interface", ESCAPES),
     ("gpus", ("x" * 10_000,) * 50),
     ("interfaces", (("lo", ESCAPES, -1),) * 50),
@@ -113,7 +125,9 @@ FACTS: list[tuple[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("fact", "value"), FACTS, ids=[f"{name}-{str(value)[:8]!a}" for name, value in FACTS])
+@pytest.mark.parametrize(
+    ("fact", "value"), FACTS, ids=[f"{name}-{str(value)[:8]!a}" for name, value in FACTS]
+)
 def test_wild_facts_of_a_host(fact: str, value: Any, tmp_path: Path) -> None:
     """They are refused or lose that host. What ranks are started with stays sane."""
 
@@ -135,7 +149,7 @@ def test_wild_facts_of_a_host(fact: str, value: Any, tmp_path: Path) -> None:
                 assert 1 <= int(dict(placement.env)["OMP_NUM_THREADS"]) <= 65536
 
 
-# In another's name --------------------------------------------------------------------------------------------------------
+# In another's name --------------------------------------------------------------------------------
 
 
 def last_words(rank: int) -> tuple[Event, ...]:
@@ -165,7 +179,8 @@ FORGED: dict[str, tuple[int, tuple[Event, ...]]] = {
 
 @pytest.mark.parametrize("case", FORGED)
 def test_no_host_speaks_for_another_one(case: str, tmp_path: Path) -> None:
-    """Neither now nor when somebody comes back: such a record is not recorded as what it claims to be."""
+    """Neither now nor when somebody comes back: such a record is not recorded as what it claims to
+    be."""
     host, said = FORGED[case]
 
     def forge(end: End, _: Command | None) -> None:
@@ -180,7 +195,7 @@ def test_no_host_speaks_for_another_one(case: str, tmp_path: Path) -> None:
     assert not any(record.seq >= 1000 for record in read(tmp_path / "a-run") if record.host == host)
 
 
-# Numbers and attempts -----------------------------------------------------------------------------------------------------
+# Numbers and attempts -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seq", [0, -1, 10**6, 2**62, 2**63, 10**30, 1.5, None, "7", math.nan])
@@ -190,7 +205,12 @@ def test_a_number_out_of_order_costs_that_host_at_most(seq: Any, tmp_path: Path)
     def forge(end: End, _: Command | None) -> None:
         end.player.journal.append(b"")
         head = {"host": end.host, "attempt": 0, "seq": seq, "time": time.time()}
-        end.send(dumps(head | {"event": "text", "rank": end.rank, "stream": "stdout", "text": "forged"}).encode() + b"\n")
+        end.send(
+            dumps(
+                head | {"event": "text", "rank": end.rank, "stream": "stdout", "text": "forged"}
+            ).encode()
+            + b"\n"
+        )
         end.player.journal.pop()
         end.say(Text(end.rank, "stdout", "heard all the same"))
 
@@ -202,7 +222,9 @@ def test_a_number_out_of_order_costs_that_host_at_most(seq: Any, tmp_path: Path)
 
 @pytest.mark.parametrize("attempt", [1, 2, 1000, -1, 2**62])
 @pytest.mark.parametrize("restarts", [0, 2])
-def test_an_attempt_that_nobody_asked_for_starts_nothing(attempt: int, restarts: int, tmp_path: Path) -> None:
+def test_an_attempt_that_nobody_asked_for_starts_nothing(
+    attempt: int, restarts: int, tmp_path: Path
+) -> None:
     def forge(end: End, _: Command | None) -> None:
         for _ in range(5):
             end.say(Launched((end.rank,), (0, 1)), attempt=attempt)
@@ -230,15 +252,25 @@ def test_a_run_is_restarted_as_often_as_it_may_be(failing: int, tmp_path: Path) 
     assert len(hosts.players[0].of(Start)) <= 2
 
 
-# Clocks -------------------------------------------------------------------------------------------------------------------
+# Clocks -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("time", [1e300, -1e300, 0.0, 1e18, -1.0, 4e9, math.nan, math.inf, "noon", None, [1]])
+@pytest.mark.parametrize(
+    "time", [1e300, -1e300, 0.0, 1e18, -1.0, 4e9, math.nan, math.inf, "noon", None, [1]]
+)
 def test_a_wild_time_spoils_no_elapsed_time(time: Any, tmp_path: Path) -> None:
     def forge(end: End, _: Command | None) -> None:
         for _ in range(3):
             end.forge("text", rank=end.rank, stream="stdout", text="x", time=time)
-            wire = {"event": "step", "rank": end.rank, "epoch": 1, "step": 1, "loss": 1.0, "seconds": 0.1, "time": time}
+            wire = {
+                "event": "step",
+                "rank": end.rank,
+                "epoch": 1,
+                "step": 1,
+                "loss": 1.0,
+                "seconds": 0.1,
+                "time": time,
+            }
             end.say(Text(end.rank, "stdout", events.PREFIX + dumps(wire)))
 
     hosts, watched = run(tmp_path, trains, up_to(forge))
@@ -257,7 +289,7 @@ def test_a_clock_that_is_set_spoils_no_elapsed_time(step: float, tmp_path: Path)
     holds(hosts, watched, tmp_path)
 
 
-# What is no record --------------------------------------------------------------------------------------------------------
+# What is no record --------------------------------------------------------------------------------
 
 
 NOISE: dict[str, bytes] = {
@@ -279,7 +311,9 @@ NOISE: dict[str, bytes] = {
 
 @pytest.mark.parametrize("case", NOISE)
 @pytest.mark.parametrize("at", [Reserve, Start], ids=["early", "late"])
-def test_what_is_no_record_is_told_and_does_no_harm(case: str, at: type[Command], tmp_path: Path) -> None:
+def test_what_is_no_record_is_told_and_does_no_harm(
+    case: str, at: type[Command], tmp_path: Path
+) -> None:
     def part(end: End, command: Command | None) -> None:
         trains(end, command)  # type: ignore[arg-type]
         if isinstance(command, at):
@@ -292,7 +326,7 @@ def test_what_is_no_record_is_told_and_does_no_harm(case: str, at: type[Command]
     assert watched.state.verdict in (Verdict.STOPPED, Verdict.LOST)
 
 
-# Answers that were not asked for, or do not come ----------------------------------------------------------------------------
+# Answers that were not asked for, or do not come --------------------------------------------------
 
 
 def says(kind: type[Command], *said: Event, instead: bool = True, stops: bool = False) -> Part:
@@ -315,9 +349,13 @@ ODD: dict[str, Part] = {
     "a thousand ports": says(Reserve, *[events.Reserved("127.0.0.1", 1)] * 1000),
     "no port": says(Reserve, events.Reserved("", 0, ESCAPES)),
     "connections to others": says(
-        Connect, *[events.Connected("10.0.0.9", port, math.nan) for port in range(500)], instead=False
+        Connect,
+        *[events.Connected("10.0.0.9", port, math.nan) for port in range(500)],
+        instead=False,
     ),
-    "connections that failed": says(Connect, *[events.Connected("x", 1, 1.0, ESCAPES)] * 500, instead=False),
+    "connections that failed": says(
+        Connect, *[events.Connected("x", 1, 1.0, ESCAPES)] * 500, instead=False
+    ),
     "other ranks": says(Start, Launched((0, 1, 2, 3, 99, -1), (0, 1))),
     "no ranks": says(Start, Launched((), ())),
     "other hosts": says(Start, Launched((1,), (5, 6, 7))),
@@ -325,8 +363,12 @@ ODD: dict[str, Part] = {
     "an end at once": says(Start, Ended(ESCAPES)),
     "a death at once": says(Start, Ended(ESCAPES, died=True)),
     "ends without end": says(Start, *[Ended("closed")] * 500),
-    "exits of others": says(Start, Launched((1,), (0, 1)), *[Exited(rank, 1, ESCAPES) for rank in (0, 99, -1)]),
-    "a stop that nobody sent": says(Start, Launched((1,), (0, 1)), events.StopHeard(by_person=True), stops=True),
+    "exits of others": says(
+        Start, Launched((1,), (0, 1)), *[Exited(rank, 1, ESCAPES) for rank in (0, 99, -1)]
+    ),
+    "a stop that nobody sent": says(
+        Start, Launched((1,), (0, 1)), events.StopHeard(by_person=True), stops=True
+    ),
     "a gap beyond all": says(Start, Launched((1,), (0, 1)), events.Dropped(-(2**63), 2**63 - 1)),
 }
 
@@ -338,11 +380,15 @@ def test_odd_answers_to_commands(case: str, tmp_path: Path) -> None:
     assert hosts.players[0].of(Stop) or hosts.players[0].of(Close)
 
 
-# Restarts -----------------------------------------------------------------------------------------------------------------
+# Restarts -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("at", [Reserve, Connect, Start], ids=lambda kind: kind.__name__)
-@pytest.mark.parametrize("end", [Ended("stopped: operator gone"), Ended("the disk is full", died=True)], ids=["ended", "died"])
+@pytest.mark.parametrize(
+    "end",
+    [Ended("stopped: operator gone"), Ended("the disk is full", died=True)],
+    ids=["ended", "died"],
+)
 def test_a_host_that_leaves_while_a_restart_begins_is_a_failure_of_that_attempt(
     at: type[Command], end: Ended, tmp_path: Path
 ) -> None:

@@ -1,4 +1,5 @@
-"""docs/security.md says what holds: the tests that it names are there, and its bounds are those of the code."""
+"""docs/security.md says what holds: the tests that it names are there, and its bounds are those of
+the code."""
 
 from __future__ import annotations
 
@@ -31,5 +32,9 @@ def test_the_page_has_the_bounds_of_the_code() -> None:
 
 def test_every_test_of_hostile_folders_hosts_and_files_is_counted() -> None:
     """What is not named on the page is at least in a file that it names."""
-    files = {path.name for path in Path(ROOT, "tests", "hostile").glob("test_*.py")} - {Path(__file__).name}
-    assert files == {file.removeprefix("hostile/") for file, _ in NAMED if file.startswith("hostile/")}
+    files = {path.name for path in Path(ROOT, "tests", "hostile").glob("test_*.py")} - {
+        Path(__file__).name
+    }
+    assert files == {
+        file.removeprefix("hostile/") for file, _ in NAMED if file.startswith("hostile/")
+    }

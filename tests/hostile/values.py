@@ -10,7 +10,21 @@ from typing import Any, get_type_hints
 ESCAPES = "\x1b]52;c;cm0gLXJmIC8=\x07\x1b[2J\x9b31m\u202e\ud83d\x00"
 """What would fill a clipboard, clear a screen and turn a line round."""
 WILD: dict[str, tuple[Any, ...]] = {
-    "float": (math.nan, math.inf, -math.inf, 1e308, -1e308, 1e300, 1e18, 5e-324, -0.0, 2**62, "1", None, [1.0]),
+    "float": (
+        math.nan,
+        math.inf,
+        -math.inf,
+        1e308,
+        -1e308,
+        1e300,
+        1e18,
+        5e-324,
+        -0.0,
+        2**62,
+        "1",
+        None,
+        [1.0],
+    ),
     "int": (2**63 - 1, -(2**63), 10**30, -1, 1.5, math.nan, "1", None, True, []),
     "str": (ESCAPES, "", "x" * 70_000, "\n" * 100, "\r\n\t\v", "../../../etc", 7, None, ["x"], {}),
     "bool": (2, "yes", None, math.nan),
@@ -23,8 +37,12 @@ def _worth(name: str) -> Any:
 
 
 def wild(kind: type[Any], **honest: Any) -> Iterator[dict[str, Any]]:
-    """The fields of a dataclass: none of them, honest ones, and then each in turn with every wild value."""
-    hints = {name: "tuple" if "tuple" in str(hint) else hint.__name__ for name, hint in get_type_hints(kind).items()}
+    """The fields of a dataclass: none of them, honest ones, and then each in turn with every wild
+    value."""
+    hints = {
+        name: "tuple" if "tuple" in str(hint) else hint.__name__
+        for name, hint in get_type_hints(kind).items()
+    }
     names = [one.name for one in fields(kind)]
     said = {name: _worth(hints[name]) for name in names} | honest
     yield {}

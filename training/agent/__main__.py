@@ -1,4 +1,5 @@
-"""`python -m training.agent VERB …`: `follow` a run's agent on this host, started first where there is none; or an errand."""
+"""`python -m training.agent VERB …`: `follow` a run's agent on this host, started first where there
+is none; or an errand."""
 
 from __future__ import annotations
 
@@ -13,8 +14,11 @@ if TYPE_CHECKING:
     from training.agent.options import Times
 
 
-def main(argv: list[str] | None = None, times: Times | None = None, preload: tuple[str, ...] = ()) -> int:
-    """Follow until the journal has ended (0), input stays away (1), or the folder cannot be used (2); or do an errand.
+def main(
+    argv: list[str] | None = None, times: Times | None = None, preload: tuple[str, ...] = ()
+) -> int:
+    """Follow until the journal has ended (0), input stays away (1), or the folder cannot be used
+    (2); or do an errand.
 
     `times` are the usual ones, and `preload` the command of our own, where they are not given.
     """
@@ -34,7 +38,10 @@ def main(argv: list[str] | None = None, times: Times | None = None, preload: tup
         os.chdir(options.folder)
         return follow(options, times or Times(), preload or PRELOAD)
     except OSError as error:
-        print(f"the agent cannot use its folder {options.folder}: {error.strerror or error}", file=sys.stderr)  # noqa: T201
+        print(  # noqa: T201
+            f"the agent cannot use its folder {options.folder}: {error.strerror or error}",
+            file=sys.stderr,
+        )
         return 2
 
 

@@ -1,6 +1,8 @@
-"""The follower: a mortal process that streams the journal to its stdout and passes command lines from its stdin to the agent.
+"""The follower: a mortal process that streams the journal to its stdout and passes command lines
+from its stdin to the agent.
 
-It knows nothing of records. Everything is lined up so that it can be killed at any time and another one can go on where it was.
+It knows nothing of records. Everything is lined up so that it can be killed at any time and another
+one can go on where it was.
 """
 
 from __future__ import annotations
@@ -22,13 +24,15 @@ from training.agent.options import Options, Times
 from training.wire.events import Ended
 
 SOCKET = "agent.sock"
-"""Where the agent listens: relative to the run's folder, as the path of a socket may have 107 bytes at most."""
+"""Where the agent listens: relative to the run's folder, as the path of a socket may have 107 bytes
+at most."""
 
 _MOMENT = 0.01
 
 
 def follow(options: Options, times: Times, preload: tuple[str, ...]) -> int:
-    """Follow the agent of the folder that this process works in, founding it first if there never was one; see `main`.
+    """Follow the agent of the folder that this process works in, founding it first if there never
+    was one; see `main`.
 
     Raises: OSError, where the folder cannot be written.
     """
@@ -100,7 +104,8 @@ def _take_lock() -> int:
 
 
 def _found(options: Options, lock: int, times: Times, preload: tuple[str, ...]) -> None:
-    """Start guard and agent. The socket listens before they run, so that there is nothing to wait for."""
+    """Start guard and agent. The socket listens before they run, so that there is nothing to wait
+    for."""
     reserve(".")
     if os.path.exists(SOCKET):
         os.unlink(SOCKET)
@@ -122,7 +127,9 @@ def _pass_commands(agent: socket.socket | None, patience: float) -> None:
         try:
             if agent:
                 agent.sendall(block)
-        except ConnectionError:  # the agent has ended; what is left of the journal is still on its way out
+        except (
+            ConnectionError
+        ):  # the agent has ended; what is left of the journal is still on its way out
             agent = None
     os.write(2, f"no input for {patience:g} s\n".encode())
     os._exit(1)

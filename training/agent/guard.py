@@ -1,4 +1,5 @@
-"""The guard: the agent's parent, and the adopter of everything below it. It waits, and leaves nothing behind."""
+"""The guard: the agent's parent, and the adopter of everything below it. It waits, and leaves
+nothing behind."""
 
 from __future__ import annotations
 
@@ -20,8 +21,11 @@ LOG = "agent.log"
 """Where guard and agent write what goes wrong with themselves."""
 
 
-def guard(options: Options, listener: socket.socket, lock: int, times: Times, preload: tuple[str, ...]) -> NoReturn:
-    """Turn this fork of a follower into the guard. `lock` is held while it lives; `listener` goes to the agent."""
+def guard(
+    options: Options, listener: socket.socket, lock: int, times: Times, preload: tuple[str, ...]
+) -> NoReturn:
+    """Turn this fork of a follower into the guard. `lock` is held while it lives; `listener` goes
+    to the agent."""
     os.setsid()
     _detach({lock, listener.fileno()})
     processes.name("rankboard-guard")
@@ -55,8 +59,15 @@ def _detach(kept: set[int]) -> None:
                 continue
 
 
-def _act(options: Options, listener: socket.socket, times: Times, preload: tuple[str, ...], guard_pid: int) -> NoReturn:
-    """Be the agent. It adopts as well: when the guard is killed it still finds all that is below."""
+def _act(
+    options: Options,
+    listener: socket.socket,
+    times: Times,
+    preload: tuple[str, ...],
+    guard_pid: int,
+) -> NoReturn:
+    """Be the agent. It adopts as well: when the guard is killed it still finds all that is
+    below."""
     status = 1
     try:
         processes.name("rankboard-agent")
@@ -82,7 +93,9 @@ def _bury(host: int, code: int, left: list[int]) -> None:
         why += f"; could not be killed: pid {', '.join(map(str, left))}"
     if not LINUX:
         why += "; processes that had left their rank's group may live on"
-    journal.write(journal.last.attempt if journal.last else 0, [Ended(f"the agent died: {why}", died=True)])
+    journal.write(
+        journal.last.attempt if journal.last else 0, [Ended(f"the agent died: {why}", died=True)]
+    )
     journal.close()
 
 

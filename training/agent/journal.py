@@ -1,8 +1,9 @@
 """The journal: every record of a host's agent, on its disk before anybody sees it.
 
-The folder holds segments of whole lines, each named by the sequence number of its first record. Numbers start at 1 and have
-no gap. When all segments together exceed the limit the oldest is deleted, and a reader meets `Dropped` in its place. A reserve
-file is given up when the disk is full, so that the last records can be written.
+The folder holds segments of whole lines, each named by the sequence number of its first record.
+Numbers start at 1 and have no gap. When all segments together exceed the limit the oldest is
+deleted, and a reader meets `Dropped` in its place. A reserve file is given up when the disk is
+full, so that the last records can be written.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 def segments(folder: str) -> list[int]:
     """The first sequence number of each segment, in order."""
-    return sorted(int(name.removesuffix(_SUFFIX)) for name in os.listdir(folder) if name.endswith(_SUFFIX))
+    return sorted(
+        int(name.removesuffix(_SUFFIX)) for name in os.listdir(folder) if name.endswith(_SUFFIX)
+    )
 
 
 def reserve(folder: str) -> None:
@@ -43,11 +46,14 @@ def _path(folder: str, first: int) -> str:
 
 
 class Journal:
-    """The writing end; goes on where the folder's journal stops, without a last line that was cut short."""
+    """The writing end; goes on where the folder's journal stops, without a last line that was cut
+    short."""
 
     def __init__(self, folder: str, host: int, segment: int = SEGMENT, limit: int = LIMIT) -> None:
         self._folder, self._host, self._segment, self._limit = folder, host, segment, limit
-        self._sizes = deque((first, os.path.getsize(_path(folder, first))) for first in segments(folder))
+        self._sizes = deque(
+            (first, os.path.getsize(_path(folder, first))) for first in segments(folder)
+        )
         self.last: Record | None = None
         self.full = not os.path.exists(os.path.join(folder, _RESERVE_NAME))
         """Whether the reserve had to be given up."""
@@ -64,11 +70,15 @@ class Journal:
         self.last = decode(data[: self._size].rstrip(b"\n").rpartition(b"\n")[2])
 
     def write(self, attempt: int, events: Iterable[Event]) -> None:
-        """Append the events as records of now. Raises: OSError, when the disk is full and the reserve used up."""
+        """Append the events as records of now. Raises: OSError, when the disk is full and the
+        reserve used up."""
         if self._size >= self._segment:
             self._turn()
         now = time.time()
-        records = [Record(self._host, attempt, seq, now, event) for seq, event in enumerate(events, self._next)]
+        records = [
+            Record(self._host, attempt, seq, now, event)
+            for seq, event in enumerate(events, self._next)
+        ]
         data = memoryview("".join(map(encode, records)).encode(errors="replace"))
         self._next += len(records)
         self._size += len(data)
@@ -95,14 +105,17 @@ class Journal:
             self._sizes.append((self._first, self._size))
         self._first, self._size = self._next, 0
         self._fd = os.open(
-            _path(self._folder, self._first), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600
+            _path(self._folder, self._first),
+            os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC,
+            0o600,
         )
         while self._sizes and sum(size for _, size in self._sizes) + self._segment > self._limit:
             os.unlink(_path(self._folder, self._sizes.popleft()[0]))
 
 
 class Reader:
-    """The reading end: the lines of the records after number `after`, those that are still to come included."""
+    """The reading end: the lines of the records after number `after`, those that are still to come
+    included."""
 
     def __init__(self, folder: str, host: int, after: int) -> None:
         self._folder, self._host, self._after = folder, host, after
@@ -110,9 +123,12 @@ class Reader:
         self._fd = -1
 
     def blocks(self) -> Iterator[bytes]:
-        """All that is there now, in blocks of whole lines; to be called again when there may be more."""
+        """All that is there now, in blocks of whole lines; to be called again when there may be
+        more."""
         while True:
-            following = self._following()  # looked up before the read: a segment that has a successor grows no more
+            following = (
+                self._following()
+            )  # looked up before the read: a segment that has a successor grows no more
             yield from self._rest()
             if following is None:
                 return
@@ -132,7 +148,9 @@ class Reader:
         known = max(self._seq, self._after)
         self._fd, self._segment, self._offset, self._seq = fd, first, 0, first - 1
         if known < first - 1:
-            yield encode(Record(self._host, 0, first - 1, time.time(), Dropped(known + 1, first - 1))).encode()
+            yield encode(
+                Record(self._host, 0, first - 1, time.time(), Dropped(known + 1, first - 1))
+            ).encode()
 
     def _rest(self) -> Iterator[bytes]:
         while self._fd >= 0 and (block := self._block()):
@@ -154,7 +172,8 @@ class Reader:
 
 
 def kept(arguments: Sequence[str]) -> Iterator[bytes]:
-    """The errand `journal FOLDER HOST AFTER`: the records of the host's agent after number AFTER, as far as they are there."""
+    """The errand `journal FOLDER HOST AFTER`: the records of the host's agent after number AFTER,
+    as far as they are there."""
     folder, host, after = arguments
     yield from Reader(os.path.abspath(os.path.expanduser(folder)), int(host), int(after)).blocks()
 

@@ -1,4 +1,5 @@
-"""The agent's loop: one thread that hears ranks and followers, obeys commands, samples, and writes all of it to the journal."""
+"""The agent's loop: one thread that hears ranks and followers, obeys commands, samples, and writes
+all of it to the journal."""
 
 from __future__ import annotations
 
@@ -39,16 +40,28 @@ class Connection:
 
 
 class Agent:
-    """Runs in the run's folder until it is told to close, nobody is there for whom to go on, or the disk is full."""
+    """Runs in the run's folder until it is told to close, nobody is there for whom to go on, or the
+    disk is full."""
 
-    def __init__(self, options: Options, listener: socket.socket, times: Times, preload: tuple[str, ...], guard: int) -> None:
+    def __init__(
+        self,
+        options: Options,
+        listener: socket.socket,
+        times: Times,
+        preload: tuple[str, ...],
+        guard: int,
+    ) -> None:
         self._options, self._listener, self._times, self._guard = options, listener, times, guard
         self._selector = selectors.DefaultSelector()
         self._journal = Journal(".", options.host)
-        self._said: list[Event] = [Hello(**facts.hello(options.folder, options.route_to, options.needs))]
+        self._said: list[Event] = [
+            Hello(**facts.hello(options.folder, options.route_to, options.needs))
+        ]
         self._redaction = Redaction()
         self._ranks = Ranks(self._selector, self._said.append, times.gather, self._redaction)
-        self._starter = Starter(options, self._selector, self._said.append, self._ranks, preload, self._redaction)
+        self._starter = Starter(
+            options, self._selector, self._said.append, self._ranks, preload, self._redaction
+        )
         self._dialler = Dialler(self._selector, lambda *told: self._said.append(Connected(*told)))
         self._sampler = sampler()
         self._stacks = Collector(self._selector, self._said.append, options.folder)
@@ -72,7 +85,9 @@ class Agent:
         while not self._over:
             self._flush()
             for key, _ in self._selector.select(self._timeout()):
-                if self._selector.get_map().get(key.fd) is key:  # else an earlier one of this turn has ended it
+                if (
+                    self._selector.get_map().get(key.fd) is key
+                ):  # else an earlier one of this turn has ended it
                     key.data()
             self._look_at_clock(time.monotonic())
         self._flush()
@@ -86,7 +101,9 @@ class Agent:
             os.set_blocking(descriptor, False)
         signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda *_: None)  # a handler, as to ignore one would be inherited by the ranks
+            signal.signal(
+                number, lambda *_: None
+            )  # a handler, as to ignore one would be inherited by the ranks
         self._selector.register(self._signals, selectors.EVENT_READ, self._on_signals)
 
     def _on_signals(self) -> None:
@@ -103,7 +120,9 @@ class Agent:
         connection.socket.setblocking(False)
         self._connections.append(connection)
         self._heard_at = time.monotonic()
-        self._selector.register(connection.socket, selectors.EVENT_READ, lambda: self._receive(connection))
+        self._selector.register(
+            connection.socket, selectors.EVENT_READ, lambda: self._receive(connection)
+        )
         self._wake(connection)  # for what was written since it last looked
 
     def _receive(self, connection: Connection) -> None:
@@ -124,7 +143,9 @@ class Agent:
 
     @staticmethod
     def _wake(connection: Connection) -> None:
-        with contextlib.suppress(BlockingIOError, ConnectionError):  # full: it will look anyway; gone: the loop will hear so
+        with contextlib.suppress(
+            BlockingIOError, ConnectionError
+        ):  # full: it will look anyway; gone: the loop will hear so
             connection.socket.send(b"\n")
 
     # Commands
@@ -139,7 +160,9 @@ class Agent:
             case commands.Start() as command:
                 self._start(command)
             case commands.Stacks():
-                self._stacks.ask([(rank.number, rank.pid or self._starter.preload) for rank in self._ranks.live])
+                self._stacks.ask(
+                    [(rank.number, rank.pid or self._starter.preload) for rank in self._ranks.live]
+                )
             case commands.Keep(name=name, text=text):
                 if why := kept.write(name, text):
                     self._complain(why)
@@ -152,7 +175,9 @@ class Agent:
             case commands.OnDisconnect() as command:
                 self._keep = command.keep
             case None:
-                self._complain(f"not a command: a line of {len(line)} bytes")  # which may hold a secret
+                self._complain(
+                    f"not a command: a line of {len(line)} bytes"
+                )  # which may hold a secret
 
     def _complain(self, text: str) -> None:
         self._said.append(Text(AGENT, "stderr", text))
@@ -176,12 +201,19 @@ class Agent:
         if command.attempt < self._next_attempt:  # once more, over a new connection
             return
         if self._ranks.live or self._reason:
-            self._complain(f"attempt {command.attempt} is not started: {self._reason or 'ranks of the one before still run'}")
+            self._complain(
+                f"attempt {command.attempt} is not started: "
+                f"{self._reason or 'ranks of the one before still run'}"
+            )
             return
         if self._kill_at < math.inf:
             self._kill()
         self._flush()
-        self._attempt, self._next_attempt, self._again = command.attempt, command.attempt + 1, command.again
+        self._attempt, self._next_attempt, self._again = (
+            command.attempt,
+            command.attempt + 1,
+            command.again,
+        )
         self._redaction.learn(command.placements)
         self._starter.start(command, self._reserved)
         self._reserved = None
@@ -253,7 +285,9 @@ class Agent:
         self._ranks.out_of_memory.tick()
         self._look_for_guard()
         if self._sampler:
-            samples = (self._sampler.rank(rank.number, rank.pid) for rank in self._ranks.live if rank.pid)
+            samples = (
+                self._sampler.rank(rank.number, rank.pid) for rank in self._ranks.live if rank.pid
+            )
             self._said += [self._sampler.host(), *filter(None, samples)]
 
     # The journal

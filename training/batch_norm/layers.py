@@ -1,8 +1,9 @@
 """What becomes of BatchNorm's running statistics when several ranks train one model.
 
-Ranks normalise by their own batch's statistics and keep running ones to evaluate with. `broadcast`: the first rank's count, as
-rank 0's do under DistributedDataParallel; `local`: each rank keeps its own; `sync`: all ranks normalise by the joined batch's;
-`untracked`: there are none, and a batch is normalised by its own statistics in evaluation too.
+Ranks normalise by their own batch's statistics and keep running ones to evaluate with. `broadcast`:
+the first rank's count, as rank 0's do under DistributedDataParallel; `local`: each rank keeps its
+own; `sync`: all ranks normalise by the joined batch's; `untracked`: there are none, and a batch is
+normalised by its own statistics in evaluation too.
 """
 
 from __future__ import annotations
@@ -23,15 +24,28 @@ STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
 
 class BatchNorm:
-    """One of the modes, for one model. `trainers` are the ranks that train: the others' statistics never move. `settles`:
-    whether the ranks ever settle on one model at all."""
+    """One of the modes, for one model. `trainers` are the ranks that train: the others' statistics
+    never move. `settles`: whether the ranks ever settle on one model at all."""
 
-    def __init__(self, mode: str, place: Place, meter: Meter, trainers: Sequence[int], settles: bool = True) -> None:
-        self.mode, self._place, self._meter, self._trainers, self._settles = mode, place, meter, list(trainers), settles
+    def __init__(
+        self, mode: str, place: Place, meter: Meter, trainers: Sequence[int], settles: bool = True
+    ) -> None:
+        self.mode, self._place, self._meter, self._trainers, self._settles = (
+            mode,
+            place,
+            meter,
+            list(trainers),
+            settles,
+        )
 
     def convert(self, net: nn.Module) -> nn.Module:
-        """The model with the mode's layers. Called before anything holds its parameters, on all ranks."""
-        layers = {name: layer for name, layer in net.named_modules(remove_duplicate=False) if isinstance(layer, Layer)}
+        """The model with the mode's layers. Called before anything holds its parameters, on all
+        ranks."""
+        layers = {
+            name: layer
+            for name, layer in net.named_modules(remove_duplicate=False)
+            if isinstance(layer, Layer)
+        }
         if self.mode == "untracked":
             for layer in layers.values():
                 _untrack(layer)
@@ -40,8 +54,8 @@ class BatchNorm:
         return net
 
     def own(self, net: nn.Module) -> dict[str, torch.Tensor]:
-        """What of the model each rank keeps for itself, by name: its statistics in the mode `local`, and all of it where the
-        ranks never settle on one."""
+        """What of the model each rank keeps for itself, by name: its statistics in the mode
+        `local`, and all of it where the ranks never settle on one."""
         if len(self._trainers) < 2:
             return {}
         if not self._settles:
@@ -57,14 +71,15 @@ class BatchNorm:
         }
 
     def settle(self, net: nn.Module) -> None:
-        """Makes the model's buffers equal on all ranks, but for what each rank keeps. Called by all ranks at once."""
+        """Makes the model's buffers equal on all ranks, but for what each rank keeps. Called by all
+        ranks at once."""
         own = self.own(net)
         self._broadcast(buffer for name, buffer in net.named_buffers() if name not in own)
 
     @contextmanager
     def agreed(self, net: nn.Module) -> Iterator[None]:
-        """Within it the settled model is one on all ranks, also where each keeps something of its own: then with the first
-        training rank's. Called by all ranks at once."""
+        """Within it the settled model is one on all ranks, also where each keeps something of its
+        own: then with the first training rank's. Called by all ranks at once."""
         own = self.own(net)
         kept = {name: tensor.clone() for name, tensor in own.items()}
         self._broadcast(own.values())
@@ -85,12 +100,14 @@ class BatchNorm:
             flat = torch.cat([tensor.flatten() for tensor in of_type])
             with self._meter.waiting():
                 distributed.broadcast(flat, src=self._trainers[0])
-            for tensor, new in zip(of_type, torch.split(flat, [tensor.numel() for tensor in of_type]), strict=True):
+            for tensor, new in zip(
+                of_type, torch.split(flat, [tensor.numel() for tensor in of_type]), strict=True
+            ):
                 tensor.copy_(new.view_as(tensor))
 
     def _synchronised(self, net: nn.Module, layers: dict[str, Layer]) -> nn.Module:
-        """The model with synchronised layers, in a group of their own: the order in which they and the gradients' buckets
-        take turns in backward may differ from rank to rank."""
+        """The model with synchronised layers, in a group of their own: the order in which they and
+        the gradients' buckets take turns in backward may differ from rank to rank."""
         from training.batch_norm.sync import SyncBatchNorm
 
         group = new_group(self._trainers)
@@ -105,8 +122,12 @@ class BatchNorm:
 
 
 def batch_dependent(net: nn.Module) -> bool:
-    """Whether the model evaluates an image by those beside it in the batch: it has a BatchNorm without running statistics."""
-    return any(isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.running_mean is None for layer in net.modules())
+    """Whether the model evaluates an image by those beside it in the batch: it has a BatchNorm
+    without running statistics."""
+    return any(
+        isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.running_mean is None
+        for layer in net.modules()
+    )
 
 
 def _untrack(layer: Layer) -> None:

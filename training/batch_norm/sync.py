@@ -1,7 +1,9 @@
-"""BatchNorm over the joined batch of several ranks, on the CPU too, which torch's own SyncBatchNorm refuses.
+"""BatchNorm over the joined batch of several ranks, on the CPU too, which torch's own SyncBatchNorm
+refuses.
 
-One all-reduce each way. Forward adds up every channel's count, sum and sum of squares; backward the gradient's sum and its sum
-times the normalised input (Ioffe and Szegedy 2015, the gradients of the mean and the variance, over all ranks' samples).
+One all-reduce each way. Forward adds up every channel's count, sum and sum of squares; backward the
+gradient's sum and its sum times the normalised input (Ioffe and Szegedy 2015, the gradients of the
+mean and the variance, over all ranks' samples).
 """
 
 from __future__ import annotations
@@ -22,15 +24,25 @@ SumOverRanks = Callable[[torch.Tensor], None]
 
 
 class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
-    """Takes the place of a BatchNorm layer with that layer's parameters and buffers, under the same names.
+    """Takes the place of a BatchNorm layer with that layer's parameters and buffers, under the same
+    names.
 
-    In training, (N, C, ...) is normalised per channel by the mean and variance over the samples of all ranks of the group. They
-    call it in the same order, and N may differ between them. In evaluation it does what the layer did that it replaces.
+    In training, (N, C, ...) is normalised per channel by the mean and variance over the samples of
+    all ranks of the group. They call it in the same order, and N may differ between them. In
+    evaluation it does what the layer did that it replaces.
     """
 
-    def __init__(self, layer: nn.modules.batchnorm._BatchNorm, group: distributed.ProcessGroup, meter: Meter) -> None:
-        super().__init__(layer.num_features, layer.eps, layer.momentum, affine=False, track_running_stats=False)
-        self.affine, self.track_running_stats, self.training = layer.affine, layer.track_running_stats, layer.training
+    def __init__(
+        self, layer: nn.modules.batchnorm._BatchNorm, group: distributed.ProcessGroup, meter: Meter
+    ) -> None:
+        super().__init__(
+            layer.num_features, layer.eps, layer.momentum, affine=False, track_running_stats=False
+        )
+        self.affine, self.track_running_stats, self.training = (
+            layer.affine,
+            layer.track_running_stats,
+            layer.training,
+        )
         for name in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"):
             setattr(self, name, getattr(layer, name))
         self._group, self._meter = group, meter
@@ -48,7 +60,14 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
                 self._track(count, mean, variance)
         wide = torch.promote_types(input.dtype, torch.float32)
         output: torch.Tensor = _Normalise.apply(
-            input, self.weight, self.bias, mean.to(wide), variance.to(wide), count, self.eps, self._sum
+            input,
+            self.weight,
+            self.bias,
+            mean.to(wide),
+            variance.to(wide),
+            count,
+            self.eps,
+            self._sum,
         )
         return output
 
@@ -59,10 +78,13 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
     def _joined(self, input: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """The ranks' joined count (), and mean and biased variance (C,), in float64.
 
-        A rank's own mean and variance are taken in two passes, so that only float64 sums can lose digits to a large mean.
+        A rank's own mean and variance are taken in two passes, so that only float64 sums can lose
+        digits to a large mean.
         """
         wide = input.to(torch.promote_types(input.dtype, torch.float32))
-        mean, variance = (figure.double() for figure in torch.batch_norm_update_stats(wide, None, None, 0.0))
+        mean, variance = (
+            figure.double() for figure in torch.batch_norm_update_stats(wide, None, None, 0.0)
+        )
         count = mean.new_full((1,), input.numel() // input.shape[1])
         sums = torch.cat((count, count * mean, count * (variance + mean.square())))
         self._sum(sums)
@@ -72,8 +94,13 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
     def _track(self, count: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor) -> None:
         """Moves the running statistics, with the unbiased variance, as nn.BatchNorm does."""
         self.num_batches_tracked.add_(1)  # type: ignore[union-attr]
-        weight = self.momentum if self.momentum is not None else 1.0 / float(self.num_batches_tracked)  # type: ignore[arg-type]
-        for running, new in ((self.running_mean, mean), (self.running_var, variance * (count / (count - 1)))):
+        weight = self.momentum
+        if weight is None:
+            weight = 1.0 / float(self.num_batches_tracked)  # type: ignore[arg-type]
+        for running, new in (
+            (self.running_mean, mean),
+            (self.running_var, variance * (count / (count - 1))),
+        ):
             running.lerp_(new.to(running.dtype), weight)  # type: ignore[union-attr]
 
     def _sum(self, tensor: torch.Tensor) -> None:
@@ -83,10 +110,12 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
 
 
 class _Normalise(torch.autograd.Function):
-    """(x - mean) / sqrt(variance + eps) x weight + bias, where mean and variance are functions of all ranks' x.
+    """(x - mean) / sqrt(variance + eps) x weight + bias, where mean and variance are functions of
+    all ranks' x.
 
-    The gradients of weight and bias are this rank's part, as other parameters' are. With every rank's loss scaled so that the
-    mean over ranks is the joined gradient, x's gradient comes out scaled alike, since it is linear in the ranks' gradients.
+    The gradients of weight and bias are this rank's part, as other parameters' are. With every
+    rank's loss scaled so that the mean over ranks is the joined gradient, x's gradient comes out
+    scaled alike, since it is linear in the ranks' gradients.
     """
 
     @staticmethod
@@ -109,8 +138,9 @@ class _Normalise(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         x, weight, mean, variance, count = ctx.saved_tensors
-        # That of a layer with fixed statistics: its parameters' gradients are the sums of dy times normalised x, and of dy.
-        # On a GPU torch wants the batch's own statistics too, though it then takes the fixed ones; and a weight.
+        # That of a layer with fixed statistics: its parameters' gradients are the sums of dy times
+        # normalised x, and of dy. On a GPU torch wants the batch's own statistics too, though it
+        # then takes the fixed ones; and a weight.
         inverse = (variance + ctx.eps).rsqrt()
         scale = torch.ones_like(mean) if weight is None else weight
         _, dy_xhat, dy_sum = torch.ops.aten.native_batch_norm_backward(
@@ -120,8 +150,17 @@ class _Normalise(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             sums = torch.cat((dy_xhat, dy_sum)).double()
             ctx.sum_over_ranks(sums)
-            dx = _input_gradient(dy, x, weight, mean, inverse, *(sums / count).to(mean.dtype).chunk(2))
-        return (dx, *(dy_xhat if ctx.needs_input_grad[1] else None, dy_sum if ctx.needs_input_grad[2] else None), *5 * (None,))
+            dx = _input_gradient(
+                dy, x, weight, mean, inverse, *(sums / count).to(mean.dtype).chunk(2)
+            )
+        return (
+            dx,
+            *(
+                dy_xhat if ctx.needs_input_grad[1] else None,
+                dy_sum if ctx.needs_input_grad[2] else None,
+            ),
+            *5 * (None,),
+        )
 
 
 def _input_gradient(
@@ -133,7 +172,8 @@ def _input_gradient(
     mean_dy_xhat: torch.Tensor,
     mean_dy: torch.Tensor,
 ) -> torch.Tensor:
-    """weight / deviation x (dy - mean(dy) - xhat x mean(dy xhat)), gathered into one factor of dy, one of x and a rest."""
+    """weight / deviation x (dy - mean(dy) - xhat x mean(dy xhat)), gathered into one factor of dy,
+    one of x and a rest."""
     of_dy = inverse_deviation if weight is None else inverse_deviation * weight
     of_x = -of_dy * inverse_deviation * mean_dy_xhat
     rest = -of_dy * mean_dy - of_x * mean

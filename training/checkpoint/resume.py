@@ -1,8 +1,9 @@
-"""Going on from a checkpoint: finding the newest that counts among the files of all hosts, and loading it on every rank.
+"""Going on from a checkpoint: finding the newest that counts among the files of all hosts, and
+loading it on every rank.
 
-It need not be of as many ranks, nor of the same sync method, nor must rank 0 be where it was: whichever rank finds the model
-gives it to all; of several copies rank 0's is taken, or the next one's. Only what each rank had kept of its own is then left
-out, and that is said.
+It need not be of as many ranks, nor of the same sync method, nor must rank 0 be where it was:
+whichever rank finds the model gives it to all; of several copies rank 0's is taken, or the next
+one's. Only what each rank had kept of its own is then left out, and that is said.
 """
 
 from __future__ import annotations
@@ -19,7 +20,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import distributed, nn
 
-from training.checkpoint.save import FOLDER, MANIFEST, MODEL, Checkpoints, Parts, Position, root_of, search, steps
+from training.checkpoint.save import (
+    FOLDER,
+    MANIFEST,
+    MODEL,
+    Checkpoints,
+    Parts,
+    Position,
+    root_of,
+    search,
+    steps,
+)
 from training.job import INCIDENTAL, Job, JobError
 from training.place import Place
 from training.registry import form_of
@@ -49,8 +60,8 @@ class Copy(NamedTuple):
 
 @dataclass(frozen=True)
 class Inventory:
-    """What a rank finds on its host: the models of complete checkpoints, of each the least rank's, its own files of any, and
-    the models that are not what was saved."""
+    """What a rank finds on its host: the models of complete checkpoints, of each the least rank's,
+    its own files of any, and the models that are not what was saved."""
 
     models: dict[Key, Copy]
     own: dict[Key, Path]
@@ -59,7 +70,8 @@ class Inventory:
 
 @dataclass(frozen=True)
 class Resumed:
-    """A rank that goes on from `step`; `remarks` are for a reader of its figures. `own` is what only this rank had kept."""
+    """A rank that goes on from `step`; `remarks` are for a reader of its figures. `own` is what
+    only this rank had kept."""
 
     step: int
     remarks: tuple[str, ...]
@@ -75,21 +87,27 @@ class Resumed:
 
 
 def resume(checkpoints: Checkpoints) -> Resumed:
-    """Loads model and optimiser of the newest checkpoint of `--resume` into all ranks. Called by all at once.
+    """Loads model and optimiser of the newest checkpoint of `--resume` into all ranks. Called by
+    all at once.
 
     Raises: JobError, where there is none, or it is of another model or data set.
     """
     job, place, parts = checkpoints.job, checkpoints.place, checkpoints.parts
     places = list(search(job.resume, place))
     found = look(places, place.rank)
-    all_found = checkpoints.gathered(({key: copy.rank for key, copy in found.models.items()}, list(found.own), found.damaged))
+    all_found = checkpoints.gathered(
+        ({key: copy.rank for key, copy in found.models.items()}, list(found.own), found.damaged)
+    )
     key = choose([set(models) for models, *_ in all_found], [set(own) for _, own, _ in all_found])
     damaged = {path: None for *_, of_rank in all_found for path in of_rank}
     if key is None:
         raise JobError(_nothing(job.resume, place, places, damaged))
     writers = {rank: models[key] for rank, (models, *_) in enumerate(all_found) if key in models}
     holder = min(writers, key=writers.__getitem__)
-    saved = _read(received(checkpoints, holder, found.models[key].path if holder == place.rank else None), parts)
+    saved = _read(
+        received(checkpoints, holder, found.models[key].path if holder == place.rank else None),
+        parts,
+    )
     where = f"the checkpoint of step {key.step} of {Path(job.resume).name or job.resume}"
     _check(job, parts, saved, where)
     _load(parts, saved, where)
@@ -101,10 +119,14 @@ def resume(checkpoints: Checkpoints) -> Resumed:
     step = position.steps(job, checkpoints.steps_per_epoch)
     if missing and _lost_momentum(saved):
         missing += "; momentum begins anew, as the rank that had it is left out too"
-    return Resumed(step, tuple(_remarks(checkpoints, saved["job"], position, step, where, missing, damaged)), own)
+    return Resumed(
+        step,
+        tuple(_remarks(checkpoints, saved["job"], position, step, where, missing, damaged)),
+        own,
+    )
 
 
-# Finding -------------------------------------------------------------------------------------------------------------
+# Finding ------------------------------------------------------------------------------------------
 
 
 def look(folders: Iterable[Path], rank: int) -> Inventory:
@@ -115,7 +137,11 @@ def look(folders: Iterable[Path], rank: int) -> Inventory:
         if complete := _manifest(where / MANIFEST):
             of, writer, size = complete
             copy = Copy(writer, where / MODEL)
-            if copy.path.is_file() and copy.path.stat().st_size == size and _file_key(copy.path) == of:
+            if (
+                copy.path.is_file()
+                and copy.path.stat().st_size == size
+                and _file_key(copy.path) == of
+            ):
                 models[of] = min(copy, models.get(of, copy))
             else:
                 damaged.append(copy.path)
@@ -125,8 +151,9 @@ def look(folders: Iterable[Path], rank: int) -> Inventory:
 
 
 def choose(models: Sequence[set[Key]], own: Sequence[set[Key]]) -> Key | None:
-    """The newest checkpoint of which some rank finds the model; but of those of as many ranks as these, rather the newest of
-    which all find their own files. `models` and `own` are each rank's. None where there is none."""
+    """The newest checkpoint of which some rank finds the model; but of those of as many ranks as
+    these, rather the newest of which all find their own files. `models` and `own` are each rank's.
+    None where there is none."""
     candidates = sorted(set().union(*models), reverse=True)
     alike = itertools.takewhile(lambda key: key.world_size == len(own), candidates)
     whole = (key for key in alike if all(key in of_rank for of_rank in own))
@@ -147,7 +174,15 @@ def _file_key(path: Path) -> Key | None:
     """None also where a file is damaged."""
     try:
         return _key(torch.load(path, map_location="cpu", weights_only=True, mmap=True))
-    except (OSError, ValueError, LookupError, TypeError, RuntimeError, EOFError, pickle.UnpicklingError):
+    except (
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        RuntimeError,
+        EOFError,
+        pickle.UnpicklingError,
+    ):
         return None
 
 
@@ -165,7 +200,10 @@ def _nothing(resume: str, place: Place, folders: list[Path], damaged: Iterable[P
         why = f"none of its checkpoints in {root} was completed ({', '.join(begun)})"
         return f"--resume {resume}: {why}: start without --resume"
     if root in steps(root.parent):
-        return f"--resume {resume}: this is one checkpoint: write the folder that it lies in, {root.parent}"
+        return (
+            f"--resume {resume}: this is one checkpoint: write the folder that it lies in, "
+            f"{root.parent}"
+        )
     try:
         os.stat(root)
         why = "there is no checkpoint in"
@@ -173,7 +211,10 @@ def _nothing(resume: str, place: Place, folders: list[Path], damaged: Iterable[P
         why = "there is no folder"
     except OSError as error:  # it lies where this user may not look
         why = f"{error.strerror}:"
-    advice = "use the hosts it ran on, or resume a run that was started with --checkpoint-every, or give a path"
+    advice = (
+        "use the hosts it ran on, or resume a run that was started with --checkpoint-every, or "
+        "give a path"
+    )
     return f"--resume {resume}: {why} {root}{_known(root, place)}; {advice}"
 
 
@@ -182,10 +223,14 @@ def _known(root: Path, place: Place) -> str:
     if not place.folder or root.parent != Path(place.folder).parent.parent:
         return ""
     there = sorted({path.parts[-3] for path in root.parent.glob(f"*/*/{FOLDER}")})
-    return f" (runs with checkpoints on this host: {', '.join(there)})" if there else " (no run on this host has saved one)"
+    return (
+        f" (runs with checkpoints on this host: {', '.join(there)})"
+        if there
+        else " (no run on this host has saved one)"
+    )
 
 
-# Loading -------------------------------------------------------------------------------------------------------------
+# Loading ------------------------------------------------------------------------------------------
 
 
 def received(checkpoints: Checkpoints, holder: int, path: Path | None) -> bytes:
@@ -199,7 +244,9 @@ def received(checkpoints: Checkpoints, holder: int, path: Path | None) -> bytes:
 
 
 def _read(data: bytes, parts: Parts) -> dict[str, Any]:
-    content: dict[str, Any] = torch.load(io.BytesIO(data), map_location=parts.device, weights_only=True)
+    content: dict[str, Any] = torch.load(
+        io.BytesIO(data), map_location=parts.device, weights_only=True
+    )
     return content
 
 
@@ -207,7 +254,9 @@ def _load(parts: Parts, saved: dict[str, Any], where: str) -> None:
     """Puts model and optimiser, as far as they are in `saved`, where they belong."""
     try:
         if "model" in saved:
-            parts.net.load_state_dict(saved["model"], strict="job" in saved)  # a rank's own may be the buffers only
+            parts.net.load_state_dict(
+                saved["model"], strict="job" in saved
+            )  # a rank's own may be the buffers only
     except RuntimeError as error:
         raise JobError(f"--resume: {where} does not fit the model: {error}") from None
     if "optimizer" in saved:  # learning rate and the like are this job's
@@ -218,12 +267,15 @@ def _load(parts: Parts, saved: dict[str, Any], where: str) -> None:
 def _check(job: Job, parts: Parts, saved: dict[str, Any], where: str) -> None:
     """Raises: JobError, where the checkpoint is of something else."""
     of, classes = saved["job"], tuple(saved.get("classes", ()))
-    has_statistics = any(isinstance(layer, nn.modules.batchnorm._BatchNorm) for layer in parts.net.modules())
+    has_statistics = any(
+        isinstance(layer, nn.modules.batchnorm._BatchNorm) for layer in parts.net.modules()
+    )
     fits = {
         "model": job.model == of["model"],
         # the same images may lie elsewhere
         "dataset": form_of("datasets", job.dataset) == form_of("datasets", of["dataset"]),
-        "batch_norm": (job.batch_norm == "untracked") == (of["batch_norm"] == "untracked") or not has_statistics,
+        "batch_norm": (job.batch_norm == "untracked") == (of["batch_norm"] == "untracked")
+        or not has_statistics,
     }
     for name, fit in fits.items():
         if not fit:
@@ -234,7 +286,8 @@ def _check(job: Job, parts: Parts, saved: dict[str, Any], where: str) -> None:
     if classes and parts.classes and classes != parts.classes:
         odd = ", ".join(sorted({*classes} ^ {*parts.classes})) or "in another order"
         raise JobError(
-            f"--dataset {job.dataset}: its classes are not those of {where} ({odd}): give the same images, or start anew "
+            f"--dataset {job.dataset}: its classes are not those of {where} ({odd}): give the "
+            "same images, or start anew "
             "without --resume"
         )
 
@@ -245,13 +298,17 @@ def _why_not_own(job: Job, place: Place, key: Key, saved: dict[str, Any], found:
         return f"it is of {key.world_size} ranks, these are {place.world_size}"
     for name in ("sync", "sync_option", "batch_norm"):
         if getattr(job, name) != saved[name]:
-            return f"it is of {_setting(name, saved[name])}, these are of {_setting(name, getattr(job, name))}"
+            return (
+                f"it is of {_setting(name, saved[name])}, these are of "
+                f"{_setting(name, getattr(job, name))}"
+            )
     absent = [str(rank) for rank, there in enumerate(found) if not there]
     return f"rank {', '.join(absent)} cannot find its own on its host" if absent else ""
 
 
 def _lost_momentum(saved: dict[str, Any]) -> bool:
-    """Whether momentum was another rank's than the one that saved this: a parameter server has it alone."""
+    """Whether momentum was another rank's than the one that saved this: a parameter server has it
+    alone."""
     buffers = (buffer for state in saved["optimizer"].values() for buffer in state.values())
     return saved["job"]["momentum"] > 0 and not any(bool(buffer.any()) for buffer in buffers)
 
@@ -270,7 +327,10 @@ def _remarks(
     for path in damaged:
         yield f"Left out, as it is missing or not what was saved: {path}"
     if missing:
-        yield f"Its ranks' own states (random numbers, sync method, local statistics) are left out: {missing}"
+        yield (
+            "Its ranks' own states (random numbers, sync method, local statistics) are left out: "
+            f"{missing}"
+        )
     changed = [
         f"{_setting(name, value)} (was {_said(saved.get(name))})"
         for name, value in asdict(job).items()

@@ -1,14 +1,16 @@
-"""Checkpoints: what a run needs to go on from a step, saved so that no crash, at whatever moment, costs more than the newest.
+"""Checkpoints: what a run needs to go on from a step, saved so that no crash, at whatever moment,
+costs more than the newest.
 
     <the run's folder on the host>/checkpoints/step-000200/
-        model.pt        rank 0: the settled model, the optimiser's state, the job, and how far it has come
-        rankN.pt        each rank: its random numbers, its sync method's state, and what of the model is its own
-        manifest.json   rank 0: all ranks' files are there; without it the checkpoint counts for nothing
+        model.pt        rank 0: the settled model, the optimiser's state, the job, its progress
+        rankN.pt        each rank: random numbers, the sync method's state, its part of the model
+        manifest.json   rank 0: all ranks' files are there; else the checkpoint is incomplete
 
-Where the run may go on without a host (`Place.copies`), the first rank of every host writes model.pt and manifest.json too.
-Without an agent, as under torchrun, the folder is `checkpoints` where the ranks work. Each file is written under another
-name, synced and renamed, the manifest last; only then older checkpoints are removed. All files carry the step and the
-token of the ranks that wrote them. `torch.load(weights_only=True)` reads them.
+Where the run may go on without a host (`Place.copies`), the first rank of every host writes
+model.pt and manifest.json too. Without an agent, as under torchrun, the folder is `checkpoints`
+where the ranks work. Each file is written under another name, synced and renamed, the manifest
+last; only then older checkpoints are removed. All files carry the step and the token of the ranks
+that wrote them. `torch.load(weights_only=True)` reads them.
 """
 
 from __future__ import annotations
@@ -46,8 +48,8 @@ class CheckpointError(Exception):
 
 @dataclass(frozen=True)
 class Position:
-    """How far a run is, in terms that hold for other numbers of ranks too: after `step` steps it is through whole `epochs`
-    and the first `samples` in the order of the next one."""
+    """How far a run is, in terms that hold for other numbers of ranks too: after `step` steps it is
+    through whole `epochs` and the first `samples` in the order of the next one."""
 
     step: int
     epochs: int
@@ -61,12 +63,15 @@ class Position:
 
     def steps(self, job: Job, steps_per_epoch: int) -> int:
         """How many steps of this job come to the position, or as near before it as they can."""
-        return self.epochs * steps_per_epoch + min(self.samples // (job.batch_size * job.accumulate), steps_per_epoch)
+        return self.epochs * steps_per_epoch + min(
+            self.samples // (job.batch_size * job.accumulate), steps_per_epoch
+        )
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What a checkpoint is taken of: this rank's live objects, and the names of the classes, where they have any."""
+    """What a checkpoint is taken of: this rank's live objects, and the names of the classes, where
+    they have any."""
 
     net: nn.Module
     optimizer: torch.optim.Optimizer
@@ -76,12 +81,18 @@ class Parts:
     classes: tuple[str, ...]
 
     def shared(self) -> dict[str, Any]:
-        """What is kept for all: the same on every rank, but for what a sync method leaves to rank 0, such as momentum."""
+        """What is kept for all: the same on every rank, but for what a sync method leaves to rank
+        0, such as momentum."""
         optimizer = self.optimizer.state_dict()["state"]
-        return {"model": self.net.state_dict(), "optimizer": optimizer, "classes": list(self.classes)}
+        return {
+            "model": self.net.state_dict(),
+            "optimizer": optimizer,
+            "classes": list(self.classes),
+        }
 
     def own(self) -> dict[str, Any]:
-        """What each rank keeps: what of the model is its own, and the optimiser where it follows own gradients."""
+        """What each rank keeps: what of the model is its own, and the optimiser where it follows
+        own gradients."""
         state = {"method": self.method.state(), "random": torch.get_rng_state()}
         if self.device.type == "cuda":
             state["random_gpu"] = torch.cuda.get_rng_state(self.device)
@@ -93,7 +104,8 @@ class Parts:
 
 
 class Checkpoints:
-    """Saves this rank's part of a run's checkpoints. Made, and its methods called, by all ranks at once.
+    """Saves this rank's part of a run's checkpoints. Made, and its methods called, by all ranks at
+    once.
 
     Raises: JobError, where the folder holds another run's.
     """
@@ -101,31 +113,44 @@ class Checkpoints:
     def __init__(self, job: Job, place: Place, parts: Parts, steps_per_epoch: int) -> None:
         self.job, self.place, self.parts, self.steps_per_epoch = job, place, parts, steps_per_epoch
         self.folder = Path(place.folder, FOLDER).absolute()
-        self.keeps_model = place.rank == 0 or (place.copies and bool(place.folder) and place.local_rank == 0)
+        self.keeps_model = place.rank == 0 or (
+            place.copies and bool(place.folder) and place.local_rank == 0
+        )
         # A group of its own: the ordinary one's patience is made for networks, not for disks.
         group = distributed.new_group(backend="gloo", timeout=PATIENCE)
         assert isinstance(group, distributed.ProcessGroup)
         self.group = group
         self._token = self.said_by(0, secrets.token_hex(8))
-        if not place.folder and job.checkpoint_every and (there := complete(self.folder)) and not self._goes_on_here():
+        if (
+            not place.folder
+            and job.checkpoint_every
+            and (there := complete(self.folder))
+            and not self._goes_on_here()
+        ):
             raise JobError(
-                f"--checkpoint-every {job.checkpoint_every}: {self.folder} holds another run's checkpoint of step {there[-1]}: "
+                f"--checkpoint-every {job.checkpoint_every}: {self.folder} holds another run's "
+                f"checkpoint of step {there[-1]}: "
                 f"go on from it with --resume {FOLDER}, or move the folder away"
             )
 
     def _goes_on_here(self) -> bool:
         """Whether the checkpoints to go on from lie where this run's will."""
-        return bool(self.job.resume) and any(self.folder.samefile(one) for one in search(self.job.resume, self.place))
+        return bool(self.job.resume) and any(
+            self.folder.samefile(one) for one in search(self.job.resume, self.place)
+        )
 
     def due(self, step: int, steps: int) -> bool:
         """Whether to save after this step of so many."""
         every = self.job.checkpoint_every
         if not every:
             return False
-        return step == steps or step % (self.steps_per_epoch if every == "epoch" else int(every)) == 0
+        return (
+            step == steps or step % (self.steps_per_epoch if every == "epoch" else int(every)) == 0
+        )
 
     def save(self, step: int) -> int:
-        """Saves the model on which the ranks have settled: the bytes that this rank wrote. Raises: CheckpointError."""
+        """Saves the model on which the ranks have settled: the bytes that this rank wrote. Raises:
+        CheckpointError."""
         where, rank = self.folder / f"step-{step:06}", self.place.rank
         head = {"step": step, "token": self._token, "world_size": self.place.world_size}
         sizes, own = {}, f"rank{rank}.pt"
@@ -143,7 +168,11 @@ class Checkpoints:
             sizes[own] = write(where / own, partial(torch.save, head | self.parts.own()))
         everybodys = self.gathered(sizes)
         if self.keeps_model:
-            self._complete(where, head, {name: size for of_rank in (*everybodys, sizes) for name, size in of_rank.items()})
+            self._complete(
+                where,
+                head,
+                {name: size for of_rank in (*everybodys, sizes) for name, size in of_rank.items()},
+            )
         self._prune(self.said_by(0, complete(self.folder)[-self.job.checkpoint_keep :]))
         return sum(sizes.values())
 
@@ -153,7 +182,9 @@ class Checkpoints:
         with _explained(where, (MANIFEST,)):
             write(where / MANIFEST, partial(_dump, manifest))
             for older in steps(self.folder):
-                if number(older) > head["step"]:  # of ranks that crashed, or that went on from later than these
+                if (
+                    number(older) > head["step"]
+                ):  # of ranks that crashed, or that went on from later than these
                     (older / MANIFEST).unlink(missing_ok=True)
 
     def _prune(self, kept: list[int]) -> None:
@@ -178,7 +209,8 @@ class Checkpoints:
 
 
 def search(resume: str, place: Place) -> Iterator[Path]:
-    """The folders of checkpoints on this host that `--resume` may mean, of all hosts that the run had here."""
+    """The folders of checkpoints on this host that `--resume` may mean, of all hosts that the run
+    had here."""
     root = root_of(resume, place)
     if not os.path.isdir(root):  # False also where it may not be asked
         return
@@ -210,7 +242,8 @@ def complete(folder: Path) -> list[int]:
 
 
 def write(path: Path, fill: Callable[[IO[bytes]], object]) -> int:
-    """Writes a file, whole or not at all and so that a power cut does not take it: its size in bytes. Raises: OSError."""
+    """Writes a file, whole or not at all and so that a power cut does not take it: its size in
+    bytes. Raises: OSError."""
     beside = path.with_name(f"{path.name}.part")
     with beside.open("wb") as file:
         fill(file)
@@ -237,7 +270,8 @@ def _dump(content: dict[str, Any], file: IO[bytes]) -> None:
 
 @contextmanager
 def _explained(where: Path, names: Iterable[str]) -> Iterator[None]:
-    """Turns a failure to write these files into an error that says what to do, and gives their room on the disk back."""
+    """Turns a failure to write these files into an error that says what to do, and gives their room
+    on the disk back."""
     try:
         yield
     except (OSError, RuntimeError) as error:
@@ -247,6 +281,8 @@ def _explained(where: Path, names: Iterable[str]) -> Iterator[None]:
         with suppress(OSError):
             where.rmdir()
         raise CheckpointError(
-            f"cannot save the checkpoint of step {number(where)} in {where.parent}: {reason(error)}; make room or access there "
-            "(--checkpoint-keep 1 keeps only the newest). The checkpoints before it are as they were"
+            f"cannot save the checkpoint of step {number(where)} in {where.parent}: "
+            f"{reason(error)}; make room or access there "
+            "(--checkpoint-keep 1 keeps only the newest). The checkpoints before it are as they "
+            "were"
         ) from error

@@ -1,8 +1,9 @@
 """Decoded images as one tensor file per split of a data set, shared by all ranks of a host.
 
-Lies in $RANKBOARD_CACHE, else ~/.cache/rankboard. A file's name holds what it was made of (sizes and modification times
-of the sources, and the format), so a changed source is decoded anew. One process at a time fetches and decodes, under an
-flock; a file appears whole, by rename. Needs nothing but torch to read: decoding may need more, and a second start does not.
+Lies in $RANKBOARD_CACHE, else ~/.cache/rankboard. A file's name holds what it was made of (sizes
+and modification times of the sources, and the format), so a changed source is decoded anew. One
+process at a time fetches and decodes, under an flock; a file appears whole, by rename. Needs
+nothing but torch to read: decoding may need more, and a second start does not.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ def folder() -> Path:
 
 
 def version(wanted: Wanted) -> str:
-    """The split, as the name of a file says it: what was not held against published checksums lies beside what was."""
+    """The split, as the name of a file says it: what was not held against published checksums lies
+    beside what was."""
     return wanted.split if wanted.verify else f"{wanted.split}-unverified"
 
 
@@ -65,8 +67,9 @@ def tensors(
 ) -> Tensors:
     """Pixels and labels of a split, from the cache or else decoded into it.
 
-    `find` names the source files, whether they are there or not; `fetch` brings those that are missing; `decode` reads them;
-    `key` says all that decides on the result besides the files' own names, sizes and times. Raises: DataError.
+    `find` names the source files, whether they are there or not; `fetch` brings those that are
+    missing; `decode` reads them; `key` says all that decides on the result besides the files' own
+    names, sizes and times. Raises: DataError.
     """
     with _asked(name):
         sources = find()
@@ -85,9 +88,13 @@ def tensors(
             except UNREADABLE as error:
                 if isinstance(error, OSError) and error.errno in FULL:
                     where = f"no room to unpack it in {tempfile.gettempdir()}"
-                    raise DataError(name, f"{where}: make room there, or set TMPDIR to another folder") from error
+                    raise DataError(
+                        name, f"{where}: make room there, or set TMPDIR to another folder"
+                    ) from error
                 raise DataError(
-                    name, f"cannot read {named(sources)} ({error}): replace what is damaged, or remove it"
+                    name,
+                    f"cannot read {named(sources)} ({error}): replace what is damaged, or remove "
+                    "it",
                 ) from error
             _write(name, path, found)
             found = _read(path) or found
@@ -166,7 +173,9 @@ def _writable(name: str) -> Iterator[None]:
         yield
     except (OSError, RuntimeError) as error:
         where = f"the cache {folder()} cannot be written ({reason(error)})"
-        raise DataError(name, f"{where}: make room there, or set RANKBOARD_CACHE to another folder") from error
+        raise DataError(
+            name, f"{where}: make room there, or set RANKBOARD_CACHE to another folder"
+        ) from error
 
 
 @contextmanager
@@ -175,4 +184,6 @@ def _asked(name: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise DataError(name, f"{error.filename}: {error.strerror}: let this user read it, or use --data-dir") from error
+        raise DataError(
+            name, f"{error.filename}: {error.strerror}: let this user read it, or use --data-dir"
+        ) from error

@@ -1,6 +1,8 @@
-"""Brings a data set's files into the data folder: downloads what is missing and never touches what is there.
+"""Brings a data set's files into the data folder: downloads what is missing and never touches what
+is there.
 
-Imports torchvision inside its functions only: that costs seconds, and a start whose files and cache are there needs none.
+Imports torchvision inside its functions only: that costs seconds, and a start whose files and cache
+are there needs none.
 """
 
 from __future__ import annotations
@@ -24,12 +26,15 @@ def torchvision(name: str) -> None:
         import torchvision.datasets  # noqa: F401
     except ImportError as error:
         raise DataError(
-            name, f"it needs torchvision ({error}): install it with {sys.executable} -m pip install torchvision"
+            name,
+            f"it needs torchvision ({error}): install it with {sys.executable} -m pip install "
+            "torchvision",
         ) from error
 
 
 def verify(name: str, files: Sequence[tuple[Path, str]]) -> None:
-    """Holds the files against their published MD5 sums. Raises: DataError, which names the first that differs."""
+    """Holds the files against their published MD5 sums. Raises: DataError, which names the first
+    that differs."""
     from torchvision.datasets.utils import check_integrity
 
     for path, md5 in files:
@@ -40,7 +45,8 @@ def verify(name: str, files: Sequence[tuple[Path, str]]) -> None:
 
 @contextmanager
 def incoming(name: str, folder: Path, missing: Sequence[str]) -> Iterator[Path]:
-    """A folder to download into, beside the `missing` files' own, gone at the end, with all that was made for nothing.
+    """A folder to download into, beside the `missing` files' own, gone at the end, with all that
+    was made for nothing.
 
     Raises: DataError, where `folder` cannot be written.
     """
@@ -62,7 +68,9 @@ def _inbox(name: str, folder: Path, missing: Sequence[str]) -> TemporaryDirector
         folder.mkdir(parents=True, exist_ok=True)
         return TemporaryDirectory(dir=folder, prefix=".incoming-")
     except OSError as error:
-        where = f"{', '.join(missing)} missing in {folder}, which cannot be written ({error.strerror})"
+        where = (
+            f"{', '.join(missing)} missing in {folder}, which cannot be written ({error.strerror})"
+        )
         raise DataError(name, f"{where}: put the files there, or use --data-dir") from error
 
 
@@ -90,4 +98,6 @@ def download(name: str, urls: Sequence[str], into: Path, md5: str, home: Path) -
         socket.setdefaulttimeout(before)
     file = urls[0].rpartition("/")[2]
     advice = f"put {file} there, or use --data-dir"
-    raise DataError(name, f"no {file} in {home}, and it cannot be downloaded ({'; '.join(failures)}): {advice}")
+    raise DataError(
+        name, f"no {file} in {home}, and it cannot be downloaded ({'; '.join(failures)}): {advice}"
+    )

@@ -1,7 +1,9 @@
-"""Images in the files of MNIST and of the sets made in its likeness: 60,000 and 10,000 of 28x28, padded to 32x32.
+"""Images in the files of MNIST and of the sets made in its likeness: 60,000 and 10,000 of 28x28,
+padded to 32x32.
 
-Reads the four published .gz files in `<kind>/raw` of the data folder (torchvision's place for them) where they lie, or the
-unpacked ones, for which there is no published checksum. `kind` is the name of the set's class in torchvision.
+Reads the four published .gz files in `<kind>/raw` of the data folder (torchvision's place for them)
+where they lie, or the unpacked ones, for which there is no published checksum. `kind` is the name
+of the set's class in torchvision.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ STEMS = {
 
 
 def tensors(name: str, kind: str, wanted: Wanted) -> _cache.Tensors:
-    """Pixels (N, 1, 32, 32) and labels. Downloads the files where they are missing. Raises: DataError."""
+    """Pixels (N, 1, 32, 32) and labels. Downloads the files where they are missing. Raises:
+    DataError."""
     raw = wanted.data_dir / kind / "raw"
     return _cache.tensors(
         name,
@@ -68,10 +71,14 @@ def _decode(name: str, kind: str, verify: bool, files: Sequence[Path]) -> _cache
     from torchvision.datasets.mnist import read_image_file, read_label_file
 
     if verify:
-        _download.verify(name, [(file, published[file.name]) for file in files if file.suffix == ".gz"])
+        _download.verify(
+            name, [(file, published[file.name]) for file in files if file.suffix == ".gz"]
+        )
     with TemporaryDirectory() as unpacked:
         images, labels = (_unpack(file, Path(unpacked)) for file in files)
-        return pad(read_image_file(str(images)).unsqueeze(1), (2, 2, 2, 2)), read_label_file(str(labels))
+        return pad(read_image_file(str(images)).unsqueeze(1), (2, 2, 2, 2)), read_label_file(
+            str(labels)
+        )
 
 
 def _unpack(file: Path, folder: Path) -> Path:

@@ -28,13 +28,17 @@ ARCHIVE = "cifar-10-python.tar.gz"
 DOWNLOAD_MB = 171
 ROOM_MB = 360
 FOLDER = "cifar-10-batches-py"
-BATCHES = {"train": tuple(f"data_batch_{number}" for number in range(1, 6)), "test": ("test_batch",)}
+BATCHES = {
+    "train": tuple(f"data_batch_{number}" for number in range(1, 6)),
+    "test": ("test_batch",),
+}
 LABELS = "batches.meta"
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 
 def load(wanted: Wanted) -> Images:
-    """50,000 or 10,000 images of 3x32x32. Downloads the files where they are missing. Raises: DataError."""
+    """50,000 or 10,000 images of 3x32x32. Downloads the files where they are missing. Raises:
+    DataError."""
     pixels, labels = _cache.tensors(
         NAME,
         _cache.version(wanted),
@@ -43,7 +47,14 @@ def load(wanted: Wanted) -> Images:
         partial(_decode, wanted),
     )
     mean, std = (125.3, 123.0, 113.9), (63.0, 62.1, 66.7)
-    return Images(pixels, labels, len(CLASSES), tuple(m / 255 for m in mean), tuple(s / 255 for s in std), CLASSES)
+    return Images(
+        pixels,
+        labels,
+        len(CLASSES),
+        tuple(m / 255 for m in mean),
+        tuple(s / 255 for s in std),
+        CLASSES,
+    )
 
 
 def _find(folder: Path, split: str) -> list[Path]:
@@ -55,7 +66,9 @@ def _fetch(data_dir: Path) -> None:
     from torchvision.datasets import CIFAR10
     from torchvision.datasets.utils import extract_archive
 
-    missing = sorted({path for split in BATCHES for path in _find(data_dir / FOLDER, split) if not path.exists()})
+    missing = sorted(
+        {path for split in BATCHES for path in _find(data_dir / FOLDER, split) if not path.exists()}
+    )
     with _download.incoming(NAME, data_dir, [path.name for path in missing]) as inbox:
         archive = data_dir / CIFAR10.filename
         if archive.exists():
@@ -80,7 +93,13 @@ def _decode(wanted: Wanted, files: Sequence[Path]) -> _cache.Tensors:
         meta = CIFAR10.meta | {"md5": None}
 
     if wanted.verify:
-        published = dict([*CIFAR10.train_list, *CIFAR10.test_list, (CIFAR10.meta["filename"], CIFAR10.meta["md5"])])
+        published = dict(
+            [
+                *CIFAR10.train_list,
+                *CIFAR10.test_list,
+                (CIFAR10.meta["filename"], CIFAR10.meta["md5"]),
+            ]
+        )
         _download.verify(NAME, [(file, published[file.name]) for file in files])
     batches = Batches(str(wanted.data_dir))
     return torch.from_numpy(batches.data).permute(0, 3, 1, 2), torch.tensor(batches.targets)

@@ -1,7 +1,8 @@
-"""1,797 handwritten digits from the file beside this module (see digits.md), so that a run needs no download.
+"""1,797 handwritten digits from the file beside this module (see digits.md), so that a run needs no
+download.
 
-The 8x8 images with values 0 to 16 become 32x32 with values 0 to 255. The first 1,437 are for training, the last 360
-for testing.
+The 8x8 images with values 0 to 16 become 32x32 with values 0 to 255. The first 1,437 are for
+training, the last 360 for testing.
 
 The file is the images, then the labels, one byte a value, and made anew by
 
@@ -34,4 +35,10 @@ def load(wanted: Wanted) -> Images:
     pixels = values[: SAMPLES * SIDE * SIDE].view(SAMPLES, 1, SIDE, SIDE)[part]
     labels = values[SAMPLES * SIDE * SIDE :][part].long()
     pixels = (pixels.int() * 255 // 16).to(torch.uint8)
-    return Images(pixels.repeat_interleave(4, 2).repeat_interleave(4, 3), labels, 10, mean=(0.305,), std=(0.376,))
+    return Images(
+        pixels.repeat_interleave(4, 2).repeat_interleave(4, 3),
+        labels,
+        10,
+        mean=(0.305,),
+        std=(0.376,),
+    )

@@ -12,10 +12,22 @@ FILES = (
     "FashionMNIST/raw/t10k-labels-idx1-ubyte.gz",
 )
 DOWNLOAD_MB = 31
-CLASSES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
+CLASSES = (
+    "T-shirt/top",
+    "Trouser",
+    "Pullover",
+    "Dress",
+    "Coat",
+    "Sandal",
+    "Shirt",
+    "Sneaker",
+    "Bag",
+    "Ankle boot",
+)
 
 
 def load(wanted: Wanted) -> Images:
-    """60,000 or 10,000 images of 1x32x32. Downloads the files where they are missing. Raises: DataError."""
+    """60,000 or 10,000 images of 1x32x32. Downloads the files where they are missing. Raises:
+    DataError."""
     pixels, labels = _idx.tensors("fashion_mnist", "FashionMNIST", wanted)
     return Images(pixels, labels, len(CLASSES), mean=(0.286,), std=(0.353,), names=CLASSES)

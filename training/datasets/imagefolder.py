@@ -1,8 +1,10 @@
-"""Images of one's own, in a folder per class, as in torchvision's ImageFolder: `imagefolder:PATH` on each host.
+"""Images of one's own, in a folder per class, as in torchvision's ImageFolder: `imagefolder:PATH`
+on each host.
 
-PATH/train/<class>/*.jpg are for training, PATH/val (or PATH/test) for testing. Where there is no PATH/train, the classes lie
-in PATH itself, and a tenth of the images, the same in every run, is for testing. An image is cropped to its centre square
-and resized; it is read by Pillow once, and lies in the cache from then on.
+PATH/train/<class>/*.jpg are for training, PATH/val (or PATH/test) for testing. Where there is no
+PATH/train, the classes lie in PATH itself, and a tenth of the images, the same in every run, is for
+testing. An image is cropped to its centre square and resized; it is read by Pillow once, and lies
+in the cache from then on.
 """
 
 from __future__ import annotations
@@ -45,7 +47,10 @@ class Listing:
 
     def of(self, indices: Sequence[int]) -> Listing:
         """Some of the files, in this order."""
-        files, labels = tuple(self.files[index] for index in indices), tuple(self.labels[index] for index in indices)
+        files, labels = (
+            tuple(self.files[index] for index in indices),
+            tuple(self.labels[index] for index in indices),
+        )
         return replace(self, files=files, labels=labels)
 
 
@@ -57,7 +62,9 @@ def load(path: str, wanted: Wanted) -> Images:
         whole = _split(root, wanted.split)
     except OSError as error:
         where = f"{error.filename}: {error.strerror}"
-        raise DataError(NAME, f"{where}: write imagefolder:PATH, a folder on this host that can be read") from error
+        raise DataError(
+            NAME, f"{where}: write imagefolder:PATH, a folder on this host that can be read"
+        ) from error
     chosen = wanted.chosen(len(whole.files))
     listing = whole.of(chosen.tolist())
     some = len(chosen) < len(whole.files)
@@ -66,14 +73,20 @@ def load(path: str, wanted: Wanted) -> Images:
     else:
         decode = partial(_decode, listing.labels, side)
         key = _key(listing, root, side)
-        pixels, labels = _cache.tensors(NAME, wanted.split, lambda: listing.files, lambda: None, decode, key)
-    names = tuple(name.encode("utf-8", "backslashreplace").decode() for name in listing.names)  # a folder's may be any bytes
+        pixels, labels = _cache.tensors(
+            NAME, wanted.split, lambda: listing.files, lambda: None, decode, key
+        )
+    names = tuple(
+        name.encode("utf-8", "backslashreplace").decode() for name in listing.names
+    )  # a folder's may be any bytes
     return Images(pixels, labels, len(names), MEAN, STD, names, remarks=listing.remarks)
 
 
 def _key(listing: Listing, root: Path, side: int) -> str:
     """What decides on the images besides the files themselves, and how they are decoded."""
-    return repr((DECODING, side, listing.names, [str(file.relative_to(root)) for file in listing.files]))
+    return repr(
+        (DECODING, side, listing.names, [str(file.relative_to(root)) for file in listing.files])
+    )
 
 
 def _split(root: Path, split: str) -> Listing:
@@ -82,13 +95,20 @@ def _split(root: Path, split: str) -> Listing:
         return _tenth(root, _listing(root), split)
     test = next((root / name for name in ("val", "test") if (root / name).is_dir()), None)
     if not test:
-        raise DataError(NAME, f"{root} has a folder train, but neither val nor test: put images to test with into one of them")
+        raise DataError(
+            NAME,
+            f"{root} has a folder train, but neither val nor test: put images to test with into "
+            "one of them",
+        )
     listings = {"train": _listing(train), "test": _listing(test)}
     ours, theirs = ({*listings[name].names} for name in ("train", "test"))
     if ours != theirs:
         one, other = (train, test) if ours - theirs else (test, train)
         odd = ", ".join(sorted(ours - theirs or theirs - ours))
-        raise DataError(NAME, f"{one} has the classes {odd}, and {other} has not: let both have the same folders")
+        raise DataError(
+            NAME,
+            f"{one} has the classes {odd}, and {other} has not: let both have the same folders",
+        )
     return listings[split]
 
 
@@ -99,21 +119,34 @@ def _tenth(root: Path, whole: Listing, split: str) -> Listing:
         raise DataError(NAME, f"{root} holds one image only: put more there")
     chosen = {*random.Random(0).sample(range(count), max(1, count // 10))}
     kept = [index for index in range(count) if (index in chosen) == (split == "test")]
-    remark = f"{root} has no folder train: {len(chosen)} of its {count} images, chosen at random, are kept for testing"
+    remark = (
+        f"{root} has no folder train: {len(chosen)} of its {count} images, chosen at random, are "
+        "kept for testing"
+    )
     return replace(whole.of(kept), remarks=(remark,))
 
 
 def _listing(folder: Path) -> Listing:
     """The images below each class's folder. Raises: DataError, OSError."""
-    names = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    names = sorted(
+        entry.name
+        for entry in folder.iterdir()
+        if entry.is_dir() and not entry.name.startswith(".")
+    )
     if not names:
-        raise DataError(NAME, f"{folder} has no folders: put the images of each class into one of its own there")
+        raise DataError(
+            NAME, f"{folder} has no folders: put the images of each class into one of its own there"
+        )
     found: list[Path] = []
     labels: list[int] = []
     for label, name in enumerate(names):
         files = _images(folder / name)
         if not files:
-            raise DataError(NAME, f"{folder / name} holds no image ({' '.join(SUFFIXES)}): put some there, or remove it")
+            raise DataError(
+                NAME,
+                f"{folder / name} holds no image ({' '.join(SUFFIXES)}): put some there, or "
+                "remove it",
+            )
         found, labels = found + files, labels + [label] * len(files)
     return Listing(tuple(found), tuple(labels), tuple(names))
 
@@ -125,20 +158,34 @@ def _images(folder: Path) -> list[Path]:
         raise error
 
     walk = os.walk(folder, followlinks=True, onerror=refuse)
-    return sorted(Path(at) / file for at, _, files in walk for file in files if file.lower().endswith(SUFFIXES))
+    return sorted(
+        Path(at) / file
+        for at, _, files in walk
+        for file in files
+        if file.lower().endswith(SUFFIXES)
+    )
 
 
 def _decode(labels: Sequence[int], side: int, files: Sequence[Path]) -> _cache.Tensors:
-    """All images in a square of `side` pixels. Raises: DataError, which names those that cannot be read."""
+    """All images in a square of `side` pixels. Raises: DataError, which names those that cannot be
+    read."""
     try:
         from PIL import Image as pillow
     except ImportError as error:
-        raise DataError(NAME, f"it needs Pillow ({error}): install it with {sys.executable} -m pip install pillow") from error
+        raise DataError(
+            NAME,
+            f"it needs Pillow ({error}): install it with {sys.executable} -m pip install pillow",
+        ) from error
     try:
         pixels = torch.empty(len(files), 3, side, side, dtype=torch.uint8)
     except RuntimeError as error:
-        needed = f"{len(files)} images of {side}x{side} need {len(files) * 3 * side**2 / 1e9:.1f} GB of memory"
-        raise DataError(NAME, f"{needed}, which there is not: give a smaller --image-size, or --limit") from error
+        needed = (
+            f"{len(files)} images of {side}x{side} need {len(files) * 3 * side**2 / 1e9:.1f} GB "
+            "of memory"
+        )
+        raise DataError(
+            NAME, f"{needed}, which there is not: give a smaller --image-size, or --limit"
+        ) from error
 
     def read(number: int) -> str:
         """Why it cannot be read, "" where it was."""
@@ -149,11 +196,15 @@ def _decode(labels: Sequence[int], side: int, files: Sequence[Path]) -> _cache.T
             return f"{files[number]} ({error})"
         return ""
 
-    with ThreadPoolExecutor(os.cpu_count()) as threads:  # decoding leaves Python's lock to the others
+    with ThreadPoolExecutor(
+        os.cpu_count()
+    ) as threads:  # decoding leaves Python's lock to the others
         broken = [why for why in threads.map(read, range(len(files))) if why]
     if broken:
         what = "it" if len(broken) == 1 else "them"
-        raise DataError(NAME, f"cannot read {_cache.named(broken)}: replace {what}, or remove {what}")
+        raise DataError(
+            NAME, f"cannot read {_cache.named(broken)}: replace {what}, or remove {what}"
+        )
     return pixels, torch.tensor(labels)
 
 
@@ -163,12 +214,24 @@ def _square(image: Image, side: int) -> torch.Tensor:
 
     extrema: Any = image.getextrema() if image.mode in ("I", "F") else (0, 0)
     low, high = extrema
-    deep = image.mode.startswith("I;16") or (image.mode == "I" and low >= 0 and 255 < high <= 65_535)
+    deep = image.mode.startswith("I;16") or (
+        image.mode == "I" and low >= 0 and 255 < high <= 65_535
+    )
     if not deep and (low < 0 or high > 255 or (image.mode == "F" and 0 < high <= 1)):
-        raise ValueError(f"its pixels are numbers from {low:g} to {high:g}: save it with 8 or 16 bits")
+        raise ValueError(
+            f"its pixels are numbers from {low:g} to {high:g}: save it with 8 or 16 bits"
+        )
     if deep:  # Pillow would cut them off at 255
         image = image.convert("I").point(lambda grey: grey * (1 / 257)).convert("L")
     most, (width, height) = min(image.size), image.size
     left, top = (width - most) // 2, (height - most) // 2
-    square = image.convert("RGB").crop((left, top, left + most, top + most)).resize((side, side), Resampling.BILINEAR)
-    return torch.frombuffer(bytearray(square.tobytes()), dtype=torch.uint8).view(side, side, 3).permute(2, 0, 1)
+    square = (
+        image.convert("RGB")
+        .crop((left, top, left + most, top + most))
+        .resize((side, side), Resampling.BILINEAR)
+    )
+    return (
+        torch.frombuffer(bytearray(square.tobytes()), dtype=torch.uint8)
+        .view(side, side, 3)
+        .permute(2, 0, 1)
+    )

@@ -1,4 +1,5 @@
-"""SVHN: 73,257 and 26,032 colour photographs of house numbers' digits, 32x32 (http://ufldl.stanford.edu/housenumbers).
+"""SVHN: 73,257 and 26,032 colour photographs of house numbers' digits, 32x32
+(http://ufldl.stanford.edu/housenumbers).
 
 Reads `svhn/train_32x32.mat` and `svhn/test_32x32.mat` in the data folder.
 """
@@ -21,7 +22,8 @@ DOWNLOAD_MB = 247
 
 
 def load(wanted: Wanted) -> Images:
-    """73,257 or 26,032 images of 3x32x32. Downloads the file where it is missing. Raises: DataError."""
+    """73,257 or 26,032 images of 3x32x32. Downloads the file where it is missing. Raises:
+    DataError."""
     file = wanted.data_dir / "svhn" / f"{wanted.split}_32x32.mat"
     pixels, labels = _cache.tensors(
         NAME,
@@ -47,7 +49,9 @@ def _decode(wanted: Wanted, files: Sequence[Path]) -> _cache.Tensors:
         from scipy.io import loadmat
         from scipy.io.matlab import MatReadError
     except ImportError as error:
-        raise DataError(NAME, f"it needs scipy ({error}): install it with {sys.executable} -m pip install scipy") from error
+        raise DataError(
+            NAME, f"it needs scipy ({error}): install it with {sys.executable} -m pip install scipy"
+        ) from error
     if wanted.verify:
         _download.torchvision(NAME)
         from torchvision.datasets import SVHN
@@ -58,4 +62,6 @@ def _decode(wanted: Wanted, files: Sequence[Path]) -> _cache.Tensors:
     except MatReadError as error:
         raise ValueError(error) from error
     labels = torch.from_numpy(held["y"].astype("int64")).flatten()
-    return torch.from_numpy(held["X"]).permute(3, 2, 0, 1), labels % 10  # the files call a nought 10
+    return torch.from_numpy(held["X"]).permute(
+        3, 2, 0, 1
+    ), labels % 10  # the files call a nought 10

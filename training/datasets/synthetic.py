@@ -1,4 +1,5 @@
-"""Made-up images that a model can learn, for trying things without files: noise around one random pattern per class.
+"""Made-up images that a model can learn, for trying things without files: noise around one random
+pattern per class.
 
 The same on every host and in every run: it is seeded by itself, not by the job.
 """
@@ -24,5 +25,12 @@ def load(wanted: Wanted) -> Images:
     samples = SAMPLES[wanted.split]
     generator = torch.Generator().manual_seed(1 + list(SAMPLES).index(wanted.split))
     labels = torch.randint(CLASSES, (samples,), generator=generator)
-    pixels = torch.randn(samples, 3, 32, 32, generator=generator).mul_(NOISE).add_(patterns[labels], alpha=CONTRAST).add_(127.5)
-    return Images(pixels.clamp_(0, 255).to(torch.uint8), labels, CLASSES, mean=(0.5,) * 3, std=(0.24,) * 3)
+    pixels = (
+        torch.randn(samples, 3, 32, 32, generator=generator)
+        .mul_(NOISE)
+        .add_(patterns[labels], alpha=CONTRAST)
+        .add_(127.5)
+    )
+    return Images(
+        pixels.clamp_(0, 255).to(torch.uint8), labels, CLASSES, mean=(0.5,) * 3, std=(0.24,) * 3
+    )

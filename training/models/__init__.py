@@ -1,5 +1,5 @@
-"""The models. Each module here is one, with `build(channels, classes) -> nn.Module`; one whose name takes an argument has it
-before these.
+"""The models. Each module here is one, with `build(channels, classes) -> nn.Module`; one whose name
+takes an argument has it before these.
 """
 
 from __future__ import annotations
@@ -24,5 +24,7 @@ def build(name: str, shape: tuple[int, int, int], classes: int) -> nn.Module:
     except (RuntimeError, ValueError, AssertionError, IndexError) as error:
         why = str(error).partition("\n")[0].rstrip(".")
         advice = "give a size that it takes with --image-size: many take 32, 64 or 224"
-        raise JobError(f"--model {name} cannot take images of {height}x{width} ({why}): {advice}") from None
+        raise JobError(
+            f"--model {name} cannot take images of {height}x{width} ({why}): {advice}"
+        ) from None
     return net.train()

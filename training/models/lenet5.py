@@ -1,4 +1,5 @@
-"""LeNet-5 for 32x32 images: tanh and average pooling, 61,706 parameters for one channel and ten classes."""
+"""LeNet-5 for 32x32 images: tanh and average pooling, 61,706 parameters for one channel and ten
+classes."""
 
 from torch import nn
 

@@ -1,4 +1,5 @@
-"""A small convolutional network for 32x32 photographs of digits: 53,762 parameters for three channels and ten classes."""
+"""A small convolutional network for 32x32 photographs of digits: 53,762 parameters for three
+channels and ten classes."""
 
 from torch import nn
 

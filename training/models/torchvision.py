@@ -1,4 +1,5 @@
-"""Any classification model of torchvision by its name there, with random weights: `torchvision/resnet50`."""
+"""Any classification model of torchvision by its name there, with random weights:
+`torchvision/resnet50`."""
 
 from __future__ import annotations
 
@@ -34,12 +35,15 @@ MORE: dict[str, dict[str, Any]] = {
 
 
 def build(name: str, channels: int, classes: int) -> nn.Module:
-    """The model: (N, channels, H, W) float32 to (N, classes) logits. Raises: JobError, where there is none of this name."""
+    """The model: (N, channels, H, W) float32 to (N, classes) logits. Raises: JobError, where there
+    is none of this name."""
     try:
         from torchvision import models
     except ImportError as error:
         install = f"install it with {sys.executable} -m pip install torchvision"
-        raise JobError(f"--model torchvision/{name} needs torchvision ({error}): {install}") from None
+        raise JobError(
+            f"--model torchvision/{name} needs torchvision ({error}): {install}"
+        ) from None
     if problem := torchvision_names.problem(name):
         raise JobError(problem)
     net: nn.Module = models.get_model(name, weights=None, num_classes=classes, **MORE.get(name, {}))
@@ -47,9 +51,15 @@ def build(name: str, channels: int, classes: int) -> nn.Module:
 
 
 def _of_channels(net: nn.Module, channels: int) -> nn.Module:
-    """The model with its first convolution for so many channels; its weights are those of the three in turn."""
-    path, first = next((path, module) for path, module in net.named_modules() if isinstance(module, nn.Conv2d))
-    settings = {name: getattr(first, name) for name in ("kernel_size", "stride", "padding", "dilation", "padding_mode")}
+    """The model with its first convolution for so many channels; its weights are those of the three
+    in turn."""
+    path, first = next(
+        (path, module) for path, module in net.named_modules() if isinstance(module, nn.Conv2d)
+    )
+    settings = {
+        name: getattr(first, name)
+        for name in ("kernel_size", "stride", "padding", "dilation", "padding_mode")
+    }
     conv = nn.Conv2d(channels, first.out_channels, bias=first.bias is not None, **settings)
     with torch.no_grad():
         conv.weight.copy_(first.weight[:, torch.arange(channels) % first.in_channels])

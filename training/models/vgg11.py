@@ -1,4 +1,5 @@
-"""VGG-11 with BatchNorm and one linear layer, for 32x32 images: 9,231,114 parameters for three channels and ten classes."""
+"""VGG-11 with BatchNorm and one linear layer, for 32x32 images: 9,231,114 parameters for three
+channels and ten classes."""
 
 from torch import nn
 
@@ -16,6 +17,10 @@ def build(channels: int, classes: int) -> nn.Module:
         if width == POOL:
             layers.append(nn.MaxPool2d(2))
             continue
-        layers += [nn.Conv2d(channels, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU(inplace=True)]
+        layers += [
+            nn.Conv2d(channels, width, 3, padding=1),
+            nn.BatchNorm2d(width),
+            nn.ReLU(inplace=True),
+        ]
         channels = width
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels, classes))

@@ -1,7 +1,8 @@
-"""What a method of synchronising the ranks' gradients is. Each module here is one, as its class `Method`.
+"""What a method of synchronising the ranks' gradients is. Each module here is one, as its class
+`Method`.
 
-Its options, where it has any, are its dataclass `Options` (see `training.options`). Modules whose names start with an
-underscore are what several methods share.
+Its options, where it has any, are its dataclass `Options` (see `training.options`). Modules whose
+names start with an underscore are what several methods share.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from training.place import Place
 class SyncMethod:
     """How ranks keep one model. Every verb has a default that does nothing.
 
-    All ranks begin with rank 0's parameters and buffers. A method blocks on other ranks only inside `with meter.waiting():`.
-    Its groups and buffers are made in `prepare`; it leaves the model's buffers (BatchNorm's statistics) alone.
+    All ranks begin with rank 0's parameters and buffers. A method blocks on other ranks only inside
+    `with meter.waiting():`. Its groups and buffers are made in `prepare`; it leaves the model's
+    buffers (BatchNorm's statistics) alone.
     """
 
     exact: bool = True
@@ -29,24 +31,31 @@ class SyncMethod:
     own_optimizer: bool = False
     """Whether each rank's optimiser follows gradients that only this rank has."""
     settles: bool = True
-    """Whether `settle` leaves one model on all ranks. Otherwise each keeps its own, and the first training rank's is tested."""
+    """Whether `settle` leaves one model on all ranks. Otherwise each keeps its own, and the first
+    training rank's is tested."""
 
     def __init__(self, options: Any, wire: torch.dtype) -> None:
-        """`options`: an instance of the module's `Options`; `wire`: the type in which gradients travel."""
+        """`options`: an instance of the module's `Options`; `wire`: the type in which gradients
+        travel."""
         self.options, self.wire = options, wire
 
-    def prepare(self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter) -> nn.Module:
+    def prepare(
+        self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter
+    ) -> nn.Module:
         """Returns the model to call from now on. Called once, by all ranks."""
         return model
 
     def micro(self, last: bool) -> AbstractContextManager[None]:
-        """Around each forward and backward of a step; before the `last` one of the step nothing is to be communicated."""
+        """Around each forward and backward of a step; before the `last` one of the step nothing is
+        to be communicated."""
         return nullcontext()
 
     def reduce(self, model: nn.Module) -> None:
-        """Called after a step's last backward; on return every `p.grad` is final: the mean over the ranks that train.
+        """Called after a step's last backward; on return every `p.grad` is final: the mean over the
+        ranks that train.
 
-        A parameter that no rank used keeps `grad = None`; one that some ranks used counts as zero on the others.
+        A parameter that no rank used keeps `grad = None`; one that some ranks used counts as zero
+        on the others.
         """
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
@@ -59,17 +68,20 @@ class SyncMethod:
         return 0
 
     def settle(self, model: nn.Module) -> None:
-        """Makes the parameters equal before the model is evaluated or kept. Called by all ranks at the same step."""
+        """Makes the parameters equal before the model is evaluated or kept. Called by all ranks at
+        the same step."""
 
     def state(self) -> dict[str, Any]:
-        """What this rank needs to go on from here besides the model and the optimiser, for `torch.save`."""
+        """What this rank needs to go on from here besides the model and the optimiser, for
+        `torch.save`."""
         return {}
 
     def load(self, state: dict[str, Any]) -> None:
         """Goes on from a `state`. Called after `prepare`."""
 
     def serve(self, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:
-        """Called on a rank that does not train, instead of taking steps: returns when each of the others has made so many."""
+        """Called on a rank that does not train, instead of taking steps: returns when each of the
+        others has made so many."""
 
 
 def broadcast(tensors: Iterable[torch.Tensor], meter: Meter) -> None:

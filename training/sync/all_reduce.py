@@ -1,4 +1,5 @@
-"""The backend's all-reduce of each bucket, while backward goes on; or, as in a course's listing, of each parameter after it."""
+"""The backend's all-reduce of each bucket, while backward goes on; or, as in a course's listing, of
+each parameter after it."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from training.sync.parts.gradients import Bucket
 
 @dataclass(frozen=True)
 class Options:
-    """`granularity`: what travels at once; `parameter`: one after another, each waited for, after backward."""
+    """`granularity`: what travels at once; `parameter`: one after another, each waited for, after
+    backward."""
 
     granularity: Literal["parameter", "bucket", "flat"] = "bucket"
     bucket_mb: float = 2.5
@@ -28,7 +30,9 @@ class Options:
     def check(self, world_size: int) -> None:
         """Raises: ValueError, for what would do nothing."""
         if self.granularity != "bucket" and self.bucket_mb != 2.5:
-            raise ValueError(f"bucket_mb={self.bucket_mb:g} only applies with granularity=bucket; remove it")
+            raise ValueError(
+                f"bucket_mb={self.bucket_mb:g} only applies with granularity=bucket; remove it"
+            )
 
 
 class Method(Bucketed):

@@ -1,7 +1,9 @@
-"""PyTorch's DistributedDataParallel: gradients travel in buckets while backward still runs, as they are or compressed.
+"""PyTorch's DistributedDataParallel: gradients travel in buckets while backward still runs, as they
+are or compressed.
 
-A run's first step is made by the bare model and reduced here, parameter by parameter; it shows whether any rank leaves a
-parameter unused. From the second step on the model is wrapped, told to look for unused parameters only where there are any.
+A run's first step is made by the bare model and reduced here, parameter by parameter; it shows
+whether any rank leaves a parameter unused. From the second step on the model is wrapped, told to
+look for unused parameters only where there are any.
 """
 
 from __future__ import annotations
@@ -28,9 +30,10 @@ from training.sync.parts.power_sgd import PowerSGD
 
 @dataclass(frozen=True)
 class Options:
-    """`bucket_mb` in MiB; PowerSGD takes all gradients as one bucket. `static_graph` promises that every step uses the same
-    parameters in the same way. `compression`: where it is none, --precision bf16 means bf16. `rank` (of the matrices that
-    approximate a gradient) and `start` (so many steps at first are exact) are powersgd's.
+    """`bucket_mb` in MiB; PowerSGD takes all gradients as one bucket. `static_graph` promises that
+    every step uses the same parameters in the same way. `compression`: where it is none,
+    --precision bf16 means bf16. `rank` (of the matrices that approximate a gradient) and `start`
+    (so many steps at first are exact) are powersgd's.
     """
 
     bucket_mb: float = 25
@@ -46,22 +49,33 @@ class Options:
         if self.rank < 1:
             raise ValueError(f"rank={self.rank}: give at least 1")
         if self.start < 2:
-            raise ValueError(f"start={self.start}: give at least 2, as PowerSGD keeps what it left out from step to step")
+            raise ValueError(
+                f"start={self.start}: give at least 2, as PowerSGD keeps what it left out from "
+                "step to step"
+            )
 
     def check(self, world_size: int) -> None:
         """Raises: ValueError, for what would do nothing."""
         if self.compression == "powersgd" and self.bucket_mb != 25:
-            raise ValueError(f"bucket_mb={self.bucket_mb:g}: compression=powersgd takes all gradients at once: leave it out")
+            raise ValueError(
+                f"bucket_mb={self.bucket_mb:g}: compression=powersgd takes all gradients at once: "
+                "leave it out"
+            )
         if self.compression != "powersgd" and (self.rank, self.start) != (2, 2):
-            raise ValueError(f"rank={self.rank} and start={self.start} are powersgd's: add --sync-option compression=powersgd")
+            raise ValueError(
+                f"rank={self.rank} and start={self.start} are powersgd's: add --sync-option "
+                "compression=powersgd"
+            )
 
 
 class Method(SyncMethod):
-    """DDP leaves buffers alone here: nobody waits for a slow rank inside forward, where the wait could not be told from
-    computing. Alone, a rank needs no DDP.
+    """DDP leaves buffers alone here: nobody waits for a slow rank inside forward, where the wait
+    could not be told from computing. Alone, a rank needs no DDP.
     """
 
-    def prepare(self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter) -> nn.Module:
+    def prepare(
+        self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter
+    ) -> nn.Module:
         """A module that calls the model as it is in the first step, then through DDP."""
         self._place, self._meter = place, meter
         self._named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
@@ -69,7 +83,11 @@ class Method(SyncMethod):
         self._compression = self.options.compression
         if self._compression == "none" and self.wire == torch.bfloat16:
             self._compression = "bf16"
-        self._power_sgd = PowerSGD(self.options.rank, self.options.start) if self._compression == "powersgd" else None
+        self._power_sgd = (
+            PowerSGD(self.options.rank, self.options.start)
+            if self._compression == "powersgd"
+            else None
+        )
         self._wrapped = Wrapped(model)
         return self._wrapped if place.world_size > 1 else model
 
@@ -77,12 +95,15 @@ class Method(SyncMethod):
         """Before the last, the bare model accumulates gradients, as under `no_sync`."""
         self._wrapped.last = last
         if last and self._finds_unused is not None and self._wrapped.ddp is None:
-            with self._meter.waiting():  # only now: a static graph's first step counts what DDP sees of the micro-batches
+            with (
+                self._meter.waiting()
+            ):  # only now: a static graph's first step counts what DDP sees of the micro-batches
                 self._wrapped.ddp = self._ddp(self._finds_unused)
         return nullcontext()
 
     def reduce(self, model: nn.Module) -> None:
-        """Backward has done it; what it took after the last gradient was waiting. In the first step it is done here.
+        """Backward has done it; what it took after the last gradient was waiting. In the first step
+        it is done here.
 
         Raises: JobError, where a parameter is unused, though in the first step none was.
         """
@@ -90,8 +111,12 @@ class Method(SyncMethod):
             return
         if self._finds_unused is None:
             with self._meter.waiting():
-                self._finds_unused = not average([p for _, p in self._named], self._place.world_size)
-            self._count_bytes(sum(p.grad.nbytes for _, p in self._named if p.grad is not None) + self._map_bytes)
+                self._finds_unused = not average(
+                    [p for _, p in self._named], self._place.world_size
+                )
+            self._count_bytes(
+                sum(p.grad.nbytes for _, p in self._named if p.grad is not None) + self._map_bytes
+            )
             return
         self._meter.waited_since_gradient()
         self._check_used()
@@ -99,7 +124,10 @@ class Method(SyncMethod):
 
     def state(self) -> dict[str, Any]:
         """What the first step showed, and what PowerSGD keeps."""
-        return {"finds_unused": self._finds_unused, "power_sgd": self._power_sgd and self._power_sgd.state()}
+        return {
+            "finds_unused": self._finds_unused,
+            "power_sgd": self._power_sgd and self._power_sgd.state(),
+        }
 
     def load(self, state: dict[str, Any]) -> None:
         """The next step goes through DDP at once."""
@@ -109,7 +137,9 @@ class Method(SyncMethod):
 
     def _ddp(self, finds_unused: bool) -> DistributedDataParallel:
         if finds_unused:  # in a step that happens to use all of them torch would advise against it
-            warnings.filterwarnings("ignore", "find_unused_parameters=True was specified", UserWarning)
+            warnings.filterwarnings(
+                "ignore", "find_unused_parameters=True was specified", UserWarning
+            )
         ddp = DistributedDataParallel(
             Held(self._wrapped.model),
             device_ids=[self._place.local_rank] if self._named[0][1].is_cuda else None,
@@ -146,9 +176,12 @@ class Method(SyncMethod):
             return
         for name, parameter in self._named:
             if parameter.grad is None:
-                known = name.removeprefix("_orig_mod.")  # as a compiled model calls the one it is made of
+                known = name.removeprefix(
+                    "_orig_mod."
+                )  # as a compiled model calls the one it is made of
                 raise JobError(
-                    f"--sync ddp: {known} has no gradient in this step, though all parameters had one in the first: DDP cannot "
+                    f"--sync ddp: {known} has no gradient in this step, though all parameters had "
+                    "one in the first: DDP cannot "
                     "follow a model whose use of its parameters changes; use --sync all_reduce"
                 )
 
@@ -159,7 +192,8 @@ WIDTHS = {"fp16": 2, "bf16": 2}
 
 
 class Wrapped(nn.Module):
-    """What the loop calls: the model itself, or DDP around it, where there is one, in the `last` micro-batch of a step."""
+    """What the loop calls: the model itself, or DDP around it, where there is one, in the `last`
+    micro-batch of a step."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -172,7 +206,8 @@ class Wrapped(nn.Module):
 
 
 class Held(nn.Module):
-    """The model, for DDP: a parameter that has a gradient from an earlier micro-batch of the step counts as used by this one.
+    """The model, for DDP: a parameter that has a gradient from an earlier micro-batch of the step
+    counts as used by this one.
 
     Else DDP would take a parameter for unused that only the last micro-batch leaves out.
     """
@@ -184,7 +219,11 @@ class Held(nn.Module):
     def forward(self, *inputs: torch.Tensor) -> Any:
         """As the model's."""
         output = self.model(*inputs)
-        held = [p for p in self.model.parameters() if p.grad is not None] if torch.is_grad_enabled() else []
+        held = (
+            [p for p in self.model.parameters() if p.grad is not None]
+            if torch.is_grad_enabled()
+            else []
+        )
         return Uses.apply(output, *held) if held else output
 
 
@@ -204,14 +243,21 @@ class Uses(torch.autograd.Function):
 
 
 def average(parameters: Sequence[nn.Parameter], ranks: int) -> bool:
-    """Replaces each gradient by its mean over the ranks: whether each rank had all of them. One that none had stays None."""
-    used = torch.tensor([p.grad is not None for p in parameters], dtype=torch.int32, device=parameters[0].device)
+    """Replaces each gradient by its mean over the ranks: whether each rank had all of them. One
+    that none had stays None."""
+    used = torch.tensor(
+        [p.grad is not None for p in parameters], dtype=torch.int32, device=parameters[0].device
+    )
     distributed.all_reduce(used)
     counts: list[int] = used.tolist()
     works = []
     for parameter, count in zip(parameters, counts, strict=True):
         if count:
-            parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.div_(ranks)
+            parameter.grad = (
+                torch.zeros_like(parameter)
+                if parameter.grad is None
+                else parameter.grad.div_(ranks)
+            )
             works.append(distributed.all_reduce(parameter.grad, async_op=True))
     for work in works:
         work.wait()

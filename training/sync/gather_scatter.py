@@ -1,7 +1,9 @@
-"""Rank 0 gathers, averages and scatters the mean: a star, by segments of buckets; or, as in a course's listing, by parameters.
+"""Rank 0 gathers, averages and scatters the mean: a star, by segments of buckets; or, as in a
+course's listing, by parameters.
 
-Segments flow towards the root through one process group and back through another: a group's connection carries its messages in
-turn, so that in a single one what goes out would hold up what comes in. The root's link is the limit: (N-1) S each way.
+Segments flow towards the root through one process group and back through another: a group's
+connection carries its messages in turn, so that in a single one what goes out would hold up what
+comes in. The root's link is the limit: (N-1) S each way.
 """
 
 from __future__ import annotations
@@ -20,15 +22,16 @@ from training.sync.parts.bucketed import Background, Bucketed, segment_count, wa
 from training.sync.parts.gradients import Bucket
 
 AHEAD = 8
-"""How many segments the root is ready to receive from each rank before it has added the first of them."""
+"""How many segments the root is ready to receive from each rank before it has added the first of
+them."""
 Arrival = tuple[distributed.Work | None, torch.Tensor]
 """What is on its way, and where to."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """`granularity`: what is packed at once; `parameter`: gather, then scatter, one parameter after another, after backward.
-    `segment_kb`: kilobytes that are sent, received and added at once."""
+    """`granularity`: what is packed at once; `parameter`: gather, then scatter, one parameter after
+    another, after backward. `segment_kb`: kilobytes that are sent, received and added at once."""
 
     granularity: Literal["parameter", "bucket", "flat"] = "bucket"
     bucket_mb: float = 2.5
@@ -42,9 +45,14 @@ class Options:
     def check(self, world_size: int) -> None:
         """Raises: ValueError, for what would do nothing."""
         if self.granularity == "parameter" and self.segment_kb != 256:
-            raise ValueError(f"segment_kb={self.segment_kb:g}: granularity=parameter sends each parameter whole: leave it out")
+            raise ValueError(
+                f"segment_kb={self.segment_kb:g}: granularity=parameter sends each parameter "
+                "whole: leave it out"
+            )
         if self.granularity != "bucket" and self.bucket_mb != 2.5:
-            raise ValueError(f"bucket_mb={self.bucket_mb:g} only applies with granularity=bucket; remove it")
+            raise ValueError(
+                f"bucket_mb={self.bucket_mb:g} only applies with granularity=bucket; remove it"
+            )
 
 
 class Star:
@@ -53,7 +61,9 @@ class Star:
     def __init__(self, rank: int, ranks: int, buckets: tuple[Bucket, ...], segment: float) -> None:
         self._others = range(1, ranks)
         self._up, self._down = new_group(), new_group()
-        self._segments = [bucket.buffer.chunk(segment_count(bucket.buffer.nbytes, segment)) for bucket in buckets]
+        self._segments = [
+            bucket.buffer.chunk(segment_count(bucket.buffer.nbytes, segment)) for bucket in buckets
+        ]
         self.exchange = self._root if rank == 0 else self._leaf
 
     def _leaf(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
@@ -69,7 +79,8 @@ class Star:
             yield bucket
 
     def _root(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
-        """Adds what the others give, segment after segment, and sends each sum on its way before it waits for the next."""
+        """Adds what the others give, segment after segment, and sends each sum on its way before it
+        waits for the next."""
         arrivals = self._arrivals()
         sent: list[distributed.Work | None] = []
         for bucket in launched:
@@ -77,12 +88,15 @@ class Star:
                 for work, arrived in next(arrivals):
                     wait([work])
                     segment += arrived
-                sent += [distributed.isend(segment, other, group=self._down) for other in self._others]
+                sent += [
+                    distributed.isend(segment, other, group=self._down) for other in self._others
+                ]
             yield bucket
         wait(sent)
 
     def _arrivals(self) -> Iterator[list[Arrival]]:
-        """For each segment of a step what each of the others sends, asked for some segments ahead."""
+        """For each segment of a step what each of the others sends, asked for some segments
+        ahead."""
         asked: deque[list[Arrival]] = deque()
         for segment in (segment for segments in self._segments for segment in segments):
             rooms = [torch.empty_like(segment) for _ in self._others]
@@ -108,7 +122,9 @@ class Listing:
         """Each bucket as the sum over the ranks."""
         for bucket in launched:
             buffer = bucket.buffer
-            gathered = [torch.empty_like(buffer) for _ in range(self._ranks)] if self._root else None
+            gathered = (
+                [torch.empty_like(buffer) for _ in range(self._ranks)] if self._root else None
+            )
             distributed.gather(buffer, gathered)
             total = torch.stack(gathered).sum(0) if gathered else buffer
             distributed.scatter(buffer, [total] * self._ranks if self._root else None)
@@ -125,7 +141,9 @@ class Method(Bucketed):
         if self.options.granularity == "parameter" or not on_cpu:
             self.background = Background(Listing(rank, ranks).exchange, threaded=False)
         else:
-            self.background = Background(Star(rank, ranks, buckets, self.options.segment_kb * 1000).exchange, threaded=True)
+            self.background = Background(
+                Star(rank, ranks, buckets, self.options.segment_kb * 1000).exchange, threaded=True
+            )
 
     def payload(self, size: int) -> int:
         """A star's, with all of it through the root."""

@@ -1,4 +1,5 @@
-"""Inside each host first, then between the hosts, then back inside: the network sees one rank of each host, its leader."""
+"""Inside each host first, then between the hosts, then back inside: the network sees one rank of
+each host, its leader."""
 
 from __future__ import annotations
 
@@ -29,11 +30,14 @@ class Options:
     def check(self, world_size: int) -> None:
         """Raises: ValueError, for what would do nothing."""
         if self.granularity != "bucket" and self.bucket_mb != 2.5:
-            raise ValueError(f"bucket_mb={self.bucket_mb:g} only applies with granularity=bucket; remove it")
+            raise ValueError(
+                f"bucket_mb={self.bucket_mb:g} only applies with granularity=bucket; remove it"
+            )
 
 
 class Method(Bucketed):
-    """The ranks of a host are those that say the same `group_rank`; the lowest of them is its leader."""
+    """The ranks of a host are those that say the same `group_rank`; the lowest of them is its
+    leader."""
 
     def connect(self, buckets: tuple[Bucket, ...]) -> None:
         """A group per host, and one of the leaders. All ranks make all groups, in one order."""
@@ -42,7 +46,9 @@ class Method(Bucketed):
         self._between = new_group([host[0] for host in hosts])
         number = next(i for i, host in enumerate(hosts) if self.place.rank in host)
         self._inside, self._host, self._host_count = inside[number], hosts[number], len(hosts)
-        self.background = Background(self._exchange, threaded=buckets[0].buffer.device.type == "cpu")
+        self.background = Background(
+            self._exchange, threaded=buckets[0].buffer.device.type == "cpu"
+        )
 
     def payload(self, size: int) -> int:
         """On a host's leader a ring's between the hosts."""
@@ -59,7 +65,9 @@ class Method(Bucketed):
         with self.meter.waiting():
             distributed.all_gather(said, own)
         numbers = [int(number) for number in said]
-        return [[rank for rank, of in enumerate(numbers) if of == host] for host in sorted(set(numbers))]
+        return [
+            [rank for rank, of in enumerate(numbers) if of == host] for host in sorted(set(numbers))
+        ]
 
     def _exchange(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
         """While a bucket is between the hosts, the next is added up inside."""

@@ -1,7 +1,9 @@
-"""Local SGD: each rank follows its own gradients, and every so many steps the ranks' parameters are averaged.
+"""Local SGD: each rank follows its own gradients, and every so many steps the ranks' parameters are
+averaged.
 
-Stich, Local SGD Converges Fast and Communicates Little, ICLR 2019. What the optimiser keeps, such as momentum, stays each
-rank's own. Parameters travel in their own type whatever the precision: what bf16 would round off is larger than a step.
+Stich, Local SGD Converges Fast and Communicates Little, ICLR 2019. What the optimiser keeps, such
+as momentum, stays each rank's own. Parameters travel in their own type whatever the precision: what
+bf16 would round off is larger than a step.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from training.sync.parts.gradients import Bucket, Gradients
 
 @dataclass(frozen=True)
 class Options:
-    """The parameters are averaged after `every` steps that each rank took alone. The `warmup` first steps are exact."""
+    """The parameters are averaged after `every` steps that each rank took alone. The `warmup` first
+    steps are exact."""
 
     every: int = 8
     warmup: int = 0
@@ -35,20 +38,24 @@ class Options:
 
 
 class Method(SyncMethod):
-    """Gradients in the warm-up and parameters after it travel in the same flat buffers. The flags behind them say which
-    parameters a rank has moved since the last average: one that nobody has is left as it is, bit by bit. One that only some
-    have moved is averaged over all ranks, but decays on those alone: there even `every=1` is not what an exact method does.
+    """Gradients in the warm-up and parameters after it travel in the same flat buffers. The flags
+    behind them say which parameters a rank has moved since the last average: one that nobody has is
+    left as it is, bit by bit. One that only some have moved is averaged over all ranks, but decays
+    on those alone: there even `every=1` is not what an exact method does.
     """
 
     exact = False
     own_optimizer = True
 
-    def prepare(self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter) -> nn.Module:
+    def prepare(
+        self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter
+    ) -> nn.Module:
         """The model as it is."""
         self._ranks, self._meter = place.world_size, meter
         self._steps = self._alone = 0
         self._works: list[distributed.Work | None] = []
-        # of its own: a slow host may come to an average much later than the ordinary group's patience lasts
+        # of its own: a slow host may come to an average much later than the ordinary group's
+        # patience lasts
         self._group = new_group(timeout=PATIENCE) if self._ranks > 1 else None
         self._gradients = Gradients(model, self._launch, self._ranks, overlap=False)
         self._buckets = self._gradients.buckets
@@ -56,7 +63,8 @@ class Method(SyncMethod):
         return model
 
     def reduce(self, model: nn.Module) -> None:
-        """In the warm-up, the mean of the gradients; after it, each rank's gradients are its own."""
+        """In the warm-up, the mean of the gradients; after it, each rank's gradients are its
+        own."""
         if self._steps < self.options.warmup:
             self._gradients.flush()
             self._wait()
@@ -65,7 +73,10 @@ class Method(SyncMethod):
             self._meter.bytes_sent += self._bytes
             return
         for bucket in self._buckets:
-            bucket.used = [moved or p.grad is not None for moved, p in zip(bucket.used, bucket.parameters, strict=True)]
+            bucket.used = [
+                moved or p.grad is not None
+                for moved, p in zip(bucket.used, bucket.parameters, strict=True)
+            ]
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
         """Changes the parameters, and averages them when it is time."""
@@ -83,7 +94,8 @@ class Method(SyncMethod):
             self._average()
 
     def state(self) -> dict[str, Any]:
-        """How many steps were made. What ranks have done alone is over when a model is kept: they have settled on it."""
+        """How many steps were made. What ranks have done alone is over when a model is kept: they
+        have settled on it."""
         return {"steps": self._steps}
 
     def load(self, state: dict[str, Any]) -> None:
@@ -99,7 +111,9 @@ class Method(SyncMethod):
             self._launch(bucket)
         self._wait()
         for bucket in self._buckets:
-            for parameter, view, moved in zip(bucket.parameters, bucket.views, bucket.flags.tolist(), strict=True):
+            for parameter, view, moved in zip(
+                bucket.parameters, bucket.views, bucket.flags.tolist(), strict=True
+            ):
                 if moved:
                     parameter.copy_(view)
             bucket.reset()
@@ -107,7 +121,9 @@ class Method(SyncMethod):
 
     def _launch(self, bucket: Bucket) -> None:
         if self._ranks > 1:
-            self._works.append(distributed.all_reduce(bucket.buffer, async_op=True, group=self._group))
+            self._works.append(
+                distributed.all_reduce(bucket.buffer, async_op=True, group=self._group)
+            )
 
     def _wait(self) -> None:
         with self._meter.waiting():

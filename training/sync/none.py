@@ -1,4 +1,5 @@
-"""No synchronisation: ranks never talk while they train, so with more than one their models differ."""
+"""No synchronisation: ranks never talk while they train, so with more than one their models
+differ."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
-"""A parameter server: workers push gradients to one rank, which applies the optimiser, and pull the parameters.
+"""A parameter server: workers push gradients to one rank, which applies the optimiser, and pull the
+parameters.
 
-`mode=sync` makes each step with the mean of all gradients, as other exact methods do. With `mode=async` the server applies each
-gradient as it comes, so nobody waits for a slower rank; a gradient is then *stale* by as many updates as the others made
-between its worker's pull and its push. Each is its worker's own mean, applied with the learning rate divided by the ranks
-that train.
+`mode=sync` makes each step with the mean of all gradients, as other exact methods do. With
+`mode=async` the server applies each gradient as it comes, so nobody waits for a slower rank; a
+gradient is then *stale* by as many updates as the others made between its worker's pull and its
+push. Each is its worker's own mean, applied with the learning rate divided by the ranks that train.
 
-Source: Li et al., Scaling Distributed Machine Learning with the Parameter Server, OSDI 2014; for `async` Dean et al., Large
-Scale Distributed Deep Networks (Downpour SGD), NeurIPS 2012.
+Source: Li et al., Scaling Distributed Machine Learning with the Parameter Server, OSDI 2014; for
+`async` Dean et al., Large Scale Distributed Deep Networks (Downpour SGD), NeurIPS 2012.
 """
 
 from __future__ import annotations
@@ -29,12 +30,14 @@ from training.sync.parts.push_pull import HEADER_BYTES, PARTED, Line, flatten, h
 from training.sync.parts.sync_server import SyncServer
 
 PATIENCE = timedelta(days=1)
-"""How long ranks wait at their own pace for the slowest, at the end of an epoch; one that dies is noticed at once."""
+"""How long ranks wait at their own pace for the slowest, at the end of an epoch; one that dies is
+noticed at once."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """`server` holds the parameters; where it is `dedicated` it does not train. `bucket_mb`: gradients are pushed in pieces."""
+    """`server` holds the parameters; where it is `dedicated` it does not train. `bucket_mb`:
+    gradients are pushed in pieces."""
 
     mode: Literal["sync", "async"] = "sync"
     server: int = 0
@@ -45,7 +48,9 @@ class Options:
         if self.server < 0:
             raise ValueError(f"server={self.server}: write the number of a rank, 0 or more")
         if not self.bucket_mb >= 0:
-            raise ValueError(f"bucket_mb={self.bucket_mb:g}: must be at least 0, which is a bucket per parameter")
+            raise ValueError(
+                f"bucket_mb={self.bucket_mb:g}: must be at least 0, which is a bucket per parameter"
+            )
 
     @property
     def stale(self) -> bool:
@@ -59,9 +64,15 @@ class Options:
     def check(self, world_size: int) -> None:
         """Raises: ValueError."""
         if self.server >= world_size:
-            raise ValueError(f"server={self.server}: there is no such rank among {world_size}: write at most {world_size - 1}")
+            raise ValueError(
+                f"server={self.server}: there is no such rank among {world_size}: write at most "
+                f"{world_size - 1}"
+            )
         if self.dedicated and world_size == 1:
-            raise ValueError("dedicated=yes: the only rank would have nobody to serve: leave it out, or use more ranks")
+            raise ValueError(
+                "dedicated=yes: the only rank would have nobody to serve: leave it out, or use "
+                "more ranks"
+            )
 
 
 class Method(SyncMethod):
@@ -71,13 +82,17 @@ class Method(SyncMethod):
         super().__init__(options, wire)
         self.exact = not options.stale
 
-    def prepare(self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter) -> nn.Module:
+    def prepare(
+        self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter
+    ) -> nn.Module:
         """The model as it is; its parameters are views of flat buffers from now on."""
         own = lines(place, self.options.server, TIMEOUT if self.exact else PATIENCE)
         ranks = sum(map(self.options.trains, range(place.world_size)))
         self._side: SyncMethod
         if place.rank != self.options.server:
-            self._side = Worker(self.options, self.wire, own[0], model, ranks if self.exact else 1, meter)
+            self._side = Worker(
+                self.options, self.wire, own[0], model, ranks if self.exact else 1, meter
+            )
         elif self.exact:
             self._side = SyncServer(self.options, self.wire, own, model, optimizer, ranks, meter)
         else:
@@ -119,13 +134,24 @@ class Method(SyncMethod):
 
 
 class Worker(SyncMethod):
-    """Pushes its gradients while backward goes on, and pulls the parameters in place of a step of its own."""
+    """Pushes its gradients while backward goes on, and pulls the parameters in place of a step of
+    its own."""
 
-    def __init__(self, options: Any, wire: torch.dtype, line: Line, model: nn.Module, ranks: int, meter: Meter) -> None:
+    def __init__(
+        self,
+        options: Any,
+        wire: torch.dtype,
+        line: Line,
+        model: nn.Module,
+        ranks: int,
+        meter: Meter,
+    ) -> None:
         super().__init__(options, wire)
         self._line, self._meter = line, meter
         self._parameters = flatten(model.parameters())
-        self._gradients = Gradients(model, self._push, ranks, bucket_mb=options.bucket_mb, wire=wire)
+        self._gradients = Gradients(
+            model, self._push, ranks, bucket_mb=options.bucket_mb, wire=wire
+        )
         self._asked, self._answer = header(self._parameters), header(self._parameters)
         self._steps = 0
         self._works: list[distributed.Work] = []
@@ -149,7 +175,9 @@ class Worker(SyncMethod):
     @property
     def staleness(self) -> int:
         """As the server found it."""
-        return int(self._answer[1]) if self.options.stale else 0  # on a GPU reading it waits for the step's end
+        return (
+            int(self._answer[1]) if self.options.stale else 0
+        )  # on a GPU reading it waits for the step's end
 
     def settle(self, model: nn.Module) -> None:
         """Pulls what the server holds when all have come here."""
@@ -172,7 +200,9 @@ class Worker(SyncMethod):
         self._works += self._line.send([bucket.buffer])
 
     def _ask(self, step: int) -> None:
-        self._asked.copy_(torch.stack((torch.tensor(step, device=self._answer.device), self._answer[0])))
+        self._asked.copy_(
+            torch.stack((torch.tensor(step, device=self._answer.device), self._answer[0]))
+        )
         self._works += self._line.send([self._asked])
 
     def _pull(self) -> None:

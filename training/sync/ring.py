@@ -1,9 +1,12 @@
-"""A ring all-reduce of our own: scatter-reduce, then all-gather, by sending to the next rank and receiving from the one before.
+"""A ring all-reduce of our own: scatter-reduce, then all-gather, by sending to the next rank and
+receiving from the one before.
 
-A buffer of n elements is cut into one chunk per rank, and each chunk into segments. In step s of 2 (N-1) rank r sends chunk
-r - s and receives chunk r - s - 1; in the first N-1 it adds what it receives. What it has received in one step it sends in the
-next, segment by segment, so that adding one segment overlaps receiving the others and the link is never idle. Each sum is made
-once and then copied, so all ranks hold the same bits. (Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms, 2009.)
+A buffer of n elements is cut into one chunk per rank, and each chunk into segments. In step s of 2
+(N-1) rank r sends chunk r - s and receives chunk r - s - 1; in the first N-1 it adds what it
+receives. What it has received in one step it sends in the next, segment by segment, so that adding
+one segment overlaps receiving the others and the link is never idle. Each sum is made once and then
+copied, so all ranks hold the same bits. (Patarasuk and Yuan, Bandwidth optimal all-reduce
+algorithms, 2009.)
 """
 
 from __future__ import annotations
@@ -23,7 +26,8 @@ from training.sync.parts.gradients import Bucket
 
 @dataclass(frozen=True)
 class Options:
-    """`granularity`: what goes around the ring at once; `segment_kb`: kilobytes that are sent, received and added at once."""
+    """`granularity`: what goes around the ring at once; `segment_kb`: kilobytes that are sent,
+    received and added at once."""
 
     granularity: Literal["bucket", "flat"] = "bucket"
     bucket_mb: float = 2.5
@@ -37,11 +41,14 @@ class Options:
     def check(self, world_size: int) -> None:
         """Raises: ValueError, for what would do nothing."""
         if self.granularity != "bucket" and self.bucket_mb != 2.5:
-            raise ValueError(f"bucket_mb={self.bucket_mb:g} only applies with granularity=bucket; remove it")
+            raise ValueError(
+                f"bucket_mb={self.bucket_mb:g} only applies with granularity=bucket; remove it"
+            )
 
 
 class Ring:
-    """The exchange of one buffer after another. `scratch` holds what is received and not yet added."""
+    """The exchange of one buffer after another. `scratch` holds what is received and not yet
+    added."""
 
     def __init__(self, rank: int, ranks: int, scratch: torch.Tensor, segment: float) -> None:
         """`scratch` (bytes,) is as long as the largest buffer; `segment` in bytes."""
@@ -58,13 +65,20 @@ class Ring:
             yield bucket
 
     def sum_by_segments(self, buffer: torch.Tensor) -> None:
-        """Makes a buffer (elements,) the sum over the ranks; needs a backend whose sends and receives need no order."""
+        """Makes a buffer (elements,) the sum over the ranks; needs a backend whose sends and
+        receives need no order."""
         count = segment_count(buffer.nbytes // self._ranks, self._segment)
         chunks = cut(buffer, self._ranks, count)
-        received = [chunks[(self._rank - step - 1) % self._ranks][k] for step in range(self._steps) for k in range(count)]
+        received = [
+            chunks[(self._rank - step - 1) % self._ranks][k]
+            for step in range(self._steps)
+            for k in range(count)
+        ]
         added = len(received) // 2
         arriving = [*alike(self._scratch, received[:added]), *received[added:]]
-        receives = [self._receive(segment) for segment in arriving]  # all at once, so that no sender waits for one
+        receives = [
+            self._receive(segment) for segment in arriving
+        ]  # all at once, so that no sender waits for one
         sends = [self._send(segment) for segment in chunks[self._rank]]
         for number, (receive, segment) in enumerate(zip(receives, received, strict=True)):
             wait([receive])
@@ -75,14 +89,25 @@ class Ring:
         wait(sends)
 
     def sum_by_chunks(self, buffer: torch.Tensor) -> None:
-        """The same for a backend whose sends and receives have to be paired, such as NCCL: each step is one pair."""
+        """The same for a backend whose sends and receives have to be paired, such as NCCL: each
+        step is one pair."""
         chunks = [chunk for (chunk,) in cut(buffer, self._ranks, 1)]
         for step in range(self._steps):
-            sent, received = chunks[(self._rank - step) % self._ranks], chunks[(self._rank - step - 1) % self._ranks]
+            sent, received = (
+                chunks[(self._rank - step) % self._ranks],
+                chunks[(self._rank - step - 1) % self._ranks],
+            )
             adds = step < self._ranks - 1
             (target,) = alike(self._scratch, [received]) if adds else [received]
-            pair = [(distributed.isend, sent, self._next), (distributed.irecv, target, self._previous)]
-            operations = [distributed.P2POp(kind, tensor, peer) for kind, tensor, peer in pair if tensor.numel()]
+            pair = [
+                (distributed.isend, sent, self._next),
+                (distributed.irecv, target, self._previous),
+            ]
+            operations = [
+                distributed.P2POp(kind, tensor, peer)
+                for kind, tensor, peer in pair
+                if tensor.numel()
+            ]
             wait(distributed.batch_isend_irecv(operations) if operations else ())
             if adds:
                 received += target
@@ -99,7 +124,8 @@ class Ring:
 
 
 def cut(buffer: torch.Tensor, chunks: int, segments: int) -> list[list[torch.Tensor]]:
-    """A buffer (elements,) as chunks of segments, whose sizes differ by at most one; some may be empty."""
+    """A buffer (elements,) as chunks of segments, whose sizes differ by at most one; some may be
+    empty."""
     pieces = chunks * segments
     ends = [buffer.numel() * i // pieces for i in range(pieces + 1)]
     flat = [buffer[begin:end] for begin, end in pairwise(ends)]
@@ -107,7 +133,8 @@ def cut(buffer: torch.Tensor, chunks: int, segments: int) -> list[list[torch.Ten
 
 
 def alike(scratch: torch.Tensor, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """The start of a buffer (bytes,) as tensors of the sizes and the type of `tensors`, all (elements,)."""
+    """The start of a buffer (bytes,) as tensors of the sizes and the type of `tensors`, all
+    (elements,)."""
     sizes = [tensor.numel() for tensor in tensors]
     whole = scratch[: sum(sizes) * tensors[0].element_size()].view(tensors[0].dtype)
     return list(torch.split(whole, sizes))
@@ -119,7 +146,9 @@ class Method(Bucketed):
     def connect(self, buckets: tuple[Bucket, ...]) -> None:
         """Room for what the largest bucket receives."""
         device = buckets[0].buffer.device
-        scratch = torch.empty(max(bucket.buffer.nbytes for bucket in buckets), dtype=torch.uint8, device=device)
+        scratch = torch.empty(
+            max(bucket.buffer.nbytes for bucket in buckets), dtype=torch.uint8, device=device
+        )
         ring = Ring(self.place.rank, self.place.world_size, scratch, self.options.segment_kb * 1000)
         self.background = Background(ring.exchange, threaded=device.type == "cpu")
 

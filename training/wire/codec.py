@@ -1,4 +1,5 @@
-"""Frozen dataclasses as JSON objects and back, by the types of their fields. What does not fit reads as None, never raises."""
+"""Frozen dataclasses as JSON objects and back, by the types of their fields. What does not fit
+reads as None, never raises."""
 
 from __future__ import annotations
 
@@ -12,20 +13,25 @@ Reader = Callable[[Any], Any]
 class Codec:
     """JSON objects ↔ frozen dataclasses of one family, told apart by the value of `key`.
 
-    A value whose type is not the field's, or an int of more than 64 bits, makes the object undecodable; an int where a
-    float is due does not. A class may have a method `validate`, which raises ValueError where values make
-    no sense.
+    A value whose type is not the field's, or an int of more than 64 bits, makes the object
+    undecodable; an int where a float is due does not. A class may have a method `validate`, which
+    raises ValueError where values make no sense.
     """
 
     def __init__(self, key: str, types: Iterable[type[Any]]) -> None:
         self._key = key
         self._types = {cls.__name__.lower(): cls for cls in types}
-        self._readers: dict[str, Reader] = {}  # each made when it is first needed, as an agent needs few
+        self._readers: dict[
+            str, Reader
+        ] = {}  # each made when it is first needed, as an agent needs few
 
     def object(self, value: Any) -> dict[str, Any]:
         """The object of a value of the family, ready for `jsonl.dumps`."""
         cls = type(value)
-        return {self._key: cls.__name__.lower(), **{name: getattr(value, name) for name in cls.__slots__}}
+        return {
+            self._key: cls.__name__.lower(),
+            **{name: getattr(value, name) for name in cls.__slots__},
+        }
 
     def value(self, data: dict[str, Any]) -> Any | None:
         """The value that `data` stands for, or None where it is none of the family."""
@@ -37,7 +43,8 @@ class Codec:
             return None
 
     def fault(self, data: dict[str, Any]) -> str:
-        """Why `data`, an object of the family by its key, is undecodable; "" where it is decodable, or none of the family."""
+        """Why `data`, an object of the family by its key, is undecodable; "" where it is decodable,
+        or none of the family."""
         name = data.get(self._key, "")
         cls = self._types.get(name) if isinstance(name, str) else None
         if cls is None or self.value(data) is not None:
@@ -78,7 +85,8 @@ def _dataclass_reader(cls: type[Any]) -> Reader:
 
 
 def reader_of(hint: Any) -> Reader:
-    """A function that returns its argument, lists as tuples, and raises TypeError or ValueError where it is not a `hint`."""
+    """A function that returns its argument, lists as tuples, and raises TypeError or ValueError
+    where it is not a `hint`."""
     if is_dataclass(hint):
         return _dataclass_reader(hint)  # type: ignore[arg-type]
     if get_origin(hint) is tuple:
@@ -103,7 +111,9 @@ def _tuple_reader(hint: Any) -> Reader:
         if type(value) not in (list, tuple):
             raise TypeError(f"{value!r} is not a list")
         return (
-            tuple(map(inner[0], value)) if endless else tuple(reader(item) for reader, item in zip(inner, value, strict=True))
+            tuple(map(inner[0], value))
+            if endless
+            else tuple(reader(item) for reader, item in zip(inner, value, strict=True))
         )
 
     return read

@@ -1,4 +1,5 @@
-"""What a session tells a host's agent: typed commands, one JSON line each, on the agent's line in."""
+"""What a session tells a host's agent: typed commands, one JSON line each, on the agent's line
+in."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ class Reserve:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Keep this text in the run's folder under this name, a plain file name: the plan, for whoever comes back to the run."""
+    """Keep this text in the run's folder under this name, a plain file name: the plan, for whoever
+    comes back to the run."""
 
     name: str
     text: str
@@ -41,7 +43,8 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """Try a TCP connection to each of these (address, port), for `seconds` at most, and tell (`Connected`) what came of it."""
+    """Try a TCP connection to each of these (address, port), for `seconds` at most, and tell
+    (`Connected`) what came of it."""
 
     targets: tuple[tuple[str, int], ...]
     seconds: float = 3.0
@@ -56,12 +59,14 @@ class Stacks:
 class Start:
     """Start the placements as this attempt.
 
-    `preload`: the argv are arguments of `python -m training`; one process imports torch and forks the ranks, and rank 0 gets
-    the reserved listening socket (its number in RANKBOARD_LISTEN_FD). Otherwise each argv is a program of its own, started
-    plainly, and the reserved socket is closed just before, since such a program binds MASTER_PORT itself.
+    `preload`: the argv are arguments of `python -m training`; one process imports torch and forks
+    the ranks, and rank 0 gets the reserved listening socket (its number in RANKBOARD_LISTEN_FD).
+    Otherwise each argv is a program of its own, started plainly, and the reserved socket is closed
+    just before, since such a program binds MASTER_PORT itself.
 
-    `hosts` are the numbers of all hosts that take part, in the order of their ranks. `again`: should ranks fail, all may be
-    started once more, and an agent that is kept waits for that where nobody is there.
+    `hosts` are the numbers of all hosts that take part, in the order of their ranks. `again`:
+    should ranks fail, all may be started once more, and an agent that is kept waits for that where
+    nobody is there.
     """
 
     attempt: int
@@ -73,8 +78,9 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """TERM to every rank, `grace` seconds, then KILL. The agent lives on. `again`: what `Start` said of it still holds;
-    `by_person`: a person asks for it, and not a launcher that has seen a failure."""
+    """TERM to every rank, `grace` seconds, then KILL. The agent lives on. `again`: what `Start`
+    said of it still holds; `by_person`: a person asks for it, and not a launcher that has seen a
+    failure."""
 
     grace: float = 2.0
     again: bool = False
@@ -104,7 +110,9 @@ _codec = Codec("command", get_args(Command))
 
 def encode(command: Command) -> bytes:
     """The line (with its newline) of a command."""
-    return dumps(_codec.object(command)).encode("utf-8", "backslashreplace") + b"\n"  # so JSON escapes a lone surrogate
+    return (
+        dumps(_codec.object(command)).encode("utf-8", "backslashreplace") + b"\n"
+    )  # so JSON escapes a lone surrogate
 
 
 def decode(line: bytes) -> Command | None:

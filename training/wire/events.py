@@ -1,10 +1,12 @@
 """What ranks, agents and the session say, as typed events, and the lines of JSON that carry them.
 
-A *record* is one event with who wrote it and when. Agents and the session write records, one JSON object per line; a
-record is known by (run, host, attempt, seq). A rank writes *wire events* on its stdout: a line that starts with `PREFIX`,
-then JSON; an agent passes a rank's lines on unread, inside `Text`, and `expand` finds the events in them.
+A *record* is one event with who wrote it and when. Agents and the session write records, one JSON
+object per line; a record is known by (run, host, attempt, seq). A rank writes *wire events* on its
+stdout: a line that starts with `PREFIX`, then JSON; an agent passes a rank's lines on unread,
+inside `Text`, and `expand` finds the events in them.
 
-Decoding never raises: unknown keys are ignored, missing ones take their defaults, and what is no event is text.
+Decoding never raises: unknown keys are ignored, missing ones take their defaults, and what is no
+event is text.
 """
 
 from __future__ import annotations
@@ -41,8 +43,9 @@ def _require(name: str, value: float, low: float, high: float) -> None:
 
 
 class Event:
-    """Base of all events. `name` is the `event` key on the wire. Where an event has a method `validate`, what does not pass it
-    is not decoded: figures from which others are calculated must be numbers."""
+    """Base of all events. `name` is the `event` key on the wire. Where an event has a method
+    `validate`, what does not pass it is not decoded: figures from which others are calculated must
+    be numbers."""
 
     __slots__ = ()
     name: ClassVar[str]
@@ -51,13 +54,13 @@ class Event:
         cls.name = cls.__name__.lower()
 
 
-# From a rank -------------------------------------------------------------------------------------------------------
+# From a rank --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Entered(Event):
-    """A rank has entered a phase: loading, rendezvous, joining (it has reached the others' store), training, serving,
-    evaluating or saving."""
+    """A rank has entered a phase: loading, rendezvous, joining (it has reached the others' store),
+    training, serving, evaluating or saving."""
 
     rank: int
     phase: str
@@ -65,8 +68,8 @@ class Entered(Event):
 
 @dataclass(frozen=True, slots=True)
 class Started(Event):
-    """A rank has met the others and takes its first step next. `steps` is the whole run's, `steps_per_epoch` one epoch's,
-    `resumed` how many a checkpoint had already."""
+    """A rank has met the others and takes its first step next. `steps` is the whole run's,
+    `steps_per_epoch` one epoch's, `resumed` how many a checkpoint had already."""
 
     rank: int
     pid: int
@@ -87,12 +90,14 @@ class Started(Event):
 class Step(Event):
     """One iteration of one rank. `epoch` and `step` count from 1, `step` over all epochs.
 
-    Times are wall seconds of the training thread: `seconds` from step end to step end; `data` until the batch is on the device;
-    `sync` blocked on other ranks; `compute` the rest; `ready` from the start to the last local gradient less the waits so far.
-    `cpu_seconds` is the process's CPU time. `loss` is the mean over the rank's own `samples`, of which `correct` were
-    classified right. `bytes_sent` is the payload that the sync method handed to the network; an asynchronous server's answers
-    count with its own next step, and a server that makes none does not tell its own. `staleness` is how many updates of
-    others the server made between this rank's pull of the parameters and its push of the gradient (parameter server).
+    Times are wall seconds of the training thread: `seconds` from step end to step end; `data` until
+    the batch is on the device; `sync` blocked on other ranks; `compute` the rest; `ready` from the
+    start to the last local gradient less the waits so far. `cpu_seconds` is the process's CPU time.
+    `loss` is the mean over the rank's own `samples`, of which `correct` were classified right.
+    `bytes_sent` is the payload that the sync method handed to the network; an asynchronous server's
+    answers count with its own next step, and a server that makes none does not tell its own.
+    `staleness` is how many updates of others the server made between this rank's pull of the
+    parameters and its push of the gradient (parameter server).
     """
 
     rank: int
@@ -113,7 +118,8 @@ class Step(Event):
 
 @dataclass(frozen=True, slots=True)
 class Epoch(Event):
-    """A rank's epoch is over: mean loss and accuracy over its own training samples, and the sum of its steps' seconds."""
+    """A rank's epoch is over: mean loss and accuracy over its own training samples, and the sum of
+    its steps' seconds."""
 
     rank: int
     epoch: int
@@ -126,7 +132,8 @@ class Epoch(Event):
 
 @dataclass(frozen=True, slots=True)
 class Drifted(Event):
-    """The ranks' models, which the sync method keeps equal, differ after this step: rank 0 says by how much, relatively.
+    """The ranks' models, which the sync method keeps equal, differ after this step: rank 0 says by
+    how much, relatively.
 
     The difference is infinite where some ranks' parameters are no longer numbers.
     """
@@ -139,12 +146,17 @@ class Drifted(Event):
     def extent(self) -> str:
         """The difference, to read."""
         measured = self.difference < math.inf
-        return f"by {self.difference:.1e}, relatively" if measured else "beyond measure: on some ranks they are not numbers"
+        return (
+            f"by {self.difference:.1e}, relatively"
+            if measured
+            else "beyond measure: on some ranks they are not numbers"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Saved(Event):
-    """A rank has saved its part of a checkpoint: `seconds` it stood still for it, `size` in bytes."""
+    """A rank has saved its part of a checkpoint: `seconds` it stood still for it, `size` in
+    bytes."""
 
     rank: int
     epoch: int
@@ -155,11 +167,12 @@ class Saved(Event):
 
 @dataclass(frozen=True, slots=True)
 class Evaluated(Event):
-    """The settled model on the whole test set: the merged figures, equal on all ranks. `accuracy` is a fraction.
+    """The settled model on the whole test set: the merged figures, equal on all ranks. `accuracy`
+    is a fraction.
 
-    `confusion` (rank 0 only, up to 100 classes): row is the true class, column the predicted; `classes` are their names, where
-    they have any. `own_accuracy` is that of this rank's own model or BatchNorm statistics on the whole test set where each rank
-    keeps them, else -1.
+    `confusion` (rank 0 only, up to 100 classes): row is the true class, column the predicted;
+    `classes` are their names, where they have any. `own_accuracy` is that of this rank's own model
+    or BatchNorm statistics on the whole test set where each rank keeps them, else -1.
     """
 
     rank: int
@@ -184,23 +197,27 @@ class Finished(Event):
     seconds: float
 
 
-# From an agent -----------------------------------------------------------------------------------------------------
+# From an agent ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Hello(Event):
-    """The facts of a host, first record of its agent. `torch` is empty where the host's Python has none.
+    """The facts of a host, first record of its agent. `torch` is empty where the host's Python has
+    none.
 
-    `cores` are those usable under affinity and cgroup quota; `interfaces` are (name, IPv4 address, prefix length);
-    `route_interface` is the one that leads to the master; `gpus` are names. Memory and disk are in bytes: `memory_free` is what
-    new processes could take, `disk_free` what the run's folder has left; 0 is not known. `load` is how many tasks keep the
-    usable cores busy: on average in the last minute, or at this moment where that is less.
-    `backends` are what torch was built for, by its version.py, as ("cuda 13.0",). `flags` are the instructions of its CPU that
-    `training.agent.host.needs` looks for, none where it does not tell; `runs` other live runs in its workdir, with their ranks here.
-    `data_folder` is where it has looked for the job's data ("": nowhere), `data_missing` are the files that are not there,
-    `data_problem` is why it cannot be read, or the missing files not be put there, `data_free` the room there in bytes.
-    `resume_step` is the newest complete checkpoint's of `resume` here, 0 for none; then `resume_known` are runs that have some.
-    `code_changed`: rankboard's code there was not as it had been sent, and has been replaced.
+    `cores` are those usable under affinity and cgroup quota; `interfaces` are (name, IPv4 address,
+    prefix length); `route_interface` is the one that leads to the master; `gpus` are names. Memory
+    and disk are in bytes: `memory_free` is what new processes could take, `disk_free` what the
+    run's folder has left; 0 is not known. `load` is how many tasks keep the usable cores busy: on
+    average in the last minute, or at this moment where that is less. `backends` are what torch was
+    built for, by its version.py, as ("cuda 13.0",). `flags` are the instructions of its CPU that
+    `training.agent.host.needs` looks for, none where it does not tell; `runs` other live runs in
+    its workdir, with their ranks here. `data_folder` is where it has looked for the job's data ("":
+    nowhere), `data_missing` are the files that are not there, `data_problem` is why it cannot be
+    read, or the missing files not be put there, `data_free` the room there in bytes. `resume_step`
+    is the newest complete checkpoint's of `resume` here, 0 for none; then `resume_known` are runs
+    that have some. `code_changed`: rankboard's code there was not as it had been sent, and has been
+    replaced.
     """
 
     hostname: str
@@ -253,7 +270,8 @@ class Reserved(Event):
 
 @dataclass(frozen=True, slots=True)
 class Connected(Event):
-    """This host has tried to open a TCP connection to `address`:`port`; `error` says why it could not."""
+    """This host has tried to open a TCP connection to `address`:`port`; `error` says why it could
+    not."""
 
     address: str
     port: int
@@ -267,7 +285,8 @@ class Connected(Event):
 
 @dataclass(frozen=True, slots=True)
 class Launched(Event):
-    """The agent has started to start these ranks of the attempt, in which the hosts numbered `hosts` take part."""
+    """The agent has started to start these ranks of the attempt, in which the hosts numbered
+    `hosts` take part."""
 
     ranks: tuple[int, ...]
     hosts: tuple[int, ...] = ()
@@ -283,7 +302,8 @@ class Spawned(Event):
 
 @dataclass(frozen=True, slots=True)
 class Text(Event):
-    """Whole lines, joined by newlines, that one read of one pipe gave. `stream` is `stdout` or `stderr`."""
+    """Whole lines, joined by newlines, that one read of one pipe gave. `stream` is `stdout` or
+    `stderr`."""
 
     rank: int
     stream: str
@@ -292,7 +312,8 @@ class Text(Event):
 
 @dataclass(frozen=True, slots=True)
 class HostSample(Event):
-    """A host in the last second: `cpu` in percent per core, memory in bytes, network bytes in the second (loopback aside)."""
+    """A host in the last second: `cpu` in percent per core, memory in bytes, network bytes in the
+    second (loopback aside)."""
 
     cpu: tuple[float, ...]
     memory_used: int
@@ -307,7 +328,8 @@ class HostSample(Event):
 
 @dataclass(frozen=True, slots=True)
 class RankSample(Event):
-    """A rank's process tree in the last second: CPU in percent of one core, resident memory in bytes."""
+    """A rank's process tree in the last second: CPU in percent of one core, resident memory in
+    bytes."""
 
     rank: int
     cpu: float
@@ -321,8 +343,9 @@ class RankSample(Event):
 
 @dataclass(frozen=True, slots=True)
 class Stack(Event):
-    """Where a rank is at this moment, as asked for: `text` has the stacks of its threads, `source` says who told them:
-    `faulthandler`, `py-spy`, or `kernel` (then only its state and what it waits for)."""
+    """Where a rank is at this moment, as asked for: `text` has the stacks of its threads, `source`
+    says who told them: `faulthandler`, `py-spy`, or `kernel` (then only its state and what it waits
+    for)."""
 
     rank: int
     source: str
@@ -331,9 +354,11 @@ class Stack(Event):
 
 @dataclass(frozen=True, slots=True)
 class Exited(Event):
-    """A rank's process is gone: by exit `code`, or by `signal` (its name, such as SIGKILL; then `code` is -number).
+    """A rank's process is gone: by exit `code`, or by `signal` (its name, such as SIGKILL; then
+    `code` is -number).
 
-    `stopped`: the agent had been told to stop it, or died. `out_of_memory`: the kernel's OOM killer did it.
+    `stopped`: the agent had been told to stop it, or died. `out_of_memory`: the kernel's OOM killer
+    did it.
     """
 
     rank: int
@@ -345,7 +370,8 @@ class Exited(Event):
 
 @dataclass(frozen=True, slots=True)
 class StopHeard(Event):
-    """A `Stop` has come, which every launcher of the run learns so: it may be another one's. `by_person` as there."""
+    """A `Stop` has come, which every launcher of the run learns so: it may be another one's.
+    `by_person` as there."""
 
     by_person: bool = False
 
@@ -354,8 +380,8 @@ class StopHeard(Event):
 class Ended(Event):
     """The last record of a host's agent: all its ranks are gone.
 
-    `died`: it could not go on. It was killed (then its guard writes this) or told to terminate by somebody else, the disk is
-    full, or its guard was killed.
+    `died`: it could not go on. It was killed (then its guard writes this) or told to terminate by
+    somebody else, the disk is full, or its guard was killed.
     """
 
     reason: str
@@ -364,18 +390,20 @@ class Ended(Event):
 
 @dataclass(frozen=True, slots=True)
 class Dropped(Event):
-    """Records `first` to `last` (both included) were dropped from the journal, which had reached its limit."""
+    """Records `first` to `last` (both included) were dropped from the journal, which had reached
+    its limit."""
 
     first: int
     last: int
 
 
-# From the session ----------------------------------------------------------------------------------------------------
+# From the session ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Reaching(Event):
-    """The session is at this phase of reaching host number `on`: connecting, deploying, starting or ready."""
+    """The session is at this phase of reaching host number `on`: connecting, deploying, starting or
+    ready."""
 
     on: int
     phase: str
@@ -383,7 +411,8 @@ class Reaching(Event):
 
 @dataclass(frozen=True, slots=True)
 class Clock(Event):
-    """The clock of host number `on` is ahead of the session's by `offset` seconds: measured at its Hello, or since."""
+    """The clock of host number `on` is ahead of the session's by `offset` seconds: measured at its
+    Hello, or since."""
 
     on: int
     offset: float
@@ -395,7 +424,8 @@ class Clock(Event):
 
 @dataclass(frozen=True, slots=True)
 class Said(Event):
-    """Narration that is no rank's output: what a login shell printed, or the session says. `on` may be SESSION."""
+    """Narration that is no rank's output: what a login shell printed, or the session says. `on` may
+    be SESSION."""
 
     on: int
     text: str
@@ -411,9 +441,9 @@ class Silent(Event):
 
 @dataclass(frozen=True, slots=True)
 class Checked(Event):
-    """A check before the start, of host number `on` (or SESSION: of all together). `outcome` is ok, warning or failed; `text`
-    what was found, in a few words; `advice` what to do about it. `same`: the hosts of which all this was found, this one too,
-    where there are several."""
+    """A check before the start, of host number `on` (or SESSION: of all together). `outcome` is ok,
+    warning or failed; `text` what was found, in a few words; `advice` what to do about it. `same`:
+    the hosts of which all this was found, this one too, where there are several."""
 
     on: int
     check: str
@@ -433,7 +463,8 @@ class Parted(Event):
 
 @dataclass(frozen=True, slots=True)
 class Stalled(Event):
-    """These ranks have made no step for `seconds`, ten times what a step takes them; their stacks are asked for."""
+    """These ranks have made no step for `seconds`, ten times what a step takes them; their stacks
+    are asked for."""
 
     ranks: tuple[int, ...]
     seconds: float
@@ -441,7 +472,8 @@ class Stalled(Event):
 
 @dataclass(frozen=True, slots=True)
 class Restarted(Event):
-    """All ranks start again on the hosts numbered `hosts`, for this `reason`: the record's attempt begins."""
+    """All ranks start again on the hosts numbered `hosts`, for this `reason`: the record's attempt
+    begins."""
 
     hosts: tuple[int, ...]
     reason: str
@@ -449,13 +481,15 @@ class Restarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class Detached(Event):
-    """The launcher leaves; the run goes on without it. Records that follow are of one that came back."""
+    """The launcher leaves; the run goes on without it. Records that follow are of one that came
+    back."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lost(Event):
-    """Host number `on` is lost, or was never reached: `reason` says why and what to do. `reached`: its agent had said Hello.
-    `unfit`: the login succeeded, but its python or workdir cannot be used."""
+    """Host number `on` is lost, or was never reached: `reason` says why and what to do. `reached`:
+    its agent had said Hello. `unfit`: the login succeeded, but its python or workdir cannot be
+    used."""
 
     on: int
     reason: str
@@ -465,7 +499,8 @@ class Lost(Event):
 
 @dataclass(frozen=True, slots=True)
 class Refused(Event):
-    """The session does not start the run: host number `on` (or SESSION) is not fit for it, `reason` says why and what to do."""
+    """The session does not start the run: host number `on` (or SESSION) is not fit for it, `reason`
+    says why and what to do."""
 
     on: int
     reason: str
@@ -473,7 +508,8 @@ class Refused(Event):
 
 @dataclass(frozen=True, slots=True)
 class Stopping(Event):
-    """The session stops all ranks. `by_person`: somebody asked for it; else it follows from a failure."""
+    """The session stops all ranks. `by_person`: somebody asked for it; else it follows from a
+    failure."""
 
     reason: str
     by_person: bool
@@ -486,17 +522,46 @@ class Closed(Event):
 
 RANK_EVENTS = (Entered, Started, Step, Epoch, Drifted, Saved, Evaluated, Finished)
 HOST_EVENTS = (
-    *(Hello, Reserved, Connected, Launched, Spawned, Text, HostSample, RankSample, Stack, Exited, StopHeard, Ended, Dropped),
+    *(
+        Hello,
+        Reserved,
+        Connected,
+        Launched,
+        Spawned,
+        Text,
+        HostSample,
+        RankSample,
+        Stack,
+        Exited,
+        StopHeard,
+        Ended,
+        Dropped,
+    ),
 )
 SESSION_EVENTS = (
-    *(Reaching, Clock, Said, Checked, Silent, Parted, Lost, Refused, Stalled, Stopping, Restarted, Detached, Closed),
+    *(
+        Reaching,
+        Clock,
+        Said,
+        Checked,
+        Silent,
+        Parted,
+        Lost,
+        Refused,
+        Stalled,
+        Stopping,
+        Restarted,
+        Detached,
+        Closed,
+    ),
 )
 EVENTS: tuple[type[Event], ...] = (*RANK_EVENTS, *HOST_EVENTS, *SESSION_EVENTS)
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """An event, the host whose agent wrote it (its index in the plan, or SESSION), and when by that writer's clock."""
+    """An event, the host whose agent wrote it (its index in the plan, or SESSION), and when by that
+    writer's clock."""
 
     host: int
     attempt: int
@@ -505,7 +570,7 @@ class Record:
     event: Event
 
 
-# Lines ---------------------------------------------------------------------------------------------------------------
+# Lines --------------------------------------------------------------------------------------------
 
 _read_time = reader_of(float)
 
@@ -534,7 +599,12 @@ def decode(line: str | bytes) -> Record | None:
     data = load(line)
     if data is None or not isinstance(event := _codec.value(data), Event):
         return None
-    host, attempt, seq, when = data.get("host"), data.get("attempt"), data.get("seq"), _time(data.get("time"))
+    host, attempt, seq, when = (
+        data.get("host"),
+        data.get("attempt"),
+        data.get("seq"),
+        _time(data.get("time")),
+    )
     if type(host) is not int or type(attempt) is not int or type(seq) is not int or when is None:
         return None
     return Record(host, attempt, seq, when, event) if max(host, attempt, seq) <= LARGEST else None
@@ -560,17 +630,19 @@ def to_object(event: Event) -> dict[str, Any]:
 
 
 def emit(event: Event) -> None:
-    """Say an event as this rank: one line, one write to stdout's descriptor (writes up to PIPE_BUF do not mix)."""
+    """Say an event as this rank: one line, one write to stdout's descriptor (writes up to PIPE_BUF
+    do not mix)."""
     line = f"{PREFIX}{dumps({'time': time.time()} | _codec.object(event))}\n".encode()
     while line:
         line = line[os.write(1, line) :]
 
 
 def expand(record: Record) -> Iterator[Record]:
-    """The record; or, for a rank's `Text`, in order the wire events in it and the text between them.
+    """The record; or, for a rank's `Text`, in order the wire events in it and the text between
+    them.
 
-    A wire event takes the time that its rank gave it, but none later than the record's, and the record's host, attempt and seq.
-    A rank speaks for itself alone: one of another rank is text.
+    A wire event takes the time that its rank gave it, but none later than the record's, and the
+    record's host, attempt and seq. A rank speaks for itself alone: one of another rank is text.
     """
     if not isinstance(record.event, Text) or PREFIX not in record.event.text:
         yield record
@@ -584,13 +656,21 @@ def expand(record: Record) -> Iterator[Record]:
         if plain:
             yield replace(record, event=replace(record.event, text="\n".join(plain)))
             plain = []
-        yield replace(record, time=record.time if said[0] is None else min(said[0], record.time), event=said[1])
+        yield replace(
+            record,
+            time=record.time if said[0] is None else min(said[0], record.time),
+            event=said[1],
+        )
     if plain:
         yield replace(record, event=replace(record.event, text="\n".join(plain)))
 
 
 def _wire_event(line: str, rank: int) -> tuple[float | None, Event] | None:
     data = load(line[len(PREFIX) :])
-    if data is None or not isinstance(event := _codec.value(data), RANK_EVENTS) or event.rank != rank:
+    if (
+        data is None
+        or not isinstance(event := _codec.value(data), RANK_EVENTS)
+        or event.rank != rank
+    ):
         return None
     return _time(data.get("time")), event

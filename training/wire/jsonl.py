@@ -1,4 +1,5 @@
-"""Lines of JSON, as which all that travels between launcher, agents and ranks is written. Imports little."""
+"""Lines of JSON, as which all that travels between launcher, agents and ranks is written. Imports
+little."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_pla
 
 
 def most_values(line: bytes) -> int:
-    """No more values than this are in the JSON of a line: what memory it takes to read it can be told without reading it."""
+    """No more values than this are in the JSON of a line: what memory it takes to read it can be
+    told without reading it."""
     return 1 + sum(map(line.count, (b",", b"[", b"{")))
 
 

@@ -1,4 +1,5 @@
-"""`rankboard attach`, `stop` and `logs`: coming back to a run, from the machine that launched it or another one."""
+"""`rankboard attach`, `stop` and `logs`: coming back to a run, from the machine that launched it or
+another one."""
 
 from __future__ import annotations
 
@@ -36,42 +37,62 @@ USAGE, UNREACHABLE = 2, 3
 OBEYING, LOOK = 15.0, 0.1
 """Seconds that a launcher has to stop its run, and between two looks at whether it has."""
 Run = Annotated[
-    str, typer.Argument(metavar="RUN", help="the name of the run, the beginning of it, or last for the newest that has begun")
+    str,
+    typer.Argument(
+        metavar="RUN",
+        help="the name of the run, the beginning of it, or last for the newest that has begun",
+    ),
 ]
 HostsFile = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="the hosts file, for a run launched elsewhere (default: hosts.toml)")
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="the hosts file, for a run launched elsewhere (default: hosts.toml)"
+    ),
 ]
 RunsDir = Annotated[Path, typer.Option(metavar="PATH", help="where runs are recorded")]
 Watch = Callable[..., int]
-"""Shows a session, headless or not, as JSON or not, up to its end or, by Ctrl-C or not, until somebody leaves it, and
-`verbose` or not; returns the exit code."""
+"""Shows a session, headless or not, as JSON or not, up to its end or, by Ctrl-C or not, until
+somebody leaves it, and `verbose` or not; returns the exit code."""
 
 
 @contextmanager
-def reached(run: str, hosts: Path | None, runs_dir: Path, max_restarts: int | None = None) -> Iterator[tuple[Launcher, Kept]]:
-    """The way to the run's hosts, and its plan. `max_restarts`: how often it may restart, where the operator says so."""
+def reached(
+    run: str, hosts: Path | None, runs_dir: Path, max_restarts: int | None = None
+) -> Iterator[tuple[Launcher, Kept]]:
+    """The way to the run's hosts, and its plan. `max_restarts`: how often it may restart, where the
+    operator says so."""
     try:
         folder = recorder.find(run, runs_dir)
         local = folder is not None and is_folder(folder / NODE)
         with selection.transport(local, None) as transport:
-            kept = _here(folder, local, hosts) if folder else _on_hosts(transport, run, hosts, runs_dir)
+            kept = (
+                _here(folder, local, hosts)
+                if folder
+                else _on_hosts(transport, run, hosts, runs_dir)
+            )
             if run == LAST:
                 narrate(f"{LAST} is {kept.plan.run}")
             if max_restarts is not None:
                 policy = replace(kept.plan.policy, max_restarts=max_restarts)
                 kept = replace(kept, plan=replace(kept.plan, policy=policy))
-            yield Launcher(transport, local, runs_dir.absolute(), Policy(keep=not local), narrate), kept
+            yield (
+                Launcher(transport, local, runs_dir.absolute(), Policy(keep=not local), narrate),
+                kept,
+            )
     except (HostsError, PlanError, RunFolderError) as error:
         narrate(str(error))
         raise typer.Exit(USAGE) from None
 
 
 def _here(folder: Path, local: bool, hosts: Path | None) -> Kept:
-    """A run that is recorded here, with the ways to its hosts. Raises: HostsError, PlanError, RunFolderError."""
+    """A run that is recorded here, with the ways to its hosts. Raises: HostsError, PlanError,
+    RunFolderError."""
     plan = recorder.load_plan(folder)
     foreign = not trust.has_ways(plan)
     if plan.run != folder.name:
-        raise RunFolderError(f"{folder} has the plan of another run, {plan.run}: rename the folder to {plan.run}")
+        raise RunFolderError(
+            f"{folder} has the plan of another run, {plan.run}: rename the folder to {plan.run}"
+        )
     if local:
         return Kept(trust.on_this_machine(plan, (folder / NODE).absolute()), {}, foreign=foreign)
     if hosts:
@@ -89,7 +110,9 @@ def _on_hosts(transport: Transport, run: str, hosts: Path | None, runs_dir: Path
     try:
         cluster = load(hosts or Path("hosts.toml"))
     except HostsError as error:
-        raise HostsError(f"No run called {run!r} in {runs_dir}, and no hosts to ask for it: {error}") from None
+        raise HostsError(
+            f"No run called {run!r} in {runs_dir}, and no hosts to ask for it: {error}"
+        ) from None
     kept = inventory.plan_of(transport, cluster, run)
     for problem in kept.problems:
         narrate(problem)
@@ -111,13 +134,21 @@ def attach_command(watch: Watch) -> Callable[..., None]:
         max_restarts: Annotated[
             int | None,
             typer.Option(
-                metavar="N", min=0, max=RESTARTS, help="restart a failed run up to N times (default: as it was started here)"
+                metavar="N",
+                min=0,
+                max=RESTARTS,
+                help="restart a failed run up to N times (default: as it was started here)",
             ),
         ] = None,
         headless: Annotated[bool, typer.Option("--run", help="without the dashboard")] = False,
-        as_json: Annotated[bool, typer.Option("--json", help="with --run: print one JSON object per event")] = False,
+        as_json: Annotated[
+            bool, typer.Option("--json", help="with --run: print one JSON object per event")
+        ] = False,
         verbose: Annotated[
-            bool, typer.Option("--verbose", "-v", help="with --run: print each step of reaching the hosts")
+            bool,
+            typer.Option(
+                "--verbose", "-v", help="with --run: print each step of reaching the hosts"
+            ),
         ] = False,
         runs_dir: RunsDir = Path("runs"),
     ) -> None:
@@ -136,7 +167,10 @@ def attach_command(watch: Watch) -> Callable[..., None]:
         with reached(run, hosts, runs_dir, max_restarts) as (launcher, kept):
             session = launcher.attach(kept)
             if kept.foreign and max_restarts is None and not session.has_ended:
-                narrate(f"{kept.plan.run} was not started here by you: it restarts after a failure only with --max-restarts N")
+                narrate(
+                    f"{kept.plan.run} was not started here by you: it restarts after a failure "
+                    "only with --max-restarts N"
+                )
             code = watch(launcher, session, headless, as_json, True, verbose=verbose)
         raise typer.Exit(code)
 
@@ -148,7 +182,9 @@ def stop_command(watch: Watch) -> Callable[..., None]:
 
     def stop(
         run: Run,
-        now: Annotated[bool, typer.Option("--now", help="kill the ranks at once, without a grace period")] = False,
+        now: Annotated[
+            bool, typer.Option("--now", help="kill the ranks at once, without a grace period")
+        ] = False,
         hosts: HostsFile = None,
         runs_dir: RunsDir = Path("runs"),
     ) -> None:
@@ -164,7 +200,11 @@ def stop_command(watch: Watch) -> Callable[..., None]:
             code = _stopped_by_its_launcher(launcher, kept.plan, now)
             if code is None:
                 session = launcher.attach(kept)
-                code = _had_ended(session) if session.has_ended else _stop(session, watch, launcher, now)
+                code = (
+                    _had_ended(session)
+                    if session.has_ended
+                    else _stop(session, watch, launcher, now)
+                )
         raise typer.Exit(0 if code == Verdict.STOPPED.value else code)
 
     return stop
@@ -179,20 +219,26 @@ def _had_ended(session: Session) -> int:
     for _ in session.batches():  # there are none, but the run is let go of
         continue
     verdict = session.state.verdict
-    narrate(f"{session.plan.run} had already ended: {verdict.name.lower() if verdict else 'not known how'}")
+    narrate(
+        f"{session.plan.run} had already ended: "
+        f"{verdict.name.lower() if verdict else 'not known how'}"
+    )
     return 0
 
 
 def _stopped_by_its_launcher(launcher: Launcher, plan: Plan, now: bool) -> int | None:
-    """Have the process of this machine that records the run stop it: the exit code, or None where there is none, or it has gone
-    without bringing the run to its end. Raises: PlanError."""
+    """Have the process of this machine that records the run stop it: the exit code, or None where
+    there is none, or it has gone without bringing the run to its end. Raises: PlanError."""
     folder = launcher.runs_dir / plan.run
     holder = lock.notify(folder, signal.SIGQUIT if now else lock.STOP)
     if holder is None:
         return None
     narrate(f"its launcher, {holder}, has been told to stop {plan.run}")
     if not _lets_go(folder):
-        narrate(f"it does not answer: kill -9 {holder.pid} ends it, then rankboard stop {plan.run} what it has left behind")
+        narrate(
+            f"it does not answer: kill -9 {holder.pid} ends it, then rankboard stop {plan.run} "
+            "what it has left behind"
+        )
         return UNREACHABLE
     state = RunState(plan)
     for record in launcher.recorded(plan):
@@ -214,7 +260,10 @@ def _lets_go(folder: Path) -> bool:
 
 def logs(
     run: Run,
-    rank: Annotated[int, typer.Option(metavar="R", help="show only this rank (default: all)", show_default=False)] = -1,
+    rank: Annotated[
+        int,
+        typer.Option(metavar="R", help="show only this rank (default: all)", show_default=False),
+    ] = -1,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="keep printing new lines")] = False,
     hosts: HostsFile = None,
     runs_dir: RunsDir = Path("runs"),
@@ -257,8 +306,11 @@ def records_of(launcher: Launcher, plan: Plan, follow: bool) -> Iterator[Record]
     )
 
 
-def _more(launcher: Launcher, kept: Kept, state: RunState, known: dict[int, int], rank: int, follow: bool) -> list[str]:
-    """Print what the hosts of a run that nobody records have beyond what is recorded here; returns why some is missing."""
+def _more(
+    launcher: Launcher, kept: Kept, state: RunState, known: dict[int, int], rank: int, follow: bool
+) -> list[str]:
+    """Print what the hosts of a run that nobody records have beyond what is recorded here; returns
+    why some is missing."""
     if lock.launcher(launcher.runs_dir / kept.plan.run):
         return []
     if follow and not state.verdict and not kept.refusal:
@@ -281,4 +333,6 @@ def _more(launcher: Launcher, kept: Kept, state: RunState, known: dict[int, int]
 def _print(record: Record, state: RunState, rank: int) -> None:
     text = record.event
     if isinstance(text, Text) and record.host != SESSION and rank in (-1, text.rank):
-        typer.echo(prefixed(text, state.host_name(record.host)), nl=False, err=text.stream == "stderr")
+        typer.echo(
+            prefixed(text, state.host_name(record.host)), nl=False, err=text.stream == "stderr"
+        )

@@ -33,13 +33,15 @@ USAGE = 2
 def doctor(
     host_flags: Mapping[str, Any] = MappingProxyType({}),
     json: Annotated[bool, typer.Option("--json", help="print one JSON object per check")] = False,
-    runs_dir: Annotated[Path, typer.Option(metavar="PATH", help="where runs are recorded")] = Path("runs"),
+    runs_dir: Annotated[Path, typer.Option(metavar="PATH", help="where runs are recorded")] = Path(
+        "runs"
+    ),
     **job_flags: Any,
 ) -> None:
     """Check whether the hosts are ready for a run, and say how to fix what is not.
 
-    Nothing is started; only rankboard's own code is copied to the hosts. Every start makes the same checks (--no-doctor skips
-    them). With job flags, the checks are those of that job.
+    Nothing is started; only rankboard's own code is copied to the hosts. Every start makes the same
+    checks (--no-doctor skips them). With job flags, the checks are those of that job.
 
     Examples:
       rankboard doctor
@@ -53,7 +55,10 @@ def doctor(
       130  stopped by a person
     """
     try:
-        job, chosen = resume.job_of(job_flags, runs_dir, bool(host_flags["local"])), selection.selection(host_flags)
+        job, chosen = (
+            resume.job_of(job_flags, runs_dir, bool(host_flags["local"])),
+            selection.selection(host_flags),
+        )
         with selection.transport(chosen.local, chosen.spec) as transport:
             launcher = Launcher(transport, chosen.local, runs_dir.absolute())
             code = _examine(launcher.check(launcher.plan(chosen.hosts, job)), json)

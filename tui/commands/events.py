@@ -9,7 +9,16 @@ from pathlib import Path
 import typer
 
 from remote.record import lock, recorder
-from tui.commands.attach import UNREACHABLE, HostsFile, Run, RunsDir, Watch, narrate, reached, records_of
+from tui.commands.attach import (
+    UNREACHABLE,
+    HostsFile,
+    Run,
+    RunsDir,
+    Watch,
+    narrate,
+    reached,
+    records_of,
+)
 from tui.text.headless import JsonPrinter
 
 
@@ -17,9 +26,11 @@ def events_command(watch: Watch) -> Callable[..., None]:
     """The command `events`, with the front ends as `attach_command` takes them."""
 
     def events(run: Run, hosts: HostsFile = None, runs_dir: RunsDir = Path("runs")) -> None:
-        """Print the events of a run as JSON, one object per line, like --run --json; follow a live run to its end.
+        """Print the events of a run as JSON, one object per line, like --run --json; follow a live
+        run to its end.
 
-        The first line has the plan, the last one the summary. Ctrl+C ends this command; the run continues.
+        The first line has the plan, the last one the summary. Ctrl+C ends this command; the run
+        continues.
 
         Examples:
           rankboard events last

@@ -28,7 +28,9 @@ app = typer.Typer(
     """,
 )
 Name = Annotated[str, typer.Option(metavar="NAME", help="which lab, if there are several")]
-HostName = Annotated[str, typer.Argument(metavar="HOST", help="a host of the lab, such as node3 or 3")]
+HostName = Annotated[
+    str, typer.Argument(metavar="HOST", help="a host of the lab, such as node3 or 3")
+]
 
 
 @contextmanager
@@ -55,9 +57,14 @@ def up(
     hosts: Annotated[int, typer.Option(metavar="N", help="number of hosts")] = 4,
     link: Annotated[
         str,
-        typer.Option(metavar="RATE", help="the rate of their links, such as 1gbit or 100mbit: one for all, or one per host"),
+        typer.Option(
+            metavar="RATE",
+            help="the rate of their links, such as 1gbit or 100mbit: one for all, or one per host",
+        ),
     ] = "1gbit",
-    cpus: Annotated[str, typer.Option(metavar="CORES", help="limit each host to this many cores, e.g. 0.5")] = "",
+    cpus: Annotated[
+        str, typer.Option(metavar="CORES", help="limit each host to this many cores, e.g. 0.5")
+    ] = "",
     name: Name = DEFAULT,
 ) -> None:
     """Start a lab and print its hosts file.
@@ -121,7 +128,9 @@ def heal(host: HostName, name: Name = DEFAULT) -> None:
 @app.command(cls=Command, name="rate")
 def set_rate(
     host: HostName,
-    to: Annotated[str, typer.Argument(metavar="RATE", help="the new rate, such as 1gbit or 100mbit")],
+    to: Annotated[
+        str, typer.Argument(metavar="RATE", help="the new rate, such as 1gbit or 100mbit")
+    ],
     name: Name = DEFAULT,
 ) -> None:
     """Change the rate of a host's link in both directions.

@@ -1,4 +1,5 @@
-"""`rankboard ps` and `rankboard prune`: the runs on the hosts and here, and what ended ones have left."""
+"""`rankboard ps` and `rankboard prune`: the runs on the hosts and here, and what ended ones have
+left."""
 
 from __future__ import annotations
 
@@ -34,7 +35,10 @@ HOSTS, AGE = Path(HOSTS_FILE), "7d"
 """The hosts file, and how long ago a run has ended that is removed, where nothing else is given."""
 NOTHING = "-"
 
-HostsFile = Annotated[Path | None, typer.Option(metavar="FILE", help="the hosts file (default: hosts.toml, if there is one)")]
+HostsFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="the hosts file (default: hosts.toml, if there is one)"),
+]
 RunsDir = Annotated[Path, typer.Option(metavar="PATH", help="where runs are recorded")]
 
 
@@ -43,15 +47,19 @@ def ps(
     live: Annotated[bool, typer.Option("--live", help="show live runs only")] = False,
     json: Annotated[bool, typer.Option("--json", help="print one JSON object per run")] = False,
     orphans: Annotated[
-        bool, typer.Option("--orphans", help="show processes that ended runs left behind, and kill them if you agree")
+        bool,
+        typer.Option(
+            "--orphans",
+            help="show processes that ended runs left behind, and kill them if you agree",
+        ),
     ] = False,
     yes: Yes = False,
     runs_dir: RunsDir = Path("runs"),
 ) -> None:
     """List the live and ended runs: those that the hosts keep, and those recorded here.
 
-    The age is the time since the run's last sign of life: a few seconds for a healthy run. The phase "unknown" is that of a run
-    recorded here that was left to hosts which were not asked.
+    The age is the time since the run's last sign of life: a few seconds for a healthy run. The
+    phase "unknown" is that of a run recorded here that was left to hosts which were not asked.
 
     Examples:
       rankboard ps --live
@@ -73,19 +81,28 @@ def ps(
             found = inventory.take(transport, known, runs_dir)
             runs = [run for run in found.runs if run.live or not live]
             nothing = "no live runs" if live else "no runs"
-            _print(map(_object, runs)) if json else _show(RUN_COLUMNS, list(map(_row, runs)), nothing)
+            _print(map(_object, runs)) if json else _show(
+                RUN_COLUMNS, list(map(_row, runs)), nothing
+            )
             problems = found.problems
         _complain(problems, hosts)
 
 
 def prune(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="RUN", help="just these runs, also if their hosts cannot be reached")
+        list[str] | None,
+        typer.Argument(
+            metavar="RUN", help="just these runs, also if their hosts cannot be reached"
+        ),
     ] = None,
     hosts: HostsFile = None,
     older_than: Annotated[
         str | None,
-        typer.Option(metavar="AGE", help="only runs that ended at least this long ago: 12h, 7d, 2w; 0 for all (default: 7d)"),
+        typer.Option(
+            metavar="AGE",
+            help="only runs that ended at least this long ago: 12h, 7d, 2w; 0 for all (default: "
+            "7d)",
+        ),
     ] = None,
     keep: Annotated[int, typer.Option(metavar="N", min=0, help="keep the N newest of them")] = 0,
     yes: Yes = False,
@@ -118,7 +135,9 @@ def prune(
         _narrate([*_reasons(kept, flag), *_staying(found, {one.run for one in going} & named)])
         if going and agreed(f"remove {_total(going)}? [y/N]", yes):
             freed, left = cleaning.remove(transport, known, runs_dir, going)
-            _narrate([*(naming(str(hosts or HOSTS), one) for one in left), f"removed {_bytes(freed)}"])
+            _narrate(
+                [*(naming(str(hosts or HOSTS), one) for one in left), f"removed {_bytes(freed)}"]
+            )
         elif not going and not named:
             _narrate([_nothing(older_than or AGE if older else "", keep)])
         _complain(found.problems, hosts)
@@ -127,11 +146,16 @@ def prune(
 def _named(names: Sequence[str], found: Inventory) -> set[str]:
     """The runs that somebody means. Raises: PlanError."""
     known = [run.name for run in found.runs]
-    meant = {name: [run for run in known if run == name] or [run for run in known if run.startswith(name)] for name in names}
+    meant = {
+        name: [run for run in known if run == name]
+        or [run for run in known if run.startswith(name)]
+        for name in names
+    }
     for name, runs in meant.items():
         if not runs:
             raise PlanError(
-                f"no run called {name!r} here or on the hosts: give its name, or the beginning of it, from rankboard ps"
+                f"no run called {name!r} here or on the hosts: give its name, or the beginning of "
+                "it, from rankboard ps"
             )
         if len(runs) > 1:
             raise PlanError(f"{name}: several runs begin so: {', '.join(runs)}")
@@ -139,23 +163,30 @@ def _named(names: Sequence[str], found: Inventory) -> set[str]:
 
 
 def _reasons(kept: Sequence[Kept], flag: str) -> list[str]:
-    """Why runs are kept, each reason once. `flag` names the hosts file, where it is not the usual one."""
+    """Why runs are kept, each reason once. `flag` names the hosts file, where it is not the usual
+    one."""
     by_reason: dict[tuple[str, bool], list[str]] = defaultdict(list)
     for one in kept:
         by_reason[one.why, one.by_name].append(one.run)
-    return [_kept(runs, why, f"{flag} {' '.join(runs)}" if by_name else "") for (why, by_name), runs in by_reason.items()]
+    return [
+        _kept(runs, why, f"{flag} {' '.join(runs)}" if by_name else "")
+        for (why, by_name), runs in by_reason.items()
+    ]
 
 
 def _kept(runs: Sequence[str], why: str, words: str) -> str:
     whose = f"{runs[0]} is kept" if len(runs) == 1 else f"{counted(len(runs), 'run')} are kept"
-    return f"{whose}: {why}" + (f"; to remove the record anyway: rankboard prune{words}" if words else "")
+    return f"{whose}: {why}" + (
+        f"; to remove the record anyway: rankboard prune{words}" if words else ""
+    )
 
 
 def _staying(found: Inventory, going: set[str]) -> list[str]:
     """What stays on hosts that cannot be reached."""
     away = [(run.name, cleaning.unreachable(run, found)) for run in found.runs if run.name in going]
     return [
-        f"{run}: {', '.join(hosts)} cannot be asked: what the run left there stays, and so does the run if it is still live"
+        f"{run}: {', '.join(hosts)} cannot be asked: what the run left there stays, and so does "
+        "the run if it is still live"
         for run, hosts in away
         if hosts
     ]
@@ -163,7 +194,9 @@ def _staying(found: Inventory, going: set[str]) -> list[str]:
 
 def _total(going: Sequence[Removable]) -> str:
     runs, code = {one.run for one in going if one.run}, any(not one.run for one in going)
-    what = " and ".join([*([counted(len(runs), "run")] if runs else []), *(["unused code"] if code else [])])
+    what = " and ".join(
+        [*([counted(len(runs), "run")] if runs else []), *(["unused code"] if code else [])]
+    )
     return f"{what}, {_bytes(sum(one.size for one in going))}"
 
 
@@ -183,7 +216,8 @@ def _told() -> Iterator[None]:
 
 
 def _reach(path: Path | None) -> tuple[Transport | None, tuple[Host, ...]]:
-    """The way to the hosts, and these; neither where no file is named and there is none. Raises: HostsError."""
+    """The way to the hosts, and these; neither where no file is named and there is none. Raises:
+    HostsError."""
     if path is None and not HOSTS.exists():
         return None, ()
     cluster = load(path or HOSTS)
@@ -197,24 +231,33 @@ def _seconds(age: str) -> float:
     """The seconds of an age. Raises: PlanError."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw]?)", age.strip())
     if not found or not (found[2] or float(found[1]) == 0):
-        raise PlanError(f"--older-than {age}: write a number and s, m, h, d or w, such as 12h or 7d")
+        raise PlanError(
+            f"--older-than {age}: write a number and s, m, h, d or w, such as 12h or 7d"
+        )
     return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}[found[2]]
 
 
 # Orphans
 
 
-def _orphans(transport: Transport | None, hosts: Sequence[Host], runs_dir: Path, yes: bool, json: bool) -> Sequence[str]:
-    """Show processes of ended runs, and end them where that is wanted. Returns what hosts could not tell."""
+def _orphans(
+    transport: Transport | None, hosts: Sequence[Host], runs_dir: Path, yes: bool, json: bool
+) -> Sequence[str]:
+    """Show processes of ended runs, and end them where that is wanted. Returns what hosts could not
+    tell."""
     left = cleaning.orphans(transport, hosts, runs_dir)
     if json:
         _print({"host": one.host or None, **_plain(one.orphan)} for one in left.found)
     else:
         _show(ORPHAN_COLUMNS, list(map(_orphan_row, left.found)), "no processes of ended runs")
-    _narrate([f"{run} is live on another host: its processes are left alone" for run in left.spared])
+    _narrate(
+        [f"{run} is live on another host: its processes are left alone" for run in left.spared]
+    )
     if left.found and agreed(f"kill these {len(left.found)} processes? [y/N]", yes):
         still, problems = cleaning.end(transport, hosts, runs_dir, left.found)
-        _narrate([f"still there: pid {one.orphan.pid} on {one.host or 'this machine'}" for one in still])
+        _narrate(
+            [f"still there: pid {one.orphan.pid} on {one.host or 'this machine'}" for one in still]
+        )
         _narrate([f"ended {len(left.found) - len(still)} processes"])
         return (*left.problems, *problems)
     return left.problems
@@ -231,7 +274,9 @@ DISPENSABLE = {"started": 1, "ranks": 2, "found as": 3}
 
 def _row(run: Run) -> tuple[str, ...]:
     step = f"{run.step}/{run.steps}" if run.steps else str(run.step or NOTHING)
-    hosts = f"{run.live} of {run.hosts} live" if 0 < run.live < run.hosts else str(run.hosts or NOTHING)
+    hosts = (
+        f"{run.live} of {run.hosts} live" if 0 < run.live < run.hosts else str(run.hosts or NOTHING)
+    )
     age = _age(run.idle) if run.record or any(part.folder.now for part in run.parts) else NOTHING
     size = _bytes(run.size) if run.size else NOTHING
     return run.name, run.phase, hosts, str(run.ranks or NOTHING), step, _when(run.began), age, size
@@ -307,9 +352,12 @@ def _bytes(size: float) -> str:
 
 def _object(run: Run) -> dict[str, Any]:
     figures = {
-        name: getattr(run, name) for name in ("phase", "live", "hosts", "ranks", "step", "steps", "began", "idle", "size")
+        name: getattr(run, name)
+        for name in ("phase", "live", "hosts", "ranks", "step", "steps", "began", "idle", "size")
     }
-    parts = [{"name": part.host or None, "idle": part.idle, **_plain(part.folder)} for part in run.parts]
+    parts = [
+        {"name": part.host or None, "idle": part.idle, **_plain(part.folder)} for part in run.parts
+    ]
     return {"run": run.name, **figures, "reasons": run.reasons, "parts": parts}
 
 

@@ -1,5 +1,5 @@
-"""`rankboard setup`: torch for the hosts that lack it, or have another version, in an environment of their own; says first what
-it is about to do."""
+"""`rankboard setup`: torch for the hosts that lack it, or have another version, in an environment
+of their own; says first what it is about to do."""
 
 from __future__ import annotations
 
@@ -26,11 +26,24 @@ DEFAULT = Path(HOSTS_FILE)
 
 def setup(
     hosts: Annotated[Path, typer.Option(metavar="FILE", help="the hosts file")] = DEFAULT,
-    only: Annotated[str, typer.Option(metavar="NAMES", help="only these hosts (names separated by commas)")] = "",
-    exclude: Annotated[str, typer.Option(metavar="NAMES", help="leave out these hosts (names separated by commas)")] = "",
-    torch: Annotated[str, typer.Option(metavar="VERSION", help="the version of torch (default: the one on this machine)")] = "",
+    only: Annotated[
+        str, typer.Option(metavar="NAMES", help="only these hosts (names separated by commas)")
+    ] = "",
+    exclude: Annotated[
+        str, typer.Option(metavar="NAMES", help="leave out these hosts (names separated by commas)")
+    ] = "",
+    torch: Annotated[
+        str,
+        typer.Option(
+            metavar="VERSION", help="the version of torch (default: the one on this machine)"
+        ),
+    ] = "",
     index_url: Annotated[
-        str, typer.Option(metavar="URL", help="the package index for pip, such as https://download.pytorch.org/whl/cpu")
+        str,
+        typer.Option(
+            metavar="URL",
+            help="the package index for pip, such as https://download.pytorch.org/whl/cpu",
+        ),
     ] = "",
     yes: Yes = False,
 ) -> None:
@@ -54,15 +67,24 @@ def setup(
     except HostsError as error:
         _say(str(error))
         raise typer.Exit(USAGE) from None
-    raise typer.Exit(set_up(SshTransport(), chosen, Wanted.of(torch, index_url), yes=yes, file=hosts))
+    raise typer.Exit(
+        set_up(SshTransport(), chosen, Wanted.of(torch, index_url), yes=yes, file=hosts)
+    )
 
 
-def set_up(transport: Transport, hosts: Sequence[Host], wanted: Wanted, *, yes: bool, file: Path = DEFAULT) -> int:
-    """See what there is, ask unless --yes was given, do it, and say what to write into the hosts file: the exit code."""
+def set_up(
+    transport: Transport, hosts: Sequence[Host], wanted: Wanted, *, yes: bool, file: Path = DEFAULT
+) -> int:
+    """See what there is, ask unless --yes was given, do it, and say what to write into the hosts
+    file: the exit code."""
     outlooks = look(transport, hosts, wanted)
     for outlook in outlooks:
         _say(naming(str(file), outlook.text))
-    built = [Installed(one.host, one.text, one.venv) for one in outlooks if one.condition is Condition.BUILT]
+    built = [
+        Installed(one.host, one.text, one.venv)
+        for one in outlooks
+        if one.condition is Condition.BUILT
+    ]
     lacking = [one for one in outlooks if one.condition is Condition.LACKING]
     if lacking:
         if not _confirmed(lacking, wanted, yes):
@@ -75,13 +97,18 @@ def set_up(transport: Transport, hosts: Sequence[Host], wanted: Wanted, *, yes: 
         built += done
     named = {one.host.name for one in outlooks if one.named}
     _advise([one for one in built if one.venv and one.host.name not in named], file)
-    hopeless = any(one.condition is Condition.HOPELESS for one in outlooks) or not all(one.venv for one in built)
+    hopeless = any(one.condition is Condition.HOPELESS for one in outlooks) or not all(
+        one.venv for one in built
+    )
     return UNABLE if hopeless else 0
 
 
 def _confirmed(lacking: Sequence[Outlook], wanted: Wanted, yes: bool) -> bool:
     """Say what would be done, and ask whether to do it."""
-    _say(f"pip installs {' '.join(wanted.requirements)} and what they need (hundreds of MB, or several GB)")
+    _say(
+        f"pip installs {' '.join(wanted.requirements)} and what they need (hundreds of MB, or "
+        "several GB)"
+    )
     for one in lacking:
         _say(f"    on {one.host.name} into {one.venv.removesuffix('/bin/python')}")
     return agreed("continue? [y/N]", yes)
@@ -94,7 +121,9 @@ def _advise(built: Sequence[Installed], file: Path) -> None:
     pythons = {one.venv for one in built}
     if len(pythons) == 1:
         names = ", ".join(one.host.name for one in built)
-        _say(f"write this line into {file}, below the [[host]] of {names}, or once below [defaults]:")
+        _say(
+            f"write this line into {file}, below the [[host]] of {names}, or once below [defaults]:"
+        )
         typer.echo(f'python = "{one_line(pythons.pop())}"')
         return
     _say(f"write into {file}:")
@@ -104,7 +133,8 @@ def _advise(built: Sequence[Installed], file: Path) -> None:
 
 @contextmanager
 def _shown(hosts: Iterator[Host]) -> Iterator[Hear]:
-    """Who shows how far each host is: a line per host that changes on a terminal, else a line per change."""
+    """Who shows how far each host is: a line per host that changes on a terminal, else a line per
+    change."""
     if not sys.stderr.isatty():
         yield Lines().hear
         return
@@ -114,7 +144,11 @@ def _shown(hosts: Iterator[Host]) -> Iterator[Hear]:
 
     states = {host.name: "" for host in hosts}
     width = max(map(len, states))
-    with Live(console=Console(stderr=True, markup=False, highlight=False), auto_refresh=False, transient=True) as live:
+    with Live(
+        console=Console(stderr=True, markup=False, highlight=False),
+        auto_refresh=False,
+        transient=True,
+    ) as live:
 
         def hear(host: Host, doing: str, figures: str) -> None:
             states[host.name] = f"{doing} {figures}"

@@ -1,4 +1,5 @@
-"""`rankboard trust HOST …`: shows the keys that hosts show, and records those that a person accepts."""
+"""`rankboard trust HOST …`: shows the keys that hosts show, and records those that a person
+accepts."""
 
 from __future__ import annotations
 
@@ -24,16 +25,21 @@ UNREACHABLE = 3
 
 
 def trust(
-    names: Annotated[list[str] | None, typer.Argument(metavar="HOST", help="hosts of the hosts file")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="HOST", help="hosts of the hosts file")
+    ] = None,
     hosts: Annotated[Path, typer.Option(metavar="FILE", help="the hosts file")] = Path(HOSTS_FILE),
     every: Annotated[bool, typer.Option("--all", help="all hosts of the file")] = False,
-    replace: Annotated[bool, typer.Option("--replace", help="also accept the new key of a host whose key has changed")] = False,
+    replace: Annotated[
+        bool,
+        typer.Option("--replace", help="also accept the new key of a host whose key has changed"),
+    ] = False,
     yes: Yes = False,
 ) -> None:
     """Show the SSH keys of hosts, and record them as known once you agree.
 
-    Answer yes, or paste the fingerprint that the host itself shows. With --yes every unknown key is accepted: use it only on a
-    network where nobody can stand in for a host.
+    Answer yes, or paste the fingerprint that the host itself shows. With --yes every unknown key is
+    accepted: use it only on a network where nobody can stand in for a host.
 
     Examples:
       rankboard trust --all
@@ -65,12 +71,15 @@ def _chosen(cluster: Cluster, names: list[str], every: bool) -> tuple[Host, ...]
 class Trusting:
     """Goes through hosts, all reached at once, each question asked by itself."""
 
-    def __init__(self, transport: SshTransport, replace: bool, yes: bool = False, file: str = HOSTS_FILE) -> None:
+    def __init__(
+        self, transport: SshTransport, replace: bool, yes: bool = False, file: str = HOSTS_FILE
+    ) -> None:
         """`replace` and `yes` are the flags, `file` is the hosts file that messages name."""
         self._transport, self._replace, self._yes, self._file = transport, replace, yes, file
 
     def hosts(self, hosts: Iterable[Host]) -> list[int]:
-        """What became of each host, as an exit code. A host behind a jump host just accepted is looked at again."""
+        """What became of each host, as an exit code. A host behind a jump host just accepted is
+        looked at again."""
         codes = []
         waiting = list(hosts)
         while waiting:
@@ -101,7 +110,11 @@ class Trusting:
         from remote.transport.problem import Problem
         from remote.transport.ssh.trust import Standing
 
-        whose = f"{host.name} ({shown.name})" if shown.host is host else f"the jump host of {host.name} ({shown.name})"
+        whose = (
+            f"{host.name} ({shown.name})"
+            if shown.host is host
+            else f"the jump host of {host.name} ({shown.name})"
+        )
         standing = shown.standing()
         if standing is Standing.KNOWN:
             _say(f"{whose}: {shown.what} is known: {shown.place()}")
@@ -122,7 +135,10 @@ class Trusting:
 
     def _changed(self, whose: str, shown: Shown) -> bool:
         """Tell old and new key; whether the new one may be asked about."""
-        _say(f"{whose}: its key has CHANGED. Somebody may be listening in, or the machine was set up anew.")
+        _say(
+            f"{whose}: its key has CHANGED. Somebody may be listening in, or the machine was set "
+            "up anew."
+        )
         for other in shown.others():
             _say(f"    was {other}")
         _say(f"    now {shown.what}")
@@ -135,7 +151,10 @@ class Trusting:
         kind = shown.key.get_name().removeprefix("ssh-").split("-")[0]
         _say(f"{whose} shows {shown.what}")
         if not self._yes:
-            _say(f"compare it with the output of this command there: ssh-keygen -lf /etc/ssh/ssh_host_{kind}_key.pub")
+            _say(
+                "compare it with the output of this command there: ssh-keygen -lf "
+                f"/etc/ssh/ssh_host_{kind}_key.pub"
+            )
         if agreed("accept it? (yes, no or the fingerprint)", self._yes, shown.key.fingerprint):
             return True
         _say("not accepted; nothing was recorded")

@@ -15,18 +15,40 @@ METAVARS: dict[type[Any], str] = {int: "N", float: "X", str: "TEXT", tuple: "TEX
 
 
 def with_job_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with one option per field of `Job` in place of its `**job_flags`; one that is not given is None."""
-    own = [p for p in inspect.signature(command).parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    """The command with one option per field of `Job` in place of its `**job_flags`; one that is not
+    given is None."""
+    own = [
+        p
+        for p in inspect.signature(command).parameters.values()
+        if p.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
     hints = get_type_hints(command, include_extras=True)
-    parameters = [p.replace(annotation=hints[p.name], kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
-    for panel, setting in ((f"Job: {name}", setting) for name, group in groups().items() for setting in group):
-        names = [f"{flag(setting)}/{flag(setting).replace('--', '--no-', 1)}"] if setting.type == "bool" else [flag(setting)]
+    parameters = [
+        p.replace(annotation=hints[p.name], kind=inspect.Parameter.KEYWORD_ONLY) for p in own
+    ]
+    for panel, setting in (
+        (f"Job: {name}", setting) for name, group in groups().items() for setting in group
+    ):
+        names = (
+            [f"{flag(setting)}/{flag(setting).replace('--', '--no-', 1)}"]
+            if setting.type == "bool"
+            else [flag(setting)]
+        )
         known = "on" if setting.default is True else setting.default
         default = f" (default: {known})" if known or setting.type == "float" else ""
-        option = typer.Option(*names, help=help_text(setting) + default, metavar=_metavar(setting), rich_help_panel=panel)
+        option = typer.Option(
+            *names,
+            help=help_text(setting) + default,
+            metavar=_metavar(setting),
+            rich_help_panel=panel,
+        )
         kind: Any = list[str] if setting.type == SEVERAL else TYPES[str(setting.type)]
         annotation = Annotated[kind | None, option]
-        parameters.append(inspect.Parameter(setting.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
+        parameters.append(
+            inspect.Parameter(
+                setting.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
+            )
+        )
 
     def launch(**values: Any) -> None:
         command(**values)
@@ -39,4 +61,6 @@ def with_job_flags(command: Callable[..., None]) -> Callable[..., None]:
 
 def _metavar(setting: Field[Any]) -> str:
     """What stands for the value of a setting in the help."""
-    return setting.metadata["metavar"] or ("NAME" if choices(setting) else METAVARS[TYPES[str(setting.type)]])
+    return setting.metadata["metavar"] or (
+        "NAME" if choices(setting) else METAVARS[TYPES[str(setting.type)]]
+    )

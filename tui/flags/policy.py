@@ -18,12 +18,15 @@ def _flags(
         Literal["keep", "stop"] | None,
         typer.Option(
             metavar="ACTION",
-            help="keep the run going, or stop it, when this launcher or its connection is gone: keep, stop "
+            help="keep the run going, or stop it, when this launcher or its connection is gone: "
+            "keep, stop "
             "(default: stop; in the dashboard over SSH: keep)",
             rich_help_panel=PANEL,
         ),
     ] = None,
-    doctor: Annotated[bool, typer.Option(help="check the hosts before the start", rich_help_panel=PANEL)] = True,
+    doctor: Annotated[
+        bool, typer.Option(help="check the hosts before the start", rich_help_panel=PANEL)
+    ] = True,
     start_timeout: Annotated[
         float,
         typer.Option(
@@ -36,17 +39,26 @@ def _flags(
     on_stall: Annotated[
         OnStall,
         typer.Option(
-            metavar="ACTION", help="what to do when ranks stop making steps: report, stop, restart", rich_help_panel=PANEL
+            metavar="ACTION",
+            help="what to do when ranks stop making steps: report, stop, restart",
+            rich_help_panel=PANEL,
         ),
     ] = OnStall.REPORT,
     on_nan: Annotated[
         OnNan,
-        typer.Option(metavar="ACTION", help="what to do when a loss is NaN or infinite: warn, stop", rich_help_panel=PANEL),
+        typer.Option(
+            metavar="ACTION",
+            help="what to do when a loss is NaN or infinite: warn, stop",
+            rich_help_panel=PANEL,
+        ),
     ] = OnNan.WARN,
     max_restarts: Annotated[
         int,
         typer.Option(
-            metavar="N", min=0, help="restart a failed run up to N times, from its last checkpoint", rich_help_panel=PANEL
+            metavar="N",
+            min=0,
+            help="restart a failed run up to N times, from its last checkpoint",
+            rich_help_panel=PANEL,
         ),
     ] = 0,
     min_nodes: Annotated[
@@ -58,22 +70,30 @@ def _flags(
             rich_help_panel=PANEL,
         ),
     ] = 0,
-    fetch: Annotated[bool, typer.Option(help="copy checkpoints back from the hosts at the end", rich_help_panel=PANEL)] = True,
+    fetch: Annotated[
+        bool,
+        typer.Option(help="copy checkpoints back from the hosts at the end", rich_help_panel=PANEL),
+    ] = True,
 ) -> None:
     """Only its parameters count."""
 
 
 def with_policy_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with one option per setting in place of its parameter `policy_flags`, which gets them by name."""
+    """The command with one option per setting in place of its parameter `policy_flags`, which gets
+    them by name."""
     return with_group(command, "policy_flags", _flags)
 
 
 def policy(flags: Mapping[str, Any], keep: bool) -> Policy:
-    """The policy of these flags. `keep`: whether a run is kept of which they say nothing. Raises: PlanError."""
+    """The policy of these flags. `keep`: whether a run is kept of which they say nothing. Raises:
+    PlanError."""
     settings = dict(flags)
     wanted = settings.pop("on_disconnect")
     if settings["on_stall"] is OnStall.RESTART and not settings["max_restarts"]:
         raise PlanError("--on-stall restart needs a limit: add --max-restarts 1, or another number")
     if settings["min_nodes"] and not settings["max_restarts"]:
-        raise PlanError(f"--min-nodes {settings['min_nodes']} applies to restarts: add --max-restarts 1, or another number")
+        raise PlanError(
+            f"--min-nodes {settings['min_nodes']} applies to restarts: add --max-restarts 1, or "
+            "another number"
+        )
     return Policy(keep=wanted == "keep" if wanted else keep, **settings)

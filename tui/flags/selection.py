@@ -24,38 +24,59 @@ DEFAULT = Path("hosts.toml")
 RANKS = 4
 """Ranks on this machine that the form starts with where there is no hosts file."""
 NO_FILE = (
-    f"There is no {DEFAULT} in this folder: the ranks run on this machine. For other hosts, write {DEFAULT} with two lines per "
+    f"There is no {DEFAULT} in this folder: the ranks run on this machine. For other hosts, write "
+    f"{DEFAULT} with two lines per "
     'host, [[host]] and address = "192.168.0.11", or name a file with --hosts.'
 )
 
 
 def _flags(
-    hosts: Annotated[Path | None, typer.Option(metavar="FILE", help="the hosts file (default: hosts.toml)")] = None,
+    hosts: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="the hosts file (default: hosts.toml)")
+    ] = None,
     local: Annotated[
-        int | None, typer.Option(metavar="N", help="train with N ranks on this machine, without a hosts file")
+        int | None,
+        typer.Option(metavar="N", help="train with N ranks on this machine, without a hosts file"),
     ] = None,
     link: Annotated[
         str,
-        typer.Option(metavar="RATE", help="with --local: give each host a link of this rate, such as 1gbit or 100mbit"),
+        typer.Option(
+            metavar="RATE",
+            help="with --local: give each host a link of this rate, such as 1gbit or 100mbit",
+        ),
     ] = "",
-    slots: Annotated[int | None, typer.Option(metavar="M", help="with --local N: N/M hosts of M ranks each")] = None,
-    cpus: Annotated[str, typer.Option(metavar="CORES", help="with --link: limit each host to this many cores, e.g. 0.5")] = "",
-    nodes: Annotated[int | None, typer.Option(metavar="K", help="use only the first K hosts")] = None,
-    only: Annotated[str, typer.Option(metavar="NAMES", help="use only these hosts (names separated by commas)")] = "",
-    exclude: Annotated[str, typer.Option(metavar="NAMES", help="leave out these hosts (names separated by commas)")] = "",
+    slots: Annotated[
+        int | None, typer.Option(metavar="M", help="with --local N: N/M hosts of M ranks each")
+    ] = None,
+    cpus: Annotated[
+        str,
+        typer.Option(
+            metavar="CORES", help="with --link: limit each host to this many cores, e.g. 0.5"
+        ),
+    ] = "",
+    nodes: Annotated[
+        int | None, typer.Option(metavar="K", help="use only the first K hosts")
+    ] = None,
+    only: Annotated[
+        str, typer.Option(metavar="NAMES", help="use only these hosts (names separated by commas)")
+    ] = "",
+    exclude: Annotated[
+        str, typer.Option(metavar="NAMES", help="leave out these hosts (names separated by commas)")
+    ] = "",
 ) -> None:
     """Only its parameters count."""
 
 
 def with_host_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options that say which hosts, in place of its parameter `host_flags`, which gets them by name."""
+    """The command with the options that say which hosts, in place of its parameter `host_flags`,
+    which gets them by name."""
     return with_group(command, "host_flags", _flags)
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The hosts that flags mean: `cluster` are all that there are, `hosts` those to be used. `spec`: the lab that is to be
-    made of them, if any."""
+    """The hosts that flags mean: `cluster` are all that there are, `hosts` those to be used.
+    `spec`: the lab that is to be made of them, if any."""
 
     cluster: Cluster
     hosts: Cluster
@@ -63,18 +84,26 @@ class Selection:
     spec: Spec | None
 
 
-def selection(flags: Mapping[str, Any], upload: Sequence[Path] = (), *, in_form: bool = False) -> Selection:
-    """What the flags of `with_host_flags` mean; what there is to remark of it is printed. `upload` goes to the hosts beside
-    what the hosts file says. `in_form`: a form asks for the rest, and without flags and hosts file starts with this
-    machine. Raises: HostsError, PlanError, LabError."""
+def selection(
+    flags: Mapping[str, Any], upload: Sequence[Path] = (), *, in_form: bool = False
+) -> Selection:
+    """What the flags of `with_host_flags` mean; what there is to remark of it is printed.
+    `upload` goes to the hosts beside what the hosts file says. `in_form`: a form asks for the
+    rest, and without flags and hosts file starts with this machine. Raises: HostsError,
+    PlanError, LabError."""
     if in_form and not upload and not any(flags.values()) and not DEFAULT.exists():
         here = Cluster("this machine", (_local_host("local", RANKS),), (NO_FILE,))
         return Selection(here, here, local=True, spec=None)
     local, slots, link = flags["local"], flags["slots"], flags["link"]
     if local is not None and local < 1:
-        raise PlanError(f"--local {local}: give the number of ranks, 1 or more, or leave it out to use the hosts file")
+        raise PlanError(
+            f"--local {local}: give the number of ranks, 1 or more, or leave it out to use the "
+            "hosts file"
+        )
     if slots is not None and slots < 1:
-        raise PlanError(f"--slots {slots}: give the number of ranks of each host, 1 or more, or leave it out")
+        raise PlanError(
+            f"--slots {slots}: give the number of ranks of each host, 1 or more, or leave it out"
+        )
     spec = _lab_spec(local, slots, link, flags["cpus"])
     cluster = _cluster(flags["hosts"], local, slots, upload)
     if spec:
@@ -90,22 +119,37 @@ def names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _cluster(path: Path | None, local: int | None, slots: int | None, upload: Sequence[Path]) -> Cluster:
+def _cluster(
+    path: Path | None, local: int | None, slots: int | None, upload: Sequence[Path]
+) -> Cluster:
     """The hosts of the file, or this machine as one or several."""
     if not local:
         if slots:
-            raise PlanError(f"--slots {slots} goes with --local N; in a hosts file, write slots = {slots}")
+            raise PlanError(
+                f"--slots {slots} goes with --local N; in a hosts file, write slots = {slots}"
+            )
         if not path and not DEFAULT.exists():
-            raise HostsError(f"{DEFAULT}: no such file: name yours with --hosts FILE, or use --local N to run on this machine")
+            raise HostsError(
+                f"{DEFAULT}: no such file: name yours with --hosts FILE, or use --local N to run "
+                "on this machine"
+            )
         found = load(path or DEFAULT)
-        return replace(found, sync=(*found.sync, *(os.path.abspath(one.expanduser()) for one in upload)))
+        return replace(
+            found, sync=(*found.sync, *(os.path.abspath(one.expanduser()) for one in upload))
+        )
     if upload:
-        raise PlanError(f"--upload {upload[0]} is for other machines: with --local {local} the ranks work in this folder")
+        raise PlanError(
+            f"--upload {upload[0]} is for other machines: with --local {local} the ranks work in "
+            "this folder"
+        )
     if path:
         raise PlanError(f"--hosts {path} and --local {local} exclude each other: give one of them")
     if not slots:
         return Cluster("this machine", (_local_host("local", local),))
-    return Cluster("this machine", tuple(_local_host(f"local{index}", slots) for index in range(1, local // slots + 1)))
+    return Cluster(
+        "this machine",
+        tuple(_local_host(f"local{index}", slots) for index in range(1, local // slots + 1)),
+    )
 
 
 def _local_host(name: str, slots: int) -> Host:
@@ -116,13 +160,20 @@ def _lab_spec(local: int | None, slots: int | None, link: str, cpus: str) -> Spe
     """The lab that the flags ask for, if any."""
     if local and slots and local % slots:
         fit = ", ".join(str(number) for number in range(1, local + 1) if local % number == 0)
-        raise LabError(f"--slots {slots} does not divide the {local} ranks of --local: give one of {fit}")
+        raise LabError(
+            f"--slots {slots} does not divide the {local} ranks of --local: give one of {fit}"
+        )
     if not link:
         if cpus:
-            raise LabError(f"--cpus {cpus} goes with --link: give --link 10gbit for links that hardly limit")
+            raise LabError(
+                f"--cpus {cpus} goes with --link: give --link 10gbit for links that hardly limit"
+            )
         return None
     if not local:
-        raise LabError(f"--link {link} goes with --local N: it gives this machine's ranks a network; add --local 4")
+        raise LabError(
+            f"--link {link} goes with --local N: it gives this machine's ranks a network; add "
+            "--local 4"
+        )
     return parse(local // (slots or 1), link, cpus, slots or 1)
 
 

@@ -1,4 +1,5 @@
-"""The panels of the run screen, in the order of their keys: 1, 2, and so on; those that do not suit a run are left out.
+"""The panels of the run screen, in the order of their keys: 1, 2, and so on; those that do not suit
+a run are left out.
 
 A panel is one file here and its place below.
 """

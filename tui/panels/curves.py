@@ -17,7 +17,8 @@ from tui.widgets.frame import Look
 from tui.widgets.raster import Curve
 
 EVERY = 2
-"""Ticks from one drawing of a curve that grows to the next: a chart takes ten times what a table's row does."""
+"""Ticks from one drawing of a curve that grows to the next: a chart takes ten times what a table's
+row does."""
 AROUND = len("  9    ─ ")
 """Cells of a caption that are neither its title nor its legend."""
 
@@ -42,8 +43,12 @@ class Curves(Panel):
         self._age += 1
         if versions != self._versions and (self._age >= EVERY or run.phase is RunPhase.ENDED):
             self._versions, self._age = versions, 0
-            restarts = [restart.seconds if self.look.clock else restart.step for restart in run.restarts]
-            self.query_one(Chart).draw([_curve(number, each) for number, each in enumerate(series)], restarts)
+            restarts = [
+                restart.seconds if self.look.clock else restart.step for restart in run.restarts
+            ]
+            self.query_one(Chart).draw(
+                [_curve(number, each) for number, each in enumerate(series)], restarts
+            )
         self.caption(self._legend(len(series), bool(run.restarts)))
 
     def toggle_log(self) -> None:
@@ -58,12 +63,15 @@ class Curves(Panel):
         if restarted and room >= len(mark) + len("●0 …"):
             scale, room = scale + mark, room - len(mark)
         dark = self.app.current_theme.dark
-        names = [(name, palette.colour(rank, dark)) for rank, name in enumerate(_named(ranks, room))]
+        names = [
+            (name, palette.colour(rank, dark)) for rank, name in enumerate(_named(ranks, room))
+        ]
         return Content.assemble(scale, *names, "…" if len(names) < ranks else "")
 
 
 def _named(ranks: int, room: int) -> list[str]:
-    """The names of all ranks, or of as many as leave room for a sign that there are more, but of one at least."""
+    """The names of all ranks, or of as many as leave room for a sign that there are more, but of
+    one at least."""
     names = [f"{palette.sign('curve')}{rank} " for rank in range(ranks)]
     ends = list(accumulate(map(len, names)))
     if ends[-1] <= room + 1:  # the last one's blank needs no room
@@ -73,4 +81,8 @@ def _named(ranks: int, room: int) -> list[str]:
 
 def _curve(number: int, series: Series) -> Curve:
     """The series as it is now; the reducer changes it in place."""
-    return Curve(str(number), number, *(np.array(values) for values in (series.x, series.low, series.high, series.mean)))
+    return Curve(
+        str(number),
+        number,
+        *(np.array(values) for values in (series.x, series.low, series.high, series.mean)),
+    )

@@ -1,4 +1,5 @@
-"""Figures and phases in the few cells that a table has for them. What is not known yet is a dash."""
+"""Figures and phases in the few cells that a table has for them. What is not known yet is a
+dash."""
 
 from __future__ import annotations
 

@@ -21,10 +21,13 @@ _TIE = "\xa0"
 
 
 class Header(Static):
-    """Run, method, model and phase; progress, elapsed time and ETA; and, folded, whom the others wait for."""
+    """Run, method, model and phase; progress, elapsed time and ETA; and, folded, whom the others
+    wait for."""
 
     DEFAULT_CSS = """
-    Header { height: auto; min-height: 2; max-height: 5; padding: 0 1; background: $panel; color: $text; }
+    Header {
+        height: auto; min-height: 2; max-height: 5; padding: 0 1; background: $panel; color: $text;
+    }
     """
 
     def __init__(self) -> None:
@@ -39,9 +42,16 @@ class Header(Static):
         now = self._clock.now(run)
         found = [*map(Wait.text, waiting(run, now)), *_stall(run, now)]
         waits = [line for text in found for line in _folded(plain(text), max(width, 20))]
-        lines = (_justified(_what(run.plan), _phase(run), width), _progress(run, width, now), *waits)
+        lines = (
+            _justified(_what(run.plan), _phase(run), width),
+            _progress(run, width, now),
+            *waits,
+        )
         if lines != self._shown:
-            grows = (len(lines), width) != (len(self._shown), self._width)  # lines of another width take more rows, or fewer
+            grows = (len(lines), width) != (
+                len(self._shown),
+                self._width,
+            )  # lines of another width take more rows, or fewer
             self._shown, self._width = lines, width
             self.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), layout=grows)
 
@@ -50,7 +60,10 @@ def _stall(run: RunState, now: float) -> list[str]:
     """Why nothing moves, and since when."""
     if not run.stall or run.phase is RunPhase.ENDED:
         return []
-    return [f"{palette.sign('bad')} stalled: {run.stall.text} ({figures.duration(max(0.0, now - run.stall.since))})"]
+    return [
+        f"{palette.sign('bad')} stalled: {run.stall.text} "
+        f"({figures.duration(max(0.0, now - run.stall.since))})"
+    ]
 
 
 def _folded(text: str, width: int) -> list[str]:

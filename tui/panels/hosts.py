@@ -1,4 +1,5 @@
-"""The table of hosts: how far the session is with each, and what the machine does: CPU, network without loopback, memory."""
+"""The table of hosts: how far the session is with each, and what the machine does: CPU, network
+without loopback, memory."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ ROOMY = 52
 
 
 class Hosts(Panel):
-    """One line per host; how long it is being reached or silent, and the reason where it is lost or refused."""
+    """One line per host; how long it is being reached or silent, and the reason where it is lost or
+    refused."""
 
     title = "hosts"
 
@@ -44,7 +46,9 @@ class Hosts(Panel):
     def show(self, run: RunState) -> None:
         now, roomy = self._clock.now(run), self.size.width >= ROOMY
         wired = not all(is_loopback(host.address) for host in run.plan.hosts)
-        self.query_one(Table).fill([_row(host, _age(host, run, now) if roomy else "", wired) for host in run.hosts])
+        self.query_one(Table).fill(
+            [_row(host, _age(host, run, now) if roomy else "", wired) for host in run.hosts]
+        )
 
 
 def _age(host: HostState, run: RunState, now: float) -> str:
@@ -55,12 +59,15 @@ def _age(host: HostState, run: RunState, now: float) -> str:
 
 
 def _row(host: HostState, since: str, wired: bool) -> Row:
-    """`wired`: the ranks' traffic goes over the interfaces that are counted, and not all over loopback."""
+    """`wired`: the ranks' traffic goes over the interfaces that are counted, and not all over
+    loopback."""
     phase = figures.phase(host.phase)
     load = figures.percent(fmean(host.cpu) / 100) if host.cpu else figures.DASH
     traffic = (host.sent, host.received) if wired else (0, 0)
     known = (load, *map(figures.memory, (*traffic, host.memory_used)))
-    shown = known if host.phase is HostPhase.READY else (figures.DASH,) * len(known)  # of the others they are old
+    shown = (
+        known if host.phase is HostPhase.READY else (figures.DASH,) * len(known)
+    )  # of the others they are old
     return (
         Cell(plain(host.name)),
         replace(phase, text=phase.text + since),

@@ -24,7 +24,8 @@ class Log(Panel):
         self._describe()
 
     def cycle_rank(self) -> None:
-        """Show the next rank's lines only; after the last one those of hosts and session, then all."""
+        """Show the next rank's lines only; after the last one those of hosts and session, then
+        all."""
         order = [None, *range(self._ranks), -1]
         view = self.query_one(LogView)
         view.rank = order[(order.index(view.rank) + 1) % len(order)]

@@ -1,4 +1,5 @@
-"""How the run ended, in words: first the cause of a failure and its last words, or the summary of a success."""
+"""How the run ended, in words: first the cause of a failure and its last words, or the summary of a
+success."""
 
 from __future__ import annotations
 
@@ -53,20 +54,27 @@ class Outcome(VerticalScroll):
 def _text(run: RunState, room: int) -> str:
     lines = _cause(run.cause, room) if run.cause is not None else []
     if run.verdict is not None:
-        lines.insert(bool(lines), f"{figures.phase(run.verdict.name.lower()).text.split()[0]} {outcome.verdict(run)}")
+        lines.insert(
+            bool(lines),
+            f"{figures.phase(run.verdict.name.lower()).text.split()[0]} {outcome.verdict(run)}",
+        )
     if run.verdict in (Verdict.FINISHED, Verdict.STOPPED):
         lines += _summary(run)
     return "\n".join(lines)
 
 
 def _cause(cause: Cause, room: int) -> list[str]:
-    """What it was, what to do about it, and of the last words as many lines as there is room for."""
+    """What it was, what to do about it, and of the last words as many lines as there is room
+    for."""
     lines = [plain(f"cause: {cause.text()}")]
     if cause.advice:
         lines.append(plain(f"what to do: {cause.advice}"))
     words = last_words(cause.tail, room) if room < len(cause.tail) else cause.tail
     if words:
-        lines += [f"last words of {plain(outcome.whose(cause))}:", *(f"  {plain(line)}" for line in words)]
+        lines += [
+            f"last words of {plain(outcome.whose(cause))}:",
+            *(f"  {plain(line)}" for line in words),
+        ]
     return lines
 
 
@@ -81,16 +89,23 @@ def _summary(run: RunState) -> list[str]:
 
 
 def _tested(run: RunState) -> list[str]:
-    """The test figures: of all ranks, of the classes on average, and of each rank that has its own."""
+    """The test figures: of all ranks, of the classes on average, and of each rank that has its
+    own."""
     tested = next((rank for rank in run.ranks if not math.isnan(rank.test_accuracy)), None)
     if not tested:
         return []
-    lines = [f"test accuracy {tested.test_accuracy:.2%}, test loss {figures.number(tested.test_loss)}"]
+    lines = [
+        f"test accuracy {tested.test_accuracy:.2%}, test loss {figures.number(tested.test_loss)}"
+    ]
     if confusion := run.evaluations and run.evaluations[-1].confusion:
         mean = Report.of(confusion).macro
         means = f"precision {mean.precision:.1%}, recall {mean.recall:.1%}, F1 {mean.f1:.1%}"
         lines.append(f"mean of classes: {means}; each in {REPORT}")
-    own = [f"rank {rank.rank} {rank.own_accuracy:.2%}" for rank in run.ranks if not math.isnan(rank.own_accuracy)]
+    own = [
+        f"rank {rank.rank} {rank.own_accuracy:.2%}"
+        for rank in run.ranks
+        if not math.isnan(rank.own_accuracy)
+    ]
     return [*lines, f"by each rank's own model: {', '.join(own)}"] if own else lines
 
 

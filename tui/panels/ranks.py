@@ -30,7 +30,8 @@ COLUMNS = (
 
 
 class Ranks(Panel):
-    """One line per rank: where it runs, what it does, how far and how fast it is; before its first step, since when."""
+    """One line per rank: where it runs, what it does, how far and how fast it is; before its first
+    step, since when."""
 
     title = "ranks"
 
@@ -44,7 +45,12 @@ class Ranks(Panel):
     def show(self, run: RunState) -> None:
         dark = self.app.current_theme.dark
         now = self._clock.now(run)
-        self.query_one(Table).fill([_row(rank, run.hosts[rank.host].name, _far(rank, run, now), dark) for rank in run.ranks])
+        self.query_one(Table).fill(
+            [
+                _row(rank, run.hosts[rank.host].name, _far(rank, run, now), dark)
+                for rank in run.ranks
+            ]
+        )
 
 
 def _far(rank: RankState, run: RunState, now: float) -> str:

@@ -1,4 +1,5 @@
-"""The chart of how many updates behind every rank's gradients were when they were applied, by step."""
+"""The chart of how many updates behind every rank's gradients were when they were applied, by
+step."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from tui.widgets.frame import Look
 
 
 class Staleness(Curves):
-    """How many updates of others came between a rank's pull of the parameters and its push of the gradient, by step."""
+    """How many updates of others came between a rank's pull of the parameters and its push of the
+    gradient, by step."""
 
     title = "staleness"
     look = Look("step", from_zero=True)

@@ -1,4 +1,5 @@
-"""What comes over a screen: the question at the end, the help, and the word that the terminal is too small."""
+"""What comes over a screen: the question at the end, the help, and the word that the terminal is
+too small."""
 
 from __future__ import annotations
 
@@ -34,13 +35,15 @@ class Leave(Enum):
 
 
 class Dialog(ModalScreen[Leave]):
-    """A question in the middle of the screen. Escape stays. An answer that stops the run has no key of its own: it is
-    chosen, then confirmed. What was typed before the question was drawn does not answer it."""
+    """A question in the middle of the screen. Escape stays. An answer that stops the run has no key
+    of its own: it is chosen, then confirmed. What was typed before the question was drawn does not
+    answer it."""
 
     DEFAULT_CSS = """
     Dialog { align: center middle; background: $background 50%; }
     Dialog > VerticalScroll {
-        width: 76; max-width: 100%; height: auto; max-height: 100%; padding: 0 1; scrollbar-size-vertical: 1;
+        width: 76; max-width: 100%; height: auto; max-height: 100%; padding: 0 1;
+        scrollbar-size-vertical: 1;
         border: round $primary; background: $surface;
     }
     Dialog Static { width: 1fr; margin: 0 1 1 1; }
@@ -72,7 +75,12 @@ class Dialog(ModalScreen[Leave]):
             yield Static(self.question, markup=False)
             with Horizontal():
                 for answer, text in self.answers:
-                    yield Button(text, "primary" if answer is Leave.STAY else "error", id=answer.value, compact=True)
+                    yield Button(
+                        text,
+                        "primary" if answer is Leave.STAY else "error",
+                        id=answer.value,
+                        compact=True,
+                    )
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         self.action_answer(event.button.id or Leave.STAY.value)
@@ -88,13 +96,17 @@ class QuitDialog(Dialog):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("d", "answer('detach')")]
 
     def __init__(self, keep: bool, leavable: bool, waits: bool) -> None:
-        """`keep`: it is to go on without a launcher; `leavable`: it can; `waits`: it may have to be started again, for which a
-        launcher is needed."""
+        """`keep`: it is to go on without a launcher; `leavable`: it can; `waits`: it may have to be
+        started again, for which a launcher is needed."""
         super().__init__()
         self._leavable = leavable
         gone = "goes on without it" if keep else "ends"
         self.question = f"The run still goes on; if this terminal is lost, it {gone}."
-        self.answers = ((Leave.STAY, "Watch (esc)"), (Leave.STOP, "Stop"), (Leave.STOP_AND_QUIT, "Stop and quit"))
+        self.answers = (
+            (Leave.STAY, "Watch (esc)"),
+            (Leave.STOP, "Stop"),
+            (Leave.STOP_AND_QUIT, "Stop and quit"),
+        )
         if leavable:
             self.question += "\nDetach leaves it to its hosts; rankboard attach comes back to it."
             self.question += " Until then it is not started again, should it fail." if waits else ""
@@ -110,7 +122,10 @@ class QuitDialog(Dialog):
 class LeaveDialog(Dialog):
     """The run is being stopped, and that takes its time."""
 
-    question = "The run is being stopped. Leave without waiting for its end? The hosts then end it by themselves."
+    question = (
+        "The run is being stopped. Leave without waiting for its end? The hosts then end it by "
+        "themselves."
+    )
     answers = ((Leave.STAY, "Wait (esc)"), (Leave.NOW, "Leave now (q)"))
     BINDINGS: ClassVar[list[BindingType]] = [Binding("q", "answer('now')")]
 

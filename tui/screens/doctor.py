@@ -1,4 +1,5 @@
-"""The checks of hosts, over the launch form or the screen of a run: the table, and what is amiss with what to do about it."""
+"""The checks of hosts, over the launch form or the screen of a run: the table, and what is amiss
+with what to do about it."""
 
 from __future__ import annotations
 
@@ -20,13 +21,19 @@ from tui.screens.run import Session
 from tui.session_clock import SessionClock
 from tui.text import checks
 
-STYLES = {OK: "$text-success", WARNING: "$text-warning", FAILED: "bold $text-error", "": "$text-muted"}
+STYLES = {
+    OK: "$text-success",
+    WARNING: "$text-warning",
+    FAILED: "bold $text-error",
+    "": "$text-muted",
+}
 TICK = 0.2
 """Seconds between two looks at what has been found."""
 
 
 class DoctorScreen(Screen[None]):
-    """What a session has found of its hosts. With `again`, the session does nothing else, and ends with the screen."""
+    """What a session has found of its hosts. With `again`, the session does nothing else, and ends
+    with the screen."""
 
     CSS = """
     DoctorScreen #title { height: 1; padding: 0 1; background: $panel; text-style: bold; }
@@ -114,4 +121,9 @@ def _found(state: RunState, width: int) -> Content:
 
 
 def _line(cells: list[checks.Cell]) -> Content:
-    return Content("  ").join([Content.styled(text, STYLES.get(kind, "")) if kind else Content(text) for kind, text in cells])
+    return Content("  ").join(
+        [
+            Content.styled(text, STYLES.get(kind, "")) if kind else Content(text)
+            for kind, text in cells
+        ]
+    )

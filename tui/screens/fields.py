@@ -46,8 +46,8 @@ def labelled(label: str, control: Widget) -> Horizontal:
 
 
 class Argument(Horizontal):
-    """A row for what a choice leaves open, such as NAME in `torchvision/NAME`; hidden where that is nothing. Its `name` is the
-    field's.
+    """A row for what a choice leaves open, such as NAME in `torchvision/NAME`; hidden where that is
+    nothing. Its `name` is the field's.
     """
 
     def __init__(self, name: str, form: str, argument: str) -> None:
@@ -69,7 +69,8 @@ class Argument(Horizontal):
 
 
 def controls(setting: Field[Any], value: Any) -> Iterator[Widget]:
-    """The rows of a field: a choice, a box to tick or a line of text, with the field's name as its id."""
+    """The rows of a field: a choice, a box to tick or a line of text, with the field's name as its
+    id."""
     label, folder = flag(setting).removeprefix("--"), setting.metadata["folder"]
     known = choices(setting)
     if not known:
@@ -77,10 +78,19 @@ def controls(setting: Field[Any], value: Any) -> Iterator[Widget]:
         return
     form = registry.form_of(folder, value) if folder else value
     yield labelled(
-        label, Select([(name, name) for name in known], value=form, allow_blank=False, id=setting.name, compact=True)
+        label,
+        Select(
+            [(name, name) for name in known],
+            value=form,
+            allow_blank=False,
+            id=setting.name,
+            compact=True,
+        ),
     )
     if any(registry.prefix(name) for name in known):
-        yield Argument(setting.name, form, value.removeprefix(registry.prefix(form)) if value != form else "")
+        yield Argument(
+            setting.name, form, value.removeprefix(registry.prefix(form)) if value != form else ""
+        )
 
 
 def _line(setting: Field[Any], value: Any) -> Widget:
@@ -93,7 +103,9 @@ def _line(setting: Field[Any], value: Any) -> Widget:
     if kind is float:
         return Input(str(value), type="number", id=setting.name, compact=True)
     if kind is tuple:
-        return Input(" ".join(value), placeholder="key=value key=value", id=setting.name, compact=True)
+        return Input(
+            " ".join(value), placeholder="key=value key=value", id=setting.name, compact=True
+        )
     return Input(str(value), id=setting.name, compact=True)
 
 
@@ -104,7 +116,11 @@ def value(form: Widget, setting: Field[Any]) -> Any:
         return control.value
     if isinstance(control, Select):
         prefix = registry.prefix(str(control.value))
-        return prefix + form.query_one(f"#{setting.name}{ARGUMENT}", Input).value if prefix else control.value
+        return (
+            prefix + form.query_one(f"#{setting.name}{ARGUMENT}", Input).value
+            if prefix
+            else control.value
+        )
     assert isinstance(control, Input)
     kind = TYPES[str(setting.type)]
     if setting.default is None and not control.value:

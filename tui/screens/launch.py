@@ -29,7 +29,10 @@ RANKS = "ranks"
 """The field that takes the place of the list of hosts where there is only one."""
 WIDE = 100
 """Columns from which on the plan stands beside the fields."""
-HELP = {RANKS: "how many ranks train on this host", "hosts": "the hosts that take part, in rank order"}
+HELP = {
+    RANKS: "how many ranks train on this host",
+    "hosts": "the hosts that take part, in rank order",
+}
 
 MakePlan = Callable[[Cluster, Job], Plan]
 
@@ -40,8 +43,12 @@ class LaunchScreen(Screen[None]):
     CSS = """
     LaunchScreen #title { height: 1; padding: 0 1; background: $panel; text-style: bold; }
     LaunchScreen #form { height: 1fr; layout: horizontal; }
-    LaunchScreen VerticalScroll { border-top: solid $primary 40%; border-title-color: $text-muted; scrollbar-size-vertical: 1; }
-    LaunchScreen VerticalScroll:focus-within { border-top: solid $primary; border-title-color: $text; }
+    LaunchScreen VerticalScroll {
+        border-top: solid $primary 40%; border-title-color: $text-muted; scrollbar-size-vertical: 1;
+    }
+    LaunchScreen VerticalScroll:focus-within {
+        border-top: solid $primary; border-title-color: $text;
+    }
     LaunchScreen #fields { width: 56; }
     LaunchScreen #plan { width: 1fr; padding: 0 1; }
     LaunchScreen.-narrow #form { layout: vertical; }
@@ -54,10 +61,14 @@ class LaunchScreen(Screen[None]):
     LaunchScreen .field:focus-within Label { color: $text; text-style: bold; }
     LaunchScreen .field Input, LaunchScreen .field Select { width: 1fr; max-width: 36; }
     LaunchScreen Input.-invalid { color: $text-error; }
-    LaunchScreen #help { height: auto; min-height: 2; max-height: 4; padding: 0 1; color: $text-muted; }
+    LaunchScreen #help {
+        height: auto; min-height: 2; max-height: 4; padding: 0 1; color: $text-muted;
+    }
     LaunchScreen.-flat #help { min-height: 1; max-height: 2; }
     LaunchScreen #bottom { height: auto; padding: 0 1; }
-    LaunchScreen #error { width: 1fr; height: auto; max-height: 3; margin: 0 0 0 2; color: $text-error; }
+    LaunchScreen #error {
+        width: 1fr; height: auto; max-height: 3; margin: 0 0 0 2; color: $text-error;
+    }
     """
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (18, "-tall")]  # noqa: RUF012
@@ -69,8 +80,11 @@ class LaunchScreen(Screen[None]):
     ]
     AUTO_FOCUS = "Select"
 
-    def __init__(self, cluster: Cluster, selected: Cluster, job: Job, make_plan: MakePlan, error: str = "") -> None:
-        """`selected` are the hosts of `cluster` that are ticked at first. `error` is shown until something is changed."""
+    def __init__(
+        self, cluster: Cluster, selected: Cluster, job: Job, make_plan: MakePlan, error: str = ""
+    ) -> None:
+        """`selected` are the hosts of `cluster` that are ticked at first. `error` is shown until
+        something is changed."""
         super().__init__()
         self._cluster = cluster
         self._selected = selected.hosts
@@ -102,7 +116,9 @@ class LaunchScreen(Screen[None]):
     def _hosts(self) -> ComposeResult:
         """One box to tick per host; where there is one host only, the number of its ranks."""
         if len(self._cluster.hosts) == 1:
-            yield labelled("ranks", Input(str(self._selected[0].slots), type="integer", id=RANKS, compact=True))
+            yield labelled(
+                "ranks", Input(str(self._selected[0].slots), type="integer", id=RANKS, compact=True)
+            )
             return
         for index, host in enumerate(self._cluster.hosts):
             slots = f"{host.slots} rank{'s' * (host.slots > 1)}"
@@ -110,7 +126,9 @@ class LaunchScreen(Screen[None]):
             yield labelled("", Box(text, host in self._selected, id=f"host-{index}", compact=True))
 
     def on_mount(self) -> None:
-        self.set_class(self.app.size.width < WIDE, "-narrow")  # Textual does so only after the first drawing
+        self.set_class(
+            self.app.size.width < WIDE, "-narrow"
+        )  # Textual does so only after the first drawing
         self._preview()
 
     @on(Select.Changed)
@@ -123,7 +141,8 @@ class LaunchScreen(Screen[None]):
             self._suggest_lr(str(event.value))
 
     def _suggest_lr(self, form: str) -> None:
-        """Fill in the usual learning rate of a model that was chosen, unless the user has written another one."""
+        """Fill in the usual learning rate of a model that was chosen, unless the user has written
+        another one."""
         lr, usual = self.query_one("#lr", Input), str(usual_lr(form))
         if lr.value == self._usual_lr:
             lr.value = usual
@@ -158,8 +177,13 @@ class LaunchScreen(Screen[None]):
     def _chosen(self) -> Cluster:
         """The hosts of the form. Raises: PlanError."""
         if len(self._cluster.hosts) > 1:
-            boxes = [self.query_one(f"#host-{index}", Checkbox) for index in range(len(self._cluster.hosts))]
-            ticked = tuple(host for host, box in zip(self._cluster.hosts, boxes, strict=True) if box.value)
+            boxes = [
+                self.query_one(f"#host-{index}", Checkbox)
+                for index in range(len(self._cluster.hosts))
+            ]
+            ticked = tuple(
+                host for host, box in zip(self._cluster.hosts, boxes, strict=True) if box.value
+            )
             return replace(self._cluster, hosts=ticked)
         text = self.query_one(f"#{RANKS}", Input).value
         if not text.isdecimal() or not int(text):
@@ -202,11 +226,16 @@ class LaunchScreen(Screen[None]):
 
 
 def _warned(plan: Plan) -> list[str]:
-    """What the doctor would warn of, as far as it is known here: the CPU, where the ranks are to run on this machine."""
+    """What the doctor would warn of, as far as it is known here: the CPU, where the ranks are to
+    run on this machine."""
     if not isinstance(plan.work, Job) or plan.work.precision != "bf16":
         return []
     if plan.is_local:
-        return [f"this CPU has no bf16 instructions: {SLOW} here; {INSTEAD}"] if lacks_bf16(cpu_flags()) else []
+        return (
+            [f"this CPU has no bf16 instructions: {SLOW} here; {INSTEAD}"]
+            if lacks_bf16(cpu_flags())
+            else []
+        )
     return [f"{SLOW} on CPUs without bf16 instructions: f2 checks those of the hosts"]
 
 

@@ -44,14 +44,16 @@ class Session(Protocol):
     cut_off: bool
 
     def batches(self) -> Iterator[list[Record]]:
-        """Records as they come, already applied to `state`; ends with the run. To be iterated by one thread."""
+        """Records as they come, already applied to `state`; ends with the run. To be iterated by
+        one thread."""
 
     @property
     def detached(self) -> bool:
         """Whether the run was left to its agents."""
 
     def stop(self, reason: str = ..., *, now: bool = ...) -> None:
-        """Ask for the end of the run, `now` without the time that ranks have to end by themselves; returns at once."""
+        """Ask for the end of the run, `now` without the time that ranks have to end by themselves;
+        returns at once."""
 
     def detach(self) -> None:
         """Leave the run, which goes on; returns at once."""
@@ -94,7 +96,10 @@ class RunScreen(Screen[None]):
         Binding("s", "stacks", "Stacks"),
         Binding("e", "app.screenshot", "Screenshot"),
         Binding("D", "checks", "Doctor", show=False),
-        *(Binding(str(number), f"panel({number})", f"Panel {number}", show=False) for number in range(1, len(PANELS) + 1)),
+        *(
+            Binding(str(number), f"panel({number})", f"Panel {number}", show=False)
+            for number in range(1, len(PANELS) + 1)
+        ),
     ]
 
     def __init__(self, session: Session) -> None:
@@ -117,7 +122,9 @@ class RunScreen(Screen[None]):
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        self.set_class(self.app.size.width < WIDE, "-narrow")  # Textual does so only after the first drawing
+        self.set_class(
+            self.app.size.width < WIDE, "-narrow"
+        )  # Textual does so only after the first drawing
         self._choose(self.query_one(Hosts))
         self.query_one(Log).query("*").first().focus()
         self.watch(self, "maximized", lambda: self._fit(*self.size), init=False)
@@ -126,18 +133,26 @@ class RunScreen(Screen[None]):
         self._fit(*event.size)
 
     def _fit(self, width: int, height: int) -> None:
-        """The table of ranks takes what it needs, and at the most two fifths of the screen where others are there too."""
+        """The table of ranks takes what it needs, and at the most two fifths of the screen where
+        others are there too."""
         rows = min(len(self.session.plan.slots) + 2, max(4, height * 2 // 5))
         wide = width >= WIDE and height >= FLAT
         self.query_one("#body").styles.grid_rows = f"{rows} 3fr 2fr"
-        self.query_one(Ranks).styles.height = "1fr" if wide or height < LOW or self.maximized else rows
+        self.query_one(Ranks).styles.height = (
+            "1fr" if wide or height < LOW or self.maximized else rows
+        )
         self.call_after_refresh(self.tick)
 
     def tick(self) -> None:
-        """Draw what has changed. The run's lock is held only while the panels copy what they draw."""
+        """Draw what has changed. The run's lock is held only while the panels copy what they
+        draw."""
         with self.app.batch_update(), self.session.lock:
             run = self.session.state
-            if run.phase is not RunPhase.STARTING and not self._chosen_by_hand and self.query_one(Hosts).has_class("-chosen"):
+            if (
+                run.phase is not RunPhase.STARTING
+                and not self._chosen_by_hand
+                and self.query_one(Hosts).has_class("-chosen")
+            ):
                 self._choose(self.query(Curves).first())
             self.query_one(Header).show(run)
             self.query_one(Outcome).show(run)

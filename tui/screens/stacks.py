@@ -33,7 +33,8 @@ TICK = 0.2
 
 
 class StacksScreen(Screen[None]):
-    """Asks for the stacks as it opens, and shows each rank's newest one: in a line what all do, then the calls."""
+    """Asks for the stacks as it opens, and shows each rank's newest one: in a line what all do,
+    then the calls."""
 
     CSS = """
     StacksScreen #title { height: 1; padding: 0 1; background: $panel; text-style: bold; }
@@ -78,12 +79,16 @@ class StacksScreen(Screen[None]):
             run = self._session.state
             now = self._clock.now(run)
             ranks = [rank for rank in run.ranks if self._rank in (None, rank.rank)]
-            told = Content("\n").join(_stacks(run, ranks, now, self.query_one(VerticalScroll).size.width - 2))
+            told = Content("\n").join(
+                _stacks(run, ranks, now, self.query_one(VerticalScroll).size.width - 2)
+            )
             stall = plain(run.stall.text) if run.stall else ""
         if (shown := f"{told.plain}{stall}{self._rank}") != self._shown:
             self._shown = shown
             who = "all ranks" if self._rank is None else f"rank {self._rank}"
-            self.query_one("#title", Static).update(Content(f"stacks of {who}, the newest call first"))
+            self.query_one("#title", Static).update(
+                Content(f"stacks of {who}, the newest call first")
+            )
             self.query_one("#stall", Static).update(Content(stall))
             self.query_one("#stall").display = bool(stall)
             self.query_one("#stacks", Static).update(told)
@@ -154,11 +159,15 @@ def _calls(found: Iterable[Frame], width: int) -> Iterator[Content]:
     half = width // 2
     for frame in found:
         where = plain(f"  {frame.file}:{frame.line}, {frame.function}")
-        if len(where) > (half if width >= WIDE else width):  # the end of a path tells more than its beginning
+        if len(where) > (
+            half if width >= WIDE else width
+        ):  # the end of a path tells more than its beginning
             where = f"  …{where[3 - (half if width >= WIDE else width) :]}"
         code = plain(frame.code)
         if width >= WIDE:
-            yield Content.assemble(where.ljust(half), "  ", (code[: max(0, width - half - 2)], "$text-muted"))
+            yield Content.assemble(
+                where.ljust(half), "  ", (code[: max(0, width - half - 2)], "$text-muted")
+            )
         else:
             yield Content(where)
             if code:

@@ -1,6 +1,8 @@
-"""What the checks before a run have found, as plain text: the table of hosts and checks, then what is amiss and what to do.
+"""What the checks before a run have found, as plain text: the table of hosts and checks, then what
+is amiss and what to do.
 
-Takes the words of hosts fit to be shown; a glyph stands before each outcome's word, in ASCII where the terminal has no UTF-8.
+Takes the words of hosts fit to be shown; a glyph stands before each outcome's word, in ASCII where
+the terminal has no UTF-8.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from tui.widgets import palette
 GLYPHS = {OK: "good", WARNING: "warn", FAILED: "bad", "": "rest"}
 """The sign (see `palette`) of each outcome; of none, where a check was not come to."""
 LONGEST = 16
-"""Characters of what a check has found that stand in the table; where it is longer, the outcome stands alone."""
+"""Characters of what a check has found that stand in the table; where it is longer, the outcome
+stands alone."""
 AMISS = (FAILED, WARNING)
 Cell = tuple[str, str]
 """A cell's outcome ("" for none) and its text, glyph first."""
@@ -30,7 +33,8 @@ def names(state: RunState) -> list[str]:
 
 
 def cell(state: RunState, host: int, name: str, *, short: bool = False) -> Cell:
-    """What one check has found on one host: the thing itself where it is short and all is well, else a word for the outcome."""
+    """What one check has found on one host: the thing itself where it is short and all is well,
+    else a word for the outcome."""
     check = state.checks.get((host, name))
     if check is None:
         return "", palette.sign("rest")
@@ -40,12 +44,19 @@ def cell(state: RunState, host: int, name: str, *, short: bool = False) -> Cell:
 
 
 def grids(state: RunState, width: int) -> Iterator[list[list[Cell]]]:
-    """The table in as many parts as it takes: a row per check and a column per host; a row per host where that is one part."""
+    """The table in as many parts as it takes: a row per check and a column per host; a row per host
+    where that is one part."""
     hosts, checks = range(len(state.hosts)), names(state)
     fit = list(_parts([_column(state, host, checks) for host in hosts], width, _head(checks)))
     if len(fit) > 1:
         head = [("", "host"), *(("", name) for name in checks)]
-        rows = [[("", state.hosts[host].name), *(cell(state, host, name, short=True) for name in checks)] for host in hosts]
+        rows = [
+            [
+                ("", state.hosts[host].name),
+                *(cell(state, host, name, short=True) for name in checks),
+            ]
+            for host in hosts
+        ]
         if sum(widths := _widths([head, *rows])) + 2 * (len(widths) - 1) <= width:
             yield [head, *rows]
             return
@@ -60,7 +71,9 @@ def _column(state: RunState, host: int, checks: Sequence[str]) -> list[Cell]:
     return [("", state.hosts[host].name), *(cell(state, host, name) for name in checks)]
 
 
-def _parts(columns: Sequence[list[Cell]], width: int, head: list[Cell]) -> Iterator[list[list[Cell]]]:
+def _parts(
+    columns: Sequence[list[Cell]], width: int, head: list[Cell]
+) -> Iterator[list[list[Cell]]]:
     """As many columns behind the head as the width holds, at least one; then the rest likewise."""
     begun = [head]
     for column in columns:
@@ -80,26 +93,36 @@ def _widths(rows: Sequence[Sequence[Cell]]) -> list[int]:
 
 
 def table(state: RunState, width: int) -> list[list[Cell]]:
-    """The lines of the table, each as its cells, padded; a part of the table ends with an empty line."""
+    """The lines of the table, each as its cells, padded; a part of the table ends with an empty
+    line."""
     lines: list[list[Cell]] = []
     for rows in grids(state, width):
         widths = _widths(rows)
-        lines += [[(kind, text.ljust(wide)) for (kind, text), wide in zip(row, widths, strict=True)] for row in rows]
+        lines += [
+            [(kind, text.ljust(wide)) for (kind, text), wide in zip(row, widths, strict=True)]
+            for row in rows
+        ]
         lines.append([])
     return lines
 
 
 def amiss(state: RunState) -> list[Checked]:
-    """What is not well, failures first, each in the order of hosts and checks; the same of several hosts once."""
+    """What is not well, failures first, each in the order of hosts and checks; the same of several
+    hosts once."""
     order = {name: number for number, name in enumerate(names(state))}
     found = [check for check in state.checks.values() if check.outcome in AMISS and is_told(check)]
-    return sorted(found, key=lambda check: (AMISS.index(check.outcome), check.on, order[check.check]))
+    return sorted(
+        found, key=lambda check: (AMISS.index(check.outcome), check.on, order[check.check])
+    )
 
 
 def told(state: RunState, check: Checked) -> list[str]:
     """The lines of one thing that is amiss: what, and what to do about it."""
     where = whose([host.name for host in state.hosts], check)
-    text = f"{palette.sign(GLYPHS[check.outcome])} {where}{check.check} {check.outcome}: {one_line(check.text)}"
+    text = (
+        f"{palette.sign(GLYPHS[check.outcome])} {where}{check.check} {check.outcome}: "
+        f"{one_line(check.text)}"
+    )
     return [text, f"    {one_line(check.advice)}"] if check.advice else [text]
 
 
@@ -107,25 +130,50 @@ def verdict(state: RunState) -> str:
     """How many checks there were and how they ended, in a few words."""
     if not state.checks:
         return "nothing was checked"
-    counts = [(sum(check.outcome == kind for check in state.checks.values()), kind) for kind in AMISS]
-    bad = [f"{count} {kind}" + ("s" if kind == WARNING and count > 1 else "") for count, kind in counts if count]
+    counts = [
+        (sum(check.outcome == kind for check in state.checks.values()), kind) for kind in AMISS
+    ]
+    bad = [
+        f"{count} {kind}" + ("s" if kind == WARNING and count > 1 else "")
+        for count, kind in counts
+        if count
+    ]
     hosts = "1 host" if len(state.hosts) == 1 else f"{len(state.hosts)} hosts"
     return f"{len(state.checks)} checks on {hosts}: {', '.join(bad) or 'all is well'}"
 
 
 def code(state: RunState) -> int:
-    """The exit code: 0 no check failed, 2 one did, 3 a host was not reached or lost, 130 a person ended it."""
+    """The exit code: 0 no check failed, 2 one did, 3 a host was not reached or lost, 130 a person
+    ended it."""
     if state.stop_reason:
         return Verdict.STOPPED.value
-    unfit = {on for (on, name), check in state.checks.items() if check.outcome == FAILED and name in UNFIT}
-    if any(host.hello is None or host.phase is HostPhase.LOST for host in state.hosts if host.index not in unfit):
+    unfit = {
+        on
+        for (on, name), check in state.checks.items()
+        if check.outcome == FAILED and name in UNFIT
+    }
+    if any(
+        host.hello is None or host.phase is HostPhase.LOST
+        for host in state.hosts
+        if host.index not in unfit
+    ):
         return Verdict.LOST.value
-    return Verdict.REFUSED.value if any(check.outcome == FAILED for check in state.checks.values()) else 0
+    return (
+        Verdict.REFUSED.value
+        if any(check.outcome == FAILED for check in state.checks.values())
+        else 0
+    )
 
 
 def objects(state: RunState) -> Iterator[dict[str, Any]]:
-    """One JSON-ready object per check, in the order of hosts and checks; `host` is None for one of all hosts together."""
+    """One JSON-ready object per check, in the order of hosts and checks; `host` is None for one of
+    all hosts together."""
     order = {name: number for number, name in enumerate(names(state))}
     for check in sorted(state.checks.values(), key=lambda check: (check.on, order[check.check])):
-        texts = {"check": check.check, "outcome": check.outcome, "text": one_line(check.text), "advice": one_line(check.advice)}
+        texts = {
+            "check": check.check,
+            "outcome": check.outcome,
+            "text": one_line(check.text),
+            "advice": one_line(check.advice),
+        }
         yield {"host": state.host_name(check.on) or None} | texts

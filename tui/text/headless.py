@@ -1,6 +1,8 @@
-"""Showing a run without a dashboard: plain lines, JSON lines, or (see `tui.text.live`) a live table on a terminal.
+"""Showing a run without a dashboard: plain lines, JSON lines, or (see `tui.text.live`) a live table
+on a terminal.
 
-stdout is data (the ranks' lines or the events, then the table), stderr is narration (what happens, and why it failed).
+stdout is data (the ranks' lines or the events, then the table), stderr is narration (what happens,
+and why it failed).
 """
 
 from __future__ import annotations
@@ -31,11 +33,13 @@ MANY = 1_000
 AGAIN = 15.0
 """Seconds until it is said again who is waited for."""
 CALM = 3.0
-"""Seconds that lie at least between two such lines, so that ranks that come one by one make few of them."""
+"""Seconds that lie at least between two such lines, so that ranks that come one by one make few of
+them."""
 
 
 class Printer(Protocol):
-    """Shows a run. `gone` turns true when nobody reads stdout any more; from then on nothing is written to it."""
+    """Shows a run. `gone` turns true when nobody reads stdout any more; from then on nothing is
+    written to it."""
 
     gone: bool
 
@@ -58,8 +62,8 @@ def printer(
 ) -> Iterator[Printer]:
     """The printer for where stdout leads, which tells what comes after this state.
 
-    `folder` is the run's. `before`: expanded records that the state has already; as JSON they come first. `quiet`: not what
-    ranks have printed. `verbose`: see `Narration`.
+    `folder` is the run's. `before`: expanded records that the state has already; as JSON they come
+    first. `quiet`: not what ranks have printed. `verbose`: see `Narration`.
     """
     if not state.started:  # else one comes back to it
         _narrate(sys.stderr, outcome.opening(state))
@@ -84,7 +88,8 @@ def _narrate(err: TextIO, text: str) -> None:
 
 
 class Gathered:
-    """Sentences of hosts and ranks that wait a moment for others that say the same, so that each is told once."""
+    """Sentences of hosts and ranks that wait a moment for others that say the same, so that each is
+    told once."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -100,7 +105,8 @@ class Gathered:
         self._waiting.setdefault((text, times), []).append(whose)
 
     def due(self, *, at_once: bool = False) -> Iterator[tuple[str, list[int]]]:
-        """Give up, once the first has waited long enough or `at_once`, all of them in order, and who has said each."""
+        """Give up, once the first has waited long enough or `at_once`, all of them in order, and
+        who has said each."""
         full = len(self._waiting) >= MANY
         if self._waiting and (at_once or full or self._clock() >= self._since + MOMENT):
             waiting, self._waiting = self._waiting, {}
@@ -126,7 +132,8 @@ class Narration:
         self._of_hosts, self._ends = Gathered(), Gathered()
 
     def lines(self, records: list[Record], state: RunState) -> Iterator[str]:
-        """What these records, already applied, bring that is worth a line; without any, what the time does."""
+        """What these records, already applied, bring that is worth a line; without any, what the
+        time does."""
         for record in records:
             line = one_line(self._line(record, state))
             if line:
@@ -160,35 +167,46 @@ class Narration:
 
     def _stages(self, state: RunState) -> Iterator[str]:
         """How far all ranks are on their way to the first step, when the last one comes there."""
-        stage = min((STARTING.index(rank.phase) for rank in state.ranks if rank.phase in STARTING), default=0)
+        stage = min(
+            (STARTING.index(rank.phase) for rank in state.ranks if rank.phase in STARTING),
+            default=0,
+        )
         if stage > self._stage and state.phase is RunPhase.STARTING:
             self._stage = stage
             yield f"{STARTING[stage].value} after {state.elapsed:.1f} s"
 
     def _line(self, record: Record, state: RunState) -> str:
         match record.event:
-            case Reaching(on, phase) if self._verbose and self._reaching.get(on) != phase:  # not at each of many tries
+            case Reaching(on, phase) if (
+                self._verbose and self._reaching.get(on) != phase
+            ):  # not at each of many tries
                 self._reaching[on] = phase
                 return f"{state.host_name(on)}: {phase}"
             case Hello(hostname=hostname, python=python, torch=torch, cores=cores) if self._verbose:
-                versions = f"Python {python}, {f'torch {torch}' if torch else 'no torch'}, {cores:g} cores"
+                versions = (
+                    f"Python {python}, {f'torch {torch}' if torch else 'no torch'}, {cores:g} cores"
+                )
                 return f"{state.host_name(record.host)}: {hostname}, {versions}"
             case Started() as begun if not self._started:
                 self._started = True
                 return (
-                    f"training: {outcome.count(begun.world_size, 'rank')}, {outcome.count(begun.steps, 'step')}, "
+                    f"training: {outcome.count(begun.world_size, 'rank')}, "
+                    f"{outcome.count(begun.steps, 'step')}, "
                     f"{begun.parameters:,} parameters, "
                     f"{begun.train_samples:,} samples, {begun.backend} on {begun.device}"
                 )
-            case Exited(rank, code, signal, stopped) if code != 0 and (self._verbose or not stopped):
+            case Exited(rank, code, signal, stopped) if code != 0 and (
+                self._verbose or not stopped
+            ):
                 if 0 <= rank < len(state.ranks):
                     self._ends.add(one_line(f"ended: {signal or f'exit code {code}'}"), rank)
         return ""
 
 
 class RankLines:
-    """What ranks and hosts print, each line after whose it is. What several ranks, or hosts, write to stderr before the first
-    step they often write all, as when a package is missing: that is told once."""
+    """What ranks and hosts print, each line after whose it is. What several ranks, or hosts, write
+    to stderr before the first step they often write all, as when a package is missing: that is told
+    once."""
 
     def __init__(self) -> None:
         self._of_ranks, self._of_hosts = Gathered(), Gathered()
@@ -254,9 +272,12 @@ class _Waiting:
 
 
 class PlainPrinter:
-    """For a pipe or a file: the ranks' lines, each with its rank, as they come; at the end the table."""
+    """For a pipe or a file: the ranks' lines, each with its rank, as they come; at the end the
+    table."""
 
-    def __init__(self, out: TextIO, err: TextIO, told: int = 0, *, quiet: bool = False, verbose: bool = False) -> None:
+    def __init__(
+        self, out: TextIO, err: TextIO, told: int = 0, *, quiet: bool = False, verbose: bool = False
+    ) -> None:
         """`told` and `verbose`: see `Narration`; `quiet`: see `printer`."""
         self.gone = False
         self._out, self._err, self._quiet = out, err, quiet
@@ -313,7 +334,8 @@ class PlainPrinter:
                 self._leave()
 
     def _leave(self) -> None:
-        """Nobody reads any more. What is still in the buffer must go somewhere when the interpreter ends."""
+        """Nobody reads any more. What is still in the buffer must go somewhere when the interpreter
+        ends."""
         self.gone = True
         if self._out is sys.stdout:
             nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -322,21 +344,26 @@ class PlainPrinter:
 
 
 class JsonPrinter(PlainPrinter):
-    """For programs: one JSON object per event on stdout, a rank's text one per line, and nothing else there.
+    """For programs: one JSON object per event on stdout, a rank's text one per line, and nothing
+    else there.
 
-    Every object has `event`, `time` (by the launcher's clock), `host` and `rank` (null where there is none), then the
-    event's own fields. The first is `run`, the plan and the run's `folder`; the last `summary`, as in the run directory. The
-    JSON is strict: a number that is not finite is null.
+    Every object has `event`, `time` (by the launcher's clock), `host` and `rank` (null where there
+    is none), then the event's own fields. The first is `run`, the plan and the run's `folder`; the
+    last `summary`, as in the run directory. The JSON is strict: a number that is not finite is
+    null.
     """
 
-    def __init__(self, out: TextIO, err: TextIO, told: int = 0, *, folder: Path, verbose: bool = False) -> None:
+    def __init__(
+        self, out: TextIO, err: TextIO, told: int = 0, *, folder: Path, verbose: bool = False
+    ) -> None:
         """`told` and `verbose`: see `Narration`; `folder`: where the run is recorded."""
         super().__init__(out, err, told, verbose=verbose)
         self._folder = folder
         self._begun = False
 
     def replay(self, records: Iterable[Record], plan: Plan) -> RunState:
-        """Print expanded records of the run from its beginning; returns the state that they come to."""
+        """Print expanded records of the run from its beginning; returns the state that they come
+        to."""
         state = RunState(plan)
         for record in records:
             state.apply(record)
@@ -375,7 +402,11 @@ class JsonPrinter(PlainPrinter):
         """Print the first object, once."""
         if not self._begun:
             self._begun = True
-            names = {"run": state.plan.run, "plan": summary.plan(state.plan), "folder": str(self._folder)}
+            names = {
+                "run": state.plan.run,
+                "plan": summary.plan(state.plan),
+                "folder": str(self._folder),
+            }
             self._object(_head("run", when) | names)
 
     def _object(self, item: dict[str, Any]) -> None:
@@ -400,14 +431,21 @@ def objects(record: Record, state: RunState) -> Iterator[dict[str, Any]]:
         "rank": rank if rank >= 0 else None,
     }
     if isinstance(record.event, Text):
-        yield from ({**head, "stream": record.event.stream, "line": line} for line in record.event.text.split("\n"))
+        yield from (
+            {**head, "stream": record.event.stream, "line": line}
+            for line in record.event.text.split("\n")
+        )
     else:
         yield head | fields
 
 
 def _escaped(line: str) -> str:
     """The same JSON without characters that a terminal acts on."""
-    return line if line.isascii() and "\x7f" not in line else UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
+    return (
+        line
+        if line.isascii() and "\x7f" not in line
+        else UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
+    )
 
 
 def prefixed(text: Text, host: str) -> str:

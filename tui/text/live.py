@@ -1,4 +1,5 @@
-"""Showing a run on a terminal without a dashboard: its lines scroll by above a bar and a table that stay."""
+"""Showing a run on a terminal without a dashboard: its lines scroll by above a bar and a table that
+stay."""
 
 from __future__ import annotations
 
@@ -41,8 +42,8 @@ STYLES = {
 def live_printer(
     console: Console | None = None, *, told: int = 0, quiet: bool = False, verbose: bool = False
 ) -> Iterator[LivePrinter]:
-    """A printer whose bar and table stay at the bottom of the terminal until it ends. For `told`, `quiet` and `verbose` see
-    `tui.text.headless`."""
+    """A printer whose bar and table stay at the bottom of the terminal until it ends. For `told`,
+    `quiet` and `verbose` see `tui.text.headless`."""
     console = console or Console(highlight=False, emoji=False, markup=False)
     with Live(console=console, auto_refresh=False, transient=True) as live:
         yield LivePrinter(live, told, quiet=quiet, verbose=verbose)
@@ -66,10 +67,13 @@ class LivePrinter:
         self._tell(self._narration.lines(records, state))
         if time.monotonic() - self._drawn >= EVERY:
             self._drawn = time.monotonic()
-            self._live.update(picture(state, self._live.console.height, self._clock.now(state)), refresh=True)
+            self._live.update(
+                picture(state, self._live.console.height, self._clock.now(state)), refresh=True
+            )
 
     def end(self, state: RunState) -> None:
-        """Take the table off the screen; leave the cause of a failure, the table of results and the verdict."""
+        """Take the table off the screen; leave the cause of a failure, the table of results and the
+        verdict."""
         self._live.stop()
         self._print(self._ranks.rest(state))
         self._tell(self._narration.rest(state))
@@ -92,12 +96,16 @@ class LivePrinter:
             return
         if len(lines) > LINES:
             left_out = len(lines) - LINES
-            lines = [f"({left_out:,} lines are not shown here; the run directory has them)", *lines[left_out:]]
+            lines = [
+                f"({left_out:,} lines are not shown here; the run directory has them)",
+                *lines[left_out:],
+            ]
         self._live.console.print(Line("\n".join(lines)), soft_wrap=True)
 
 
 def picture(state: RunState, height: int, now: float) -> RenderableType:
-    """What stays on the screen at the time `now`: the progress of the run, and as many of its ranks as fit."""
+    """What stays on the screen at the time `now`: the progress of the run, and as many of its ranks
+    as fit."""
     return Group(_progress(state, now), _ranks(state, max(1, height - 5), now))
 
 
@@ -144,7 +152,10 @@ def _rank(rank: RankState, state: RunState, now: float) -> list[RenderableType]:
     return [
         str(rank.rank),
         state.host_name(rank.host),
-        Line(rank.doing + since, style="bold red" if rank.doing == "stalled" else STYLES.get(rank.phase, "")),
+        Line(
+            rank.doing + since,
+            style="bold red" if rank.doing == "stalled" else STYLES.get(rank.phase, ""),
+        ),
         str(rank.epoch or NOTHING),
         str(rank.step or NOTHING),
         outcome.loss(rank),
@@ -160,7 +171,9 @@ def results(state: RunState) -> Table:
     """The table of a run that has ended."""
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
     for name in outcome.head(state):
-        table.add_column(name, justify="left" if name == "host" else "right", no_wrap=name != "own accuracy")
+        table.add_column(
+            name, justify="left" if name == "host" else "right", no_wrap=name != "own accuracy"
+        )
     for row in outcome.table(state):
         table.add_row(*row)
     return table

@@ -1,4 +1,5 @@
-"""What is told at the end of a run, as plain text: the cause of a failure, each rank's fate, the table, the verdict."""
+"""What is told at the end of a run, as plain text: the cause of a failure, each rank's fate, the
+table, the verdict."""
 
 from __future__ import annotations
 
@@ -44,7 +45,18 @@ def loss(rank: RankState) -> str:
     return figures.loss(rank.loss) if rank.step else NOTHING
 
 
-_HEAD = ("host", "rank", "s/iter", "iter 2-40", "data", "compute", "sync", "samples/s", "epoch", "last loss")
+_HEAD = (
+    "host",
+    "rank",
+    "s/iter",
+    "iter 2-40",
+    "data",
+    "compute",
+    "sync",
+    "samples/s",
+    "epoch",
+    "last loss",
+)
 _PHASES = ("data", "compute", "sync")
 
 
@@ -54,14 +66,22 @@ def head(state: RunState) -> tuple[str, ...]:
 
 
 def table(state: RunState) -> list[tuple[str, ...]]:
-    """The table of a run, to be read with `captions`: under `head` a row per rank, where there are several one of them all,
-    and the shares of an iteration."""
+    """The table of a run, to be read with `captions`: under `head` a row per rank, where there are
+    several one of them all, and the shares of an iteration."""
     ranks = state.ranks
     rows = [
-        (state.host_name(rank.host), str(rank.rank), *_times(rank.timing.whole, rank.timing.early), _epoch([rank]), loss(rank))
+        (
+            state.host_name(rank.host),
+            str(rank.rank),
+            *_times(rank.timing.whole, rank.timing.early),
+            _epoch([rank]),
+            loss(rank),
+        )
         for rank in ranks
     ]
-    whole, early = (joined(getattr(rank.timing, what) for rank in ranks) for what in ("whole", "early"))
+    whole, early = (
+        joined(getattr(rank.timing, what) for rank in ranks) for what in ("whole", "early")
+    )
     own = _own_accuracies(state)
     if len(ranks) > 1:
         made = [rank.loss for rank in ranks if rank.step]
@@ -84,19 +104,26 @@ def captions(state: RunState) -> list[str]:
     ]
     tested = next((rank for rank in state.ranks if math.isfinite(rank.test_accuracy)), None)
     if tested:
-        lines.append(f"test accuracy {100 * tested.test_accuracy:.2f} %, test loss {figures.loss(tested.test_loss)}")
+        lines.append(
+            f"test accuracy {100 * tested.test_accuracy:.2f} %, test loss "
+            f"{figures.loss(tested.test_loss)}"
+        )
     return lines
 
 
 def _own_accuracies(state: RunState) -> list[float]:
-    """Of each rank, by its own model or BatchNorm statistics; none at all where the ranks have nothing of their own."""
+    """Of each rank, by its own model or BatchNorm statistics; none at all where the ranks have
+    nothing of their own."""
     own = [rank.own_accuracy for rank in state.ranks]
     return own if any(map(math.isfinite, own)) else []
 
 
 def _times(whole: Means, early: Means) -> list[str]:
     spent = (whole.seconds, early.seconds, *(getattr(early, phase) for phase in _PHASES))
-    return [*map(seconds, spent), figure(early.throughput, ".3g" if early.throughput < 100 else ",.0f")]
+    return [
+        *map(seconds, spent),
+        figure(early.throughput, ".3g" if early.throughput < 100 else ",.0f"),
+    ]
 
 
 def _epoch(ranks: Sequence[RankState]) -> str:
@@ -141,20 +168,28 @@ def repeats(text: str, found: Cause | None) -> bool:
 def columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """The lines of a table in plain text."""
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
-    lines = [" | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (head, *rows)]
+    lines = [
+        " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in (head, *rows)
+    ]
     return [lines[0], "-+-".join("-" * width for width in widths), *lines[1:]]
 
 
 def cause(state: RunState) -> list[str]:
-    """The lines that say why a run failed, the last words of what failed, and what became of each rank; none if it did not."""
+    """The lines that say why a run failed, the last words of what failed, and what became of each
+    rank; none if it did not."""
     found = state.cause
     if found is None:
         return []
     advice = [f"what to do: {found.advice}"] if found.advice else []
     words: list[str] = []
-    if found.tail and (HEADER in found.tail or not any(repeats(line, found) for line in found.tail)):
+    if found.tail and (
+        HEADER in found.tail or not any(repeats(line, found) for line in found.tail)
+    ):
         words = [f"last words of {whose(found)}:", *(f"    {line}" for line in found.tail)]
-    ends = fates(state) if any(rank.phase in FATES for rank in state.ranks) and state.has_begun else []
+    ends = (
+        fates(state) if any(rank.phase in FATES for rank in state.ranks) and state.has_begun else []
+    )
     return [f"cause: {found.text()}", *advice, *words, *ends]
 
 
@@ -166,7 +201,13 @@ def whose(found: Cause) -> str:
 def fates(state: RunState) -> list[str]:
     """The lines of the table of the ranks' fates."""
     rows = [
-        (state.host_name(rank.host), str(rank.rank), _fate(rank), str(rank.step or NOTHING), rank.exit or NOTHING)
+        (
+            state.host_name(rank.host),
+            str(rank.rank),
+            _fate(rank),
+            str(rank.step or NOTHING),
+            rank.exit or NOTHING,
+        )
         for rank in state.ranks
     ]
     return columns(("host", "rank", "fate", "step", "exit"), rows)
@@ -194,13 +235,18 @@ def _diverged(state: RunState) -> str:
 
 
 def told(state: RunState) -> list[str]:
-    """What a run leaves on the terminal when its dashboard is gone: the cause of a failure, and how it ended."""
+    """What a run leaves on the terminal when its dashboard is gone: the cause of a failure, and how
+    it ended."""
     return [*cause(state), f"rankboard: {verdict(state)}"]
 
 
 def interruption(number: int) -> str:
     """Why a run is stopped when rankboard gets this signal."""
-    return "interrupted (Ctrl+C)" if number == signal.SIGINT else f"rankboard received {signal.Signals(number).name}"
+    return (
+        "interrupted (Ctrl+C)"
+        if number == signal.SIGINT
+        else f"rankboard received {signal.Signals(number).name}"
+    )
 
 
 def verdict(state: RunState) -> str:
@@ -224,4 +270,7 @@ def verdict(state: RunState) -> str:
         case None:
             if not state.detached:
                 return f"left after {spent}; the run may go on"
-            return f"detached after {spent}: the run continues; rankboard attach {state.plan.run} returns to it"
+            return (
+                f"detached after {spent}: the run continues; rankboard attach {state.plan.run} "
+                "returns to it"
+            )

@@ -20,7 +20,9 @@ def agreed(question: str, yes: bool, *also: str) -> bool:
     if yes:
         return True
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        typer.echo("rankboard: cannot ask for confirmation without a terminal; pass --yes", err=True)
+        typer.echo(
+            "rankboard: cannot ask for confirmation without a terminal; pass --yes", err=True
+        )
         raise typer.Exit(USAGE)
     typer.echo(f"rankboard: {question} ", nl=False, err=True)
     answer = sys.stdin.readline()

@@ -30,7 +30,8 @@ class Command(TyperCommand):
 
 
 class Commands(TyperGroup):
-    """A group of commands such as `rankboard lab`, with a plain help and an answer to a command that does not exist."""
+    """A group of commands such as `rankboard lab`, with a plain help and an answer to a command
+    that does not exist."""
 
     def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         """Print the help."""
@@ -71,28 +72,39 @@ class Rankboard(Commands):
 def given(context: typer.Context) -> dict[str, Any]:
     """The flags that are on the command line, by name."""
     sources = {name: str(context.get_parameter_source(name)) for name in context.params}
-    return {name: context.params[name] for name, source in sources.items() if source.endswith("COMMANDLINE")}
+    return {
+        name: context.params[name]
+        for name, source in sources.items()
+        if source.endswith("COMMANDLINE")
+    }
 
 
 def answer(words: list[str], flags: dict[str, Any], commands: list[str]) -> str:
-    """What to tell somebody who wrote a command that does not exist, with what followed it, behind these flags."""
+    """What to tell somebody who wrote a command that does not exist, with what followed it, behind
+    these flags."""
     word = words[0]
     what = f"rankboard has no command {word!r}. "
     if any(_is_program(one) for one in (word, *words[1:2])):
         program = next(one for one in words if _is_program(one))
         return (
-            f"rankboard cannot start your own program yet ({program}). It trains the models and data sets "
+            f"rankboard cannot start your own program yet ({program}). It trains the models and "
+            "data sets "
             "that rankboard --help lists; to start a run, write: rankboard --run"
         )
     if word in STARTS:
         rest = shlex.join(words[1:])
-        return f"{what}To start a run, write: rankboard --run {'… ' if flags else ''}{rest}".rstrip()
+        return (
+            f"{what}To start a run, write: rankboard --run {'… ' if flags else ''}{rest}".rstrip()
+        )
     if word in LISTS:
         return f"{what}To list runs, write: rankboard ps"
     if word.endswith(".toml"):
         return f"{what}To use a hosts file, write: rankboard --hosts {shlex.quote(word)}"
     if bare := [one for one in flags.get("sync_option") or () if "=" not in one]:
-        return f"{word!r} is not a command. Write an option and its value as one word: --sync-option {bare[-1]}={word}"
+        return (
+            f"{word!r} is not a command. Write an option and its value as one word: --sync-option "
+            f"{bare[-1]}={word}"
+        )
     if not word.isidentifier() and not did_you_mean(word, commands):
         return f"{word!r} is not a command: a flag takes one value; see rankboard --help"
     return _unknown("rankboard", word, commands)
@@ -100,7 +112,10 @@ def answer(words: list[str], flags: dict[str, Any], commands: list[str]) -> str:
 
 def _unknown(command: str, word: str, known: list[str]) -> str:
     near = did_you_mean(word, [name for name in known if name not in REMOVES])
-    return f"{command} has no command {word!r}{f'{near} ' if near else '. '}{command} --help lists all commands"
+    return (
+        f"{command} has no command {word!r}{f'{near} ' if near else '. '}{command} --help lists "
+        "all commands"
+    )
 
 
 def _is_program(word: str) -> bool:
@@ -117,8 +132,8 @@ def _joined(text: str) -> str:
 
 
 def _simplify(command: TyperCommand | TyperGroup, context: typer.Context) -> None:
-    """Make the help of a command plain: each default once and in one style, no type beside a switch. The command is not run
-    after that."""
+    """Make the help of a command plain: each default once and in one style, no type beside a
+    switch. The command is not run after that."""
     command.help = _joined(command.help or "")
     for one in command.get_params(context):
         if isinstance(one, TyperOption):

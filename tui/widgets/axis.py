@@ -1,4 +1,5 @@
-"""Where an axis begins and ends, and its ticks at nice numbers. Pure; knows neither curves nor cells."""
+"""Where an axis begins and ends, and its ticks at nice numbers. Pure; knows neither curves nor
+cells."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ CLOCK_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14
 
 @dataclass(frozen=True)
 class Axis:
-    """A range of values, `low` < `high`. `log`: positions are those of the logarithms, and both ends are over 0."""
+    """A range of values, `low` < `high`. `log`: positions are those of the logarithms, and both
+    ends are over 0."""
 
     low: float
     high: float
@@ -32,7 +34,8 @@ class Axis:
 
 
 def linear(low: float, high: float, count: int) -> Axis:
-    """The axis from `low` to `high`, both rounded outwards to multiples of half of a nice step of which `count` fit in."""
+    """The axis from `low` to `high`, both rounded outwards to multiples of half of a nice step of
+    which `count` fit in."""
     low, high = _apart(low, high)
     step = nice_step((high - low) / max(2 * count, 1))
     return Axis(*_apart(math.floor(low / step) * step, math.ceil(high / step) * step))
@@ -46,7 +49,8 @@ def logarithmic(low: float, high: float) -> Axis:
 
 
 def growing(low: float, high: float) -> Axis:
-    """An axis of steps or seconds: its end runs ahead of `high` by up to an eighth, so that it moves seldom."""
+    """An axis of steps or seconds: its end runs ahead of `high` by up to an eighth, so that it
+    moves seldom."""
     low, high = _apart(low, high)
     grain = 2.0 ** math.floor(math.log2(high - low)) / 8
     return Axis(*_apart(low, low + math.ceil((high - low) / grain) * grain))
@@ -64,17 +68,22 @@ def _apart(low: float, high: float) -> tuple[float, float]:
 def nice_step(least: float) -> float:
     """The smallest of 1, 2, 2.5, 5 times a power of ten that is not under `least` (> 0)."""
     power = 10.0 ** math.floor(math.log10(least))
-    return next(factor * power for factor in (1, 2, 2.5, 5, 10, 100) if factor * power >= least * (1 - 1e-9))
+    return next(
+        factor * power for factor in (1, 2, 2.5, 5, 10, 100) if factor * power >= least * (1 - 1e-9)
+    )
 
 
 def ticks(axis: Axis, count: int, whole: bool = False) -> list[tuple[float, str]]:
-    """At most about `count` nice values on the axis, with their labels. `whole`: only whole numbers."""
+    """At most about `count` nice values on the axis, with their labels. `whole`: only whole
+    numbers."""
     if axis.log and (found := _log_ticks(axis, count)):
         return [(value, label(value)) for value in found]
     step = nice_step((axis.high - axis.low) / max(count, 1))
     if whole:
         step = max(1.0, math.ceil(step))
-    return [(value, label(value, step)) for value in _multiples(axis, step) if value > 0 or not axis.log]
+    return [
+        (value, label(value, step)) for value in _multiples(axis, step) if value > 0 or not axis.log
+    ]
 
 
 def clock_ticks(axis: Axis, count: int) -> list[tuple[float, str]]:
@@ -91,12 +100,14 @@ def _multiples(axis: Axis, step: float) -> list[float]:
 
 
 def _log_ticks(axis: Axis, count: int) -> list[float]:
-    """Powers of ten, every so many, or with multiples of them; nothing where the axis is too short for that."""
+    """Powers of ten, every so many, or with multiples of them; nothing where the axis is too short
+    for that."""
     low, high = math.floor(axis.ends[0]), math.ceil(axis.ends[1])
     stride = max(1, math.ceil((high - low) / max(count, 1)))
     powers = [10.0**power for power in range(low, high + 1) if power % stride == 0]
     fine = [
-        [factor * 10.0**power for power in range(low, high + 1) for factor in factors] for factors in (range(1, 10), (1, 2, 5))
+        [factor * 10.0**power for power in range(low, high + 1) for factor in factors]
+        for factors in (range(1, 10), (1, 2, 5))
     ]
     for candidates in (*(fine if high - low <= 4 else ()), powers):
         inside = [value for value in candidates if axis.low <= value <= axis.high]
@@ -106,7 +117,8 @@ def _log_ticks(axis: Axis, count: int) -> list[float]:
 
 
 def label(value: float, step: float = 0.0) -> str:
-    """A tick's number, short, with the decimals that `step` between ticks needs: 0.25, 12k, 3e-05."""
+    """A tick's number, short, with the decimals that `step` between ticks needs: 0.25, 12k,
+    3e-05."""
     size = max(abs(value), step)
     if size == 0 or (value == 0 and step):
         return "0"

@@ -1,6 +1,8 @@
-"""A line chart of several curves in braille dots, drawn on the line API: milliseconds where libraries take hundreds.
+"""A line chart of several curves in braille dots, drawn on the line API: milliseconds where
+libraries take hundreds.
 
-Draws `Curve`s and knows nothing of runs. A frame is made once per change, and only the rows that differ are drawn again.
+Draws `Curve`s and knows nothing of runs. A frame is made once per change, and only the rows that
+differ are drawn again.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ ASCII = "".join(map(_ascii, range(256)))
 
 
 class Chart(Lines, can_focus=True):
-    """Curves over a common x axis, with ticks at the left and beneath, and optionally a logarithmic y axis."""
+    """Curves over a common x axis, with ticks at the left and beneath, and optionally a logarithmic
+    y axis."""
 
     DEFAULT_CSS = """
     Chart { height: 1fr; min-height: 1; }
@@ -61,8 +64,8 @@ class Chart(Lines, can_focus=True):
         self._styles: dict[tuple[int, int], Style] = {}
 
     def draw(self, curves: Sequence[Curve], marks: Sequence[float] = ()) -> None:
-        """Draw these curves, and marks at these x, from now on. The drawing itself is done a moment later, and outside of any
-        lock held here."""
+        """Draw these curves, and marks at these x, from now on. The drawing itself is done a moment
+        later, and outside of any lock held here."""
         self._curves, self._marks = curves, marks
         self.call_next(self._redraw)
 
@@ -93,7 +96,9 @@ class Chart(Lines, can_focus=True):
         width = self.content_size.width
         strip = self._strips.get(y)
         if strip is None or strip.cell_length != width:
-            strip = self._strips[y] = Strip(self._segments(y)).adjust_cell_length(width, self.rich_style).crop(0, width)
+            strip = self._strips[y] = (
+                Strip(self._segments(y)).adjust_cell_length(width, self.rich_style).crop(0, width)
+            )
         return strip
 
     def _segments(self, y: int) -> list[Segment]:
@@ -124,7 +129,11 @@ class Chart(Lines, can_focus=True):
         if found is None:
             dark = self.app.current_theme.dark
             ground = self.background_colors[1]
-            tint = ground.blend(Color.parse(palette.colour(band, dark)), 0.25).rich_color if band != NONE else None
+            tint = (
+                ground.blend(Color.parse(palette.colour(band, dark)), 0.25).rich_color
+                if band != NONE
+                else None
+            )
             faint = self.get_component_rich_style("chart--axis").color
             ink = faint if curve == MARK else palette.colour(curve, dark) if curve != NONE else None
             found = self._styles[(curve, band)] = Style(color=ink, bgcolor=tint)

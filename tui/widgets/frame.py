@@ -1,4 +1,5 @@
-"""What a chart of a given size shows: its picture and the labels around it. Pure; knows no colours and no terminal."""
+"""What a chart of a given size shows: its picture and the labels around it. Pure; knows no colours
+and no terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from tui.widgets.raster import Cells, Curve, Picture
 
 @dataclass(frozen=True)
 class Look:
-    """`along` names the x axis: whole steps, or with `clock` seconds. `from_zero`: a linear y axis begins there."""
+    """`along` names the x axis: whole steps, or with `clock` seconds. `from_zero`: a linear y axis
+    begins there."""
 
     along: str
     clock: bool = False
@@ -23,7 +25,8 @@ class Look:
 
 @dataclass(frozen=True)
 class Frame:
-    """The picture, the label at the left of each of its rows, and the row of labels beneath (empty: none)."""
+    """The picture, the label at the left of each of its rows, and the row of labels beneath (empty:
+    none)."""
 
     picture: Picture
     rows: tuple[str, ...]
@@ -31,11 +34,15 @@ class Frame:
 
     def differing(self, other: Frame) -> Iterable[int]:
         """The rows that are not the same on another frame; all where it has another shape."""
-        if other.picture.dots.shape != self.picture.dots.shape or bool(other.beneath) != bool(self.beneath):
+        if other.picture.dots.shape != self.picture.dots.shape or bool(other.beneath) != bool(
+            self.beneath
+        ):
             return range(len(self.rows) + bool(self.beneath))
         pairs = zip(_layers(self.picture), _layers(other.picture), strict=True)
         same = np.logical_and.reduce([(one == two).all(1) for one, two in pairs])
-        rows = [row for row, label in enumerate(self.rows) if not same[row] or other.rows[row] != label]
+        rows = [
+            row for row, label in enumerate(self.rows) if not same[row] or other.rows[row] != label
+        ]
         return rows + [len(self.rows)] * (self.beneath != other.beneath)
 
 
@@ -44,9 +51,15 @@ def _layers(picture: Picture) -> tuple[Cells, Cells, Cells]:
 
 
 def frame(
-    curves: Sequence[Curve], look: Look, width: int, height: int, log: bool = False, marks: Sequence[float] = ()
+    curves: Sequence[Curve],
+    look: Look,
+    width: int,
+    height: int,
+    log: bool = False,
+    marks: Sequence[float] = (),
 ) -> Frame | None:
-    """The frame of `width` x `height` cells, or None where there is nothing to see. Labels that do not fit are left out.
+    """The frame of `width` x `height` cells, or None where there is nothing to see. Labels that do
+    not fit are left out.
 
     `marks`: the x of what is marked.
     """
@@ -75,8 +88,11 @@ def _count(rows: int) -> int:
 
 
 def _row_labels(up: Axis, rows: int, width: int) -> tuple[str, ...]:
-    """Per row its tick's label or blanks, all equally wide, and a line; empty where they would take half of the width."""
-    at_row = {_nearest(1 - up.at(value), rows): text for value, text in axis.ticks(up, _count(rows))}
+    """Per row its tick's label or blanks, all equally wide, and a line; empty where they would take
+    half of the width."""
+    at_row = {
+        _nearest(1 - up.at(value), rows): text for value, text in axis.ticks(up, _count(rows))
+    }
     wide = max(map(len, at_row.values()), default=0)
     if not wide or wide + 1 > width // 2:
         return ("",) * rows
@@ -89,11 +105,16 @@ def _nearest(share: float, count: int) -> int:
 
 
 def _line_beneath(along: Axis, look: Look, width: int) -> str:
-    """The labels of the x axis, each centred under its place, and the name of the axis at the right."""
+    """The labels of the x axis, each centred under its place, and the name of the axis at the
+    right."""
     name = " " + look.along
     room = width - len(name) if width > 4 * len(name) else width
     line = [" "] * width
-    ticks = axis.clock_ticks(along, max(2, width // 10)) if look.clock else axis.ticks(along, max(2, width // 11), whole=True)
+    ticks = (
+        axis.clock_ticks(along, max(2, width // 10))
+        if look.clock
+        else axis.ticks(along, max(2, width // 11), whole=True)
+    )
     free = 0
     for value, text in ticks:
         start = max(0, _nearest(along.at(value), width) - len(text) // 2)

@@ -1,4 +1,5 @@
-"""The log: the newest lines of a run on the line API, by rank, with a follow mode that pauses while one reads.
+"""The log: the newest lines of a run on the line API, by rank, with a follow mode that pauses while
+one reads.
 
 Lines are shown as they are, never as markup; what a terminal would obey is taken out.
 """
@@ -28,7 +29,9 @@ KEPT = 20_000
 """Lines that the view holds; beyond, the oldest tenth goes at once."""
 LONGEST = 4_000
 """Characters of a line that are shown."""
-_UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+_UNFIT = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]"
+)
 
 
 class LogView(ScrollView, Lines, can_focus=True):
@@ -58,7 +61,8 @@ class LogView(ScrollView, Lines, can_focus=True):
         """Lines that have come beneath the view since the follow mode was paused."""
 
     def show(self, log: deque[LogLine], count: int) -> None:
-        """Take over what is new: the run has had `count` lines so far, of which `log` holds the last."""
+        """Take over what is new: the run has had `count` lines so far, of which `log` holds the
+        last."""
         new = list(islice(reversed(log), min(count - self._count, len(log))))[::-1]
         self._count = count
         if not new:
@@ -99,7 +103,8 @@ class LogView(ScrollView, Lines, can_focus=True):
             self.refresh()
 
     def _stretch(self, size: Size) -> None:
-        """Take a new size. Textual lays the whole screen out anew, which is needed only until there is a scrollbar."""
+        """Take a new size. Textual lays the whole screen out anew, which is needed only until there
+        is a scrollbar."""
         if self.show_vertical_scrollbar:
             self.set_reactive(LogView.virtual_size, size)
             self.vertical_scrollbar.window_virtual_size = size.height
@@ -119,7 +124,8 @@ class LogView(ScrollView, Lines, can_focus=True):
 
     def watch_follow(self) -> None:
         self.unseen = 0
-        # Not where it is at the end already: it may be an animation that has just come there, and it must not be stopped.
+        # Not where it is at the end already: it may be an animation that has just come there, and
+        # it must not be stopped.
         if self.follow and self.scroll_offset.y < self.max_scroll_y:
             self._to_end()
         self.post_message(self.Changed())
@@ -148,7 +154,10 @@ class LogView(ScrollView, Lines, can_focus=True):
         if strip.cell_length <= left + width:
             return strip.crop_extend(left, left + width, self.rich_style)
         return Strip.join(
-            [strip.crop(left, left + width - 1), Strip([Segment("…", self.get_component_rich_style("log--note"))])]
+            [
+                strip.crop(left, left + width - 1),
+                Strip([Segment("…", self.get_component_rich_style("log--note"))]),
+            ]
         )
 
     def _segments(self, line: LogLine) -> list[Segment]:
@@ -158,12 +167,20 @@ class LogView(ScrollView, Lines, can_focus=True):
             style = self.get_component_rich_style("log--note")
             return [Segment(f"    {palette.sign('row')} {plain(where)}{text}", style)]
         rank = Style(color=palette.colour(line.rank, self.app.current_theme.dark))
-        style = self.get_component_rich_style("log--error") if line.stream == "stderr" else self.rich_style
-        return [Segment(f"{line.rank:>3} {palette.sign('row')} ", self.rich_style + rank), Segment(text, style)]
+        style = (
+            self.get_component_rich_style("log--error")
+            if line.stream == "stderr"
+            else self.rich_style
+        )
+        return [
+            Segment(f"{line.rank:>3} {palette.sign('row')} ", self.rich_style + rank),
+            Segment(text, style),
+        ]
 
 
 def _widest(lines: Sequence[LogLine]) -> int:
-    """The cells that the widest takes at the most; half-width characters only are told by their number, much faster."""
+    """The cells that the widest takes at the most; half-width characters only are told by their
+    number, much faster."""
     texts = [line.text for line in lines]
     odd = [cell_len(text[:LONGEST]) for text in texts if not text.isascii()]
     hosts = {line.host for line in lines if line.rank < 0}

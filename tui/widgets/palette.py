@@ -1,4 +1,5 @@
-"""The colours of ranks, and the signs for states. Okabe-Ito: eight colours that colour-blind people tell apart.
+"""The colours of ranks, and the signs for states. Okabe-Ito: eight colours that colour-blind people
+tell apart.
 
 A state is always a sign and a word; a colour only repeats what they say.
 """
@@ -49,12 +50,17 @@ def colour(number: int, dark: bool) -> str:
 @cache
 def utf8() -> bool:
     """Whether the terminal's locale is UTF-8."""
-    return speaks_utf8(dict(os.environ), _environment_at_start(), getattr(sys.__stdout__, "encoding", None) or "utf-8")
+    return speaks_utf8(
+        dict(os.environ),
+        _environment_at_start(),
+        getattr(sys.__stdout__, "encoding", None) or "utf-8",
+    )
 
 
 def speaks_utf8(environ: Mapping[str, str], at_start: Mapping[str, str], encoding: str) -> bool:
-    """Whether a locale is UTF-8. Python writes UTF-8 in the locale C, too, and sets LC_CTYPE itself then (PEP 538, 540): so
-    the variables count, LC_CTYPE as it was `at_start`. Where none is set nobody asked for C, and Python's choice counts."""
+    """Whether a locale is UTF-8. Python writes UTF-8 in the locale C, too, and sets LC_CTYPE itself
+    then (PEP 538, 540): so the variables count, LC_CTYPE as it was `at_start`. Where none is set
+    nobody asked for C, and Python's choice counts."""
     name = environ.get("LC_ALL") or at_start.get("LC_CTYPE") or environ.get("LANG") or ""
     if not name or "utf" in name.lower():
         return "utf" in encoding.lower()
@@ -62,7 +68,8 @@ def speaks_utf8(environ: Mapping[str, str], at_start: Mapping[str, str], encodin
 
 
 def _environment_at_start() -> Mapping[str, str]:
-    """The environment that this process was started with; the one of now where the system does not tell."""
+    """The environment that this process was started with; the one of now where the system does not
+    tell."""
     try:
         pairs = Path("/proc/self/environ").read_bytes().split(b"\0")
     except OSError:
@@ -98,11 +105,13 @@ _RANGES = (
 _STAND_INS = {other: plain for others, plain in _RANGES for other in others} | {
     SIGNS[name][0]: SIGNS[name][1] for name in SIGNS
 }
-"""What stands for a character, in as many cells: lines, borders, blocks and arrows of Textual and Rich, and our own signs."""
+"""What stands for a character, in as many cells: lines, borders, blocks and arrows of Textual and
+Rich, and our own signs."""
 
 
 def make_fit(*streams: TextIO | None) -> None:
-    """Have these streams write whatever text there is: to a terminal without UTF-8 in ASCII, whoever draws it."""
+    """Have these streams write whatever text there is: to a terminal without UTF-8 in ASCII,
+    whoever draws it."""
     for stream in streams:
         if isinstance(stream, io.TextIOWrapper):
             if stream.isatty() and not utf8():

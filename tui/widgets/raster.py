@@ -1,7 +1,8 @@
 """Curves as braille dots: numpy only, no terminal.
 
-A cell of a terminal is 2 columns and 4 rows of dots. A curve is reduced to one mean, one low and one high per column of dots,
-so that a frame costs the same for a hundred points and for a hundred thousand, and no spike is lost.
+A cell of a terminal is 2 columns and 4 rows of dots. A curve is reduced to one mean, one low and
+one high per column of dots, so that a frame costs the same for a hundred points and for a hundred
+thousand, and no spike is lost.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ NONE, MARK = -1, -2
 
 @dataclass(frozen=True)
 class Curve:
-    """Points in order of x: four arrays of one length. NaN in `mean` is a gap. `colour` counts from 0."""
+    """Points in order of x: four arrays of one length. NaN in `mean` is a gap. `colour` counts from
+    0."""
 
     label: str
     colour: int
@@ -38,7 +40,8 @@ class Curve:
 
 @dataclass(frozen=True)
 class Columns:
-    """A curve as one value per column of dots, or NaN: `mean` is joined by straight lines, `low` and `high` are not."""
+    """A curve as one value per column of dots, or NaN: `mean` is joined by straight lines, `low`
+    and `high` are not."""
 
     colour: int
     mean: Floats
@@ -48,7 +51,8 @@ class Columns:
 
 @dataclass(frozen=True)
 class Picture:
-    """Height x width cells: the `dots` of the curves as bits, the colour of a curve there (or MARK, NONE) and a band's."""
+    """Height x width cells: the `dots` of the curves as bits, the colour of a curve there (or MARK,
+    NONE) and a band's."""
 
     dots: Cells
     curve: Cells
@@ -64,16 +68,24 @@ def x_axis(curves: Sequence[Curve]) -> Axis | None:
 
 
 def columns(curve: Curve, along: Axis, count: int, log: bool) -> Columns:
-    """The curve in `count` columns of dots over the axis `along`. `log`: values become their decimal logarithms."""
+    """The curve in `count` columns of dots over the axis `along`. `log`: values become their
+    decimal logarithms."""
     result = Columns(curve.colour, *(np.full(count, np.nan) for _ in range(3)))
     inside = np.isfinite(curve.x)
     x = curve.x[inside].clip(along.low, along.high)
     if not x.size or count < 1:
         return result
-    place = ((x - along.low) / (along.high - along.low) * (count - 1)).round().astype(int).clip(0, count - 1)
+    place = (
+        ((x - along.low) / (along.high - along.low) * (count - 1))
+        .round()
+        .astype(int)
+        .clip(0, count - 1)
+    )
     starts = np.flatnonzero(np.r_[True, place[1:] != place[:-1]])
     at = place[starts]
-    mean, low, high = (_scaled(values[inside], log) for values in (curve.mean, curve.low, curve.high))
+    mean, low, high = (
+        _scaled(values[inside], log) for values in (curve.mean, curve.low, curve.high)
+    )
     known = ~np.isnan(mean)
     total = np.add.reduceat(np.where(known, mean, 0.0), starts)
     number = np.add.reduceat(known.astype(int), starts)
@@ -95,19 +107,28 @@ def _scaled(values: Floats, log: bool) -> Floats:
 
 
 def limits(curves: Sequence[Curve], log: bool) -> tuple[float, float] | None:
-    """The lowest and highest finite value of all curves and bands, for `log` of those over 0; None where there is none."""
+    """The lowest and highest finite value of all curves and bands, for `log` of those over 0; None
+    where there is none."""
     ends = []
     for values in (values for curve in curves for values in (curve.mean, curve.low, curve.high)):
         seen = values[np.isfinite(values) & (values > 0)] if log else values[np.isfinite(values)]
         if seen.size:
             ends.append((seen.min(), seen.max()))
-    return (float(min(low for low, _ in ends)), float(max(high for _, high in ends))) if ends else None
+    return (
+        (float(min(low for low, _ in ends)), float(max(high for _, high in ends))) if ends else None
+    )
 
 
 def draw(
-    all_columns: Sequence[Columns], low: float, high: float, height: int, bands: bool = True, marks: Sequence[int] = ()
+    all_columns: Sequence[Columns],
+    low: float,
+    high: float,
+    height: int,
+    bands: bool = True,
+    marks: Sequence[int] = (),
 ) -> Picture:
-    """The picture of the columns, `height` cells high, where positions `low` (bottom) < `high` (top) are in view.
+    """The picture of the columns, `height` cells high, where positions `low` (bottom) < `high`
+    (top) are in view.
 
     `marks`: columns of cells that are marked from top to bottom, behind the curves.
     """
@@ -115,7 +136,9 @@ def draw(
     picture = Picture(*(np.full((height, width), start) for start in (0, NONE, NONE)))
     there = []
     for each in all_columns:
-        mean, bottom, top = (_rows(values, low, high, height) for values in (each.mean, each.low, each.high))
+        mean, bottom, top = (
+            _rows(values, low, high, height) for values in (each.mean, each.low, each.high)
+        )
         if bands:
             # A band no higher than the curve itself would only smudge it.
             wide = (bottom - top > 2)[None, :]
@@ -130,7 +153,8 @@ def draw(
 
 
 def _shared(there: NDArray[np.bool_], colours: Cells) -> Cells:
-    """A colour per cell; the curves that meet in cells take turns, two cells each, so that none hides the others."""
+    """A colour per cell; the curves that meet in cells take turns, two cells each, so that none
+    hides the others."""
     count = there.sum(0)
     turn = (np.arange(there.shape[2]) // 2)[None, :] % np.maximum(count, 1)
     first = ((there.cumsum(0) == turn + 1) & there).argmax(0)
@@ -153,7 +177,8 @@ def _joined(rows: Floats) -> tuple[Floats, Floats]:
 
 
 def _between(top: Floats, bottom: Floats, height: int) -> NDArray[np.bool_]:
-    """Which dots lie between the rows `top` and `bottom` of their columns; none where those are NaN."""
+    """Which dots lie between the rows `top` and `bottom` of their columns; none where those are
+    NaN."""
     row = np.arange(4 * height)[:, None]
     return np.asarray((row >= top) & (row <= bottom))
 

@@ -1,6 +1,7 @@
 """A table with a fixed head, on the line API: only the lines that changed are drawn again.
 
-Textual's DataTable makes every visible cell anew after one has changed: 7.4 ms for 8 x 10 cells, where this takes 2.0.
+Textual's DataTable makes every visible cell anew after one has changed: 7.4 ms for 8 x 10 cells,
+where this takes 2.0.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from tui.widgets.lines import Lines
 
 @dataclass(frozen=True)
 class Column:
-    """A column at least `width` cells wide, at the right edge of which numbers stand, and up to `most` where there is room."""
+    """A column at least `width` cells wide, at the right edge of which numbers stand, and up to
+    `most` where there is room."""
 
     title: str
     width: int
@@ -30,7 +32,8 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell's text and its colour: "#rrggbb", the name of one of the table's component classes, or the default."""
+    """A cell's text and its colour: "#rrggbb", the name of one of the table's component classes, or
+    the default."""
 
     text: str
     ink: str = ""

@@ -1,4 +1,5 @@
-"""The way to a host over SSH, up to the login: sockets, proxies, jump hosts, host keys and keys. Runs nothing there."""
+"""The way to a host over SSH, up to the login: sockets, proxies, jump hosts, host keys and keys.
+Runs nothing there."""
 
 from __future__ import annotations
 
@@ -17,7 +18,12 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 import paramiko
-from paramiko.ssh_exception import BadAuthenticationType, ChannelException, IncompatiblePeer, SSHException
+from paramiko.ssh_exception import (
+    BadAuthenticationType,
+    ChannelException,
+    IncompatiblePeer,
+    SSHException,
+)
 
 from remote.cluster.hosts import Host
 from remote.transport.problem import Deadline, Dropped, Problem
@@ -33,7 +39,8 @@ Socket = socket.socket | paramiko.Channel
 
 @dataclass
 class Connection:
-    """A login at one host, and all that it hangs on: a proxy, or the connections to its jump hosts."""
+    """A login at one host, and all that it hangs on: a proxy, or the connections to its jump
+    hosts."""
 
     below: list[Connection] = field(default_factory=list)
     proxy: Proxy | None = None
@@ -56,13 +63,19 @@ class Connection:
 class Proxy:
     """A proxy command, which speaks for the host on its stdin and stdout.
 
-    These are one socket, whose end paramiko notices; its own class for such commands spins when they end.
+    These are one socket, whose end paramiko notices; its own class for such commands spins when
+    they end.
     """
 
     def __init__(self, host: Host) -> None:
         user = host.user or getpass.getuser()
         command = host.proxy_command
-        for token, value in (("%h", host.address), ("%p", str(host.port)), ("%r", user), ("%%", "%")):
+        for token, value in (
+            ("%h", host.address),
+            ("%p", str(host.port)),
+            ("%r", user),
+            ("%%", "%"),
+        ):
             command = command.replace(token, value)
         self.socket, theirs = socket.socketpair()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
@@ -95,7 +108,8 @@ class Proxy:
 
 @dataclass(frozen=True)
 class Way:
-    """What it takes to log in: the keys, who hears remarks, and how long there is. `top` is the host that it leads to."""
+    """What it takes to log in: the keys, who hears remarks, and how long there is. `top` is the
+    host that it leads to."""
 
     keys: Keys
     remark: Callable[[str], None]
@@ -103,13 +117,15 @@ class Way:
     top: str
 
     def connect(self, host: Host, hops: tuple[Host, ...] = ()) -> Connection:
-        """Log in at a host, through its jump hosts. Raises: Problem, TimeoutError; then nothing stays open."""
+        """Log in at a host, through its jump hosts. Raises: Problem, TimeoutError; then nothing
+        stays open."""
         return self._through(host, hops, self._connect)
 
     def meet(self, host: Host, hops: tuple[Host, ...] = ()) -> paramiko.PKey:
         """The key that a host shows, asked for through its jump hosts, at which we log in.
 
-        Raises: Unverified (where it is a jump host's key that is not accepted), other Problem, TimeoutError.
+        Raises: Unverified (where it is a jump host's key that is not accepted), other Problem,
+        TimeoutError.
         """
         made = self._through(host, hops, self._meet)
         try:
@@ -119,7 +135,10 @@ class Way:
             made.close()
 
     def _through(
-        self, host: Host, hops: tuple[Host, ...], arrive: Callable[[Host, list[Connection]], Connection]
+        self,
+        host: Host,
+        hops: tuple[Host, ...],
+        arrive: Callable[[Host, list[Connection]], Connection],
     ) -> Connection:
         made = Connection()
         try:
@@ -164,9 +183,13 @@ class Way:
         if below and (transport := below[0].transport):
             try:
                 target = (host.address, host.port)
-                return transport.open_channel("direct-tcpip", target, ("127.0.0.1", 0), timeout=self.deadline.left())
+                return transport.open_channel(
+                    "direct-tcpip", target, ("127.0.0.1", 0), timeout=self.deadline.left()
+                )
             except ChannelException as error:
-                raise Problem(f"its jump host cannot connect to {host.address}:{host.port}: {error.text}") from None
+                raise Problem(
+                    f"its jump host cannot connect to {host.address}:{host.port}: {error.text}"
+                ) from None
         if host.proxy_command:
             made.proxy = Proxy(host)
             return made.proxy.socket
@@ -208,7 +231,14 @@ class Way:
         self.deadline.doing = before
         return agent
 
-    def _refused(self, transport: paramiko.Transport, host: Host, user: str, tried: list[str], hints: list[str]) -> None:
+    def _refused(
+        self,
+        transport: paramiko.Transport,
+        host: Host,
+        user: str,
+        tried: list[str],
+        hints: list[str],
+    ) -> None:
         transport.auth_timeout = self.deadline.left()
         try:
             transport.auth_none(user)
@@ -235,21 +265,22 @@ def _accepts(transport: paramiko.Transport, user: str, key: paramiko.PKey) -> bo
         return False
     if more:
         raise Problem(
-            f"the server wants {' and '.join(more)} besides a key, which rankboard cannot give; let keys suffice there"
+            f"the server wants {' and '.join(more)} besides a key, which rankboard cannot give; "
+            "let keys suffice there"
         )
     return True
 
 
 def _check_time(error: SSHException) -> None:
-    """Raises: TimeoutError, where a server has not refused a login but is too slow to answer, which paramiko tells by its text
-    only."""
+    """Raises: TimeoutError, where a server has not refused a login but is too slow to answer, which
+    paramiko tells by its text only."""
     if str(error) == "Authentication timeout.":
         raise TimeoutError
 
 
 class _Prompt(socket.socket):
-    """Acknowledges at once what it receives: sshd holds small messages back until its last one is acknowledged, and an
-    acknowledgement may take 40 ms."""
+    """Acknowledges at once what it receives: sshd holds small messages back until its last one is
+    acknowledged, and an acknowledgement may take 40 ms."""
 
     def recv(self, size: int, flags: int = 0) -> bytes:
         data = super().recv(size, flags)
@@ -259,7 +290,8 @@ class _Prompt(socket.socket):
 
 
 def _tcp(host: Host, deadline: Deadline) -> socket.socket:
-    """A connection to the first of the host's addresses that answers: one that does not leaves time for those behind it."""
+    """A connection to the first of the host's addresses that answers: one that does not leaves time
+    for those behind it."""
     where = f"{host.address}:{host.port}"
     errors: list[OSError] = []
     addresses = _resolve(host, deadline)
@@ -275,12 +307,18 @@ def _tcp(host: Host, deadline: Deadline) -> socket.socket:
             errors.append(error)
     deadline.left()
     if any(isinstance(error, ConnectionRefusedError) for error in errors):
-        raise Problem(f"{where} refused the connection; start sshd there, or set its address and port in hosts.toml")
-    raise Problem(f"cannot connect to {where}: {errors[-1].strerror}; set its address and port in hosts.toml")
+        raise Problem(
+            f"{where} refused the connection; start sshd there, or set its address and port in "
+            "hosts.toml"
+        )
+    raise Problem(
+        f"cannot connect to {where}: {errors[-1].strerror}; set its address and port in hosts.toml"
+    )
 
 
 def _resolve(host: Host, deadline: Deadline) -> list[Address]:
-    """The host's addresses. The resolver knows no timeout, so a name is looked up by a thread that may be left behind."""
+    """The host's addresses. The resolver knows no timeout, so a name is looked up by a thread that
+    may be left behind."""
     with suppress(OSError, UnicodeError):
         return _addresses(host, socket.AI_NUMERICHOST)
     try:
@@ -290,7 +328,8 @@ def _resolve(host: Host, deadline: Deadline) -> list[Address]:
     except (OSError, UnicodeError) as error:
         text = getattr(error, "strerror", None) or error
         raise Problem(
-            f"the name {host.address!r} does not resolve ({text}); set its address in hosts.toml to one that does"
+            f"the name {host.address!r} does not resolve ({text}); set its address in hosts.toml "
+            "to one that does"
         ) from None
 
 
@@ -300,8 +339,8 @@ def _addresses(host: Host, flags: int = 0) -> list[Address]:
 
 
 def _in_time(ask: Callable[[], Answer], deadline: Deadline) -> Answer:
-    """What is asked, of somebody who knows no timeout: by a thread that may be left behind. Raises: TimeoutError, and what
-    the question raises."""
+    """What is asked, of somebody who knows no timeout: by a thread that may be left behind. Raises:
+    TimeoutError, and what the question raises."""
     answer: Future[Answer] = Future()
 
     def work() -> None:
@@ -314,12 +353,18 @@ def _in_time(ask: Callable[[], Answer], deadline: Deadline) -> Answer:
     return answer.result(deadline.left())
 
 
-def _handshake(sock: Socket, host: Host, deadline: Deadline, proxy: Proxy | None) -> paramiko.Transport:
+def _handshake(
+    sock: Socket, host: Host, deadline: Deadline, proxy: Proxy | None
+) -> paramiko.Transport:
     """Agree on keys with the server, preferring those that are known of it."""
     try:
         transport = paramiko.Transport(sock)
-        _prefer(transport, [known.kind for known in known_hosts.find(host.address, host.port, host.known_hosts)])
-        # `start_client` is to be the first to give up: it does so in silence, which tells it from an error
+        _prefer(
+            transport,
+            [known.kind for known in known_hosts.find(host.address, host.port, host.known_hosts)],
+        )
+        # `start_client` is to be the first to give up: it does so in silence, which tells it from
+        # an error
         transport.banner_timeout = transport.handshake_timeout = deadline.left() + 5
         transport.start_client(timeout=deadline.left())
     except TimeoutError:
@@ -331,7 +376,8 @@ def _handshake(sock: Socket, host: Host, deadline: Deadline, proxy: Proxy | None
         if proxy and proxy.said():
             raise Dropped(f"{where}; its proxy_command says: {proxy.said()}") from None
         raise Dropped(
-            f"{where}; is that the port of an ssh server? If it is a busy one, raise MaxStartups there "
+            f"{where}; is that the port of an ssh server? If it is a busy one, raise MaxStartups "
+            "there "
             f"({str(error) or 'end of file'})"
         ) from None
     if not transport.initial_kex_done:
@@ -341,15 +387,23 @@ def _handshake(sock: Socket, host: Host, deadline: Deadline, proxy: Proxy | None
 
 
 def _prefer(transport: paramiko.Transport, kinds: list[str]) -> None:
-    """Put the types of the known keys first: a server shows one key only, and an unknown one would not help."""
-    wanted = [kind for known in kinds for kind in (["rsa-sha2-512", "rsa-sha2-256"] if known == "ssh-rsa" else [known])]
+    """Put the types of the known keys first: a server shows one key only, and an unknown one would
+    not help."""
+    wanted = [
+        kind
+        for known in kinds
+        for kind in (["rsa-sha2-512", "rsa-sha2-256"] if known == "ssh-rsa" else [known])
+    ]
     options = transport.get_security_options()
     offered = list(options.key_types)
-    options.key_types = [kind for kind in wanted if kind in offered] + [kind for kind in offered if kind not in wanted]
+    options.key_types = [kind for kind in wanted if kind in offered] + [
+        kind for kind in offered if kind not in wanted
+    ]
 
 
 def _verify(key: paramiko.PKey, host: Host, top: str) -> None:
-    """Raises: Unverified, unless the user has accepted this key for this host. `top` is the host that is to be reached."""
+    """Raises: Unverified, unless the user has accepted this key for this host. `top` is the host
+    that is to be reached."""
     shown = Shown(host, key)
     match shown.standing():
         case Standing.REVOKED:
@@ -358,12 +412,14 @@ def _verify(key: paramiko.PKey, host: Host, top: str) -> None:
             raise Unverified(
                 f"its host key has CHANGED to {shown.what}; {shown.known()[0].place} has another. "
                 "Somebody may be listening in.\n"
-                f"If the machine is known to have a new key: rankboard trust --replace {shlex.quote(top)}",
+                "If the machine is known to have a new key: rankboard trust --replace "
+                f"{shlex.quote(top)}",
                 shown,
             )
         case Standing.UNKNOWN:
             raise Unverified(
-                f"its host key is unknown: {shown.what}. Compare that with `ssh-keygen -lf` of the key in /etc/ssh there, "
+                f"its host key is unknown: {shown.what}. Compare that with `ssh-keygen -lf` of "
+                "the key in /etc/ssh there, "
                 f"then accept it:\nrankboard trust {shlex.quote(top)}",
                 shown,
             )

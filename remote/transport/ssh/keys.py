@@ -1,4 +1,5 @@
-"""The private keys that a login may try: the host's key file, ssh-agent's keys, and the default key files."""
+"""The private keys that a login may try: the host's key file, ssh-agent's keys, and the default key
+files."""
 
 from __future__ import annotations
 
@@ -35,11 +36,14 @@ class Keys:
         self._lock = threading.Lock()
         self._loaded: dict[Path, paramiko.PKey] = {}
 
-    def candidates(self, host: Host, agents: Sequence[paramiko.PKey], hints: list[str]) -> Iterator[Candidate]:
-        """The keys in the order to try them: of a host's own key file and ssh-agent, or of the default files and ssh-agent.
+    def candidates(
+        self, host: Host, agents: Sequence[paramiko.PKey], hints: list[str]
+    ) -> Iterator[Candidate]:
+        """The keys in the order to try them: of a host's own key file and ssh-agent, or of the
+        default files and ssh-agent.
 
-        `agents` are the keys that ssh-agent holds; `hints` takes what would explain a failed login. Raises: Problem, where the
-        host's own key file is no use.
+        `agents` are the keys that ssh-agent holds; `hints` takes what would explain a failed login.
+        Raises: Problem, where the host's own key file is no use.
         """
         files = [Path(host.identity_file).expanduser()] if host.identity_file else _default_files()
         held = [Candidate("a key of ssh-agent", key) for key in agents]
@@ -47,7 +51,9 @@ class Keys:
         yield from (candidate for candidate in held if candidate.key.get_base64() in public)
         in_agent = {candidate.key.get_base64() for candidate in held}
         for file in files:
-            if _public(file.with_name(file.name + ".pub")) not in in_agent and (key := self._load(file, hints, host)):
+            if _public(file.with_name(file.name + ".pub")) not in in_agent and (
+                key := self._load(file, hints, host)
+            ):
                 yield Candidate(str(file), key)
         yield from (candidate for candidate in held if candidate.key.get_base64() not in public)
 
@@ -68,14 +74,27 @@ class Keys:
         try:
             return paramiko.PKey.from_path(file)
         except FileNotFoundError:
-            raise Problem(f"there is no key file {file}; set identity_file in hosts.toml to your private key") from None
+            raise Problem(
+                f"there is no key file {file}; set identity_file in hosts.toml to your private key"
+            ) from None
         except OSError as error:
             raise Problem(f"the key file {file} cannot be read: {error.strerror}") from None
         except TypeError:  # cryptography: "Key is password-protected"
-            raise Locked(f"the key {file} has a passphrase: load it into ssh-agent first, with: ssh-add {file}") from None
-        except (ValueError, UnsupportedAlgorithm, paramiko.SSHException, paramiko.pkey.UnknownKeyType):
+            raise Locked(
+                f"the key {file} has a passphrase: load it into ssh-agent first, with: ssh-add "
+                f"{file}"
+            ) from None
+        except (
+            ValueError,
+            UnsupportedAlgorithm,
+            paramiko.SSHException,
+            paramiko.pkey.UnknownKeyType,
+        ):
             other = " but a public one" if _public(file) else ""
-            raise Problem(f"{file} is no private key{other}; set identity_file in hosts.toml to your private key") from None
+            raise Problem(
+                f"{file} is no private key{other}; set identity_file in hosts.toml to your "
+                "private key"
+            ) from None
 
 
 def _default_files() -> list[Path]:
@@ -89,7 +108,11 @@ def exposed(host: Host) -> str:
         readable = bool(host.identity_file) and file.stat().st_mode & 0o077
     except OSError:
         return ""
-    return f"{file} can be read by others, and ssh itself would refuse it: chmod 600 {file}" if readable else ""
+    return (
+        f"{file} can be read by others, and ssh itself would refuse it: chmod 600 {file}"
+        if readable
+        else ""
+    )
 
 
 def _public(file: Path) -> str:

@@ -1,4 +1,5 @@
-"""Which host keys the user has accepted: OpenSSH's known_hosts files, read line by line so that a mistake can name its line.
+"""Which host keys the user has accepted: OpenSSH's known_hosts files, read line by line so that a
+mistake can name its line.
 
 `record` and `forget` change them, for whoever has asked a person.
 """
@@ -25,7 +26,8 @@ class NotForgotten(Exception):
 
 @dataclass(frozen=True)
 class Known:
-    """One accepted (or revoked) key: line `line` of `file`. `kind` is its type, `key` its public part in base64."""
+    """One accepted (or revoked) key: line `line` of `file`. `kind` is its type, `key` its public
+    part in base64."""
 
     file: Path
     line: int
@@ -40,11 +42,14 @@ class Known:
 
 
 def files(own: str = "") -> tuple[Path, ...]:
-    """The host's `own` file and no other, where it has one; else where ssh looks: the user's files, then the system's."""
+    """The host's `own` file and no other, where it has one; else where ssh looks: the user's files,
+    then the system's."""
     if own:
         return (Path(own).expanduser(),)
     names = ("known_hosts", "known_hosts2")
-    return tuple(Path.home() / ".ssh" / name for name in names) + tuple(Path("/etc/ssh") / f"ssh_{name}" for name in names)
+    return tuple(Path.home() / ".ssh" / name for name in names) + tuple(
+        Path("/etc/ssh") / f"ssh_{name}" for name in names
+    )
 
 
 def spelling(address: str, port: int) -> str:
@@ -53,7 +58,8 @@ def spelling(address: str, port: int) -> str:
 
 
 def find(address: str, port: int, own: str = "") -> tuple[Known, ...]:
-    """The keys that the files hold for an address, in the files' order. Files that cannot be read hold none."""
+    """The keys that the files hold for an address, in the files' order. Files that cannot be read
+    hold none."""
     name = spelling(address, port).lower()
     return tuple(known for file in files(own) for known in _in_file(file, name))
 
@@ -67,12 +73,18 @@ def _in_file(file: Path, name: str) -> Iterator[Known]:
         words = line.split()
         marker = words.pop(0) if words and words[0].startswith("@") else ""
         # a certificate authority vouches for certificates, which paramiko cannot check
-        if len(words) >= 3 and not line.startswith("#") and marker != "@cert-authority" and _names(words[0], name):
+        if (
+            len(words) >= 3
+            and not line.startswith("#")
+            and marker != "@cert-authority"
+            and _names(words[0], name)
+        ):
             yield Known(file, number, words[1], words[2], revoked=marker == "@revoked")
 
 
 def _names(field: str, name: str) -> bool:
-    """Whether the first field of a line means this name: hashed, or patterns of which none that excludes fits."""
+    """Whether the first field of a line means this name: hashed, or patterns of which none that
+    excludes fits."""
     if field.startswith(HASHED):
         return _is_hash(field, name)
     patterns = field.lower().split(",")
@@ -90,13 +102,18 @@ def _is_hash(field: str, name: str) -> bool:
 
 
 def _fits(pattern: str, name: str) -> bool:
-    if not {"*", "?"} & set(pattern):  # as most are; and thousands of regular expressions take a second
+    if not {"*", "?"} & set(
+        pattern
+    ):  # as most are; and thousands of regular expressions take a second
         return pattern == name
-    return re.fullmatch(re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."), name) is not None
+    return (
+        re.fullmatch(re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."), name) is not None
+    )
 
 
 def record(file: Path, name: str, kind: str, key: str, *, hashed: bool) -> None:
-    """Add a key of a host (named as `spelling` does) to a file, which is made where there is none. Raises: OSError."""
+    """Add a key of a host (named as `spelling` does) to a file, which is made where there is none.
+    Raises: OSError."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     with open(descriptor, "r+b", buffering=0) as lines:
@@ -112,7 +129,8 @@ def _hash(name: str) -> str:
 
 
 def forget(name: str, entries: tuple[Known, ...]) -> None:
-    """Take a host's name off the lines of these keys; other names on them stay. Raises: NotForgotten, OSError."""
+    """Take a host's name off the lines of these keys; other names on them stay. Raises:
+    NotForgotten, OSError."""
     for file in dict.fromkeys(entry.file for entry in entries):
         lines = file.read_text(errors="surrogateescape").splitlines(keepends=True)
         for entry in (entry for entry in entries if entry.file == file):
@@ -121,13 +139,16 @@ def forget(name: str, entries: tuple[Known, ...]) -> None:
 
 
 def _without(name: str, line: str, entry: Known) -> str:
-    """The line, where other names are left on it, without this one; "" where it was the only one."""
+    """The line, where other names are left on it, without this one; "" where it was the only
+    one."""
     names, rest = line.split(maxsplit=1)
     if names.startswith(HASHED):
         return ""
     left = [one for one in names.split(",") if one.lower() != name]
     if _names(",".join(left), name):
-        raise NotForgotten(f"line {entry.line} of {entry.file} is for all of {names}: change it by hand")
+        raise NotForgotten(
+            f"line {entry.line} of {entry.file} is for all of {names}: change it by hand"
+        )
     return f"{','.join(left)} {rest}" if left else ""
 
 

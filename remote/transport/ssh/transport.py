@@ -1,4 +1,5 @@
-"""Reaches a host's agent over SSH: one connection, one channel and one command per host. Never asks for a terminal there."""
+"""Reaches a host's agent over SSH: one connection, one channel and one command per host. Never asks
+for a terminal there."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ CLOSING = 1.0
 STATUS = 2.0
 """Seconds to wait for the exit status of a command that has ended its output."""
 
-# paramiko's threads log what they also raise; without a handler Python prints that, tracebacks and all
+# paramiko's threads log what they also raise; without a handler Python prints that, tracebacks and
+# all
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 logging.getLogger("paramiko").propagate = False
 
@@ -58,13 +60,15 @@ class SshTransport:
     """Reaches agents over SSH."""
 
     def __init__(self, package: Path = PACKAGE, ssh_config: Path = SSH_CONFIG) -> None:
-        """`package`: the folder of the package `training` that the hosts get. `ssh_config`: says how to reach jump hosts."""
+        """`package`: the folder of the package `training` that the hosts get. `ssh_config`: says
+        how to reach jump hosts."""
         self._package = package
         self._ssh_config = ssh_config
         self._keys = Keys()
 
     def open(self, host: Host, program: Program, progress: Progress) -> SshLine:
-        """Log in, put the code there if need be, and return the line once the agent's marker has come. Raises: Unreachable."""
+        """Log in, put the code there if need be, and return the line once the agent's marker has
+        come. Raises: Unreachable."""
         progress.phase("connecting")
         deadline = Deadline(host.timeout)
         connection = None
@@ -77,8 +81,8 @@ class SshTransport:
             raise Unreachable(f"{host.name}: {_explain(error, deadline)}") from error
 
     def meet(self, host: Host) -> Shown:
-        """The key that a host shows; or, where we cannot get there without it, that of the first of its jump hosts whose key is
-        not accepted. Raises: Unreachable."""
+        """The key that a host shows; or, where we cannot get there without it, that of the first of
+        its jump hosts whose key is not accepted. Raises: Unreachable."""
         deadline = Deadline(host.timeout)
         way = Way(self._keys, lambda _: None, deadline, host.name)
         try:
@@ -105,7 +109,8 @@ class SshTransport:
 
 
 def _patiently(deadline: Deadline, attempt: Callable[[], Reached]) -> Reached:
-    """What the attempt gives; where the far end hangs up before the login, again after a while (each host another one)."""
+    """What the attempt gives; where the far end hangs up before the login, again after a while
+    (each host another one)."""
     dropped, then = None, ""
     for number in itertools.count(1):
         try:
@@ -129,12 +134,23 @@ def _hop(text: str, host: Host, config: SshConfig) -> Host:
         raise Problem(f"jump = {text!r} is wrong: write [user@]host[:port] in hosts.toml")
     user, bracketed, plain, port = found.groups()
     said = {key for key, value in (("user", user), ("port", port)) if value} | {"jump"}
-    hop = Host(text, bracketed or plain, user=user or "", port=int(port or 22), identity_file=host.identity_file)
+    hop = Host(
+        text,
+        bracketed or plain,
+        user=user or "",
+        port=int(port or 22),
+        identity_file=host.identity_file,
+    )
     return config.fill(hop, said)
 
 
 def _start(
-    connection: Connection, host: Host, program: Program, code: Archive, deadline: Deadline, progress: Progress
+    connection: Connection,
+    host: Host,
+    program: Program,
+    code: Archive,
+    deadline: Deadline,
+    progress: Progress,
 ) -> SshLine:
     """Run the one command, and talk until the agent speaks."""
     deadline.doing = "starting its agent"
@@ -158,7 +174,9 @@ def _start(
                     if needed:
                         progress.phase("starting")
                 case Changed(folder):
-                    progress.said(f"the code in {folder} was not as it had been sent: it has been sent again")
+                    progress.said(
+                        f"the code in {folder} was not as it had been sent: it has been sent again"
+                    )
                 case Failed(reason):
                     raise Problem(reason)
                 case Ready(rest):
@@ -171,7 +189,9 @@ def _run(connection: Connection, command: str, deadline: Deadline) -> paramiko.C
     """A channel on which the host's login shell runs the command."""
     assert connection.transport is not None
     channel = connection.transport.open_session(timeout=deadline.left())
-    stopper = threading.Timer(deadline.left(), connection.transport.close)  # the answer is awaited without a timeout
+    stopper = threading.Timer(
+        deadline.left(), connection.transport.close
+    )  # the answer is awaited without a timeout
     stopper.daemon = True
     stopper.start()
     try:
@@ -191,7 +211,8 @@ def _upload(channel: paramiko.Channel, code: Archive, deadline: Deadline) -> Non
 
 
 def _ended(python: str, line: SshLine, placed: bool, noise: str, echoed: bool) -> str:
-    """Why a command ended before its agent spoke. `echoed`: the host has printed the program that it was to run."""
+    """Why a command ended before its agent spoke. `echoed`: the host has printed the program that
+    it was to run."""
     status, said = line.ended()
     last = quoted(last_line(said))
     if placed:
@@ -199,16 +220,26 @@ def _ended(python: str, line: SshLine, placed: bool, noise: str, echoed: bool) -
     advice = 'set python = "/path/to/python3" for it in hosts.toml'
     if echoed or is_echo(said) or _speaks(python, said):
         return f"{python} is no working Python 3 (exit status {status}): {last or noise}; {advice}"
-    if status in (126, 127) or re.search(r"not found|unknown command|no such file", said, re.IGNORECASE):
+    if status in (126, 127) or re.search(
+        r"not found|unknown command|no such file", said, re.IGNORECASE
+    ):
         return f"no {python} there ({last}); {advice}"
     reason = last or noise or "it gave no reason"
-    return f"its login shell, or {python} there, ended (exit status {status}) before anything was started: {reason}"
+    return (
+        f"its login shell, or {python} there, ended (exit status {status}) before anything was "
+        f"started: {reason}"
+    )
 
 
 def _speaks(python: str, said: str) -> bool:
-    """Whether a line is this program's own, as programs begin what they print on stderr with their name."""
+    """Whether a line is this program's own, as programs begin what they print on stderr with their
+    name."""
     names = "|".join(map(re.escape, {python, python.rpartition("/")[2]}))
-    return bool(re.search(rf"^(?:{names}): (?!.*(?:not found|no such file))", said, re.IGNORECASE | re.MULTILINE))
+    return bool(
+        re.search(
+            rf"^(?:{names}): (?!.*(?:not found|no such file))", said, re.IGNORECASE | re.MULTILINE
+        )
+    )
 
 
 def _explain(error: Exception, deadline: Deadline) -> str:
@@ -221,7 +252,8 @@ def _explain(error: Exception, deadline: Deadline) -> str:
 
 
 class SshLine:
-    """The channel to one follower. `read` belongs to one thread; `write` and `close` may come from any."""
+    """The channel to one follower. `read` belongs to one thread; `write` and `close` may come from
+    any."""
 
     def __init__(self, connection: Connection, channel: paramiko.Channel) -> None:
         self._connection = connection  # to be kept: paramiko ends what nobody refers to
@@ -251,7 +283,10 @@ class SshLine:
 
     def begin(self, rest: bytes) -> None:
         """The journal has begun, with these bytes; from now on the line has no timeout."""
-        self._rest, self._tail = rest, b""  # what a login shell has said before explains no later end
+        self._rest, self._tail = (
+            rest,
+            b"",
+        )  # what a login shell has said before explains no later end
         self._channel.settimeout(None)
 
     def ended(self) -> tuple[int, str]:
@@ -266,7 +301,9 @@ class SshLine:
     def read(self) -> bytes:
         """Some bytes of the journal; b"" once the line has ended or was closed."""
         data, self._rest = self._rest, b""
-        with suppress(OSError, SSHException, EOFError):  # as it acknowledges what has come, on a connection that has ended
+        with suppress(
+            OSError, SSHException, EOFError
+        ):  # as it acknowledges what has come, on a connection that has ended
             return data or self._channel.recv(BLOCK)
         return b""
 
@@ -274,14 +311,17 @@ class SshLine:
         """Send command lines. Raises: OSError, where the line has ended."""
         try:
             while data:
-                if not (sent := self._channel.send(data)):  # which `sendall` takes for a reason to try again at once
+                if not (
+                    sent := self._channel.send(data)
+                ):  # which `sendall` takes for a reason to try again at once
                     raise BrokenPipeError("the line is closed")
                 data = data[sent:]
         except (SSHException, EOFError) as error:
             raise OSError(f"the connection broke: {error}") from error
 
     def close(self) -> str:
-        """End the line: within `CLOSING` seconds or little more, from any thread, any number of times."""
+        """End the line: within `CLOSING` seconds or little more, from any thread, any number of
+        times."""
         with self._closing:
             if not self._closed:
                 self._closed = True
@@ -300,7 +340,9 @@ class SshLine:
         transport = self._connection.transport
         if transport is None or transport.is_active():
             return ""
-        return f"the connection broke: {str(transport.get_exception() or '') or 'the far end hung up'}"
+        return (
+            f"the connection broke: {str(transport.get_exception() or '') or 'the far end hung up'}"
+        )
 
     def _leave(self) -> None:
         """The follower first ends by itself, so that commands still on their way arrive."""

@@ -1,4 +1,5 @@
-"""Host keys: what the user's files say of one that a host shows, and recording it once a person has said so."""
+"""Host keys: what the user's files say of one that a host shows, and recording it once a person has
+said so."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
 
 
 class Standing(Enum):
-    """What the files say of a key: accepted, of a host without any, not the one they have, or revoked."""
+    """What the files say of a key: accepted, of a host without any, not the one they have, or
+    revoked."""
 
     KNOWN = "known"
     UNKNOWN = "unknown"
@@ -51,7 +53,11 @@ class Shown:
         return known_hosts.find(self.host.address, self.host.port, self.host.known_hosts)
 
     def _same(self) -> list[Known]:
-        return [one for one in self.known() if (one.kind, one.key) == (self.key.get_name(), self.key.get_base64())]
+        return [
+            one
+            for one in self.known()
+            if (one.kind, one.key) == (self.key.get_name(), self.key.get_base64())
+        ]
 
     def standing(self) -> Standing:
         """What the files say of the key now."""
@@ -68,23 +74,38 @@ class Shown:
 
     def revoked(self) -> str:
         """The key, and where it is revoked, in words."""
-        return f"{self.what} is revoked in {next(entry.place for entry in self._same() if entry.revoked)}"
+        return (
+            f"{self.what} is revoked in "
+            f"{next(entry.place for entry in self._same() if entry.revoked)}"
+        )
 
     def others(self) -> list[str]:
-        """The keys that the files have in the place of this one: type, fingerprint and where they stand."""
-        return [f"{_type(entry.kind)} {_fingerprint(entry.key)} ({entry.place})" for entry in self.known()]
+        """The keys that the files have in the place of this one: type, fingerprint and where they
+        stand."""
+        return [
+            f"{_type(entry.kind)} {_fingerprint(entry.key)} ({entry.place})"
+            for entry in self.known()
+        ]
 
     def record(self, ssh_config: Path, system_config: Path = SYSTEM_CONFIG) -> Path:
-        """Accept the key, in place of others that the host had: the file that has it now. Raises: Problem.
+        """Accept the key, in place of others that the host had: the file that has it now. Raises:
+        Problem.
 
         The host's name is written as a digest where ssh's configuration has `HashKnownHosts yes`.
         """
         file = known_hosts.files(self.host.known_hosts)[0]
-        said = (SshConfig.read(config).says(self.host.address, "hashknownhosts") for config in (ssh_config, system_config))
+        said = (
+            SshConfig.read(config).says(self.host.address, "hashknownhosts")
+            for config in (ssh_config, system_config)
+        )
         hashed = next(filter(None, said), "").lower() == "yes"
         try:
-            known_hosts.forget(self.name, tuple(entry for entry in self.known() if not entry.revoked))
-            known_hosts.record(file, self.name, self.key.get_name(), self.key.get_base64(), hashed=hashed)
+            known_hosts.forget(
+                self.name, tuple(entry for entry in self.known() if not entry.revoked)
+            )
+            known_hosts.record(
+                file, self.name, self.key.get_name(), self.key.get_base64(), hashed=hashed
+            )
         except known_hosts.NotForgotten as error:
             raise Problem(str(error)) from None
         except OSError as error:

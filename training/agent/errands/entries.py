@@ -1,4 +1,5 @@
-"""Files as they are announced from one machine to another: their names, which are not trusted, their digests, their bytes."""
+"""Files as they are announced from one machine to another: their names, which are not trusted,
+their digests, their bytes."""
 
 from __future__ import annotations
 
@@ -19,12 +20,14 @@ CHUNK = 1 << 18
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 Stamp = tuple[int, int, int, int]
-"""What tells without reading a file that it is as it was: size, time of change of contents and of inode (ns), inode."""
+"""What tells without reading a file that it is as it was: size, time of change of contents and of
+inode (ns), inode."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A file of `size` bytes with this SHA-256, perhaps executable; or, with `link`, a symbolic link that leads there."""
+    """A file of `size` bytes with this SHA-256, perhaps executable; or, with `link`, a symbolic
+    link that leads there."""
 
     path: str
     size: int = 0
@@ -44,23 +47,37 @@ class Misplaced(OSError):
 
 
 def entries_of(objects: Any) -> list[Entry]:
-    """The entries that the other end announces. Raises: OSError, where they are none; Misplaced, see `check`."""
+    """The entries that the other end announces. Raises: OSError, where they are none; Misplaced,
+    see `check`."""
     try:
         entries = [read_entry(one) for one in objects]
     except (TypeError, ValueError, LookupError) as error:
-        raise OSError(errno.EPROTO, f"what the other end sent is no list of files ({error})") from None
+        raise OSError(
+            errno.EPROTO, f"what the other end sent is no list of files ({error})"
+        ) from None
     for entry in entries:
         check(entry)
     return entries
 
 
 def check(entry: Entry) -> None:
-    """Raises: Misplaced, where the path is not plainly below the folder, or the link leads elsewhere."""
+    """Raises: Misplaced, where the path is not plainly below the folder, or the link leads
+    elsewhere."""
     parts = entry.path.split("/")
-    if any(part in ("", ".", "..") or "\0" in part for part in parts) or entry.size < 0 or not _encodable(entry):
-        raise Misplaced(errno.EPERM, "no name of a file below the folder; nothing was written", entry.path)
+    if (
+        any(part in ("", ".", "..") or "\0" in part for part in parts)
+        or entry.size < 0
+        or not _encodable(entry)
+    ):
+        raise Misplaced(
+            errno.EPERM, "no name of a file below the folder; nothing was written", entry.path
+        )
     if entry.link and not stays(entry.path, entry.link):
-        raise Misplaced(errno.EPERM, f"a link that leads out of the folder, to {entry.link}; nothing was written", entry.path)
+        raise Misplaced(
+            errno.EPERM,
+            f"a link that leads out of the folder, to {entry.link}; nothing was written",
+            entry.path,
+        )
 
 
 def _encodable(entry: Entry) -> bool:
@@ -72,11 +89,16 @@ def _encodable(entry: Entry) -> bool:
 
 
 def stays(path: str, link: str) -> bool:
-    """Whether a link at this path can lead to nothing outside, whatever else is a link: it climbs first, as far as there are
-    folders above it, and then only descends."""
+    """Whether a link at this path can lead to nothing outside, whatever else is a link: it climbs
+    first, as far as there are folders above it, and then only descends."""
     steps = [step for step in link.split("/") if step not in ("", ".")]
     climbs = next((number for number, step in enumerate(steps) if step != ".."), len(steps))
-    return not link.startswith("/") and "\0" not in link and ".." not in steps[climbs:] and climbs <= path.count("/")
+    return (
+        not link.startswith("/")
+        and "\0" not in link
+        and ".." not in steps[climbs:]
+        and climbs <= path.count("/")
+    )
 
 
 def stamp(state: os.stat_result) -> Stamp:
@@ -85,7 +107,8 @@ def stamp(state: os.stat_result) -> Stamp:
 
 
 def chunks(file: int, size: int) -> Iterator[bytes]:
-    """Exactly so many bytes from an open file: zeros in place of what it lacks, whose digest then tells."""
+    """Exactly so many bytes from an open file: zeros in place of what it lacks, whose digest then
+    tells."""
     while size:
         data = os.read(file, min(size, CHUNK)) or bytes(min(size, CHUNK))
         size -= len(data)
@@ -93,7 +116,8 @@ def chunks(file: int, size: int) -> Iterator[bytes]:
 
 
 def digest(file: int, moved: Callable[[], object] = lambda: None) -> str:
-    """The SHA-256 of what an open file has to be read, in hexadecimal; `moved` is called now and then."""
+    """The SHA-256 of what an open file has to be read, in hexadecimal; `moved` is called now and
+    then."""
     found = hashlib.sha256()
     while data := os.read(file, CHUNK):
         found.update(data)
@@ -102,28 +126,37 @@ def digest(file: int, moved: Callable[[], object] = lambda: None) -> str:
 
 
 class Incoming:
-    """Lines and bytes out of what `read` gives (b"" at the end). A line may have `longest` bytes, and `values` values in its
-    JSON."""
+    """Lines and bytes out of what `read` gives (b"" at the end). A line may have `longest` bytes,
+    and `values` values in its JSON."""
 
-    def __init__(self, read: Callable[[], bytes], longest: int = sys.maxsize, values: int = sys.maxsize) -> None:
+    def __init__(
+        self, read: Callable[[], bytes], longest: int = sys.maxsize, values: int = sys.maxsize
+    ) -> None:
         self._read, self._longest, self._values = read, longest, values
         self._held = bytearray()
 
     def line(self) -> dict[str, Any]:
-        """The object of the next line. Raises: OSError, at the end, where it is none and where it is too long."""
+        """The object of the next line. Raises: OSError, at the end, where it is none and where it
+        is too long."""
         searched = 0
         while (end := self._held.find(b"\n", searched)) < 0:
             searched = len(self._held)
             if searched > self._longest:
-                raise OSError(errno.EMSGSIZE, f"the other end sent a line longer than {self._longest:,} bytes")
+                raise OSError(
+                    errno.EMSGSIZE, f"the other end sent a line longer than {self._longest:,} bytes"
+                )
             self._held += self._more()
         line = bytes(self._held[:end])
         del self._held[: end + 1]
         if most_values(line) > self._values:
-            raise OSError(errno.EMSGSIZE, f"the other end sent a line with more than {self._values:,} values")
+            raise OSError(
+                errno.EMSGSIZE, f"the other end sent a line with more than {self._values:,} values"
+            )
         found = load(line)
         if found is None:
-            raise OSError(errno.EPROTO, f"the other end said {line[:80]!r}, which this version does not know")
+            raise OSError(
+                errno.EPROTO, f"the other end said {line[:80]!r}, which this version does not know"
+            )
         return found
 
     def take(self, size: int) -> Iterator[bytes]:

@@ -1,12 +1,14 @@
-"""Errands that see which versions of packages this host's Python has, and put them into an environment of their own.
+"""Errands that see which versions of packages this host's Python has, and put them into an
+environment of their own.
 
     environment WORKDIR PACKAGE …   tells what there is
-    install WORKDIR                 reads an order, a line of JSON with `requirements`, `packages` and `index`, makes
-                                    WORKDIR/venv with the requirements in it, and tells how far it is, or that it is `busy`
+    install WORKDIR                 reads a line of JSON: `requirements`, `packages`, `index`; makes
+                                    WORKDIR/venv with the requirements in it, and tells how far it
+                                    is, or that it is `busy`
 
-`index` is the address of the package index, "" for the one that pip is configured for. An environment counts as complete once
-nothing of it is missing: one that was left half made is made anew. One that has other versions than the requirements ask for
-gets those.
+`index` is the address of the package index, "" for the one that pip is configured for. An
+environment counts as complete once nothing of it is missing: one that was left half made is made
+anew. One that has other versions than the requirements ask for gets those.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ _UNFINISHED = "unfinished"
 _INSTALLING = "Installing collected packages"
 _USER = re.compile(r"(?<=//)\S*@")
 """User and password in an address, also where a / in them is not written as %2F."""
-_UNREACHABLE = re.compile(r"Retrying \(|NewConnectionError|NameResolutionError|ConnectTimeout|SSLError|ProxyError")
+_UNREACHABLE = re.compile(
+    r"Retrying \(|NewConnectionError|NameResolutionError|ConnectTimeout|SSLError|ProxyError"
+)
 _RAW_PROGRESS = (24, 1)
 """From this version on pip tells its progress in lines."""
 BEAT = 5.0
@@ -61,27 +65,39 @@ class Venv:
     def versions(self, packages: Sequence[str]) -> dict[str, str]:
         """The versions of these packages in it, "" for one that it does not have."""
         found = dict.fromkeys(packages, "")
-        for installed in metadata.distributions(path=[str(path) for path in self.folder.glob("lib/python3*/site-packages")]):
+        for installed in metadata.distributions(
+            path=[str(path) for path in self.folder.glob("lib/python3*/site-packages")]
+        ):
             if installed.metadata["Name"] in found:
                 found[installed.metadata["Name"]] = installed.version
         return found
 
 
 def lacking(versions: Mapping[str, str], requirements: Sequence[str]) -> dict[str, str]:
-    """The packages that are not there as pip's requirements want them: the version that is wanted of each, "" for any."""
+    """The packages that are not there as pip's requirements want them: the version that is wanted
+    of each, "" for any."""
     wanted = dict(requirement.partition("==")[::2] for requirement in requirements)
     asked = {package: wanted.get(package, "") for package in versions}
-    return {package: version for package, version in asked.items() if not _meets(versions[package], version)}
+    return {
+        package: version
+        for package, version in asked.items()
+        if not _meets(versions[package], version)
+    }
 
 
 def _meets(found: str, wanted: str) -> bool:
     """As pip sees it: 2.14.0+cpu is what 2.14.0, 2.14 and 2.14.* ask for."""
     patterns = (wanted, f"{wanted}.0") if wanted else ("?*",)
-    return any(fnmatchcase(one, pattern) for one in (found, found.partition("+")[0]) for pattern in patterns)
+    return any(
+        fnmatchcase(one, pattern)
+        for one in (found, found.partition("+")[0])
+        for pattern in patterns
+    )
 
 
 def look(words: Sequence[str]) -> Told:
-    """What this Python has of the packages, what the workdir's environment has, and whether one could be made."""
+    """What this Python has of the packages, what the workdir's environment has, and whether one
+    could be made."""
     workdir, *packages = words
     venv = Venv(workdir)
     yield {
@@ -98,7 +114,10 @@ def _obstacle() -> str:
     if importlib.util.find_spec("venv") and importlib.util.find_spec("ensurepip"):
         return ""
     package = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
-    return f"its {sys.executable} can make no environments (no ensurepip): on Debian and Ubuntu, apt install {package} there"
+    return (
+        f"its {sys.executable} can make no environments (no ensurepip): on Debian and Ubuntu, apt "
+        f"install {package} there"
+    )
 
 
 def install(words: Sequence[str]) -> Told:
@@ -110,7 +129,9 @@ def install(words: Sequence[str]) -> Told:
     threading.Thread(target=_beat, args=(str(venv.folder.parent),), daemon=True).start()
     try:
         with _alone(venv):
-            if not venv.complete() or lacking(venv.versions(order["packages"]), order["requirements"]):
+            if not venv.complete() or lacking(
+                venv.versions(order["packages"]), order["requirements"]
+            ):
                 yield from _make(venv, order, child)
         yield {"venv": venv.python, "installed": venv.versions(order["packages"])}
     except CannotInstall as error:
@@ -118,7 +139,8 @@ def install(words: Sequence[str]) -> Told:
 
 
 def _beat(folder: str) -> None:
-    """Say all the while that this host goes on, as pip may be quiet for minutes; where its disk hangs, that is not said."""
+    """Say all the while that this host goes on, as pip may be quiet for minutes; where its disk
+    hangs, that is not said."""
     while True:
         time.sleep(BEAT)
         system.disk_free(folder)  # which no cache answers
@@ -139,19 +161,33 @@ def _make(venv: Venv, order: dict[str, Any], child: Child) -> Told:
         yield {"phase": f"making {venv.folder}"}
         if _obstacle():
             raise CannotInstall(_obstacle())
-        _check(list(child.lines([sys.executable, "-m", "venv", "--clear", str(venv.folder)])), child, order)
+        _check(
+            list(child.lines([sys.executable, "-m", "venv", "--clear", str(venv.folder)])),
+            child,
+            order,
+        )
     pip = [venv.python, "-m", "pip", "--disable-pip-version-check", "--no-input"]
     version = re.search(r"pip (\d+)\.(\d+)", "".join(child.lines([*pip, "--version"])))
     if not version:  # it was left before it had pip
         venv.mark.touch()
     raw = version is not None and (int(version[1]), int(version[2])) >= _RAW_PROGRESS
     said = []
-    index = {"PIP_INDEX_URL": order["index"]} if order["index"] else {}  # not an argument: it may hold a password
-    words = ["install", "--retries", "2", "--progress-bar", "raw" if raw else "off", *order["requirements"]]
+    index = (
+        {"PIP_INDEX_URL": order["index"]} if order["index"] else {}
+    )  # not an argument: it may hold a password
+    words = [
+        "install",
+        "--retries",
+        "2",
+        "--progress-bar",
+        "raw" if raw else "off",
+        *order["requirements"],
+    ]
     for line in child.lines([*pip, *words], **index):
         said.append(line)
         if line.startswith(_INSTALLING):
-            venv.mark.touch()  # not earlier: where pip gets nothing, the environment stays as it was
+            # not earlier: where pip gets nothing, the environment stays as it was
+            venv.mark.touch()
         if told := _progress(line):
             yield told
     _check(said, child, order)
@@ -173,16 +209,24 @@ def _check(said: list[str], child: Child, order: dict[str, Any]) -> None:
     """Raises: CannotInstall, with the reason in what the child has said, unless it ended well."""
     if child.status == 0:
         return
-    errors = [line.removeprefix("ERROR: ") for line in said if line.startswith("ERROR: ")] or [line for line in said if line]
+    errors = [line.removeprefix("ERROR: ") for line in said if line.startswith("ERROR: ")] or [
+        line for line in said if line
+    ]
     why = errors[0].strip()[:500] if errors else f"exit code {child.status}"
     if any(map(_UNREACHABLE.search, said)):
         where = _USER.sub("", order["index"]) or "its package index"
-        raise CannotInstall(f"pip cannot reach {where} from there; give the host network, or an --index-url that it can reach")
-    raise CannotInstall(f"pip says: {why}" if "pip" in child.words else f"python -m venv says: {why}")
+        raise CannotInstall(
+            f"pip cannot reach {where} from there; give the host network, or an --index-url that "
+            "it can reach"
+        )
+    raise CannotInstall(
+        f"pip says: {why}" if "pip" in child.words else f"python -m venv says: {why}"
+    )
 
 
 class Child:
-    """What is run for an errand: one program after the other, each in a process group of its own."""
+    """What is run for an errand: one program after the other, each in a process group of its
+    own."""
 
     def __init__(self) -> None:
         self.status = 0

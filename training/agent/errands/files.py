@@ -1,7 +1,9 @@
-"""The errands that move files: `receive` takes the operator's in before a run, `send` gives a run's results out after it.
+"""The errands that move files: `receive` takes the operator's in before a run, `send` gives a run's
+results out after it.
 
-Both are one conversation. Who has the files announces all of them (`entries`, with digests), the other end says which of
-them it lacks (`need`, their numbers), and those come, one after the other, as bytes without anything between them.
+Both are one conversation. Who has the files announces all of them (`entries`, with digests), the
+other end says which of them it lacks (`need`, their numbers), and those come, one after the other,
+as bytes without anything between them.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ from training.agent.errands.entries import (
 from training.agent.errands.tree import Damaged, Tree, scan
 
 PATIENCE = 60
-"""Seconds without a byte from or to the launcher after which an errand ends, as nobody is there any more."""
+"""Seconds without a byte from or to the launcher after which an errand ends, as nobody is there any
+more."""
 LAST = "manifest.json"
 """The file that makes a checkpoint complete: it goes when the others have gone."""
 
@@ -54,11 +57,12 @@ class Known:
 
 
 def receive(words: Sequence[str]) -> Said:
-    """`receive FOLDER NAME`: make FOLDER/NAME hold what is announced on stdin; what an earlier upload put there, and is not
-    announced any more, goes, unless it has changed since.
+    """`receive FOLDER NAME`: make FOLDER/NAME hold what is announced on stdin; what an earlier
+    upload put there, and is not announced any more, goes, unless it has changed since.
 
-    Says `need`, `kept` (the paths of those that have changed) and, at the end, `damaged` (the paths of those that did not
-    arrive as announced); before that perhaps `busy`, while it has nothing else to say.
+    Says `need`, `kept` (the paths of those that have changed) and, at the end, `damaged` (the paths
+    of those that did not arrive as announced); before that perhaps `busy`, while it has nothing
+    else to say.
     """
     folder, name = os.path.expanduser(words[0]), words[1]
     incoming = Incoming(_stdin)
@@ -77,7 +81,11 @@ def _take_in(tree: Tree, record: str, entries: list[Entry], incoming: Incoming) 
     tree.sweep()
     known, announced = _read(record), {entry.path: entry for entry in entries}
     kept = _remove(tree, {path: one for path, one in known.items() if path not in announced})
-    need = [number for number, entry in enumerate(entries) if not _there(tree, entry, known.get(entry.path))]
+    need = [
+        number
+        for number, entry in enumerate(entries)
+        if not _there(tree, entry, known.get(entry.path))
+    ]
     _check_room(tree, sum(entries[number].size for number in need))
     if need or known.keys() != announced.keys():
         # what comes now is ours, even if its upload breaks half way
@@ -98,7 +106,8 @@ def _take_in(tree: Tree, record: str, entries: list[Entry], incoming: Incoming) 
 
 
 def _remove(tree: Tree, gone: dict[str, Known]) -> list[str]:
-    """Remove what an upload put here and is not announced any more; the paths of what has changed since, and stays."""
+    """Remove what an upload put here and is not announced any more; the paths of what has changed
+    since, and stays."""
     kept = []
     for path, known in gone.items():
         with contextlib.suppress(Misplaced):  # what lies behind a link is not what we put here
@@ -112,7 +121,8 @@ def _remove(tree: Tree, gone: dict[str, Known]) -> list[str]:
 
 
 def _there(tree: Tree, entry: Entry, known: Known | None) -> bool:
-    """Whether a file is there as announced; then it is also made executable, or not, as announced."""
+    """Whether a file is there as announced; then it is also made executable, or not, as
+    announced."""
     state = tree.state(entry.path)
     if state is None:
         return False
@@ -132,7 +142,10 @@ def _stamp(tree: Tree, path: str) -> Stamp | None:
 
 def _check_room(tree: Tree, size: int) -> None:
     if size > tree.free():
-        text = f"the upload takes {size >> 20} MiB, and its disk has {tree.free() >> 20} MiB left: make room there"
+        text = (
+            f"the upload takes {size >> 20} MiB, and its disk has {tree.free() >> 20} MiB left: "
+            "make room there"
+        )
         raise OSError(errno.ENOSPC, f"{text}, or set another workdir for it in hosts.toml")
 
 
@@ -142,7 +155,10 @@ def _read(record: str) -> dict[str, Known]:
         with open(record, "rb") as file:
             found = json.load(file)
         entries, stamps = entries_of(found["entries"]), found["stamps"]
-        known = [Known(entry, read_stamp(mark) if mark else None) for entry, mark in zip(entries, stamps, strict=True)]
+        known = [
+            Known(entry, read_stamp(mark) if mark else None)
+            for entry, mark in zip(entries, stamps, strict=True)
+        ]
     except (OSError, ValueError, LookupError, TypeError):
         return {}
     return {one.entry.path: one for one in known}
@@ -150,15 +166,21 @@ def _read(record: str) -> dict[str, Known]:
 
 def _write(record: str, known: dict[str, Known]) -> None:
     """Write the record, whole or not at all."""
-    data = {"entries": [asdict(one.entry) for one in known.values()], "stamps": [one.stamp for one in known.values()]}
+    data = {
+        "entries": [asdict(one.entry) for one in known.values()],
+        "stamps": [one.stamp for one in known.values()],
+    }
     beside = f"{record}.{os.getpid()}"
-    with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
+    with open(
+        os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii"
+    ) as file:
         json.dump(data, file)
     os.replace(beside, record)
 
 
 def _locked(lock: int) -> Iterator[None]:
-    """Wait for the lock; gives something about each second until it is there. A disk without locks has to do without."""
+    """Wait for the lock; gives something about each second until it is there. A disk without locks
+    has to do without."""
     for turn in range(1 << 62):
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -173,12 +195,15 @@ def _locked(lock: int) -> Iterator[None]:
 
 
 def send(words: Sequence[str]) -> Said:
-    """`send FOLDER NAME…`: announce the files in these folders of FOLDER (none where they are not there), and send those that
-    are asked for on stdin. `unread` are the paths of those that cannot be read, each with why."""
+    """`send FOLDER NAME…`: announce the files in these folders of FOLDER (none where they are not
+    there), and send those that are asked for on stdin. `unread` are the paths of those that cannot
+    be read, each with why."""
     root = os.path.expanduser(words[0])
     entries: list[Entry] = []
     unread = []
-    for path in sorted(scan(root, words[1:]), key=lambda path: (os.path.basename(path) == LAST, path)):
+    for path in sorted(
+        scan(root, words[1:]), key=lambda path: (os.path.basename(path) == LAST, path)
+    ):
         try:
             entries += _announced(root, path)
         except OSError as error:
@@ -195,7 +220,8 @@ def send(words: Sequence[str]) -> Said:
 
 
 def _announced(root: str, path: str) -> list[Entry]:
-    """The entry of a file or of a link that stays in the folder; what is neither, or half written, is left out."""
+    """The entry of a file or of a link that stays in the folder; what is neither, or half written,
+    is left out."""
     state = os.lstat(full := os.path.join(root, path))
     if stat.S_ISLNK(state.st_mode):
         return [Entry(path, link=link)] if stays(path, link := os.readlink(full)) else []
@@ -221,5 +247,6 @@ def _working() -> None:
 
 
 def _alive() -> None:
-    """The errand has moved. If it stays the last time, the kernel ends it: the far end may be gone without a word."""
+    """The errand has moved. If it stays the last time, the kernel ends it: the far end may be gone
+    without a word."""
     signal.alarm(PATIENCE)

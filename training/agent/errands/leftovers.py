@@ -1,12 +1,16 @@
 """Processes that ended runs have left on this host, and their end.
 
-A guard leaves nothing behind, and says so by `Ended`. When guard and agent are both killed, the kernel ends preload and the
-ranks it forked; a plain program's ranks live on, as may whatever any rank has started. Of those are found, in this order:
+A guard leaves nothing behind, and says so by `Ended`. When guard and agent are both killed, the
+kernel ends preload and the ranks it forked; a plain program's ranks live on, as may whatever any
+rank has started. Of those are found, in this order:
 
-- the agent, ranks and what could not be killed: who has a recorded pid and began before it was recorded is who was meant;
-- members of such a rank's process group or session, also when the rank is gone, as nobody else gets its number until they are;
+- the agent, ranks and what could not be killed: who has a recorded pid and began before it was
+  recorded is who was meant;
+- members of such a rank's process group or session, also when the rank is gone, as nobody else gets
+  its number until they are;
 - whatever descends from these;
-- last, what got away from all that: a process whose environment names the run and its folder, and what descends from it.
+- last, what got away from all that: a process whose environment names the run and its folder, and
+  what descends from it.
 
 Never found are processes of another user, and those of a live run of any workdir.
 """
@@ -36,9 +40,11 @@ from training.wire.events import Ended, Exited, Hello, Record, Spawned
 
 RUN = "RANKBOARD_RUN"
 SLACK = 0.5
-"""Seconds by which a process may seem to have begun after it was recorded: two clocks are read, one after the other."""
+"""Seconds by which a process may seem to have begun after it was recorded: two clocks are read, one
+after the other."""
 EARLIEST = 300.0
-"""Seconds that a process may have begun before it was recorded; more would be a clock that was set."""
+"""Seconds that a process may have begun before it was recorded; more would be a clock that was
+set."""
 
 _LEFT = re.compile(r"could not be killed: pid ([\d, ]+)")
 _ENVIRONMENT = "its environment names the run"
@@ -48,7 +54,8 @@ Found = dict[int, tuple[str, int, str]]
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """A process of an ended run; `start` and `began` as in `process_table.Process`. `found`: by what it is known."""
+    """A process of an ended run; `start` and `began` as in `process_table.Process`. `found`: by
+    what it is known."""
 
     run: str
     host: int
@@ -85,25 +92,38 @@ def orphans(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
         yield {"error": "to find processes of ended runs needs Linux"}
         return
     workdir = absolute(arguments[0])
-    yield from (codec.object(Live(run)) for run in sorted({run for run, host in folders(workdir) if held(workdir, run, host)}))
+    yield from (
+        codec.object(Live(run))
+        for run in sorted({run for run, host in folders(workdir) if held(workdir, run, host)})
+    )
     yield from map(codec.object, find([workdir]))
 
 
 def end(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The errand `end WORKDIR PID:START …`: TERM, grace, KILL to those of these processes that are still found there."""
-    wanted = [(int(pid), int(start)) for pid, _, start in (word.partition(":") for word in arguments[1:])]
+    """The errand `end WORKDIR PID:START …`: TERM, grace, KILL to those of these processes that are
+    still found there."""
+    wanted = [
+        (int(pid), int(start)) for pid, _, start in (word.partition(":") for word in arguments[1:])
+    ]
     yield from map(codec.object, finish([absolute(arguments[0])], wanted))
 
 
-def finish(workdirs: Sequence[str], wanted: Sequence[tuple[int, int]], times: Times = Times()) -> Iterator[Signalled]:  # noqa: B008
-    """End those of these processes, by pid and start, that are still found: TERM, grace, KILL. What became of each."""
+def finish(
+    workdirs: Sequence[str],
+    wanted: Sequence[tuple[int, int]],
+    times: Times = Times(),  # noqa: B008
+) -> Iterator[Signalled]:
+    """End those of these processes, by pid and start, that are still found: TERM, grace, KILL. What
+    became of each."""
     found = {(orphan.pid, orphan.start) for orphan in find(workdirs)}
     left = [process for process in wanted if process in found]
     for number, seconds in ((signal.SIGTERM, times.grace), (signal.SIGKILL, times.last)):
         for process in left:
             process_table.send(*process, number)
         deadline = time.monotonic() + seconds
-        while (left := [process for process in left if process_table.runs(*process)]) and time.monotonic() < deadline:
+        while (
+            left := [process for process in left if process_table.runs(*process)]
+        ) and time.monotonic() < deadline:
             time.sleep(0.01)
     for pid, start in wanted:
         yield Signalled(pid, start, not process_table.runs(pid, start))
@@ -127,18 +147,33 @@ def find(workdirs: Sequence[str]) -> list[Orphan]:
         if named := _named(pid, homes):
             found[pid] = (*named, _ENVIRONMENT)
     _add_descendants(found, candidates)
-    return [_orphan(table[pid], *found[pid]) for pid in sorted(found, key=lambda pid: (found[pid][:2], pid))]
+    return [
+        _orphan(table[pid], *found[pid])
+        for pid in sorted(found, key=lambda pid: (found[pid][:2], pid))
+    ]
 
 
 def _orphan(process: Process, run: str, host: int, how: str) -> Orphan:
-    return Orphan(run, host, process.pid, process.start, process.began, how, process_table.command(process.pid))
+    return Orphan(
+        run,
+        host,
+        process.pid,
+        process.start,
+        process.began,
+        how,
+        process_table.command(process.pid),
+    )
 
 
 def _add_descendants(found: Found, candidates: Table) -> None:
     for pid, root in process_table.below(candidates, found).items():
         if pid not in found:
             run, host, how = found[root]
-            found[pid] = (run, host, how if how == _ENVIRONMENT else f"below {how.removeprefix('below ')}")
+            found[pid] = (
+                run,
+                host,
+                how if how == _ENVIRONMENT else f"below {how.removeprefix('below ')}",
+            )
 
 
 def _recorded(folder: str, host: int, candidates: Table) -> dict[int, str]:
@@ -170,13 +205,20 @@ def _recorded(folder: str, host: int, candidates: Table) -> dict[int, str]:
 
 
 def _of_rank(candidates: Table, rank: int, pid: int, when: float, last: float) -> dict[int, str]:
-    """A rank that had this pid at `when`, and until `last` at least, with its process group and session."""
+    """A rank that had this pid at `when`, and until `last` at least, with its process group and
+    session."""
     if pid in candidates and not _was(candidates, pid, when):
         return {}
-    members = {member.pid for member in candidates.values() if pid in (member.group, member.session)}
-    if pid not in candidates and not any(when - EARLIEST <= candidates[member].began <= last + SLACK for member in members):
+    members = {
+        member.pid for member in candidates.values() if pid in (member.group, member.session)
+    }
+    if pid not in candidates and not any(
+        when - EARLIEST <= candidates[member].began <= last + SLACK for member in members
+    ):
         return {}  # the number has been free, and these have it from somebody else
-    return {member: f"rank {rank}" if member == pid else f"group of rank {rank}" for member in members}
+    return {
+        member: f"rank {rank}" if member == pid else f"group of rank {rank}" for member in members
+    }
 
 
 def _was(candidates: Table, pid: int, when: float) -> bool:
@@ -204,8 +246,11 @@ def _is_buried(record: Record) -> bool:
 
 
 def _last(folder: str, host: int) -> float:
-    """The time of the last record, up to which the agent lived, and so knew of every rank that exited."""
-    return max((record.time for record in told(folder, host) if not _is_buried(record)), default=0.0)
+    """The time of the last record, up to which the agent lived, and so knew of every rank that
+    exited."""
+    return max(
+        (record.time for record in told(folder, host) if not _is_buried(record)), default=0.0
+    )
 
 
 def _weighty(folder: str, host: int, after: int) -> Iterator[Record]:

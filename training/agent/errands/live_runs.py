@@ -1,4 +1,5 @@
-"""Which runs are live in a workdir, as their locks tell. Imports little: every start and every doctor asks it."""
+"""Which runs are live in a workdir, as their locks tell. Imports little: every start and every
+doctor asks it."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ def read(path: str) -> bytes:
 
 
 def regular(path: str) -> int:
-    """A descriptor of a regular file, to be read; no link is followed, and no pipe waited for. Raises: OSError."""
+    """A descriptor of a regular file, to be read; no link is followed, and no pipe waited for.
+    Raises: OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -34,7 +36,9 @@ def regular(path: str) -> int:
 def locked(lock: str) -> bool:
     """Whether somebody holds this lock. Looks only: it is neither made nor kept."""
     try:
-        descriptor = os.open(lock, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)  # also by a link of /proc
+        descriptor = os.open(
+            lock, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC
+        )  # also by a link of /proc
     except FileNotFoundError:
         return False
     import fcntl  # which most probes do without, as they find no other run
@@ -49,7 +53,8 @@ def locked(lock: str) -> bool:
 
 
 def live_runs(folder: str) -> tuple[tuple[str, int], ...]:
-    """The other live runs of this user beside a run's folder, and how many ranks each has on this host (0: not known).
+    """The other live runs of this user beside a run's folder, and how many ranks each has on this
+    host (0: not known).
 
     With `--local` each run has a workdir of its own, so that of the others is looked at too.
     """

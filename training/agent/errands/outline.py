@@ -1,5 +1,5 @@
-"""What the ends of a host's journal tell of a run; what stands in the middle of a long one is skipped, but for how ranks
-began and ended."""
+"""What the ends of a host's journal tell of a run; what stands in the middle of a long one is
+skipped, but for how ranks began and ended."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ _WEIGHTY = re.compile(rb'"event":"(?:hello|launched|spawned|exited|ended)"')
 
 
 def told(folder: str, host: int) -> Iterator[Record]:
-    """The journal's first records, the weighty ones of its last two segments, and all of its last stretch."""
+    """The journal's first records, the weighty ones of its last two segments, and all of its last
+    stretch."""
     starts = segments(folder)
     if not starts:
         return
@@ -52,9 +53,12 @@ def told(folder: str, host: int) -> Iterator[Record]:
 
 
 def weighty(block: bytes) -> Iterator[Record]:
-    """Those records of some whole lines that tell how agent and ranks began and ended. In a rank's text quotes are escaped."""
+    """Those records of some whole lines that tell how agent and ranks began and ended. In a rank's
+    text quotes are escaped."""
     for found in _WEIGHTY.finditer(block):
-        yield from _records([block[block.rfind(b"\n", 0, found.start()) + 1 : block.index(b"\n", found.end())]])
+        yield from _records(
+            [block[block.rfind(b"\n", 0, found.start()) + 1 : block.index(b"\n", found.end())]]
+        )
 
 
 def _records(lines: list[bytes]) -> Iterator[Record]:
@@ -110,7 +114,8 @@ class Outline:
         return self.boot_id in ("", boot()) or self.hostname == socket.gethostname()
 
     def perhaps_elsewhere(self, now: float) -> bool:
-        """Whether another machine, whose locks may not reach here, shares this folder and may still be at work in it."""
+        """Whether another machine, whose locks may not reach here, shares this folder and may still
+        be at work in it."""
         return not self.here and not self.ended and now - self.last < STILL
 
     def doing(self) -> str:

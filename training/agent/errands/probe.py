@@ -1,7 +1,8 @@
 """What a host is asked by the doctor: its facts, whether a port is free, whom it reaches.
 
-It speaks as an agent does, in records that answer commands, but starts nothing and keeps nothing. So that it costs a third of
-what an agent does it imports little: records and commands are plain objects here, as dataclasses take long to import.
+It speaks as an agent does, in records that answer commands, but starts nothing and keeps nothing.
+So that it costs a third of what an agent does it imports little: records and commands are plain
+objects here, as dataclasses take long to import.
 """
 
 from __future__ import annotations
@@ -23,19 +24,29 @@ if TYPE_CHECKING:
     from typing import Any
 
 TICK = 1.0
-"""Seconds between two signs of life: the first record once more, which who has it takes no notice of."""
+"""Seconds between two signs of life: the first record once more, which who has it takes no notice
+of."""
 LEASE = 60.0
 """Seconds that no command may come."""
 CHUNK = 1 << 16
 
 
 def probe(words: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Records, from `Hello` to `Ended`. Words: the run's folder on this host, the host's index, and the address to which
-    `Hello` shall tell the route (perhaps empty); then, perhaps, what the job needs (see `needs`)."""
-    folder, host, route_to, needs = os.path.abspath(os.path.expanduser(words[0])), int(words[1]), words[2], "".join(words[3:])
+    """Records, from `Hello` to `Ended`. Words: the run's folder on this host, the host's index, and
+    the address to which `Hello` shall tell the route (perhaps empty); then, perhaps, what the job
+    needs (see `needs`)."""
+    folder, host, route_to, needs = (
+        os.path.abspath(os.path.expanduser(words[0])),
+        int(words[1]),
+        words[2],
+        "".join(words[3:]),
+    )
     try:
         if problem := obstacle(folder):
-            sys.exit(f"cannot use its workdir: {problem}; mend that, or set another workdir for it in hosts.toml")
+            sys.exit(
+                f"cannot use its workdir: {problem}; mend that, or set another workdir for it in "
+                "hosts.toml"
+            )
         yield from Probe(folder, host, route_to, needs).records()
     except OSError as error:  # to be told as a follower tells it, and not as a record
         sys.exit(f"the facts of the host cannot be had: {error}")
@@ -47,11 +58,16 @@ def obstacle(folder: str) -> str:
     if not os.access(there, os.W_OK | os.X_OK):
         return f"{there} is not writable"
     next_one = os.path.join(there, os.path.relpath(folder, there).split(os.sep)[0])
-    return f"{next_one} is no folder" if os.path.lexists(next_one) and not os.path.isdir(next_one) else ""
+    return (
+        f"{next_one} is no folder"
+        if os.path.lexists(next_one) and not os.path.isdir(next_one)
+        else ""
+    )
 
 
 class Probe:
-    """Answers the commands `Reserve`, `Connect` and `Close` that come on stdin; its end is the end too."""
+    """Answers the commands `Reserve`, `Connect` and `Close` that come on stdin; its end is the end
+    too."""
 
     def __init__(self, folder: str, host: int, route_to: str, needs: str = "") -> None:
         self._head = {"host": host, "attempt": 0}
@@ -69,7 +85,9 @@ class Probe:
 
     def _say(self, event: str, fields: dict[str, Any]) -> None:
         self._seq += 1
-        self._said.append(self._head | {"seq": self._seq, "time": time.time(), "event": event} | fields)
+        self._said.append(
+            self._head | {"seq": self._seq, "time": time.time(), "event": event} | fields
+        )
 
     def records(self) -> Iterator[dict[str, Any]]:
         """As they come, until it is told to close, or nobody is there any more."""
@@ -123,7 +141,9 @@ class Probe:
         self._say("reserved", {"address": address, "port": told, "error": error})
 
     def _connected(self, address: str, port: int, seconds: float, error: str) -> None:
-        self._say("connected", {"address": address, "port": port, "seconds": seconds, "error": error})
+        self._say(
+            "connected", {"address": address, "port": port, "seconds": seconds, "error": error}
+        )
 
     def _end(self, reason: str) -> None:
         if not self._over:

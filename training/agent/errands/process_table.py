@@ -1,5 +1,5 @@
-"""The processes of this machine as Linux's /proc shows them: who descends from whom, what is a live run's, and how to signal
-exactly the process that was looked at."""
+"""The processes of this machine as Linux's /proc shows them: who descends from whom, what is a live
+run's, and how to signal exactly the process that was looked at."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ _LOCK = re.compile(r".*/runs/[^/]+/\d+/lock(?: \(deleted\))?")
 
 @dataclass(frozen=True)
 class Process:
-    """A line of the table. `start` is when it began, in ticks after the machine's start: with the pid it names one process for
-    good. `began` is the same by this host's clock. `own`: it belongs to the user who asks."""
+    """A line of the table. `start` is when it began, in ticks after the machine's start: with the
+    pid it names one process for good. `began` is the same by this host's clock. `own`: it belongs
+    to the user who asks."""
 
     pid: int
     parent: int
@@ -44,7 +45,9 @@ def processes() -> dict[int, Process]:
             own = os.stat(f"/proc/{pid}").st_uid == user
             state, parent, group, session, start = _stat(pid)
             if state not in ("Z", "X"):
-                found[pid] = Process(pid, parent, group, session, start, now - since_boot + start / hertz, own)
+                found[pid] = Process(
+                    pid, parent, group, session, start, now - since_boot + start / hertz, own
+                )
     return found
 
 
@@ -79,8 +82,9 @@ def above(table: Table, pid: int) -> set[int]:
 
 
 def live(table: Table) -> set[int]:
-    """Every process of a live run of any workdir: the guards, which have their locks open, all below them, and all above: the
-    follower that began the run may be there still, and who started that."""
+    """Every process of a live run of any workdir: the guards, which have their locks open, all
+    below them, and all above: the follower that began the run may be there still, and who started
+    that."""
     guards = [process.pid for process in table.values() if process.own and _guards(process.pid)]
     return set(below(table, guards)).union(*(above(table, guard) for guard in guards))
 
@@ -128,7 +132,10 @@ def send(pid: int, start: int, number: signal.Signals) -> None:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
         return
-    except (AttributeError, OSError):  # a kernel older than 5.3: nothing better than to look and then be quick
+    except (
+        AttributeError,
+        OSError,
+    ):  # a kernel older than 5.3: nothing better than to look and then be quick
         if runs(pid, start):
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)

@@ -1,4 +1,5 @@
-"""Removes what ended runs have left on this host's disk, and code that no run uses any more. Follows no link."""
+"""Removes what ended runs have left on this host's disk, and code that no run uses any more.
+Follows no link."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from training.wire.codec import Codec
 
 _NAME = re.compile(rf"{RUNS}/([^/]+)/(\d+)|{ARCHIVES}/([^/]+)")
 _GOING = ".removed-"
-"""How the name of what is just being removed begins; it is renamed first, so that nobody meets half of it."""
+"""How the name of what is just being removed begins; it is renamed first, so that nobody meets half
+of it."""
 
 
 class Refused(Exception):
@@ -29,7 +31,8 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """What became of one thing that was to be removed: `kept` says why it is still there, "" where it is gone."""
+    """What became of one thing that was to be removed: `kept` says why it is still there, "" where
+    it is gone."""
 
     name: str
     kept: str = ""
@@ -40,7 +43,8 @@ codec = Codec("kind", (Removed,))
 
 
 def remove(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The errand `remove WORKDIR NAME …`, each name a folder below WORKDIR: `runs/RUN/HOST INDEX` or `code/DIGEST`."""
+    """The errand `remove WORKDIR NAME …`, each name a folder below WORKDIR: `runs/RUN/HOST INDEX`
+    or `code/DIGEST`."""
     workdir = run_folders.absolute(arguments[0])
     left = {(orphan.run, orphan.host) for orphan in leftovers.find([workdir])} if LINUX else set()
     parents = [os.path.join(workdir, name) for name in (RUNS, ARCHIVES)]
@@ -79,15 +83,21 @@ def _remove(workdir: str, name: str, left: set[tuple[str, int]]) -> None:
 
 def _remove_archive(workdir: str, name: str) -> None:
     found = [run_folders.examine(workdir, run, host) for run, host in run_folders.folders(workdir)]
-    if not any(archive.name == name and not archive.used for archive in run_folders.archives(workdir, found)):
+    if not any(
+        archive.name == name and not archive.used
+        for archive in run_folders.archives(workdir, found)
+    ):
         raise Refused("a run uses it, or may")
     rename(os.path.join(workdir, ARCHIVES, name), os.path.join(workdir, ARCHIVES))
 
 
 @contextmanager
 def alone(folder: str) -> Iterator[None]:
-    """Hold a run folder's lock, so that no agent begins there. Raises: Refused, while a guard has it."""
-    lock = os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    """Hold a run folder's lock, so that no agent begins there. Raises: Refused, while a guard has
+    it."""
+    lock = os.open(
+        os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+    )
     try:
         for attempt in range(5):  # who lists runs looks at the lock for a moment
             try:

@@ -1,6 +1,7 @@
 """The runs of this host: what a launcher that has not watched them can learn of them.
 
-A run is live as long as its guard holds the lock of its folder. All else is read from the ends of its journal.
+A run is live as long as its guard holds the lock of its folder. All else is read from the ends of
+its journal.
 """
 
 from __future__ import annotations
@@ -30,11 +31,12 @@ LAST = "last"
 class RunFolder:
     """What one host has of one run.
 
-    `phase`: what its ranks do; once none is left finished, failed, stopped, `not started` or, of an ended run, `lost` (the
-    agent could not go on; `reason` says why). `began` and `last` are the times of its first and last record and `now` that of
-    the listing, by the host's clock. `size` in bytes on disk. `ranks` are those of this host. `steps` (0: not known) are the
-    whole run's. `hosts` and `world_size` are the plan's, 0 where it is not kept there. `here`: it is this machine's, not that
-    of another one which shares the folder.
+    `phase`: what its ranks do; once none is left finished, failed, stopped, `not started` or, of an
+    ended run, `lost` (the agent could not go on; `reason` says why). `began` and `last` are the
+    times of its first and last record and `now` that of the listing, by the host's clock. `size` in
+    bytes on disk. `ranks` are those of this host. `steps` (0: not known) are the whole run's.
+    `hosts` and `world_size` are the plan's, 0 where it is not kept there. `here`: it is this
+    machine's, not that of another one which shares the folder.
     """
 
     run: str
@@ -59,7 +61,8 @@ class RunFolder:
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """Unpacked code in the workdir: `used` by a live run, or perhaps by one that is just being started."""
+    """Unpacked code in the workdir: `used` by a live run, or perhaps by one that is just being
+    started."""
 
     name: str
     size: int
@@ -88,8 +91,9 @@ def runs(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 
 def plan(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The errand `plan WORKDIR RUN`: `{"run": NAME, "plan": TEXT, "now": TIME}` of the run of this name, else of those whose
-    names begin so, or for `last` of the newest; with what time it is here."""
+    """The errand `plan WORKDIR RUN`: `{"run": NAME, "plan": TEXT, "now": TIME}` of the run of this
+    name, else of those whose names begin so, or for `last` of the newest; with what time it is
+    here."""
     workdir, wanted = absolute(arguments[0]), arguments[1]
     files = ((run, os.path.join(path(workdir, run, host), PLAN)) for run, host in folders(workdir))
     kept = {run: file for run, file in files if os.path.exists(file)}
@@ -98,7 +102,8 @@ def plan(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
     for run in [wanted] if wanted in names else names:
         with suppress(OSError):
             plans[run] = read(kept[run]).decode(errors="replace")
-    now = time.time()  # as late as can be: the launcher compares it with the moment in which the first of this comes
+    # as late as can be: the launcher compares it with the moment in which the first of this comes
+    now = time.time()
     for run, text in plans.items():
         yield {"run": run, "plan": text, "now": now}
 
@@ -124,13 +129,18 @@ def folders(workdir: str) -> Iterator[tuple[str, int]]:
 def _folders_in(folder: str) -> list[str]:
     try:
         with os.scandir(folder) as entries:
-            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False) and entry.name[0] != ".")
+            return sorted(
+                entry.name
+                for entry in entries
+                if entry.is_dir(follow_symlinks=False) and entry.name[0] != "."
+            )
     except (FileNotFoundError, NotADirectoryError):
         return []
 
 
 def held(workdir: str, run: str, host: int) -> bool:
-    """Whether a run's guard is alive, or may be: the folder of another user is not for us to judge."""
+    """Whether a run's guard is alive, or may be: the folder of another user is not for us to
+    judge."""
     try:
         return locked(os.path.join(path(workdir, run, host), LOCK))
     except OSError:
@@ -140,7 +150,9 @@ def held(workdir: str, run: str, host: int) -> bool:
 def examine(workdir: str, run: str, host: int) -> RunFolder:
     """What there is to know of a run's folder. Raises: OSError."""
     folder, now = path(workdir, run, host), time.time()
-    held = locked(os.path.join(folder, LOCK))  # before the journal: what has ended by then has written its last record
+    held = locked(
+        os.path.join(folder, LOCK)
+    )  # before the journal: what has ended by then has written its last record
     outline = Outline()
     for record in told(folder, host):
         outline.hear(record)
@@ -182,8 +194,8 @@ def _planned(folder: str) -> tuple[bool, int, int]:
 
 
 def size(folder: str) -> int:
-    """Bytes that a folder takes on its disk; links count as themselves. What cannot be looked at, as it has just gone or lies
-    too deep, counts as nothing."""
+    """Bytes that a folder takes on its disk; links count as themselves. What cannot be looked at,
+    as it has just gone or lies too deep, counts as nothing."""
     total, folders = 0, [folder]
     while folders:
         with suppress(OSError), os.scandir(folders.pop()) as entries:
@@ -202,7 +214,12 @@ def archives(workdir: str, found: Sequence[RunFolder]) -> Iterator[Archive]:
         folder = os.path.join(workdir, ARCHIVES, name)
         with suppress(FileNotFoundError):
             idle = time.time() - os.stat(folder).st_mtime
-            yield Archive(name, size(folder), "" in used or os.path.realpath(folder) in used or idle < STILL, idle)
+            yield Archive(
+                name,
+                size(folder),
+                "" in used or os.path.realpath(folder) in used or idle < STILL,
+                idle,
+            )
 
 
 def _code(folder: RunFolder) -> str:

@@ -1,8 +1,10 @@
-"""Errands: what a launcher has done on a host beside following a run, each by one short-lived process.
+"""Errands: what a launcher has done on a host beside following a run, each by one short-lived
+process.
 
-An errand is `python -m training.agent VERB [ARGUMENT …]`. It writes the agent's marker, then its answer, one JSON object per
-line, of which `WHOLE` is the last, and ends; its exit status is 0 also where there is nothing to tell. An `{"error": TEXT}`
-says why it could not be done. The bytes of files stand between the lines as they are.
+An errand is `python -m training.agent VERB [ARGUMENT …]`. It writes the agent's marker, then its
+answer, one JSON object per line, of which `WHOLE` is the last, and ends; its exit status is 0 also
+where there is nothing to tell. An `{"error": TEXT}` says why it could not be done. The bytes of
+files stand between the lines as they are.
 """
 
 from __future__ import annotations
@@ -19,10 +21,13 @@ Answer = Iterator[object]
 
 
 def _of(module: str, name: str) -> Callable[[Sequence[str]], Answer]:
-    """An errand by the name of its function. What its module imports is needed for nothing else here."""
+    """An errand by the name of its function. What its module imports is needed for nothing else
+    here."""
 
     def errand(words: Sequence[str]) -> Answer:
-        answer: Answer = getattr(__import__(f"training.agent.{module}", fromlist=[name]), name)(words)
+        answer: Answer = getattr(__import__(f"training.agent.{module}", fromlist=[name]), name)(
+            words
+        )
         return answer
 
     return errand
@@ -64,7 +69,11 @@ def main(words: Sequence[str]) -> int:
 
 
 def _say(answer: object) -> None:
-    _write(answer if isinstance(answer, bytes) else dumps(answer).encode(errors="surrogatepass") + b"\n")
+    _write(
+        answer
+        if isinstance(answer, bytes)
+        else dumps(answer).encode(errors="surrogatepass") + b"\n"
+    )
 
 
 def _write(data: bytes) -> None:

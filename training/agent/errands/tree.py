@@ -1,6 +1,7 @@
 """Writing below one folder what another machine has announced.
 
-Both ends of a transfer use it: a host that is sent the operator's files, and the launcher that fetches a host's.
+Both ends of a transfer use it: a host that is sent the operator's files, and the launcher that
+fetches a host's.
 """
 
 from __future__ import annotations
@@ -23,14 +24,16 @@ class Damaged(Exception):
 
 
 class Tree:
-    """Writes below one folder and nowhere else: every folder on the way to a file is opened by its parent, and no link is
-    followed. A file is written in `staging`, on the same disk, and renamed once its digest is right.
+    """Writes below one folder and nowhere else: every folder on the way to a file is opened by its
+    parent, and no link is followed. A file is written in `staging`, on the same disk, and renamed
+    once its digest is right.
 
     All raise: OSError; its `filename` is the path below the folder.
     """
 
     def __init__(self, root: str, staging: str) -> None:
-        """Both folders are made. What lies in `staging` is left over from a transfer that broke: see `sweep`."""
+        """Both folders are made. What lies in `staging` is left over from a transfer that broke:
+        see `sweep`."""
         for folder in (root, staging):
             os.makedirs(folder, mode=0o700, exist_ok=True)
         self._staging_path = staging
@@ -83,20 +86,24 @@ class Tree:
         return None
 
     def holds(self, entry: Entry, moved: Callable[[], object] = lambda: None) -> bool:
-        """Whether the entry is there with these contents; whether it is executable does not matter."""
+        """Whether the entry is there with these contents; whether it is executable does not
+        matter."""
         state = self.state(entry.path)
         if state is None:
             return False
         with self._parent(entry.path) as (folder, name):
             if entry.link or not stat.S_ISREG(state.st_mode):
-                return stat.S_ISLNK(state.st_mode) and os.readlink(name, dir_fd=folder) == entry.link
+                return (
+                    stat.S_ISLNK(state.st_mode) and os.readlink(name, dir_fd=folder) == entry.link
+                )
             if state.st_size != entry.size:
                 return False
             with opened(name, folder) as file:
                 return digest(file, moved) == entry.digest
 
     def put(self, entry: Entry, data: Iterable[bytes]) -> None:
-        """Write a file, or make a link, in place of whatever file or link is there. Takes all of `data` where it is Damaged."""
+        """Write a file, or make a link, in place of whatever file or link is there. Takes all of
+        `data` where it is Damaged."""
         with self._parent(entry.path, make=True) as (folder, name):
             try:
                 if entry.link:
@@ -111,7 +118,9 @@ class Tree:
 
     def _fill(self, entry: Entry, data: Iterable[bytes]) -> None:
         found, flags = hashlib.sha256(), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        file = os.open(self._temporary, flags, 0o700 if entry.executable else 0o600, dir_fd=self._staging)
+        file = os.open(
+            self._temporary, flags, 0o700 if entry.executable else 0o600, dir_fd=self._staging
+        )
         try:
             for chunk in data:
                 found.update(chunk)
@@ -149,7 +158,10 @@ def _enter(folder: int, name: str, make: bool) -> int:
         return os.open(name, _FOLDER, dir_fd=folder)
     except OSError as error:
         if error.errno in (errno.ENOTDIR, errno.ELOOP):
-            text = "a link or no folder there, and nothing is written through it; move it away, or leave out what lies below it"
+            text = (
+                "a link or no folder there, and nothing is written through it; move it away, or "
+                "leave out what lies below it"
+            )
             raise Misplaced(errno.EPERM, text) from None
         raise
 
@@ -166,9 +178,12 @@ def _naming(path: str) -> Iterator[None]:
 
 
 def scan(root: str, names: Iterable[str]) -> Iterator[str]:
-    """The paths below `root` of the files and links in its folders of these names, in order; no link is followed."""
+    """The paths below `root` of the files and links in its folders of these names, in order; no
+    link is followed."""
     for name in names:
         for folder, inner, files in os.walk(os.path.join(root, name)):
             inner.sort()
             links = [one for one in inner if os.path.islink(os.path.join(folder, one))]
-            yield from (os.path.relpath(os.path.join(folder, one), root) for one in sorted(files + links))
+            yield from (
+                os.path.relpath(os.path.join(folder, one), root) for one in sorted(files + links)
+            )

@@ -1,4 +1,5 @@
-"""Trying whether this host reaches others by TCP: all connections at once, none of which holds the agent's loop up."""
+"""Trying whether this host reaches others by TCP: all connections at once, none of which holds the
+agent's loop up."""
 
 from __future__ import annotations
 
@@ -46,13 +47,17 @@ class Dialler:
 
     def _begin(self, attempt: Attempt) -> None:
         try:
-            socket.inet_pton(socket.AF_INET, attempt.address)  # a name could take seconds to look up
+            socket.inet_pton(
+                socket.AF_INET, attempt.address
+            )  # a name could take seconds to look up
             code = attempt.socket.connect_ex((attempt.address, attempt.port))
         except (OSError, OverflowError) as error:
             self._end(attempt, f"not an address and a port: {error}")
             return
         if code in (errno.EINPROGRESS, errno.EWOULDBLOCK):
-            self._selector.register(attempt.socket, selectors.EVENT_WRITE, lambda: self._settle(attempt))
+            self._selector.register(
+                attempt.socket, selectors.EVENT_WRITE, lambda: self._settle(attempt)
+            )
         else:
             self._end(attempt, os.strerror(code) if code else "")
 

@@ -1,7 +1,8 @@
-"""The facts of this host that `Hello` tells. Torch is asked for its version by its files, never imported.
+"""The facts of this host that `Hello` tells. Torch is asked for its version by its files, never
+imported.
 
-A probe has little more to do than this, so what takes a while to import or compile (contextlib, importlib.util, regular
-expressions) stays out of its way.
+A probe has little more to do than this, so what takes a while to import or compile (contextlib,
+importlib.util, regular expressions) stays out of its way.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ _SIOCGIFADDR, _SIOCGIFNETMASK = 0x8915, 0x891B
 
 
 def hello(folder: str, route_to: str, needs: str = "") -> dict[str, Any]:
-    """What this host is and has: the fields of `Hello`. `folder` is the run's, or where it will be; `needs` is what the job
-    needs (see `needs`), as JSON."""
+    """What this host is and has: the fields of `Hello`. `folder` is the run's, or where it will be;
+    `needs` is what the job needs (see `needs`), as JSON."""
     system = os.uname()
     addresses = interfaces()
     source = _source_address(route_to)
@@ -81,7 +82,8 @@ def version(package: str) -> str:
 
 
 def _constants(package: str) -> dict[str, str]:
-    """The texts that the version.py of an installed package assigns to names; none where there is no such file."""
+    """The texts that the version.py of an installed package assigns to names; none where there is
+    no such file."""
     finders = [finder for finder in sys.meta_path if hasattr(finder, "find_spec")]
     try:
         spec = next(filter(None, (finder.find_spec(package, None) for finder in finders)), None)
@@ -89,7 +91,9 @@ def _constants(package: str) -> dict[str, str]:
         return {}
     folders = (spec.submodule_search_locations if spec else None) or ()
     found = {}
-    for line in next(filter(None, (text(f"{folder}/version.py") for folder in folders)), "").splitlines():
+    for line in next(
+        filter(None, (text(f"{folder}/version.py") for folder in folders)), ""
+    ).splitlines():
         name, _, value = line.partition("=")
         quote = value.strip()[:1]
         if quote in ("'", '"'):
@@ -98,16 +102,24 @@ def _constants(package: str) -> dict[str, str]:
 
 
 def usable_cores(root: str = "/sys/fs/cgroup") -> float:
-    """The cores that this process may use under its affinity and the CPU quota of its control group and those above."""
+    """The cores that this process may use under its affinity and the CPU quota of its control group
+    and those above."""
     cores = float(len(os.sched_getaffinity(0)) if LINUX else os.cpu_count() or 1)
     return min(cores, *map(_quota, _groups("cpu", root)))
 
 
 def _groups(controller: str, root: str) -> list[str]:
-    """The folders of this process's control group and of those above it, as far as they are to be seen from here."""
+    """The folders of this process's control group and of those above it, as far as they are to be
+    seen from here."""
     found = [root]
     for controllers, path in cgroups():
-        folder = f"{root}/{controller}" if controller in controllers else root if controllers == [""] else ""
+        folder = (
+            f"{root}/{controller}"
+            if controller in controllers
+            else root
+            if controllers == [""]
+            else ""
+        )
         if folder:
             found.append(folder)
             for part in filter(None, path.split("/")):
@@ -117,13 +129,16 @@ def _groups(controller: str, root: str) -> list[str]:
 
 def _quota(folder: str) -> float:
     """Cores' worth of time per time that a control group has, or infinity."""
-    given = text(f"{folder}/cpu.max") or text(f"{folder}/cpu.cfs_quota_us") + text(f"{folder}/cpu.cfs_period_us")
+    given = text(f"{folder}/cpu.max") or text(f"{folder}/cpu.cfs_quota_us") + text(
+        f"{folder}/cpu.cfs_period_us"
+    )
     quota, period = (*given.split(), "", "")[:2]
     return int(quota) / int(period) if quota.isdigit() and period.isdigit() else math.inf
 
 
 def memory_free(root: str = "/sys/fs/cgroup") -> int:
-    """Bytes that new processes could take under the limits of their control groups; 0 where that is not known."""
+    """Bytes that new processes could take under the limits of their control groups; 0 where that is
+    not known."""
     if not LINUX:
         return int(psutil.virtual_memory().available) if psutil else 0
     return int(min(memory()[1], *map(_memory_left, _groups("memory", root))))
@@ -141,12 +156,15 @@ def _memory_left(folder: str) -> float:
 
 
 def load() -> float:
-    """How many tasks keep this host's usable cores busy: on average in the last minute, or right now where that is less.
+    """How many tasks keep this host's usable cores busy: on average in the last minute, or right
+    now where that is less.
 
     So neither a run that has just ended nor a moment's work counts.
     """
     average, now = os.getloadavg()[0], math.inf
-    if told := text("/proc/loadavg"):  # as "0.52 0.58 0.59 2/613 4242": 2 of 613 tasks are busy, one of them this one
+    if told := text(
+        "/proc/loadavg"
+    ):  # as "0.52 0.58 0.59 2/613 4242": 2 of 613 tasks are busy, one of them this one
         now = int(told.split()[3].partition("/")[0]) - 1
     return round(min(average, now) * usable_cores() / (os.cpu_count() or 1), 2)
 
@@ -167,7 +185,9 @@ def interfaces() -> tuple[Interface, ...]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         for _, name in socket.if_nameindex():
             try:
-                address, mask = (_ask(sock, question, name) for question in (_SIOCGIFADDR, _SIOCGIFNETMASK))
+                address, mask = (
+                    _ask(sock, question, name) for question in (_SIOCGIFADDR, _SIOCGIFNETMASK)
+                )
             except OSError:  # it has no IPv4 address
                 continue
             found.append((name, socket.inet_ntoa(address), _prefix(mask)))
@@ -196,7 +216,8 @@ def _psutil_interfaces() -> tuple[Interface, ...]:
 
 
 def _source_address(route_to: str) -> str:
-    """The address of this host from which a packet to `route_to` would leave, or "". Nothing is sent."""
+    """The address of this host from which a packet to `route_to` would leave, or "". Nothing is
+    sent."""
     if not route_to:
         return ""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:

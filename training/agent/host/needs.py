@@ -1,5 +1,5 @@
-"""What this host has of what a job needs: the files of its data set, a checkpoint. Looks only, and at few files, as every
-start and every doctor waits for it.
+"""What this host has of what a job needs: the files of its data set, a checkpoint. Looks only, and
+at few files, as every start and every doctor waits for it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ KNOWN = 5
 
 
 def look(needs: dict[str, Any], folder: str) -> dict[str, Any]:
-    """What there is, as fields of `Hello`. `needs` is what `remote.plan.needs` asks for, `folder` the run's on this host."""
+    """What there is, as fields of `Hello`. `needs` is what `remote.plan.needs` asks for, `folder`
+    the run's on this host."""
     found: dict[str, Any] = {}
     if path := needs.get("path"):
         found |= _path(path)
@@ -25,7 +26,11 @@ def look(needs: dict[str, Any], folder: str) -> dict[str, Any]:
         found |= _files(data, needs["files"], needs["archive"])
     if resume := needs.get("resume"):
         step = _newest_step(resume, folder)
-        found |= {"resume": resume, "resume_step": step, "resume_known": () if step else _with_checkpoints(folder)}
+        found |= {
+            "resume": resume,
+            "resume_step": step,
+            "resume_known": () if step else _with_checkpoints(folder),
+        }
     return found
 
 
@@ -52,11 +57,17 @@ def _files(folder: str, files: list[str], archive: str) -> dict[str, Any]:
         return {"data_folder": folder}
     there = existing(folder)
     problem = "" if os.access(there, os.W_OK | os.X_OK) else f"{there} is not writable"
-    return {"data_folder": folder, "data_missing": tuple(missing), "data_problem": problem, "data_free": disk_free(there)}
+    return {
+        "data_folder": folder,
+        "data_missing": tuple(missing),
+        "data_problem": problem,
+        "data_free": disk_free(there),
+    }
 
 
 def _is_there(folder: str, file: str) -> bool:
-    """Whether there is a file, or unpacked what it packs. Raises: OSError, where this user may not ask."""
+    """Whether there is a file, or unpacked what it packs. Raises: OSError, where this user may not
+    ask."""
     for name in {file, file.removesuffix(".gz")}:
         try:
             os.stat(os.path.join(folder, name))
@@ -67,7 +78,8 @@ def _is_there(folder: str, file: str) -> bool:
 
 
 def _newest_step(resume: str, folder: str) -> int:
-    """The step of the newest checkpoint that is complete, 0 for none. A name is a run's beside this one's folder."""
+    """The step of the newest checkpoint that is complete, 0 for none. A name is a run's beside this
+    one's folder."""
     from glob import escape, glob  # which takes a while to import, and most jobs do not resume
 
     runs = os.path.dirname(os.path.dirname(folder))

@@ -1,6 +1,8 @@
-"""Keeps the values of secret variables out of the journal: where a rank prints one, the variable's name takes its place.
+"""Keeps the values of secret variables out of the journal: where a rank prints one, the variable's
+name takes its place.
 
-Only what a rank prints as it is can be found: a value that it encodes or cuts into pieces is another text.
+Only what a rank prints as it is can be found: a value that it encodes or cuts into pieces is
+another text.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from training.wire.events import Event, Stack, Text
 from training.wire.jsonl import dumps
 
 SHORTEST = 8
-"""Characters of the shortest text that is hidden: shorter ones, as `1` or `offline`, stand anywhere by chance."""
+"""Characters of the shortest text that is hidden: shorter ones, as `1` or `offline`, stand anywhere
+by chance."""
 
 
 def stand_in(name: str) -> str:
@@ -47,7 +50,11 @@ class Redaction:
         return [self._clean(event) for event in events] if self._hidden else events
 
     def _clean(self, event: Event) -> Event:
-        return replace(event, text=self.hide(event.text)) if isinstance(event, (Text, Stack)) else event
+        return (
+            replace(event, text=self.hide(event.text))
+            if isinstance(event, (Text, Stack))
+            else event
+        )
 
     def hide(self, text: str) -> str:
         """The text with a stand-in for each secret in it."""
@@ -56,8 +63,9 @@ class Redaction:
         return text
 
     def cut(self, text: str) -> tuple[str, str]:
-        """The beginning of a text that goes on, with a stand-in for each secret that starts in it, and the rest as it is: the
-        last characters may be the beginning of a secret whose end has not come yet."""
+        """The beginning of a text that goes on, with a stand-in for each secret that starts in it,
+        and the rest as it is: the last characters may be the beginning of a secret whose end has
+        not come yet."""
         if not self._hidden:
             return text, ""
         end = max(0, len(text) - self.longest + 1)

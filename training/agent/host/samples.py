@@ -1,4 +1,5 @@
-"""What the host and its ranks consume, measured from one tick to the next, and whether the kernel ran out of memory."""
+"""What the host and its ranks consume, measured from one tick to the next, and whether the kernel
+ran out of memory."""
 
 from __future__ import annotations
 
@@ -56,16 +57,28 @@ class ProcSampler:
         )
 
     def rank(self, number: int, pid: int) -> RankSample | None:
-        tree = {member: usage for member in (pid, *processes.descendants(pid)) if (usage := _usage(member))}
+        tree = {
+            member: usage
+            for member in (pid, *processes.descendants(pid))
+            if (usage := _usage(member))
+        }
         since, before = self._trees.pop(pid, (0.0, {}))
         if pid not in tree:
             return None
         now = time.clock_gettime(time.CLOCK_BOOTTIME)
         self._trees[pid] = (now, tree)
-        spent = sum(usage.ticks - (before[member].ticks if member in before else 0) for member, usage in tree.items())
+        spent = sum(
+            usage.ticks - (before[member].ticks if member in before else 0)
+            for member, usage in tree.items()
+        )
         seconds = now - (since or tree[pid].started / self._hertz)
         percent = max(0.0, 100 * spent / self._hertz / max(seconds, 1 / self._hertz))
-        return RankSample(number, round(percent, 1), sum(usage.pages for usage in tree.values()) * self._page, len(tree))
+        return RankSample(
+            number,
+            round(percent, 1),
+            sum(usage.pages for usage in tree.values()) * self._page,
+            len(tree),
+        )
 
 
 def _core_ticks() -> dict[str, tuple[int, int]]:
@@ -75,7 +88,9 @@ def _core_ticks() -> dict[str, tuple[int, int]]:
         for line in file:
             name, *fields = line.split()
             if name.startswith("cpu") and name != "cpu":
-                ticks = [int(field) for field in fields[:8]]  # beyond are a guest's, which user time counts already
+                ticks = [
+                    int(field) for field in fields[:8]
+                ]  # beyond are a guest's, which user time counts already
                 found[name] = (sum(ticks), ticks[3] + ticks[4])
     return found
 
@@ -98,7 +113,8 @@ def _net_bytes() -> tuple[int, int]:
 
 
 class _Usage(NamedTuple):
-    """CPU ticks and resident pages of a process, and when it was started, in ticks after the machine."""
+    """CPU ticks and resident pages of a process, and when it was started, in ticks after the
+    machine."""
 
     ticks: int
     pages: int
@@ -112,7 +128,9 @@ def _usage(pid: int) -> _Usage | None:
             fields = file.read().rpartition(b")")[2].split()  # the name before may hold anything
     except OSError:
         return None
-    return _Usage(ticks=int(fields[11]) + int(fields[12]), pages=int(fields[21]), started=int(fields[19]))
+    return _Usage(
+        ticks=int(fields[11]) + int(fields[12]), pages=int(fields[21]), started=int(fields[19])
+    )
 
 
 class PsutilSampler:
@@ -128,7 +146,9 @@ class PsutilSampler:
         self._net = net
         cpu = tuple(psutil.cpu_percent(percpu=True))
         sent, received = net.bytes_sent - before.bytes_sent, net.bytes_recv - before.bytes_recv
-        return HostSample(cpu, present.total - present.available, present.total, max(0, sent), max(0, received))
+        return HostSample(
+            cpu, present.total - present.available, present.total, max(0, sent), max(0, received)
+        )
 
     def rank(self, number: int, pid: int) -> RankSample | None:
         cpu, resident, members = 0.0, 0, 0
@@ -142,14 +162,16 @@ class PsutilSampler:
 
 
 class OutOfMemory:
-    """Watches the kernel's counts of processes that it killed for want of memory: the host's, and this process's cgroup's."""
+    """Watches the kernel's counts of processes that it killed for want of memory: the host's, and
+    this process's cgroup's."""
 
     def __init__(self, files: Iterable[Path] | None = None, window: int = 5) -> None:
         self._files = tuple(_oom_files() if files is None else files)
         self._counts = deque([self._count()], maxlen=window)
 
     def tick(self) -> None:
-        """Remember the count of now; as many ticks as the window holds are what `rose` looks back on."""
+        """Remember the count of now; as many ticks as the window holds are what `rose` looks back
+        on."""
         self._counts.append(self._count())
 
     def rose(self) -> bool:

@@ -1,4 +1,5 @@
-"""What can be told of a process from outside: by the kernel, and where it is installed by py-spy."""
+"""What can be told of a process from outside: by the kernel, and where it is installed by
+py-spy."""
 
 from __future__ import annotations
 
@@ -15,7 +16,10 @@ MOST = 64 << 10
 
 def status(process: int | str, name: str) -> str:
     """A line of the process's, or (as "PID/task/TID") thread's, status; "" where there is none."""
-    with contextlib.suppress(OSError), open(f"/proc/{process}/status", encoding="utf-8", errors="replace") as file:
+    with (
+        contextlib.suppress(OSError),
+        open(f"/proc/{process}/status", encoding="utf-8", errors="replace") as file,
+    ):
         for line in file:
             if line.startswith(f"{name}:"):
                 return line.partition(":")[2].strip()
@@ -23,16 +27,23 @@ def status(process: int | str, name: str) -> str:
 
 
 def state(process: int) -> str:
-    """What the kernel says of a process: "state: S (sleeping), in futex_do_wait; process 7, python" (0: none yet)."""
+    """What the kernel says of a process: "state: S (sleeping), in futex_do_wait; process 7, python"
+    (0: none yet)."""
     if not process:
         return "state: not started"
     words = status(process, "State")
     if not words:
         return "state: unknown: there is no such process, or no /proc"
     waits = ""
-    with contextlib.suppress(OSError), open(f"/proc/{process}/wchan", encoding="ascii", errors="replace") as file:
+    with (
+        contextlib.suppress(OSError),
+        open(f"/proc/{process}/wchan", encoding="ascii", errors="replace") as file,
+    ):
         waits = file.read().strip("0\n")
-    return f"state: {words}{f', in {waits}' if waits else ''}; process {process}, {status(process, 'Name')}"
+    return (
+        f"state: {words}{f', in {waits}' if waits else ''}; process {process}, "
+        f"{status(process, 'Name')}"
+    )
 
 
 def letter(process: int) -> str:
@@ -47,17 +58,24 @@ def path() -> str:
 
 
 def start(spy: str, process: int) -> subprocess.Popen[str] | None:
-    """Let py-spy look; it does not hold the process up meanwhile. None where it cannot be started."""
+    """Let py-spy look; it does not hold the process up meanwhile. None where it cannot be
+    started."""
     argv = [spy, "dump", "--nonblocking", "--full-filenames", "--pid", str(process)]
     with contextlib.suppress(OSError):
         return subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace"
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            errors="replace",
         )
     return None
 
 
 def outcome(spying: subprocess.Popen[str] | None, deadline: float) -> str:
-    """What it has found by then (`time.monotonic`); "" for nothing, as where it may not look into other processes."""
+    """What it has found by then (`time.monotonic`); "" for nothing, as where it may not look into
+    other processes."""
     if spying is None:
         return ""
     try:

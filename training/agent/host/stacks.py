@@ -1,8 +1,9 @@
 """Where this host's ranks are at this moment, as each of them, py-spy or the kernel can tell.
 
-A rank has faulthandler write its stacks, on a signal, to a file of its own in the run's folder (`register`; a user's programs
-do it by site/sitecustomize.py). The file has no name any more, so it ends with its process and stands only among its open
-files. A process that has such a file and catches the signal may be sent it; any other could die of it.
+A rank has faulthandler write its stacks, on a signal, to a file of its own in the run's folder
+(`register`; a user's programs do it by site/sitecustomize.py). The file has no name any more, so it
+ends with its process and stands only among its open files. A process that has such a file and
+catches the signal may be sent it; any other could die of it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from training.agent.ranks.pipes import CHUNK
 from training.wire.events import Event, Stack
 
 SIGNAL = 49
-"""A real-time signal from the middle of their range: programs use the others for purposes of their own."""
+"""A real-time signal from the middle of their range: programs use the others for purposes of their
+own."""
 FOLDER = "stacks"
 ANSWER = 1.0
 """Seconds that a process has to write its stacks."""
@@ -40,7 +42,8 @@ SOURCE = 2 << 20
 
 
 def register(folder: str) -> None:
-    """Let this process tell its stacks to the agent that keeps this folder (Linux; elsewhere nothing)."""
+    """Let this process tell its stacks to the agent that keeps this folder (Linux; elsewhere
+    nothing)."""
     if sys.platform != "linux":
         return
     path = os.path.join(folder, FOLDER, str(os.getpid()))
@@ -51,9 +54,12 @@ def register(folder: str) -> None:
 
 
 class Collector:
-    """Asks for stacks in a thread of its own, as that takes up to two seconds; the agent's loop says what it has found."""
+    """Asks for stacks in a thread of its own, as that takes up to two seconds; the agent's loop
+    says what it has found."""
 
-    def __init__(self, selector: selectors.BaseSelector, say: Callable[[Event], None], folder: str) -> None:
+    def __init__(
+        self, selector: selectors.BaseSelector, say: Callable[[Event], None], folder: str
+    ) -> None:
         self._say, self._folder = say, os.path.join(os.path.realpath(folder), FOLDER)
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         self._found: SimpleQueue[Stack] = SimpleQueue()
@@ -63,7 +69,8 @@ class Collector:
         self._thread = threading.Thread(target=self._work, name="stacks", daemon=True)
 
     def ask(self, ranks: Sequence[tuple[int, int]]) -> None:
-        """Say the stacks of these (rank, pid) soon. Who asks again before he has them gets them once."""
+        """Say the stacks of these (rank, pid) soon. Who asks again before he has them gets them
+        once."""
         self._asked.put(ranks)
         if not self._thread.ident:
             self._thread.start()
@@ -86,8 +93,9 @@ class Collector:
 
 @dataclass
 class Question:
-    """A rank that is asked. `process` is the rank's, or one below it, that has a file for its stacks, as its `descriptor`;
-    `size` is that of the file before, `blocked` its threads that never take the signal."""
+    """A rank that is asked. `process` is the rank's, or one below it, that has a file for its
+    stacks, as its `descriptor`; `size` is that of the file before, `blocked` its threads that never
+    take the signal."""
 
     rank: int
     process: int
@@ -98,7 +106,8 @@ class Question:
 
 
 def collect(ranks: Sequence[tuple[int, int]], folder: str) -> Iterator[Stack]:
-    """The stack of each of these (rank, pid), in the order of their answers, within about two seconds."""
+    """The stack of each of these (rank, pid), in the order of their answers, within about two
+    seconds."""
     mute: list[Question] = []
     asked: list[Question] = []
     for rank, pid in ranks:
@@ -116,7 +125,7 @@ def collect(ranks: Sequence[tuple[int, int]], folder: str) -> Iterator[Stack]:
     yield from _look_from_outside([*mute, *asked])
 
 
-# By faulthandler -----------------------------------------------------------------------------------------------------
+# By faulthandler ----------------------------------------------------------------------------------
 
 
 def _ask(rank: int, pid: int, folder: str) -> Question:
@@ -127,7 +136,9 @@ def _ask(rank: int, pid: int, folder: str) -> Question:
         if (descriptor := _descriptor(process, folder)) and _mask(process, "SigCgt"):
             break
     else:
-        return Question(rank, pid, why="it is no Python program that was started with rankboard's sitecustomize")
+        return Question(
+            rank, pid, why="it is no Python program that was started with rankboard's sitecustomize"
+        )
     if spy.letter(process) in "Tt":
         return Question(rank, process, why="as it is stopped, it cannot tell its stack")
     try:
@@ -151,8 +162,8 @@ def _descriptor(process: int, folder: str) -> str:
 
 
 def _answer(question: Question) -> str:
-    """What the process has written, once it has written all: no thread of it is at that any more, for which it blocks the
-    signal. "" before."""
+    """What the process has written, once it has written all: no thread of it is at that any more,
+    for which it blocks the signal. "" before."""
     path = f"/proc/{question.process}/fd/{question.descriptor}"
     with contextlib.suppress(OSError):
         if os.stat(path).st_size == question.size or _blocking(question.process) - question.blocked:
@@ -167,7 +178,9 @@ def _answer(question: Question) -> str:
 def _blocking(process: int) -> frozenset[str]:
     with contextlib.suppress(OSError):
         threads = os.listdir(f"/proc/{process}/task")
-        return frozenset(thread for thread in threads if _mask(f"{process}/task/{thread}", "SigBlk"))
+        return frozenset(
+            thread for thread in threads if _mask(f"{process}/task/{thread}", "SigBlk")
+        )
     return frozenset()
 
 
@@ -180,7 +193,8 @@ _FRAME = re.compile(r'  File "(.+)", line (\d+) in .*')
 
 
 def _with_code(text: str, folder: str) -> str:
-    """The text with the source line below each frame, where there is one. Relative paths are below `folder`."""
+    """The text with the source line below each frame, where there is one. Relative paths are below
+    `folder`."""
     files: dict[str, list[str]] = {}
     lines: list[str] = []
     for line in text.splitlines():
@@ -203,21 +217,37 @@ def _source(path: str) -> list[str]:
         return []
 
 
-# By others -----------------------------------------------------------------------------------------------------------
+# By others ----------------------------------------------------------------------------------------
 
 
 def _look_from_outside(questions: Sequence[Question]) -> Iterator[Stack]:
     """By py-spy where it is installed and finds a stack, else by the kernel."""
     program = spy.path()
-    spies = {question.rank: spy.start(program, question.process) for question in questions if program and question.process}
+    spies = {
+        question.rank: spy.start(program, question.process)
+        for question in questions
+        if program and question.process
+    }
     deadline = time.monotonic() + SPY
     for question in questions:
         text = spy.outcome(spies.get(question.rank), deadline)
         source = "py-spy" if text else "kernel"
-        yield Stack(question.rank, source, f"{spy.state(question.process)}\n{text or _excuse(question, bool(program))}")
+        yield Stack(
+            question.rank,
+            source,
+            f"{spy.state(question.process)}\n{text or _excuse(question, bool(program))}",
+        )
 
 
 def _excuse(question: Question, spied: bool) -> str:
-    tried = "py-spy found none either" if spied else "py-spy, which could look from outside, is not installed here"
-    again = f"; it goes on by: kill -CONT {question.process}" if spy.letter(question.process) == "T" else ""
+    tried = (
+        "py-spy found none either"
+        if spied
+        else "py-spy, which could look from outside, is not installed here"
+    )
+    again = (
+        f"; it goes on by: kill -CONT {question.process}"
+        if spy.letter(question.process) == "T"
+        else ""
+    )
     return f"no Python stack: {question.why}{again}\n{tried}" if question.process else question.why

@@ -1,4 +1,5 @@
-"""What kind of system this host is, and how much it has: what /proc and the control groups say. Imports little."""
+"""What kind of system this host is, and how much it has: what /proc and the control groups say.
+Imports little."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ FLAGS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "asimd", "bf16")
 BF16 = ("avx512_bf16", "amx_bf16", "bf16")
 """Those that compute in bfloat16."""
 HEAD = 8192
-"""Bytes of /proc/cpuinfo that hold the first core's flags; to make all of it takes long where there are many cores."""
+"""Bytes of /proc/cpuinfo that hold the first core's flags; to make all of it takes long where there
+are many cores."""
 psutil: Any = None
 if not LINUX:
     try:
@@ -43,13 +45,15 @@ def memory() -> tuple[int, int]:
 
 
 def cgroups() -> list[tuple[list[str], str]]:
-    """This process's control groups: the controllers (one empty name: version 2) and the path without its leading slash."""
+    """This process's control groups: the controllers (one empty name: version 2) and the path
+    without its leading slash."""
     fields = [line.split(":", 2) for line in text("/proc/self/cgroup").splitlines()]
     return [(controllers.split(","), path.lstrip("/")) for _, controllers, path in fields]
 
 
 def disk_free(folder: str) -> int:
-    """Bytes that this user may still write there; at least 1, as 0 would be a host that does not say."""
+    """Bytes that this user may still write there; at least 1, as 0 would be a host that does not
+    say."""
     disk = os.statvfs(existing(folder))
     return max(1, disk.f_bavail * disk.f_frsize)
 
@@ -62,7 +66,8 @@ def existing(folder: str) -> str:
 
 
 def lacks_bf16(flags: Sequence[str]) -> bool:
-    """Whether a CPU with these of `FLAGS` (none: they are not known) has no instructions for bfloat16."""
+    """Whether a CPU with these of `FLAGS` (none: they are not known) has no instructions for
+    bfloat16."""
     return bool(flags) and not any(flag in BF16 for flag in flags)
 
 

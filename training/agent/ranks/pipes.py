@@ -1,4 +1,5 @@
-"""Lines out of pipes: what one read of a rank's stdout or stderr gives becomes one `Text` of whole lines."""
+"""Lines out of pipes: what one read of a rank's stdout or stderr gives becomes one `Text` of whole
+lines."""
 
 from __future__ import annotations
 
@@ -12,14 +13,16 @@ from training.wire.events import Text
 CHUNK = 1 << 16
 """Bytes of one read, and the length at which a line that does not end is passed on in pieces."""
 _LEFT = 1 << 20
-"""Bytes read at most after a rank has exited: no pipe of an ordinary user holds more, but a descendant may go on writing."""
+"""Bytes read at most after a rank has exited: no pipe of an ordinary user holds more, but a
+descendant may go on writing."""
 
 
 class Lines:
-    """Cuts a stream of bytes into whole lines of text. What is no UTF-8 shows as U+FFFD; CR LF ends a line like LF.
+    """Cuts a stream of bytes into whole lines of text. What is no UTF-8 shows as U+FFFD; CR LF ends
+    a line like LF.
 
-    No secret that `redaction` knows is cut in two: a piece of a line has them hidden, and ends before its last characters,
-    which may be the beginning of one.
+    No secret that `redaction` knows is cut in two: a piece of a line has them hidden, and ends
+    before its last characters, which may be the beginning of one.
     """
 
     def __init__(self, redaction: Redaction | None = None) -> None:
@@ -29,7 +32,8 @@ class Lines:
         self._size = 0
 
     def feed(self, block: bytes) -> str | None:
-        """The lines that this block completes, joined by newlines, or None; of a line of CHUNK characters it is a piece."""
+        """The lines that this block completes, joined by newlines, or None; of a line of CHUNK
+        characters it is a piece."""
         whole, newline, rest = self._decode(block).rpartition("\n")
         if newline:
             text = self._take(whole).removesuffix("\r")
@@ -70,7 +74,8 @@ class Pipe:
         return self._fd
 
     def read(self) -> Iterator[Text]:
-        """What one read gives. At the pipe's end `ended` turns true; `filled`: there was so much that more may be waiting."""
+        """What one read gives. At the pipe's end `ended` turns true; `filled`: there was so much
+        that more may be waiting."""
         try:
             block = os.read(self._fd, CHUNK)
         except BlockingIOError:

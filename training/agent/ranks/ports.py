@@ -46,7 +46,10 @@ def _holder(port: int) -> str:
     sockets = {f"socket:[{inode}]" for inode in _listening_inodes(port)}
     for pid in filter(str.isdigit, os.listdir("/proc")) if sockets else ():
         try:
-            if any(os.readlink(f"/proc/{pid}/fd/{number}") in sockets for number in os.listdir(f"/proc/{pid}/fd")):
+            if any(
+                os.readlink(f"/proc/{pid}/fd/{number}") in sockets
+                for number in os.listdir(f"/proc/{pid}/fd")
+            ):
                 return f" by {text(f'/proc/{pid}/comm').strip()} (pid {pid})"
         except OSError:  # not ours to read, or just gone
             continue

@@ -1,4 +1,5 @@
-"""This host's processes: who descends from whom, how to end them all, and what Linux offers beyond POSIX for that.
+"""This host's processes: who descends from whom, how to end them all, and what Linux offers beyond
+POSIX for that.
 
 Where there is no /proc, psutil answers if it is installed; else a process has no known descendants.
 """
@@ -23,12 +24,14 @@ def name(title: str) -> None:
 
 
 def adopt() -> None:
-    """Be the parent of every descendant that loses its own, however it tried to get away (Linux; elsewhere nothing)."""
+    """Be the parent of every descendant that loses its own, however it tried to get away (Linux;
+    elsewhere nothing)."""
     _prctl(_CHILD_SUBREAPER, ctypes.c_ulong(1))
 
 
 def end_with_parent() -> None:
-    """Have SIGTERM sent to this process when the thread that forked it ends (Linux; elsewhere nothing)."""
+    """Have SIGTERM sent to this process when the thread that forked it ends (Linux; elsewhere
+    nothing)."""
     _prctl(_PDEATHSIG, ctypes.c_ulong(signal.SIGTERM))
 
 
@@ -38,10 +41,13 @@ def _prctl(option: int, value: ctypes.c_char_p | ctypes.c_ulong) -> None:
 
 
 def lower_priority(by: int) -> None:
-    """Raise the niceness of this thread alone: on Linux each has its own, and a fork inherits its thread's."""
+    """Raise the niceness of this thread alone: on Linux each has its own, and a fork inherits its
+    thread's."""
     if LINUX:
         thread = threading.get_native_id()
-        os.setpriority(os.PRIO_PROCESS, thread, min(19, os.getpriority(os.PRIO_PROCESS, thread) + by))
+        os.setpriority(
+            os.PRIO_PROCESS, thread, min(19, os.getpriority(os.PRIO_PROCESS, thread) + by)
+        )
 
 
 def descendants(pid: int) -> list[int]:
@@ -84,7 +90,8 @@ def send_group(leader: int, number: int) -> None:
 
 
 def end_descendants(seconds: float) -> list[int]:
-    """KILL everything below this process until nothing is left, for so long at most. Returns what is left."""
+    """KILL everything below this process until nothing is left, for so long at most. Returns what
+    is left."""
     deadline = time.monotonic() + seconds
     while True:
         left = descendants(os.getpid())

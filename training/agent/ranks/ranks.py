@@ -1,4 +1,5 @@
-"""The ranks of one attempt on this host: heard through their pipes, stopped, and seen to their end."""
+"""The ranks of one attempt on this host: heard through their pipes, stopped, and seen to their
+end."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ Ends = tuple[int, int]
 
 @dataclass
 class Rank:
-    """A rank that has not exited yet. `pid` is 0 until its process exists; `stopped`: it has been sent a signal by us."""
+    """A rank that has not exited yet. `pid` is 0 until its process exists; `stopped`: it has been
+    sent a signal by us."""
 
     number: int
     pipes: tuple[Pipe, Pipe]
@@ -31,24 +33,32 @@ class Rank:
 
 
 class Ranks:
-    """Tells `say` what becomes of the ranks. What it registers with the selector are functions for the agent's loop to call.
+    """Tells `say` what becomes of the ranks. What it registers with the selector are functions for
+    the agent's loop to call.
 
-    Ranks that take hundreds of steps a second would wake everybody up to the dashboard as often. So after a turn of reading,
-    their pipes gather for `gather` seconds, until `listen_at`; unless one of them fills, as then its rank would have to wait.
+    Ranks that take hundreds of steps a second would wake everybody up to the dashboard as often. So
+    after a turn of reading, their pipes gather for `gather` seconds, until `listen_at`; unless one
+    of them fills, as then its rank would have to wait.
     """
 
     def __init__(
-        self, selector: selectors.BaseSelector, say: Callable[[Event], None], gather: float, redaction: Redaction
+        self,
+        selector: selectors.BaseSelector,
+        say: Callable[[Event], None],
+        gather: float,
+        redaction: Redaction,
     ) -> None:
         self._selector, self._say, self._gather, self._redaction = selector, say, gather, redaction
-        self._pipes = selectors.DefaultSelector()  # all of them behind one descriptor, which leaves the loop and comes back
+        self._pipes = (
+            selectors.DefaultSelector()
+        )  # all of them behind one descriptor, which leaves the loop and comes back
         self._selector.register(self._pipes, selectors.EVENT_READ, self._hear)
         self.listen_at = math.inf
         self._live: dict[int, Rank] = {}
         self.out_of_memory = OutOfMemory()
         self.failed = self.incomplete = False
-        """Whether a rank has failed by itself, and whether one has exited otherwise than with 0, since the first of those that
-        live was begun."""
+        """Whether a rank has failed by itself, and whether one has exited otherwise than with 0,
+        since the first of those that live was begun."""
         self.exited_at = 0.0
         """The monotonic time of the last exit."""
 
@@ -60,10 +70,14 @@ class Ranks:
     def open(self, number: int) -> tuple[Rank, Ends]:
         """A new rank, not started yet, and the ends of its pipes that its process is to get.
 
-        It is not listened to before it is `spawned`: one that preload forks may write before preload has reported it.
+        It is not listened to before it is `spawned`: one that preload forks may write before
+        preload has reported it.
         """
         pipes, ends = open_pipes(number, self._redaction)
-        self.failed, self.incomplete = self.failed and bool(self._live), self.incomplete and bool(self._live)
+        self.failed, self.incomplete = (
+            self.failed and bool(self._live),
+            self.incomplete and bool(self._live),
+        )
         self._live[number] = Rank(number, pipes)
         return self._live[number], ends
 
@@ -129,7 +143,8 @@ class Ranks:
                 processes.send_group(rank.pid, signal.SIGTERM)
 
     def sweep(self) -> None:
-        """KILL to everything below the agent: ranks, preload, and what has left their process groups."""
+        """KILL to everything below the agent: ranks, preload, and what has left their process
+        groups."""
         for rank in self.live:
             if rank.pid:
                 processes.send_group(rank.pid, signal.SIGKILL)
@@ -140,7 +155,10 @@ class Ranks:
 def open_pipes(number: int, redaction: Redaction) -> tuple[tuple[Pipe, Pipe], Ends]:
     """A stdout and a stderr for this rank, or AGENT."""
     (out, out_end), (err, err_end) = os.pipe(), os.pipe()
-    return (Pipe(out, number, "stdout", redaction), Pipe(err, number, "stderr", redaction)), (out_end, err_end)
+    return (Pipe(out, number, "stdout", redaction), Pipe(err, number, "stderr", redaction)), (
+        out_end,
+        err_end,
+    )
 
 
 def signal_name(code: int) -> str:

@@ -1,4 +1,5 @@
-"""Starts ranks: each as a program of its own, or all through `training.preload`, which imports torch once and forks them."""
+"""Starts ranks: each as a program of its own, or all through `training.preload`, which imports
+torch once and forks them."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ _FAILED = 1 << 8
 
 @dataclass
 class Preload:
-    """The process that forks the ranks. On `report` it says `pid RANK PID` and `exit RANK STATUS`; `pipes` are its output."""
+    """The process that forks the ranks. On `report` it says `pid RANK PID` and `exit RANK STATUS`;
+    `pipes` are its output."""
 
     pid: int
     pipes: tuple[Pipe, Pipe]
@@ -46,7 +48,13 @@ class Starter:
         preload: tuple[str, ...],
         redaction: Redaction,
     ) -> None:
-        self._options, self._selector, self._say, self._ranks, self._argv = options, selector, say, ranks, preload
+        self._options, self._selector, self._say, self._ranks, self._argv = (
+            options,
+            selector,
+            say,
+            ranks,
+            preload,
+        )
         self._redaction = redaction
         self._spawner = Spawner()
         self._preload: Preload | None = None
@@ -57,10 +65,13 @@ class Starter:
         return self._preload.pid if self._preload else 0
 
     def start(self, command: commands.Start, listener: socket.socket | None) -> None:
-        """Start all placements. `listener` is the reserved socket: rank 0's under preload, else closed just before."""
+        """Start all placements. `listener` is the reserved socket: rank 0's under preload, else
+        closed just before."""
         if self._preload:  # the attempt before is over, but its preload is still on its way out
             self._preload_ended(0)
-        self._say(Launched(tuple(placement.rank for placement in command.placements), command.hosts))
+        self._say(
+            Launched(tuple(placement.rank for placement in command.placements), command.hosts)
+        )
         if command.preload and command.placements:
             self._start_preload(command, listener)
         if listener:
@@ -72,13 +83,17 @@ class Starter:
     def _start_plainly(self, placement: Placement) -> None:
         rank, ends = self._ranks.open(placement.rank)
         env = with_site(environment(self._options, *placement.env))
-        if pid := self._spawn(Command(placement.argv, env, self._options.cwd, *ends, umask=self._options.umask), *ends):
+        if pid := self._spawn(
+            Command(placement.argv, env, self._options.cwd, *ends, umask=self._options.umask), *ends
+        ):
             self._ranks.spawned(rank, pid)
         else:
             self._ranks.exited(rank, _CANNOT_START)
 
     def _start_preload(self, command: commands.Start, listener: socket.socket | None) -> None:
-        ends = {placement.rank: self._ranks.open(placement.rank)[1] for placement in command.placements}
+        ends = {
+            placement.rank: self._ranks.open(placement.rank)[1] for placement in command.placements
+        }
         given = [descriptor for pair in ends.values() for descriptor in pair]
         pipes, own_ends = open_pipes(AGENT, self._redaction)
         self._ranks.hear(pipes)
@@ -93,18 +108,30 @@ class Starter:
             inherited.append(listener.fileno())
         env = environment(self._options, *common(command.placements))
         order = _file_of(command)
-        started = Command(argv, env, self._options.cwd, *own_ends, stdin=order, inherited=inherited, umask=self._options.umask)
+        started = Command(
+            argv,
+            env,
+            self._options.cwd,
+            *own_ends,
+            stdin=order,
+            inherited=inherited,
+            umask=self._options.umask,
+        )
         self._preload = Preload(0, pipes, report)
         self._preload.pid = self._spawn(started, *own_ends, order, report_end, *given)
         if not self._preload.pid:
             self._preload_ended(_CANNOT_START)
 
     def _spawn(self, command: Command, out_end: int, error_end: int, *more_ends: int) -> int:
-        """The pid of the new process; or 0, and why not is on its stderr. Closes our copies of what it was to inherit."""
+        """The pid of the new process; or 0, and why not is on its stderr. Closes our copies of what
+        it was to inherit."""
         try:
             return self._spawner.start(command)
         except (OSError, ValueError) as error:
-            why = f"cannot start {command.argv[0]} in {command.cwd}: {getattr(error, 'strerror', None) or error}\n"
+            why = (
+                f"cannot start {command.argv[0]} in {command.cwd}: "
+                f"{getattr(error, 'strerror', None) or error}\n"
+            )
             os.write(error_end, why.encode(errors="replace"))
             return 0
         finally:
@@ -121,10 +148,13 @@ class Starter:
             word, number, figure = line.split()
             for rank in self._ranks.live:
                 if rank.number == int(number):
-                    (self._ranks.spawned if word == "pid" else self._ranks.exited)(rank, int(figure))
+                    (self._ranks.spawned if word == "pid" else self._ranks.exited)(
+                        rank, int(figure)
+                    )
 
     def reaped(self, pid: int, status: int) -> None:
-        """A child of the agent has ended: preload, a rank that was started plainly, or some orphan."""
+        """A child of the agent has ended: preload, a rank that was started plainly, or some
+        orphan."""
         if self._preload and pid == self._preload.pid:
             self._preload_ended(status)
         else:
@@ -154,9 +184,11 @@ class Starter:
 
 
 def _file_of(command: commands.Start) -> int:
-    """A file with the command's line, to be read by preload: other than a pipe it takes a line of any length at once.
+    """A file with the command's line, to be read by preload: other than a pipe it takes a line of
+    any length at once.
 
-    It has no name any more: the environments in it may hold secrets, and end with whoever holds it open.
+    It has no name any more: the environments in it may hold secrets, and end with whoever holds it
+    open.
     """
     path = f"start-{command.attempt}"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

@@ -1,4 +1,5 @@
-"""The rank that holds the parameters and applies each gradient as it comes, a thread for each worker."""
+"""The rank that holds the parameters and applies each gradient as it comes, a thread for each
+worker."""
 
 from __future__ import annotations
 
@@ -29,20 +30,29 @@ from training.sync.parts.push_pull import (
 
 
 class Held:
-    """The parameters that all ranks train, as flat `buffers`; `version` counts the updates. Whoever uses it holds its lock.
+    """The parameters that all ranks train, as flat `buffers`; `version` counts the updates. Whoever
+    uses it holds its lock.
 
-    An update is made with the learning rate divided by the ranks that train: they make that many updates per step of theirs,
-    which together go about as far as one step with the mean of their gradients, weight decay included.
+    An update is made with the learning rate divided by the ranks that train: they make that many
+    updates per step of theirs, which together go about as far as one step with the mean of their
+    gradients, weight decay included.
     """
 
-    def __init__(self, parameters: list[nn.Parameter], optimizer: torch.optim.Optimizer, ranks: int, **layout: Any) -> None:
+    def __init__(
+        self,
+        parameters: list[nn.Parameter],
+        optimizer: torch.optim.Optimizer,
+        ranks: int,
+        **layout: Any,
+    ) -> None:
         self.optimizer, self._ranks = optimizer, ranks
         self.buffers = flatten(parameters)
         self.gradients = Gradients(nn.ParameterList(parameters), stay, 1, **layout)
         self.version = 0
 
     def apply(self, gradients: Sequence[torch.Tensor], version: int) -> int:
-        """Makes a step with one rank's gradients, of parameters of that version: how many updates behind they were."""
+        """Makes a step with one rank's gradients, of parameters of that version: how many updates
+        behind they were."""
         for bucket, buffer in zip(self.gradients.buckets, gradients, strict=True):
             bucket.buffer.copy_(buffer)
             self.gradients.unpack(bucket)
@@ -53,7 +63,8 @@ class Held:
 
 
 class Seat:
-    """A worker at the server: its line, how many steps it was served, and the tensors that come and go."""
+    """A worker at the server: its line, how many steps it was served, and the tensors that come and
+    go."""
 
     def __init__(self, line: Line, held: Held) -> None:
         self.line, self.steps = line, 0
@@ -81,10 +92,11 @@ class Seat:
 
 
 class AsyncServer(SyncMethod):
-    """Its threads run from the first forward, or `serve`, until every worker has parted, which it does to settle.
+    """Its threads run from the first forward, or `serve`, until every worker has parted, which it
+    does to settle.
 
-    A server that trains too does so on a copy: while it runs backward, the others change what is held. While no thread runs,
-    the model is what is held.
+    A server that trains too does so on a copy: while it runs backward, the others change what is
+    held. While no thread runs, the model is what is held.
     """
 
     exact = False
@@ -105,7 +117,9 @@ class AsyncServer(SyncMethod):
         self._gradients = Gradients(model, stay, 1, **layout)
         self._model = flatten(model.parameters())
         theirs = list(model.parameters()), optimizer
-        self._held = Held(*(theirs if options.dedicated else copy.deepcopy(theirs)), ranks, **layout)
+        self._held = Held(
+            *(theirs if options.dedicated else copy.deepcopy(theirs)), ranks, **layout
+        )
         self._seats = [Seat(line, self._held) for line in lines]
         self._version = 0  # of the model
         self._staleness = 0
@@ -131,7 +145,9 @@ class AsyncServer(SyncMethod):
             self._changed.acquire()
         try:
             self._check()
-            self._staleness = self._held.apply([bucket.buffer for bucket in self._gradients.buckets], self._version)
+            self._staleness = self._held.apply(
+                [bucket.buffer for bucket in self._gradients.buckets], self._version
+            )
             self._pull()
             self._meter.bytes_sent, self._sent = self._meter.bytes_sent + self._sent, 0
         finally:
@@ -168,7 +184,9 @@ class AsyncServer(SyncMethod):
     def state(self) -> dict[str, Any]:
         """The version, and the optimiser where it is not rank 0's own, which is kept anyway."""
         keeps = self.options.server or not self.options.dedicated
-        return {"version": self._held.version} | (optimizer_state(self._held.optimizer) if keeps else {})
+        return {"version": self._held.version} | (
+            optimizer_state(self._held.optimizer) if keeps else {}
+        )
 
     def load(self, state: dict[str, Any]) -> None:
         """Goes on from there."""
@@ -189,7 +207,7 @@ class AsyncServer(SyncMethod):
         if self._failure:
             raise self._failure
 
-    # Threads ---------------------------------------------------------------------------------------------------------
+    # Threads --------------------------------------------------------------------------------------
 
     def _open(self) -> None:
         """Begins to serve, unless it does already."""
@@ -198,7 +216,9 @@ class AsyncServer(SyncMethod):
         if not self.options.dedicated:
             copy_all(self._model, self._held.buffers)
         self._version, self._present = self._held.version, len(self._seats)
-        self._threads = [threading.Thread(target=self._attend, args=(seat,), daemon=True) for seat in self._seats]
+        self._threads = [
+            threading.Thread(target=self._attend, args=(seat,), daemon=True) for seat in self._seats
+        ]
         for thread in self._threads:
             thread.start()
 

@@ -1,6 +1,8 @@
-"""What the methods have in common that exchange gradients bucket by bucket: when buckets go, and who waits for them.
+"""What the methods have in common that exchange gradients bucket by bucket: when buckets go, and
+who waits for them.
 
-A method makes each bucket the sum over the ranks; on the CPU a thread may do it while backward goes on.
+A method makes each bucket the sum over the ranks; on the CPU a thread may do it while backward goes
+on.
 """
 
 from __future__ import annotations
@@ -20,27 +22,36 @@ from training.sync import SyncMethod
 from training.sync.parts.gradients import Bucket, Gradients
 
 Exchange = Callable[[Iterator[Bucket]], Iterator[Bucket]]
-"""A generator that takes buckets as they are launched and yields them, in the same order, as the sum over the ranks."""
+"""A generator that takes buckets as they are launched and yields them, in the same order, as the
+sum over the ranks."""
 
 
 class Bucketed(SyncMethod):
-    """Gradients travel in buckets: `launch` begins to exchange one, `exchanged` waits for them. Alone, a rank does nothing.
+    """Gradients travel in buckets: `launch` begins to exchange one, `exchanged` waits for them.
+    Alone, a rank does nothing.
 
     `options` has `granularity` (parameter, bucket or flat) and `bucket_mb`.
     """
 
     background: Background
-    """What exchanges the buckets; made by `connect`, but where a method has a `launch` and an `exchanged` of its own."""
+    """What exchanges the buckets; made by `connect`, but where a method has a `launch` and an
+    `exchanged` of its own."""
 
-    def prepare(self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter) -> nn.Module:
+    def prepare(
+        self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter
+    ) -> nn.Module:
         """The model as it is, with hooks on its parameters."""
         self.place, self.meter = place, meter
         self._gradients: Gradients | None = None
         if place.world_size == 1:
             return model
-        mb = {"parameter": 0.0, "bucket": self.options.bucket_mb, "flat": math.inf}[self.options.granularity]
+        mb = {"parameter": 0.0, "bucket": self.options.bucket_mb, "flat": math.inf}[
+            self.options.granularity
+        ]
         overlap = self.options.granularity != "parameter"
-        self._gradients = Gradients(model, self.launch, place.world_size, bucket_mb=mb, wire=self.wire, overlap=overlap)
+        self._gradients = Gradients(
+            model, self.launch, place.world_size, bucket_mb=mb, wire=self.wire, overlap=overlap
+        )
         self.connect(self._gradients.buckets)
         self._bytes = self.payload(self._gradients.size)
         return model
@@ -80,7 +91,8 @@ class Bucketed(SyncMethod):
 
 
 class Background:
-    """Runs an exchange in a thread that lives for one step: from the first bucket that is launched to the last one's end.
+    """Runs an exchange in a thread that lives for one step: from the first bucket that is launched
+    to the last one's end.
 
     Where `threaded` is false, as on GPUs, the exchange runs in the caller of `exchanged`.
     """
@@ -125,7 +137,8 @@ class Background:
 
 
 def segment_count(nbytes: int, size: float) -> int:
-    """Into how many segments of about `size` bytes to cut so many: at most 1000, as each costs time of its own."""
+    """Into how many segments of about `size` bytes to cut so many: at most 1000, as each costs time
+    of its own."""
     return min(max(1, round(nbytes / size)), 1000)
 
 

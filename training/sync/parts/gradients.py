@@ -1,9 +1,12 @@
-"""Gradients as views of flat buffers, *buckets*, each of which travels as one tensor. It knows no pattern of traffic.
+"""Gradients as views of flat buffers, *buckets*, each of which travels as one tensor. It knows no
+pattern of traffic.
 
-A hook packs a parameter's fresh gradient into its bucket during the last backward of a step, divided by the number of ranks, so
-that the sum over the ranks is the mean. A full bucket is launched while backward goes on, always in index order, so that all
-ranks launch in the same order, whatever the order of their hooks. Behind the gradients each bucket has one flag per parameter:
-1 where this rank used it. A flag whose sum is 0 says that no rank did; no other exchange is needed for that.
+A hook packs a parameter's fresh gradient into its bucket during the last backward of a step,
+divided by the number of ranks, so that the sum over the ranks is the mean. A full bucket is
+launched while backward goes on, always in index order, so that all ranks launch in the same order,
+whatever the order of their hooks. Behind the gradients each bucket has one flag per parameter: 1
+where this rank used it. A flag whose sum is 0 says that no rank did; no other exchange is needed
+for that.
 """
 
 from __future__ import annotations
@@ -19,8 +22,9 @@ from torch import nn
 
 @dataclass(eq=False)
 class Bucket:
-    """Some parameters' gradients. `buffer` (elements + parameters,) is what travels: the views of the gradients, each with
-    its parameter's shape and strides, then the `flags` (parameters,). `used` says which of them this rank has packed."""
+    """Some parameters' gradients. `buffer` (elements + parameters,) is what travels: the views of
+    the gradients, each with its parameter's shape and strides, then the `flags` (parameters,).
+    `used` says which of them this rank has packed."""
 
     index: int
     buffer: torch.Tensor
@@ -38,9 +42,10 @@ class Bucket:
 class Gradients:
     """The gradients of a model's parameters that need one, as buckets.
 
-    `launch` is called with each bucket whose buffer is complete, once per step: from a hook inside backward, or from `flush`.
-    With `bucket_mb` 0 each parameter has a bucket of its own, with infinity each type of parameter has one.
-    `wire`, where it is narrower than single precision, is the type of the buffers; else that is the parameters'.
+    `launch` is called with each bucket whose buffer is complete, once per step: from a hook inside
+    backward, or from `flush`. With `bucket_mb` 0 each parameter has a bucket of its own, with
+    infinity each type of parameter has one. `wire`, where it is narrower than single precision, is
+    the type of the buffers; else that is the parameters'.
     """
 
     def __init__(
@@ -56,7 +61,10 @@ class Gradients:
         self._launch, self._ranks, self._overlap = launch, ranks, overlap
         self._last = False
         self._launched = 0
-        self.buckets = tuple(_bucket(i, parameters, wire) for i, parameters in enumerate(_split(model, bucket_mb * 1e6, wire)))
+        self.buckets = tuple(
+            _bucket(i, parameters, wire)
+            for i, parameters in enumerate(_split(model, bucket_mb * 1e6, wire))
+        )
         for bucket in self.buckets:
             for position, parameter in enumerate(bucket.parameters):
                 parameter.register_post_accumulate_grad_hook(self._hook(bucket, position))  # type: ignore[no-untyped-call]
@@ -68,7 +76,8 @@ class Gradients:
 
     @contextmanager
     def micro(self, last: bool) -> Iterator[None]:
-        """Around each forward and backward: only in a step's last one gradients are packed as they come."""
+        """Around each forward and backward: only in a step's last one gradients are packed as they
+        come."""
         self._last = last and self._overlap
         try:
             yield
@@ -76,7 +85,8 @@ class Gradients:
             self._last = False
 
     def flush(self) -> None:
-        """After a step's last backward: packs what no hook has, a gradient that never came as zeros, and launches the rest."""
+        """After a step's last backward: packs what no hook has, a gradient that never came as
+        zeros, and launches the rest."""
         for bucket in self.buckets[self._launched :]:
             for position, used in enumerate(bucket.used):
                 if not used:
@@ -85,7 +95,8 @@ class Gradients:
         self._launched = 0
 
     def unpack(self, bucket: Bucket) -> None:
-        """Makes the gradients of an exchanged bucket final: `grad` is the mean, or None where no rank used the parameter."""
+        """Makes the gradients of an exchanged bucket final: `grad` is the mean, or None where no
+        rank used the parameter."""
         used = bucket.used if all(bucket.used) else (bucket.flags > 0).tolist()
         for parameter, view, anywhere in zip(bucket.parameters, bucket.views, used, strict=True):
             if not anywhere:
@@ -137,8 +148,9 @@ def travel_type(parameter: nn.Parameter, wire: torch.dtype) -> torch.dtype:
 
 
 def _split(model: nn.Module, size: float, wire: torch.dtype) -> Iterator[list[nn.Parameter]]:
-    """Parameters in about the order in which backward reaches them, as buckets of one type, each closed once it holds `size`
-    bytes. So the last one, which nothing of backward hides, is small where the first layers are, as they mostly are."""
+    """Parameters in about the order in which backward reaches them, as buckets of one type, each
+    closed once it holds `size` bytes. So the last one, which nothing of backward hides, is small
+    where the first layers are, as they mostly are."""
     bucket: list[nn.Parameter] = []
     total = 0
     for parameter in reversed([p for p in model.parameters() if p.requires_grad]):
@@ -157,14 +169,25 @@ def _bucket(index: int, parameters: list[nn.Parameter], wire: torch.dtype) -> Bu
     kind = travel_type(parameters[0], wire)
     buffer = torch.zeros(sum(sizes) + len(sizes), dtype=kind, device=parameters[0].device)
     *flat, flags = torch.split(buffer, [*sizes, len(sizes)])
-    views = tuple(laid_out(part, parameter) for part, parameter in zip(flat, parameters, strict=True))
+    views = tuple(
+        laid_out(part, parameter) for part, parameter in zip(flat, parameters, strict=True)
+    )
     bucket = Bucket(index, buffer, tuple(parameters), views, flags)
     bucket.reset()
     return bucket
 
 
 def laid_out(flat: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
-    """Elements (n,) as a tensor of the parameter's shape, with its strides where they leave no gaps (such as channels_last)."""
+    """Elements (n,) as a tensor of the parameter's shape, with its strides where they leave no gaps
+    (such as channels_last)."""
     strides = sorted(zip(parameter.stride(), parameter.shape, strict=True))
-    dense = all(stride == math.prod(n for _, n in strides[:i]) for i, (stride, n) in enumerate(strides) if n > 1)
-    return flat.as_strided(parameter.shape, parameter.stride()) if dense else flat.view(parameter.shape)
+    dense = all(
+        stride == math.prod(n for _, n in strides[:i])
+        for i, (stride, n) in enumerate(strides)
+        if n > 1
+    )
+    return (
+        flat.as_strided(parameter.shape, parameter.stride())
+        if dense
+        else flat.view(parameter.shape)
+    )

@@ -1,10 +1,12 @@
-"""How many bytes a rank hands to the network to synchronise `size` bytes among `ranks`: one formula per pattern of traffic."""
+"""How many bytes a rank hands to the network to synchronise `size` bytes among `ranks`: one formula
+per pattern of traffic."""
 
 from __future__ import annotations
 
 
 def ring(size: int, ranks: int) -> int:
-    """An all-reduce as a ring, such as Gloo's: scatter-reduce, then all-gather, 2 (N-1)/N S on every rank."""
+    """An all-reduce as a ring, such as Gloo's: scatter-reduce, then all-gather, 2 (N-1)/N S on
+    every rank."""
     return 2 * (ranks - 1) * size // ranks
 
 
@@ -14,5 +16,6 @@ def star(size: int, ranks: int, root: bool) -> int:
 
 
 def hierarchy(size: int, hosts: int, leader: bool) -> int:
-    """A ring of the hosts, in which each host's leader takes part. What ranks of one host exchange stays in it."""
+    """A ring of the hosts, in which each host's leader takes part. What ranks of one host exchange
+    stays in it."""
     return ring(size, hosts) if leader else 0

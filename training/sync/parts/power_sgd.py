@@ -1,6 +1,8 @@
-"""Torch's PowerSGD for DDP: gradients as products of two thin matrices, and what that leaves out is added to the next step's.
+"""Torch's PowerSGD for DDP: gradients as products of two thin matrices, and what that leaves out is
+added to the next step's.
 
-Vogels et al., PowerSGD: Practical Low-Rank Gradient Compression for Distributed Optimization, NeurIPS 2019.
+Vogels et al., PowerSGD: Practical Low-Rank Gradient Compression for Distributed Optimization,
+NeurIPS 2019.
 """
 
 from collections.abc import Iterable
@@ -23,18 +25,22 @@ KEPT = ("error_dict", "p_memory_dict", "q_memory_dict")
 class PowerSGD:
     """The hook and what it keeps. The `start` first steps are exact; the very first is not DDP's.
 
-    Torch keeps the left-out part and the matrices by bucket; here the buckets are laid out for good when DDP is made, so that
-    what is kept fits a resumed run too.
+    Torch keeps the left-out part and the matrices by bucket; here the buckets are laid out for good
+    when DDP is made, so that what is kept fits a resumed run too.
     """
 
     def __init__(self, rank: int, start: int) -> None:
-        # the epsilon is too small to matter but for a gradient of zeros, which without it would become NaN
-        self._state = PowerSGDState(None, rank, start, min_compression_rate=RATE, orthogonalization_epsilon=1e-30)
+        # the epsilon is too small to matter but for a gradient of zeros, which without it would
+        # become NaN
+        self._state = PowerSGDState(
+            None, rank, start, min_compression_rate=RATE, orthogonalization_epsilon=1e-30
+        )
         self._state.iter = 1
 
     def register(self, ddp: DistributedDataParallel) -> None:
         """Makes DDP use it. Called before DDP's first step."""
-        ddp.reducer._push_all_rebuilt_params()  # else DDP lays its bucket out anew after a step, as the gradients came
+        # else DDP lays its bucket out anew after a step, as the gradients came
+        ddp.reducer._push_all_rebuilt_params()
         ddp.register_comm_hook(self._state, hook)
 
     def size(self, parameters: Iterable[nn.Parameter]) -> int:
@@ -43,14 +49,17 @@ class PowerSGD:
         return sum((p.numel() if exact else self._elements(p)) * p.itemsize for p in parameters)
 
     def state(self) -> dict[str, Any]:
-        """For `torch.save`. Its random numbers are drawn once, when it starts to compress, from a fixed seed."""
+        """For `torch.save`. Its random numbers are drawn once, when it starts to compress, from a
+        fixed seed."""
         return {"iter": self._state.iter} | {name: getattr(self._state, name) for name in KEPT}
 
     def load(self, state: dict[str, Any], device: torch.device) -> None:
         """Goes on from a `state`."""
         self._state.iter = state["iter"]
         for name in KEPT:
-            setattr(self._state, name, {bucket: kept.to(device) for bucket, kept in state[name].items()})
+            setattr(
+                self._state, name, {bucket: kept.to(device) for bucket, kept in state[name].items()}
+            )
 
     def _elements(self, parameter: nn.Parameter) -> int:
         """How many are exchanged for a gradient: two matrices where that pays, else its own."""
@@ -63,7 +72,8 @@ class PowerSGD:
 
 @dataclass(frozen=True)
 class Matrices:
-    """A bucket whose gradients all have a first dimension and an element, which torch's hook takes for granted."""
+    """A bucket whose gradients all have a first dimension and an element, which torch's hook takes
+    for granted."""
 
     bucket: GradBucket
 
@@ -72,14 +82,20 @@ class Matrices:
 
     def gradients(self) -> list[torch.Tensor]:
         """Views of the bucket."""
-        return [gradient if gradient.dim() else gradient.view(1) for gradient in self.bucket.gradients() if gradient.numel()]
+        return [
+            gradient if gradient.dim() else gradient.view(1)
+            for gradient in self.bucket.gradients()
+            if gradient.numel()
+        ]
 
 
 def hook(state: PowerSGDState, bucket: GradBucket) -> Future[torch.Tensor]:
-    """Waits for the exchange: torch's continues in a thread of the backend, whose collectives would race with those that
-    backward launches next, in another order on each rank. Torch checks the annotations, so they are no strings here."""
+    """Waits for the exchange: torch's continues in a thread of the backend, whose collectives would
+    race with those that backward launches next, in another order on each rank. Torch checks the
+    annotations, so they are no strings here."""
     on_gpu = bucket.buffer().is_cuda
-    # Wherever there is a GPU torch's hook waits for the device that the bucket is on, and fails if that is the CPU.
+    # Wherever there is a GPU torch's hook waits for the device that the bucket is on, and fails if
+    # that is the CPU.
     with patch.object(torch.cuda, "is_available", lambda: on_gpu):
         done: Future[torch.Tensor] = powerSGD_hook(state, cast(GradBucket, Matrices(bucket)))
         done.wait()

@@ -1,8 +1,10 @@
-"""What a parameter server and its workers say to each other, and the flat buffers in which parameters travel.
+"""What a parameter server and its workers say to each other, and the flat buffers in which
+parameters travel.
 
-A worker pushes a header (step, version that it holds) and its gradients, and pulls a header (version, staleness) and the
-parameters. Each pair of server and worker has a process group of its own, so several threads may talk at once, and every
-receive names whom it hears: one from anybody would not notice a death.
+A worker pushes a header (step, version that it holds) and its gradients, and pulls a header
+(version, staleness) and the parameters. Each pair of server and worker has a process group of its
+own, so several threads may talk at once, and every receive names whom it hears: one from anybody
+would not notice a death.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ class Line:
         self.peer, self._who, self._group = peer, who, group
 
     def send(self, tensors: Iterable[torch.Tensor]) -> list[distributed.Work]:
-        """Begins to send; the tensors must stay as they are until each work has been waited for, once."""
+        """Begins to send; the tensors must stay as they are until each work has been waited for,
+        once."""
         return [_work(distributed.isend(tensor, self.peer, self._group)) for tensor in tensors]
 
     def receive(self, tensors: Iterable[torch.Tensor]) -> list[distributed.Work]:
@@ -51,7 +54,8 @@ class Line:
 
 
 def lines(place: Place, server: int, patience: timedelta) -> list[Line]:
-    """On the server the lines to its workers, by rank; on a worker the one to the server. Called by all ranks.
+    """On the server the lines to its workers, by rank; on a worker the one to the server. Called by
+    all ranks.
 
     `patience` is how long a peer may be silent.
     """
@@ -59,7 +63,11 @@ def lines(place: Place, server: int, patience: timedelta) -> list[Line]:
     for worker in (rank for rank in range(place.world_size) if rank != server):
         group = new_group([server, worker], patience)
         if group:  # this rank is one of the two
-            made.append(Line(worker, "worker", group) if place.rank == server else Line(server, "parameter server", group))
+            made.append(
+                Line(worker, "worker", group)
+                if place.rank == server
+                else Line(server, "parameter server", group)
+            )
     return made
 
 
@@ -96,7 +104,8 @@ def load_optimizer(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> N
 
 
 def flatten(parameters: Iterable[nn.Parameter]) -> list[torch.Tensor]:
-    """Moves the parameters that need a gradient into one flat buffer per type, (elements,), of which they are views then.
+    """Moves the parameters that need a gradient into one flat buffer per type, (elements,), of
+    which they are views then.
 
     They keep their shapes and, where these leave no gaps, their strides (such as channels_last).
     """
@@ -108,8 +117,12 @@ def flatten(parameters: Iterable[nn.Parameter]) -> list[torch.Tensor]:
 
 
 def _moved(parameters: list[nn.Parameter]) -> torch.Tensor:
-    buffer = torch.empty(sum(p.numel() for p in parameters), dtype=parameters[0].dtype, device=parameters[0].device)
-    for parameter, part in zip(parameters, torch.split(buffer, [p.numel() for p in parameters]), strict=True):
+    buffer = torch.empty(
+        sum(p.numel() for p in parameters), dtype=parameters[0].dtype, device=parameters[0].device
+    )
+    for parameter, part in zip(
+        parameters, torch.split(buffer, [p.numel() for p in parameters]), strict=True
+    ):
         parameter.data = laid_out(part, parameter).copy_(parameter.detach())
     return buffer
 

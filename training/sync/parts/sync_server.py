@@ -1,4 +1,5 @@
-"""The rank that holds the parameters and applies the optimiser, in rounds: one gradient of every worker at a time."""
+"""The rank that holds the parameters and applies the optimiser, in rounds: one gradient of every
+worker at a time."""
 
 from __future__ import annotations
 
@@ -11,11 +12,21 @@ from torch import nn
 from training.meter import Meter
 from training.sync import SyncMethod
 from training.sync.parts.gradients import Gradients
-from training.sync.parts.push_pull import HEADER_BYTES, Line, flatten, header, load_optimizer, nbytes, optimizer_state, stay
+from training.sync.parts.push_pull import (
+    HEADER_BYTES,
+    Line,
+    flatten,
+    header,
+    load_optimizer,
+    nbytes,
+    optimizer_state,
+    stay,
+)
 
 
 class SyncServer(SyncMethod):
-    """Takes all gradients of a step, makes the step with their mean, and gives the parameters to all.
+    """Takes all gradients of a step, makes the step with their mean, and gives the parameters to
+    all.
 
     What it receives is added in the order of the ranks, so that a run repeats bit by bit.
     """
@@ -35,7 +46,10 @@ class SyncServer(SyncMethod):
         self._parameters = flatten(model.parameters())
         self._gradients = Gradients(model, stay, ranks, bucket_mb=options.bucket_mb, wire=wire)
         buckets = self._gradients.buckets
-        self._inboxes = [[header(self._parameters), *(torch.empty_like(b.buffer) for b in buckets)] for _ in lines]
+        self._inboxes = [
+            [header(self._parameters), *(torch.empty_like(b.buffer) for b in buckets)]
+            for _ in lines
+        ]
         self._answer = header(self._parameters)
 
     def micro(self, last: bool) -> AbstractContextManager[None]:
@@ -71,7 +85,9 @@ class SyncServer(SyncMethod):
 
     def state(self) -> dict[str, Any]:
         """The version, and the optimiser where it is not rank 0's, which is kept anyway."""
-        return {"version": int(self._answer[0])} | (optimizer_state(self._optimizer) if self.options.server else {})
+        return {"version": int(self._answer[0])} | (
+            optimizer_state(self._optimizer) if self.options.server else {}
+        )
 
     def load(self, state: dict[str, Any]) -> None:
         """Goes on from there."""
@@ -79,7 +95,9 @@ class SyncServer(SyncMethod):
         load_optimizer(self._optimizer, state)
 
     def _expect(self) -> None:
-        self._works = [line.receive(inbox) for line, inbox in zip(self._lines, self._inboxes, strict=True)]
+        self._works = [
+            line.receive(inbox) for line, inbox in zip(self._lines, self._inboxes, strict=True)
+        ]
 
     def _gather(self) -> None:
         for number, bucket in enumerate(self._gradients.buckets, 1):

@@ -1,8 +1,10 @@
-"""What every Python program of a rank that is a user's own runs as it starts: its stacks can be asked for from then on.
+"""What every Python program of a rank that is a user's own runs as it starts: its stacks can be
+asked for from then on.
 
-Only this folder is put on PYTHONPATH, and it leaves the path again, so that all else is as it would be without: the user's own
-`sitecustomize`, if there is one, runs next. As `training.agent.host.stacks.register` does, whose module no user's program shall
-find. Any Python 3 may run this.
+Only this folder is put on PYTHONPATH, and it leaves the path again, so that all else is as it would
+be without: the user's own `sitecustomize`, if there is one, runs next. As
+`training.agent.host.stacks.register` does, whose module no user's program shall find. Any Python 3
+may run this.
 """
 
 import faulthandler
