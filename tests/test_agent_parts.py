@@ -217,7 +217,7 @@ def test_a_pipe_that_a_descendant_floods_does_not_hold_up_the_end_of_its_rank() 
 
 def test_versions_are_read_without_importing() -> None:
     code = (
-        "import sys; from training.agent import facts; print(facts.version('torch')); assert "
+        "import sys; from training.agent.host import facts; print(facts.version('torch')); assert "
         "'torch' not in sys.modules"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

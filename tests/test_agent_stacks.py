@@ -211,7 +211,9 @@ def test_a_rank_that_ends_while_it_is_asked_is_said_to_have(
 
 
 def test_a_rank_that_is_not_there_yet_is_told_by_what_starts_it(host: Host) -> None:
-    preload = "import sys; sys.path.insert(0, '.'); import os; from training.agent import stacks; "
+    preload = (
+        "import sys; sys.path.insert(0, '.'); import os; from training.agent.host import stacks; "
+    )
     preload += (
         "stacks.register(os.environ['RANKBOARD_FOLDER']); import time; os.write(2, b'at it\\n'); "
         "time.sleep(1000)"

@@ -341,9 +341,11 @@ PROBLEMS = {
     "port in hosts.toml",
     "python": "node2: no python9 there (sh: 1: python9: not found); set python = "
     '"/path/to/python3" for it in hosts.toml',
-    "python with arguments": "node2: no conda run python there (sh: 1: conda run python: not found); set "
+    "python with arguments": "node2: no conda run python there "
+    "(sh: 1: conda run python: not found); set "
     "python",
-    "python that is none": "node2: /bin/ls is no working Python 3 (exit status 2): Try --help; set python = "
+    "python that is none": "node2: /bin/ls is no working Python 3 (exit status 2): "
+    "Try --help; set python = "
     '"/path/to/python3"',
     "code": "node2: its code is not run: other users may write /x (mode 777); chmod go-w /x there, "
     "or set another workdir",

@@ -20,8 +20,8 @@ from training.wire.events import Ended, Hello, Reserved
 __all__ = ["host"]
 
 HASTY = (
-    "import sys; from training.agent import errands, probe; probe.TICK, probe.LEASE = {}; "
-    "sys.exit(errands.main(sys.argv[1:]))"
+    "import sys; from training.agent.errands import probe, table; probe.TICK, probe.LEASE = {}; "
+    "sys.exit(table.main(sys.argv[1:]))"
 )
 
 
@@ -91,8 +91,8 @@ def test_without_a_word_for_long_it_ends(host: Host) -> None:
 
 def test_a_workdir_that_cannot_be_written_is_named(host: Host) -> None:
     program = (
-        "import os, sys; os.access = lambda *_: False; from training.agent import errands; "
-        "errands.main(sys.argv[1:])"
+        "import os, sys; os.access = lambda *_: False; from training.agent.errands import table; "
+        "table.main(sys.argv[1:])"
     )
     assert complaint(host.probe(program)).startswith(
         f"cannot use its workdir: {host.folder.parent} is not writable"
@@ -119,7 +119,10 @@ def complaint(probe: Follower) -> str:
 
 
 def test_it_imports_little() -> None:
-    code = "import sys; from training.agent import __main__, probe; print(*sys.modules)"
+    code = (
+        "import sys; from training.agent import __main__; "
+        "from training.agent.errands import probe; print(*sys.modules)"
+    )
     said = subprocess.run(
         [sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )

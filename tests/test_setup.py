@@ -354,8 +354,8 @@ def test_what_is_shown_while_pip_is_quiet(
 
 def test_an_installation_says_all_the_while_that_it_goes_on(tmp_path: Path) -> None:
     code = (
-        "from training.agent import WHOLE, environment, errands; environment.BEAT = 0.01; "
-        "errands.main(['install', '.'])"
+        "from training.agent.errands import environment, table; environment.BEAT = 0.01; "
+        "table.main(['install', '.'])"
     )
     order = json.dumps({"requirements": ["tinytorch"], "packages": ["tinytorch"], "index": ""})
     with open(tmp_path / "venv.lock", "a") as lock:

@@ -46,12 +46,11 @@ def names(folder: str) -> tuple[str, ...]:
     """What `training/<folder>` offers, in alphabetical order; one with an argument as its form,
     such as `torchvision/NAME`.
 
-    Modules whose names start with an underscore are its own.
+    Folders below it, and modules whose names start with an underscore, are no choices.
     """
-    modules = sorted(
-        m.name for m in pkgutil.iter_modules([str(ROOT / folder)]) if not m.name.startswith("_")
-    )
-    return tuple(_form(folder, module) for module in modules)
+    found = pkgutil.iter_modules([str(ROOT / folder)])
+    modules = [one.name for one in found if not one.ispkg and not one.name.startswith("_")]
+    return tuple(_form(folder, module) for module in sorted(modules))
 
 
 def _form(folder: str, module: str) -> str:
