@@ -627,12 +627,12 @@ def test_a_host_that_is_lost_in_the_middle_of_the_checks_has_failed_one(
     part: Part, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, seconds in (
-        ("upkeep.SILENT", 0.05),
-        ("upkeep.LOST", 2.0),
+        ("reconnect.SILENT", 0.05),
+        ("reconnect.LOST", 2.0),
         ("session.LOOK", 0.02),
         ("session.LEASE", 0.05),
     ):
-        monkeypatch.setattr(f"remote.{name}", seconds)
+        monkeypatch.setattr(f"remote.session.{name}", seconds)
     stage = Stage(samples, part, samples)
     state = ended(stage.doctor(tmp_path))
     assert state.checks[1, "connect"].outcome == "failed"
@@ -646,8 +646,8 @@ def test_a_host_that_is_lost_in_the_middle_of_the_checks_has_failed_one(
 def test_a_host_that_starts_and_never_says_hello_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, seconds in (("upkeep.LOST", 2.0), ("session.LOOK", 0.02), ("session.LEASE", 0.05)):
-        monkeypatch.setattr(f"remote.{name}", seconds)
+    for name, seconds in (("reconnect.LOST", 2.0), ("session.LOOK", 0.02), ("session.LEASE", 0.05)):
+        monkeypatch.setattr(f"remote.session.{name}", seconds)
     state = ended(Stage(says_nothing, samples).doctor(tmp_path))
     assert (state.hosts[0].phase, state.hosts[1].phase) == (HostPhase.LOST, HostPhase.ENDED)
     assert state.checks[0, "login"].text.startswith("its Python has started and said nothing for ")
@@ -795,12 +795,12 @@ def test_a_kept_run_of_which_nothing_is_heard_any_more_is_left_and_not_given_up(
 ) -> None:
     """As where the network of this machine is away."""
     for name, seconds in (
-        ("upkeep.SILENT", 0.1),
-        ("upkeep.LOST", 0.2),
+        ("reconnect.SILENT", 0.1),
+        ("reconnect.LOST", 0.2),
         ("session.UNHEARD", 1.0),
         ("session.LOOK", 0.02),
     ):
-        monkeypatch.setattr(f"remote.{name}", seconds)
+        monkeypatch.setattr(f"remote.session.{name}", seconds)
     stage = Stage(trains, trains)
     session = stage.session(tmp_path, Policy(keep=True))
     for _ in session.batches():
@@ -869,12 +869,12 @@ def test_what_lives_on_on_a_host_that_was_lost_is_reached_by_a_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, seconds in (
-        ("upkeep.LOST", 0.5),
-        ("upkeep.RETRY", 0.05),
+        ("reconnect.LOST", 0.5),
+        ("reconnect.RETRY", 0.05),
         ("session.LOOK", 0.05),
         ("session.LEASE", 0.02),
     ):
-        monkeypatch.setattr(f"remote.{name}", seconds)
+        monkeypatch.setattr(f"remote.session.{name}", seconds)
     stage = Stage(samples, trains)
     session, batches = running(stage, tmp_path, Policy(keep=True))
     stage.refuses.add(1)
@@ -1094,10 +1094,10 @@ def step(line: ActedLine, number: int) -> None:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, seconds in (
-        ("stall.LEAST", 0.5),
-        ("halts.STACKS", 0.1),
-        ("session.LOOK", 0.02),
-        ("session.LEASE", 0.05),
+        ("run.stall.LEAST", 0.5),
+        ("session.watchdog.STACKS", 0.1),
+        ("session.session.LOOK", 0.02),
+        ("session.session.LEASE", 0.05),
     ):
         monkeypatch.setattr(f"remote.{name}", seconds)
 
@@ -1312,12 +1312,12 @@ def test_what_is_left_on_a_host_that_comes_back_too_late_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, seconds in (
-        ("upkeep.LOST", 0.3),
-        ("upkeep.SILENT", 0.1),
+        ("reconnect.LOST", 0.3),
+        ("reconnect.SILENT", 0.1),
         ("session.LOOK", 0.02),
         ("session.LEASE", 0.02),
     ):
-        monkeypatch.setattr(f"remote.{name}", seconds)
+        monkeypatch.setattr(f"remote.session.{name}", seconds)
     stage = Stage(samples, samples)
     session, batches = running(stage, tmp_path, Policy(keep=True, max_restarts=1, min_nodes=1))
     stage.refuses.add(1)

@@ -113,8 +113,12 @@ class Wedged:
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leases and looks come often."""
-    for name, seconds in (("session.LEASE", 0.02), ("session.LOOK", 0.02), ("upkeep.RETRY", 0.02)):
-        monkeypatch.setattr(f"remote.{name}", seconds)
+    for name, seconds in (
+        ("session.LEASE", 0.02),
+        ("session.LOOK", 0.02),
+        ("reconnect.RETRY", 0.02),
+    ):
+        monkeypatch.setattr(f"remote.session.{name}", seconds)
 
 
 def test_a_host_that_does_not_read_costs_the_others_no_lease_and_its_connection_is_replaced(

@@ -36,17 +36,17 @@ def _of(module: str, name: str) -> Callable[[Sequence[str]], Answer]:
 PROBE = "probe"
 """The one that gives records, as an agent does, of which `Ended` is the last."""
 ERRANDS: dict[str, Callable[[Sequence[str]], Answer]] = {
-    "runs": _of("inventory", "runs"),
-    "plan": _of("inventory", "plan"),
+    "runs": _of("errands.run_folders", "runs"),
+    "plan": _of("errands.run_folders", "plan"),
     "journal": _of("journal", "kept"),
-    "orphans": _of("leftovers", "orphans"),
-    "end": _of("leftovers", "end"),
-    "remove": _of("removal", "remove"),
-    "receive": _of("files", "receive"),
-    "send": _of("files", "send"),
-    "environment": _of("environment", "look"),
-    "install": _of("environment", "install"),
-    PROBE: _of("probe", "probe"),
+    "orphans": _of("errands.leftovers", "orphans"),
+    "end": _of("errands.leftovers", "end"),
+    "remove": _of("errands.removal", "remove"),
+    "receive": _of("errands.files", "receive"),
+    "send": _of("errands.files", "send"),
+    "environment": _of("errands.environment", "look"),
+    "install": _of("errands.environment", "install"),
+    PROBE: _of("errands.probe", "probe"),
 }
 """Each verb's function: takes the arguments, gives its answer."""
 
