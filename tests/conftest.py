@@ -7,10 +7,11 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from faults.table import pytest_terminal_summary
-from forked_ranks import forked
-from sshd import daemons, sshd
-from sync_runs import ran, ran_on_gpus
+
+from tests.faults.table import pytest_terminal_summary
+from tests.kit.forked_ranks import forked
+from tests.kit.sshd import daemons, sshd
+from tests.kit.sync_runs import ran, ran_on_gpus
 
 __all__ = [
     "daemons",

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from sshd import Sshd
 
-from faults.proof import Stage
+from tests.faults.proof import Stage
+from tests.kit.sshd import Sshd
 
 
 @pytest.fixture

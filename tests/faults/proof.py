@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from launches import LONG, QUICK, RANKBOARD, Launched, launch, left_behind, until
-from sshd import Sshd
 
-from faults.table import PROPERTY, Row, cells
 from remote.cluster.hosts import Host
+from tests.faults.table import PROPERTY, Row, cells
+from tests.kit.launches import LONG, QUICK, RANKBOARD, Launched, launch, left_behind, until
+from tests.kit.sshd import Sshd
 from training.wire import events
 
 ENDING = 90.0

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from launches import LONG
-from slow import slow
-from sshd import Sshd, small_disk
 
-from faults import broken
-from faults.proof import ENDING, FINISHED, SHORT, Expected, Stage
+from tests.faults import broken
+from tests.faults.proof import ENDING, FINISHED, SHORT, Expected, Stage
+from tests.kit.launches import LONG
+from tests.kit.slow import slow
+from tests.kit.sshd import Sshd, small_disk
 
 LOST = Expected("lost", 3, "node3")
 

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import psutil
 import pytest
-from launches import LONG, QUICK, Launched, run, until
-from slow import slow
 
-from faults.proof import ENDING, FINISHED, RANKS, Expected, Stage, journal, recorded
+from tests.faults.proof import ENDING, FINISHED, RANKS, Expected, Stage, journal, recorded
+from tests.kit.launches import LONG, QUICK, Launched, run, until
+from tests.kit.slow import slow
 
 INTERRUPTED = Expected("stopped", 130, says=("interrupted (Ctrl+C)",))
 EVERYWHERE = ("node1", "node2", "node3", "node4")

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import psutil
 import pytest
-from labs import refused, spaces
-from launches import LONG, QUICK, run
-from slow import slow
-from sshd import SSHD, Sshd
 
-from faults.proof import FINISHED, RANKS, Expected, Stage
 from remote.cluster.hosts import Host, load
 from remote.lab.folder import Folder
 from remote.run.stall import LEAST
+from tests.faults.proof import FINISHED, RANKS, Expected, Stage
+from tests.kit.labs import refused, spaces
+from tests.kit.launches import LONG, QUICK, run
+from tests.kit.slow import slow
+from tests.kit.sshd import SSHD, Sshd
 
 pytestmark = pytest.mark.skipif(
     bool(refused()) or not SSHD,

@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from launches import QUICK
-from slow import slow
-
-from faults import broken
-from faults.proof import FINISHED, Stage, recorded
+from tests.faults import broken
+from tests.faults.proof import FINISHED, Stage, recorded
+from tests.kit.launches import QUICK
+from tests.kit.slow import slow
 
 LINES, WIDE, LONG = 200_000, 100, 50_000_000
 FLOOD = f"""

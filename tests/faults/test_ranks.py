@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from launches import LONG
-from slow import slow
 
-from faults import broken
-from faults.proof import Expected, Stage
 from remote.run.stall import LEAST
 from remote.session.watchdog import STACKS
+from tests.faults import broken
+from tests.faults.proof import Expected, Stage
+from tests.kit.launches import LONG
+from tests.kit.slow import slow
 
 GROUPS = Path("/sys/fs/cgroup/memory")
 LIMIT = 1 << 30

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import tui
-from hostile.host import Hosts, Keys
-from hostile.launcher import Command, measured
 from remote.cluster.hosts import Host
+from tests.hostile.host import Hosts, Keys
+from tests.hostile.launcher import Command, measured
 from training.wire.jsonl import dumps
 
 Run = Callable[..., Command]

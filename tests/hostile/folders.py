@@ -8,12 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from test_session import HELLO
-
-from hostile.host import End, Hosts, Play, acted
 from remote.cluster.hosts import Host
 from remote.plan import serialize
 from remote.plan.plan import Plan
+from tests.hostile.host import End, Hosts, Play, acted
+from tests.unit.remote.test_session import HELLO
 from training.agent import ALL_ENDED, WHOLE
 from training.job import Job
 from training.wire import events

@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from launches import RANKBOARD
-
 from remote.cluster.hosts import Host
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan, Policy
@@ -21,6 +19,7 @@ from remote.record.recorder import Recorder
 from remote.run.state import RunState
 from remote.session.session import Session
 from remote.transport import Transport
+from tests.kit.launches import RANKBOARD
 from training.job import Job
 from training.wire.events import Record
 

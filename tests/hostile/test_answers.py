@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_session import HELLO, trains
 
-from hostile.conftest import Run, write_hosts
-from hostile.folders import RUN, ended, lines, recorded
-from hostile.host import End, Hosts, Play, acted, answers, endless
-from hostile.values import ESCAPES, wild
 from remote.cluster.hosts import Host
 from remote.plan import serialize
 from remote.plan.plan import Plan
+from tests.hostile.conftest import Run, write_hosts
+from tests.hostile.folders import RUN, ended, lines, recorded
+from tests.hostile.host import End, Hosts, Play, acted, answers, endless
+from tests.hostile.values import ESCAPES, wild
+from tests.unit.remote.test_session import HELLO, trains
 from training.agent import WHOLE
 from training.agent.errands.leftovers import Live, Orphan, Signalled
 from training.agent.errands.removal import Removed

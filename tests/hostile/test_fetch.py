@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from hostile.host import End, Hosts, Play, acted
-from hostile.launcher import MIB, measured
-from hostile.values import ESCAPES
 from remote.errands import inventory
 from remote.limits import Limits
 from remote.plan.plan import Plan
 from remote.upload.files import Files
+from tests.hostile.host import End, Hosts, Play, acted
+from tests.hostile.launcher import MIB, measured
+from tests.hostile.values import ESCAPES
 from training.job import Job
 from training.wire.jsonl import dumps
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from hostile.conftest import Run, write_hosts
-from hostile.folders import RUN, ended, kept, lines, recorded, session_says
-from hostile.host import Hosts
 from remote.cluster.hosts import Host
+from tests.hostile.conftest import Run, write_hosts
+from tests.hostile.folders import RUN, ended, kept, lines, recorded, session_says
+from tests.hostile.host import Hosts
 from training.wire import events
 from training.wire.commands import Start
 

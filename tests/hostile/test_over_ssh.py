@@ -12,16 +12,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_session import HELLO, finishes, trains
 
-from hostile.folders import RUN, recorded
-from hostile.host import Daemon, End, Keys, Play, Player, acted, answers, endless
-from hostile.launcher import BLOCKED, LEASE, rankboard
-from hostile.values import ESCAPES
 from remote.cluster.hosts import Host
 from remote.transport import Errand, Unreachable
 from remote.transport.deploy import SPOKEN
 from remote.transport.ssh.transport import SshTransport
+from tests.hostile.folders import RUN, recorded
+from tests.hostile.host import Daemon, End, Keys, Play, Player, acted, answers, endless
+from tests.hostile.launcher import BLOCKED, LEASE, rankboard
+from tests.hostile.values import ESCAPES
+from tests.unit.remote.test_session import HELLO, finishes, trains
 from training.agent import MARKER
 from training.wire.commands import Close, Command, Lease, Start
 from training.wire.events import SESSION, Closed, Ended, Exited, HostSample, Text

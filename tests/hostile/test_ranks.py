@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from histories import History
-from histories import plan as planned
 
-from hostile.values import ESCAPES, wild
 from remote.run.state import RunState
+from tests.hostile.values import ESCAPES, wild
+from tests.kit.histories import History
+from tests.kit.histories import plan as planned
 from training.agent.host.redaction import Redaction
 from training.agent.ranks.pipes import CHUNK, Lines
 from training.wire import events

@@ -9,9 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from agents import ROOT
 
 from remote.limits import Limits
+from tests.kit.agents import ROOT
 
 PAGE = (ROOT / "docs" / "security.md").read_text()
 NAMED = re.findall(r"`([a-z_/]+\.py)::(test_\w+)`", PAGE)

@@ -1,0 +1,581 @@
+"""The archive of the code, the program that puts it on a host, and what it says."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import json
+import os
+import py_compile
+import stat
+import struct
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.util import cache_from_source
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from remote.limits import LIMITS
+from remote.transport.deploy import (
+    QUOTED,
+    Archive,
+    Changed,
+    Failed,
+    Needed,
+    Noise,
+    Placed,
+    Ready,
+    Step,
+    Talk,
+    archive,
+    bootstrap,
+    is_echo,
+    last_line,
+    quoted,
+)
+from tests.kit.standin import AGENT, AN_AGENT, package
+
+STATE = "checked.state"
+"""The file of the unpacked code by which later starts know that nothing has changed."""
+
+
+def steps(*chunks: bytes) -> list[Step]:
+    talk = Talk()
+    return [step for chunk in chunks for step in talk.feed(chunk)]
+
+
+def test_archive_depends_on_contents_only(tmp_path: Path) -> None:
+    first, second = package(tmp_path / "a"), package(tmp_path / "b")
+    os.utime(second / "__init__.py", (1, 1))
+    (second / "__init__.py").chmod(0o755)
+    (second / "__pycache__").mkdir()
+    (second / "__pycache__" / "x.pyc").write_bytes(b"1")
+    (second / ".hidden").write_text("1")
+    assert archive(first) == archive(second)
+    changed = package(tmp_path / "c", AGENT + "\n")
+    assert archive(changed).digest != archive(first).digest
+
+
+def test_archive_holds_code_and_data_of_the_real_package() -> None:
+    names = zipfile.ZipFile(BytesIO(archive().data)).namelist()
+    assert archive().count == len(names)
+    assert {"training/__init__.py", "training/agent/__main__.py", "training/wire/events.py"} <= set(
+        names
+    )
+    assert names == sorted(names, key=Path)
+    assert not [name for name in names if "__pycache__" in name]
+    assert archive() is archive()
+
+
+LINES = b"rankboard-deploy 1 need\nrankboard-deploy 1 have\nrankboard-agent 1\n{...}\n{.."
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 100])
+def test_talk_in_pieces_of_any_size(size: int) -> None:
+    said = b"Welcome!\r\n\nno newline: " + LINES
+    pieces = [said[i : i + size] for i in range(0, len(said), size)]
+    talk, found, rest = Talk(), list[Step](), b""
+    for piece in pieces:
+        if any(isinstance(step, Ready) for step in found):
+            rest += piece
+        else:
+            found += talk.feed(piece)
+    assert found[:4] == [Noise("Welcome!"), Noise("no newline:"), Needed(), Placed()]
+    (ready,) = found[4:]
+    assert isinstance(ready, Ready)
+    assert ready.rest + rest == b"{...}\n{.."
+
+
+def test_talk_knows_errors_and_noise_before_the_agents_marker() -> None:
+    assert steps(b"rankboard-deploy 1 error no space\n") == [Failed("no space")]
+    assert steps(b"rankboard-deploy 1 dance\n") == [
+        Failed("its start said 'dance', which this version does not expect"),
+    ]
+    assert steps(b"\x1b[2J$ rankboard-agent 1\n") == [Noise("$"), Ready(b"")]
+    assert steps(b"rankboard-deploy 1 changed /w/code/x\n") == [Changed("/w/code/x")]
+    assert steps(b"only noise") == []
+
+
+def start(command: str) -> subprocess.Popen[bytes]:
+    pipe = subprocess.PIPE
+    return subprocess.Popen(["/bin/sh", "-c", command], stdin=pipe, stdout=pipe, stderr=pipe)
+
+
+def talk(command: str, data: bytes) -> tuple[int, list[Step], str]:
+    done = subprocess.run(
+        ["/bin/sh", "-c", command], input=data, capture_output=True, check=False, timeout=30
+    )
+    return done.returncode, steps(done.stdout), done.stderr.decode()
+
+
+def unpacked(workdir: Path, code: Archive) -> Path:
+    """The folder of the code, as this Python runs it."""
+    return workdir / "code" / f"{code.digest}-{sys.implementation.cache_tag}-{sys.flags.optimize}"
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Archive:
+    return archive(package(tmp_path))
+
+
+@pytest.fixture
+def command(tmp_path: Path, code: Archive) -> Callable[[str], str]:
+    """The command for a work folder below tmp_path."""
+    return lambda workdir: bootstrap(sys.executable, str(tmp_path / workdir), code, AN_AGENT.argv())
+
+
+def test_first_start_unpacks_the_second_does_not(
+    tmp_path: Path, code: Archive, command: Callable[[str], str]
+) -> None:
+    workdir = 'a "w" $HOME\'s `x` !y'
+    status, first, _ = talk(command(workdir), code.data + b"one\n")
+    assert (status, first[:2]) == (0, [Needed(), Placed()])
+    assert isinstance(first[2], Ready)
+    assert b"echo one\n" in first[2].rest
+    folder = unpacked(tmp_path / workdir, code)
+    before = folder.stat()
+    status, second, _ = talk(command(workdir), b"two\n")
+    assert (status, second[0]) == (0, Placed())
+    assert folder.stat().st_ino == before.st_ino
+    assert os.listdir(folder.parent) == [folder.name]
+    for path in (folder, folder.parent, tmp_path / workdir, folder / "training"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
+
+
+def test_home_stands_for_the_far_home(
+    tmp_path: Path, code: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "my python").symlink_to(sys.executable)
+    status, said, errors = talk(bootstrap("~/my python", "~/work", code, ()), code.data)
+    assert (status, said[0], errors) == (0, Needed(), "")
+    assert (unpacked(tmp_path / "work", code) / "training" / "__init__.py").is_file()
+
+
+def test_damaged_archive_is_refused(
+    tmp_path: Path, code: Archive, command: Callable[[str], str]
+) -> None:
+    middle = len(code.data) // 2
+    damaged = code.data[:middle] + bytes([code.data[middle] ^ 1]) + code.data[middle + 1 :]
+    status, said, _ = talk(command("work"), damaged)
+    assert (status, said[0]) == (3, Needed())
+    assert "damaged, nothing was unpacked" in str(said[1])
+    assert os.listdir(tmp_path / "work" / "code") == []
+
+
+def test_archive_that_breaks_off_is_refused(
+    tmp_path: Path, code: Archive, command: Callable[[str], str]
+) -> None:
+    status, said, _ = talk(command("work"), code.data[:-1])
+    assert status == 3
+    assert "the line broke" in str(said[1])
+    assert os.listdir(tmp_path / "work" / "code") == []
+
+
+def test_several_launchers_at_once(
+    tmp_path: Path, code: Archive, command: Callable[[str], str]
+) -> None:
+    processes = [start(command("work")) for _ in range(4)]
+    needing = 0
+    for (
+        process
+    ) in processes:  # all have found that the code is not there before the first one sends it
+        assert process.stdout is not None
+        needing += process.stdout.readline() == b"rankboard-deploy 1 need\n"
+    assert needing == 4
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write(code.data)
+        process.stdin.flush()
+    for process in processes:
+        out, err = process.communicate(timeout=30)
+        assert (process.returncode, err) == (0, b"")
+        assert steps(out)[0] == Placed()
+    assert os.listdir(tmp_path / "work" / "code") == [unpacked(tmp_path / "work", code).name]
+
+
+UNLOCKED = """
+import fcntl, os, tempfile, time
+def flock(*_): raise OSError("no locks here")
+make, rename = tempfile.mkdtemp, os.rename
+def mkdtemp(**given):
+    made = make(**given)
+    if given["prefix"] == "new-":  # all have found that the code is not there
+        os.close(os.open(os.environ["MET"] + "/" + str(os.getpid()), os.O_CREAT | os.O_WRONLY))
+        while len(os.listdir(os.environ["MET"])) < 4: time.sleep(0.01)
+    return made
+def renamed(old, new):
+    rename(old, new)
+    with open(os.environ["MET"] + ".log", "a") as file: file.write(new + "\\n")
+fcntl.flock, tempfile.mkdtemp, os.rename = flock, mkdtemp, renamed
+"""
+
+
+def test_several_hosts_at_once_on_a_shared_disk_without_locks_do_not_replace_code_in_use(
+    tmp_path: Path, code: Archive, command: Callable[[str], str]
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(UNLOCKED)
+    (met := tmp_path / "met").mkdir()
+    processes = [
+        start(f"export MET='{met}' PYTHONPATH='{tmp_path}'; {command('work')}") for _ in range(4)
+    ]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write(code.data)
+        process.stdin.flush()
+    for process in processes:
+        out, err = process.communicate(timeout=30)
+        assert (process.returncode, err, steps(out)[1]) == (0, b"", Placed())
+    folder = unpacked(tmp_path / "work", code)
+    assert (tmp_path / "met.log").read_text().split() == [str(folder)]
+    assert os.listdir(folder.parent) == [folder.name]
+
+
+def test_a_folder_whose_acl_lets_a_group_write_is_no_hindrance(
+    tmp_path: Path, code: Archive, command: Callable[[str], str]
+) -> None:
+    everybody = 0xFFFFFFFF
+    entries = (
+        (1, 7, everybody),
+        (4, 7, everybody),
+        (8, 7, 0),
+        (16, 7, everybody),
+        (32, 5, everybody),
+    )  # group 0 may write
+    acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+    try:
+        os.setxattr(tmp_path, "system.posix_acl_default", acl)
+    except (OSError, AttributeError):
+        pytest.skip("no access control lists here")
+    for data in (code.data, b""):
+        status, said, _ = talk(command("work"), data)
+        assert (status, isinstance(said[-1], Ready)) == (0, True), said
+
+
+def test_what_another_python_compiled_beside_it_is_no_change(
+    tmp_path: Path, code: Archive, command: Callable[[str], str]
+) -> None:
+    """As a user's script does that runs under another Python and imports our sitecustomize."""
+    talk(command("work"), code.data)
+    cache = unpacked(tmp_path / "work", code) / "training" / "__pycache__"
+    (cache / "__init__.cpython-399.pyc").write_bytes(b"")
+    (cache / f"__init__.{sys.implementation.cache_tag}.opt-1.pyc").write_bytes(b"")
+    assert talk(command("work"), b"")[1][0] == Placed()
+    (cache.parent / "sourceless.cpython-399.pyc").write_bytes(b"")
+    assert talk(command("work"), code.data)[1][0] == Needed()
+
+
+def test_workdir_that_cannot_be_used(
+    tmp_path: Path, code: Archive, command: Callable[[str], str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    status, said, _ = talk(command("file"), code.data)
+    assert status == 3
+    assert f"cannot use its workdir {tmp_path}/file: " in str(said[0])
+    assert "set another workdir" in str(said[0])
+
+
+def test_old_python_says_so(tmp_path: Path, code: Archive) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nsys.version_info = (3, 6, 9, 'final', 0)\n"
+    )
+    command = bootstrap(sys.executable, str(tmp_path / "work"), code, ())
+    status, said, _ = talk(f"PYTHONPATH='{tmp_path}' {command}", b"")
+    assert status == 3
+    assert "is 3.6.9, which is older than 3.10; set python = " in str(said[0])
+    assert not (tmp_path / "work").exists()
+
+
+def test_a_package_called_training_in_the_way_is_not_taken(
+    tmp_path: Path, code: Archive, command: Callable[[str], str]
+) -> None:
+    other = package(tmp_path / "other", "raise SystemExit('the wrong one')")
+    status, said, errors = talk(
+        f"cd '{other.parent}' && PYTHONPATH='{other.parent}' {command('work')}", code.data
+    )
+    assert (status, errors) == (0, "")
+    assert isinstance(said[-1], Ready)
+
+
+def test_last_line_of_a_traceback() -> None:
+    assert last_line("Traceback\n  File\nValueError: no\n\n") == "ValueError: no"
+    assert last_line("") == ""
+
+
+# Code is run only as it was sent ------------------------------------------------------------------
+
+HOSTILE = "def main(argv):\n    print('HOSTILE', flush=True)\n    return 0\n"
+
+
+def edit_source(folder: Path) -> None:
+    (folder / "training" / "agent" / "__main__.py").write_text(HOSTILE)
+
+
+def edit_compiled(folder: Path) -> None:
+    """As Python itself would find it fitting: for this very source."""
+    source = folder / "training" / "agent" / "__main__.py"
+    hostile = folder.parent / "hostile.py"
+    hostile.write_text(HOSTILE)
+    mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    py_compile.compile(
+        str(hostile), cache_from_source(str(source)), doraise=True, invalidation_mode=mode
+    )
+    hostile.unlink()
+
+
+def edit_compiled_and_seal(folder: Path) -> None:
+    edit_compiled(folder)
+    (folder / "compiled.digest").write_text("0" * 32)
+
+
+def add_module(folder: Path) -> None:
+    """One that comes before Python's own, in the first folder of sys.path."""
+    (folder / "random.py").write_text("print('HOSTILE', flush=True)")
+    (folder / "json").mkdir()
+    (folder / "json" / "__init__.py").write_text("print('HOSTILE', flush=True)")
+
+
+def link_module(folder: Path) -> None:
+    elsewhere = folder.parent.parent / "elsewhere.py"
+    source = folder / "training" / "agent" / "__main__.py"
+    source.rename(elsewhere)
+    source.symlink_to(elsewhere)
+
+
+def let_others_write(folder: Path) -> None:
+    (folder / "training" / "agent" / "__main__.py").chmod(0o666)
+
+
+def let_others_write_the_folder(folder: Path) -> None:
+    (folder / "training").chmod(0o777)
+
+
+def leave_one_out(folder: Path) -> None:
+    (folder / "training" / "agent" / "__init__.py").unlink()
+
+
+def put_a_link_in_its_place(folder: Path) -> None:
+    folder.rename(folder.parent.parent / "moved")
+    folder.symlink_to(folder.parent.parent / "moved")
+
+
+TAMPERED = [
+    edit_source,
+    edit_compiled,
+    edit_compiled_and_seal,
+    add_module,
+    link_module,
+    let_others_write,
+    let_others_write_the_folder,
+    leave_one_out,
+    put_a_link_in_its_place,
+]
+
+
+KEEPS_STATE, READS_ALL = 0, 3600
+"""Seconds without a change, see `bootstrap`: by these each start keeps the state of the files, or
+reads all of them."""
+
+
+@pytest.mark.parametrize("settled", [KEEPS_STATE, READS_ALL])
+@pytest.mark.parametrize("tamper", TAMPERED)
+def test_code_that_is_not_as_it_was_sent_is_replaced_and_never_run(
+    tamper: Callable[[Path], None], settled: int, tmp_path: Path, code: Archive
+) -> None:
+    folder = unpacked(tmp_path / "work", code)
+    command = bootstrap(sys.executable, str(tmp_path / "work"), code, AN_AGENT.argv(), settled)
+    assert talk(command, code.data)[0] == 0
+    assert (folder / STATE).exists() == (settled == KEEPS_STATE)
+    tamper(folder)
+    status, said, errors = talk(command, code.data + b"one\n")
+    assert (status, said[:3], errors) == (0, [Needed(), Changed(str(folder)), Placed()], "")
+    assert isinstance(said[3], Ready)
+    assert said[3].rest.endswith(b"echo one\n")
+    assert b"HOSTILE" not in said[3].rest
+    status, said, _ = talk(command, b"two\n")
+    assert said[0] == Placed()
+    assert os.listdir(folder.parent) == [folder.name]
+
+
+def test_files_of_a_state_that_was_kept_are_not_compared_again(
+    tmp_path: Path, code: Archive
+) -> None:
+    """Each comparison of all files makes the file of their state anew."""
+    command = bootstrap(sys.executable, str(tmp_path / "work"), code, AN_AGENT.argv(), KEEPS_STATE)
+    talk(command, code.data)
+    kept = unpacked(tmp_path / "work", code) / STATE
+    state, number = kept.read_text(), kept.stat().st_ino
+    assert talk(command, b"")[1][0] == Placed()
+    assert kept.stat().st_ino == number
+    kept.write_text("another")
+    assert talk(command, b"")[1][0] == Placed()
+    assert kept.read_text() == state
+
+
+def test_the_facts_of_a_host_say_that_its_code_was_changed(tmp_path: Path) -> None:
+    """The real code and its probe, as the doctor starts it."""
+    words = ("probe", str(tmp_path / "run"), "0", "")
+    found = []
+    for change in (None, edit_source, None):
+        if change:
+            change(unpacked(tmp_path / "work", archive()))
+        command = bootstrap(sys.executable, str(tmp_path / "work"), archive(), words)
+        data = b"" if found and not change else archive().data
+        (said,) = (
+            step
+            for step in talk(command, data + b'{"command":"close"}\n')[1]
+            if isinstance(step, Ready)
+        )
+        found.append(json.loads(said.rest.partition(b"\n")[0])["code_changed"])
+    assert found == [False, True, False]
+
+
+def test_what_was_compiled_is_used_and_stays_as_it_is(
+    tmp_path: Path, code: Archive, command: Callable[[str], str]
+) -> None:
+    talk(command("work"), code.data)
+    folder = unpacked(tmp_path / "work", code)
+    compiled = sorted(path.relative_to(folder) for path in folder.rglob("*.pyc"))
+    assert [path.name.partition(".")[0] for path in compiled] == [
+        "__init__",
+        "__init__",
+        "__main__",
+    ][: len(compiled)]
+    before = {path: (folder / path).stat().st_mtime_ns for path in compiled}
+    status, said, _ = talk(f"PYTHONPYCACHEPREFIX={tmp_path}/elsewhere {command('work')}", b"")
+    assert (status, said[0]) == (0, Placed())
+    assert before == {
+        path: (folder / path).stat().st_mtime_ns
+        for path in sorted(folder.rglob("*.pyc"))
+        for path in [path.relative_to(folder)]
+    }
+    assert not [
+        path for path in (tmp_path / "elsewhere").rglob("*.pyc") if "training" in path.parts
+    ]
+
+
+@pytest.mark.parametrize(("inner", "mode"), [("", 0o777), ("", 0o702), ("code", 0o777)])
+def test_a_workdir_that_others_may_write_is_refused(
+    inner: str, mode: int, tmp_path: Path, code: Archive, command: Callable[[str], str]
+) -> None:
+    talk(command("work"), code.data)
+    folder = tmp_path / "work" / inner
+    folder.chmod(mode)
+    status, said, _ = talk(command("work"), code.data)
+    place = str(folder).rstrip("/")
+    why = (
+        f"its code is not run: other users may write {place} (mode {mode:o}); chmod go-w {place} "
+        "there, or set another"
+    )
+    assert (status, str(said)[:300].count(why)) == (3, 1), said
+    folder.chmod(0o755)
+    assert talk(command("work"), b"")[1][0] == Placed()
+
+
+def test_a_folder_above_that_any_user_may_write_is_refused_unless_it_is_sticky(
+    tmp_path: Path, code: Archive, command: Callable[[str], str]
+) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o777)
+    status, said, _ = talk(command("shared/work"), code.data)
+    assert status == 3
+    assert (
+        f"its code is not run: any user may write {tmp_path}/shared, in which its workdir lies; "
+        "chmod o-w" in str(said)
+    )
+    (tmp_path / "shared").chmod(0o1777)
+    assert talk(command("shared/work"), code.data)[0] == 0
+
+
+def test_a_workdir_of_another_user_is_refused(
+    tmp_path: Path, code: Archive, command: Callable[[str], str]
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to give a folder away")
+    for name, change in (("theirs", "theirs"), ("mine", "mine/code"), ("grouped", "grouped")):
+        (tmp_path / name / "code").mkdir(parents=True)
+        os.chown(tmp_path / change, 0 if name == "grouped" else 12345, 12345)
+    (tmp_path / "grouped").chmod(0o770)
+    (tmp_path / "target").mkdir()
+    (tmp_path / "link").symlink_to("target")
+    os.lchown(tmp_path / "link", 12345, 12345)
+    (tmp_path / "own").symlink_to("target")
+    found = {
+        name: talk(command(name), code.data)[1]
+        for name in ("theirs", "mine", "grouped", "link", "own")
+    }
+    assert (
+        f"{tmp_path}/theirs belongs to user 12345, and it runs as user 0 (root); set another "
+        "workdir" in str(found["theirs"])
+    )
+    assert f"{tmp_path}/mine/code belongs to user 12345" in str(found["mine"])
+    assert f"other users may write {tmp_path}/grouped (mode 770)" in str(found["grouped"])
+    assert f"the link {tmp_path}/link belongs to user 12345" in str(found["link"])
+    assert found["own"][:2] == [Needed(), Placed()]
+    os.chown(tmp_path / "grouped", 0, 0)  # the user's own group, with nobody else in it
+    assert talk(command("grouped"), code.data)[1][0] == Needed()
+
+
+def test_the_code_of_another_user_is_replaced(
+    tmp_path: Path, code: Archive, command: Callable[[str], str]
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to give a file away")
+    talk(command("work"), code.data)
+    for name in ("training/agent/__init__.py", "training"):
+        os.chown(unpacked(tmp_path / "work", code) / name, 12345, -1)
+        assert isinstance(talk(command("work"), code.data)[1][1], Changed)
+        assert talk(command("work"), b"")[1][0] == Placed()
+
+
+# What a host says before anything is started ------------------------------------------------------
+
+
+def test_the_code_is_sent_once_per_connection() -> None:
+    said = b"rankboard-deploy 1 need\n"
+    assert steps(said, said) == [
+        Needed(),
+        Failed("its start said 'need', which this version does not expect"),
+    ]
+
+
+@pytest.mark.parametrize("block", [b"x" * 1000, b"x" * 99 + b"\n"])
+def test_a_login_shell_that_never_stops_is_given_up(block: bytes) -> None:
+    talk = Talk(replace(LIMITS, banner=10_000))
+    found = [step for _ in range(10_000 // len(block) + 1) for step in talk.feed(block)]
+    (failed,) = (step for step in found if isinstance(step, Failed))
+    assert failed is found[-1]
+    assert failed.reason.startswith(
+        "its login shell, or its python, printed more than 9.766 KiB before anything"
+    )
+    assert all(isinstance(step, Noise) for step in found[:-1])
+
+
+def test_quotes_are_short_and_without_the_program(code: Archive) -> None:
+    command = bootstrap("python3", "~/w", code, ())
+    said = f"ls: cannot access '{command}': No such file\n\x1b[31m"
+    assert quoted(said).startswith("ls: cannot access 'python3 -c ")
+    assert len(quoted(said)) < 120
+    assert len(quoted("é" * 1000)) == QUOTED
+    assert is_echo(said)
+    assert is_echo(said[-4096:])
+    assert not is_echo("This account is currently not available." * 30)
+
+
+def test_program_parses_under_old_pythons(code: Archive) -> None:
+    encoded = bootstrap("python3", "~/w", code, ()).split('"')[1]
+    source = base64.b64decode(encoded).decode()
+    program = ast.parse(source, feature_version=(3, 6))
+    assert source.isascii()
+    (later,) = (
+        statement.value.value
+        for statement in program.body
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant)
+        if isinstance(statement.value.value, str)
+    )
+    ast.parse(later, feature_version=(3, 6))

@@ -1,0 +1,537 @@
+"""The checks before a run: what facts and connections come to, and that a healthy cluster raises no
+alarm."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from remote.cluster.hosts import Host
+from remote.doctor import doctor
+from remote.doctor.check import listed
+from remote.plan.plan import Plan, Script
+from remote.transport import Agent, Unreachable
+from remote.transport.ssh.transport import SshTransport
+from tests.kit import agents
+from tests.kit.agents import host as host
+from tests.kit.sshd import Sshd
+from tests.kit.sshd import daemons as daemons
+from tests.kit.sshd import sshd as sshd
+from training.job import Job
+from training.wire import commands
+from training.wire.events import Checked, Connected, Hello, Reserved
+
+GIB = 2**30
+
+
+def plan(hosts: int = 3, work: Job | Script | None = None, **more: object) -> Plan:
+    made = [Host(f"node{n}", f"10.0.0.{n}", **more) for n in range(1, hosts + 1)]  # type: ignore[arg-type]
+    return Plan("a-run", tuple(made), work or Job())
+
+
+def hello(number: int, **more: object) -> Hello:
+    """The facts of a host that lacks nothing: a machine of its own, with a docker bridge as
+    everywhere."""
+    interfaces = (
+        ("lo", "127.0.0.1", 8),
+        ("eth1", f"10.0.0.{number}", 24),
+        ("docker0", "172.17.0.1", 16),
+    )
+    facts = Hello(
+        *(
+            f"host{number}",
+            "ada",
+            100,
+            "3.12.3",
+            "/opt/venv/bin/python3",
+            "Linux 6 x86_64",
+            f"boot{number}",
+            8.0,
+            16 * GIB,
+        ),
+        torch="2.14.1+cpu",
+        torchvision="0.29.1+cpu",
+        interfaces=interfaces,
+        route_address=f"10.0.0.{number}",
+        route_interface="eth1",
+        memory_free=12 * GIB,
+        disk_free=80 * GIB,
+        load=0.4,
+    )
+    return replace(facts, **more)  # type: ignore[arg-type]
+
+
+def hellos(count: int = 3, **of_node2: object) -> list[Hello | None]:
+    """The facts of healthy hosts, but for what node2 has otherwise."""
+    return [hello(number, **(of_node2 if number == 2 else {})) for number in range(1, count + 1)]
+
+
+def amiss(found: Sequence[Checked]) -> list[tuple[int, str, str]]:
+    assert all(one.advice for one in found if one.outcome != doctor.OK), (
+        "each warning and failure says what to do"
+    )
+    return [(one.on, one.check, one.outcome) for one in found if one.outcome != doctor.OK]
+
+
+def check(
+    of: Plan, facts: Sequence[Hello | None], offsets: Sequence[float] = (0.0,) * 8
+) -> list[Checked]:
+    return doctor.check_facts(of, facts, offsets)
+
+
+def only(of: Plan, facts: Sequence[Hello | None], offsets: Sequence[float] = (0.0,) * 8) -> Checked:
+    """The one thing that is amiss."""
+    found = [one for one in check(of, facts, offsets) if one.outcome != doctor.OK]
+    assert len(found) == 1, found
+    assert found[0].advice
+    return found[0]
+
+
+HEALTHY = {
+    "a lab": (plan(), hellos()),
+    "cores shared as meant": (plan(4, slots=8), hellos(4)),
+    "patch levels of Python": (plan(), hellos(python="3.12.11")),
+    "builds for other GPUs where there are none": (
+        plan(),
+        hellos(torch="2.14.1+cu130", backends=("cuda 13.0",)),
+    ),
+    "a script without torch anywhere": (plan(1, Script(("train.sh",))), hellos(1, torch="")[:1]),
+    "a busy core of eight": (plan(), hellos(load=3.9)),
+    "one machine's loopback": (
+        Plan(
+            "a-run",
+            tuple(
+                Host(f"local{n}", "127.0.0.1", slots=4, workdir="/r/a-run/node") for n in range(3)
+            ),
+            Job(),
+        ),
+        [
+            hello(1, cores=2.0, load=3.0, route_address="127.0.0.1", route_interface="lo")
+            for _ in range(3)
+        ],
+    ),
+    "a box of hosts that are one machine": (
+        plan(4),
+        [hello(n, boot_id="box", cores=0.5, load=3.0, disk_free=2 * GIB) for n in range(1, 5)],
+    ),
+    "facts that a host does not say": (plan(), hellos(memory_free=0, disk_free=0)),
+    "hosts of another network, routed": (
+        plan(),
+        hellos(
+            interfaces=(("eth0", "192.168.7.2", 24),),
+            route_address="192.168.7.2",
+            route_interface="eth0",
+        ),
+    ),
+    "GPUs for all": (
+        plan(slots=2),
+        [hello(n, gpus=("NVIDIA H200",) * 2, backends=("cuda 13.0",)) for n in (1, 2, 3)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_a_healthy_cluster_raises_no_alarm(name: str) -> None:
+    assert amiss(check(*HEALTHY[name], offsets=(0.2, -0.4, 0.0, 0.9))) == []
+
+
+AMISS = {
+    "python": ({"python": "3.11.9"}, "python", "warning", "3.11.9, but 3.12 on node1, node3"),
+    "code": (
+        {"code_changed": True},
+        "code",
+        "warning",
+        "files, sent again: those in its workdir were not as they had been",
+    ),
+    "no torch": (
+        {"torch": ""},
+        "torch",
+        "failed",
+        "/opt/venv/bin/python3 (Python 3.12.3) has no torch",
+    ),
+    "another torch": (
+        {"torch": "2.13.0+cpu"},
+        "torch",
+        "failed",
+        "torch 2.13.0+cpu, but 2.14.1 on node1, node3",
+    ),
+    "no room at all": ({"disk_free": 2**20}, "disk", "failed", "only 1 MiB left in ~/.rankboard"),
+    "little room": ({"disk_free": 2**29}, "disk", "warning", "only 0.5 GiB left"),
+    "no memory": ({"memory_free": 50 * 2**20}, "memory", "failed", "only 50 MiB free for 1 rank"),
+    "little memory": (
+        {"memory_free": 300 * 2**20},
+        "memory",
+        "warning",
+        "only 0.3 GiB free for 1 rank",
+    ),
+    "another job": (
+        {"load": 7.6},
+        "load",
+        "warning",
+        "about 8 other processes on 8 cores will slow every",
+    ),
+    "some GPUs": ({"gpus": ("NVIDIA H200",)}, "gpus", "warning", "no GPU"),
+    "no way": ({"route_address": ""}, "interface", "failed", "no way from there to 10.0.0.1"),
+    "itself": (
+        {"route_address": "127.0.1.1"},
+        "interface",
+        "failed",
+        "10.0.0.1, the address of node1, means 127.0.1.1 there",
+    ),
+    "a bridge": (
+        {"route_address": "172.17.0.1", "route_interface": "docker0"},
+        "interface",
+        "failed",
+        "docker0 (172.17.0.1) is a bridge of its containers or virtual machines: node1, node3 has "
+        "the same address",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AMISS)
+def test_what_a_host_lacks_is_named(name: str) -> None:
+    facts, wrong, outcome, text = AMISS[name]
+    found = check(plan(), hellos(**facts))
+    kinds = {(one.check, one.outcome) for one in found if one.outcome != doctor.OK}
+    assert kinds == {(wrong, outcome)}
+    assert any(text in one.text for one in found), found
+    assert amiss(found)
+
+
+def test_a_clock_that_is_off_is_a_warning_and_never_a_failure() -> None:
+    found = only(plan(), hellos(), (0.0, -3600.0, 1.0))
+    assert (found.on, found.check, found.outcome) == (1, "clock", "warning")
+    assert found.text == "its clock is 3,600 s behind this machine's"
+
+
+def test_the_own_interface_is_one_that_is_there() -> None:
+    of = plan(interface="eth9")
+    found = [one for one in check(of, hellos()) if one.outcome == doctor.FAILED]
+    assert [(one.on, one.check) for one in found] == [(n, "interface") for n in range(3)]
+    assert found[1].advice == 'in hosts.toml set interface for node2 to "eth1" (10.0.0.2)', (
+        "not the bridge, nor loopback"
+    )
+
+
+def test_a_master_whose_name_means_itself() -> None:
+    facts = [hello(1, route_address="127.0.1.1", route_interface="lo"), hello(2), hello(3)]
+    found = only(plan(), facts)
+    assert (found.on, found.check, found.outcome) == (0, "interface", "failed")
+    assert "as Debian's /etc/hosts has it" in found.text
+    assert '"eth1" (10.0.0.1)' in found.advice
+    assert doctor.reservations(plan(), facts)[0] is None, "nobody could reach it there"
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1", "127.0.0.1"])
+def test_one_machine_under_several_names(address: str) -> None:
+    of = replace(plan(), hosts=tuple(replace(host, address=address) for host in plan().hosts))
+    found = doctor.grouped(check(of, [hello(1), hello(1), hello(3)]))
+    assert amiss(found) == [(0, "address", "warning"), (1, "address", "warning")]
+    told = [one for one in found if one.outcome != doctor.OK and doctor.is_told(one)]
+    assert [one.same for one in told] == [(0, 1)]
+    assert (
+        told[0].text
+        == "node1 and node2 are the same machine (8 cores): adding such hosts will not make "
+        "training faster"
+    )
+    assert "keep node1 alone, with slots = 2" in told[0].advice
+
+
+def test_the_hosts_of_a_busy_machine_tell_the_same() -> None:
+    """What they measure differs, as each measures while others start."""
+    box = [hello(n, boot_id="box", load=load) for n, load in ((1, 20.0), (2, 21.0), (3, 3.0))]
+    found = doctor.grouped([one for one in check(plan(), box) if one.check == "load"])
+    assert [(one.outcome, one.same) for one in found] == [("warning", (0, 1, 2))] * 3
+    assert (
+        found[0].text
+        == found[2].text
+        == "about 18 other processes on 8 cores will slow every rank down"
+    )
+    quiet = [replace(one, load=0.5) for one in box]
+    assert {one.text for one in check(plan(), quiet) if one.check == "load"} == {"0.5"}
+
+
+def test_ones_own_other_run_is_named() -> None:
+    found = only(plan(), hellos(runs=(("20261122-1", 4),)))
+    assert (found.on, found.check, found.outcome) == (1, "load", "warning")
+    assert found.text == "another run of yours trains there: 20261122-1 (4 ranks)"
+    assert "rankboard stop 20261122-1" in found.advice
+    assert "--exclude" in found.advice
+    many = only(plan(), hellos(runs=tuple((f"run{n}", 1) for n in range(9))))
+    assert many.text.endswith(": run0 (1 rank), run1 (1 rank) and run2 (1 rank)")
+    here = Plan("a-run", (Host("local", "127.0.0.1", slots=4, workdir="/r/a-run/node"),), Job())
+    assert "--exclude" not in only(here, [hello(1, runs=(("20261122-1", 4),))]).advice
+    assert "--exclude" not in only(here, [hello(1, load=30.0)]).advice
+
+
+def test_equal_findings_of_several_hosts_are_one() -> None:
+    found = doctor.grouped(check(plan(), hellos(3, torch="")))
+    assert all(one.same == () for one in found), "what is well is not grouped"
+    found = doctor.grouped(
+        check(plan(4), [hello(1), *(hello(n, gpus=("NVIDIA H200",)) for n in (2, 3)), hello(4)])
+    )
+    gpus = [one for one in found if one.outcome != doctor.OK]
+    assert [(one.on, one.same, doctor.is_told(one)) for one in gpus] == [
+        (0, (0, 3), True),
+        (3, (0, 3), False),
+    ]
+    assert doctor.refusal([host.name for host in plan(4).hosts], gpus[0]).startswith(
+        "node1 and node4: no GPU"
+    )
+    assert listed(["a", "b", "c"]) == "a, b and c"
+
+
+def test_several_unknown_keys_are_trusted_by_one_command() -> None:
+    problem = (
+        "{0}: its host key is unknown: ED25519 SHA256:x{0}. Compare that, then accept "
+        "it:\nrankboard trust {0}"
+    )
+    problems = [problem.format(host.name) for host in plan().hosts]
+    found = doctor.check_facts(plan(), [None] * 3, [0.0] * 3, problems)
+    assert {one.advice for one in found if one.outcome == doctor.FAILED} == {
+        "rankboard trust --all"
+    }
+    (*_, one) = doctor.check_facts(plan(1), [None], [0.0], problems)
+    assert one.advice == "rankboard trust node1"
+    assert (
+        replace(plan(), hosts_file="lab.toml").named(one.advice)
+        == "rankboard trust --hosts lab.toml node1"
+    )
+
+
+@pytest.mark.parametrize("file", ["hosts.toml", "../lab/my-hosts.toml"])
+def test_advice_names_the_hosts_file_that_was_given(file: str) -> None:
+    of = replace(plan(), hosts_file=file)
+    assert of.named("set python in hosts.toml to it") == f"set python in {file} to it"
+    assert of.named(of.named("see hosts.toml.")) == f"see {file}."
+
+
+def test_threads_and_slots_that_do_not_fit() -> None:
+    assert only(plan(1, slots=9), hellos(1)).text == "9 ranks on 8 cores: they wait for each other"
+    assert only(plan(1, slots=3, threads=4), hellos(1)).check == "cores"
+
+
+def test_torchvision_only_where_the_job_needs_it() -> None:
+    without = hellos(torchvision="")
+    assert check(plan(), without) == check(plan(), hellos())
+    for dataset in ("mnist", "fashion_mnist", "cifar10", "svhn"):
+        assert amiss(check(plan(work=Job(dataset=dataset)), without)) == [
+            (1, "torchvision", "warning")
+        ]
+    assert amiss(check(plan(work=Job(model="torchvision/resnet18")), without)) == [
+        (1, "torchvision", "failed")
+    ]
+    assert amiss(check(plan(work=Job(dataset="synthetic")), without)) == []
+
+
+def test_builds_of_torch_that_cannot_talk_to_each_other() -> None:
+    gpus = [hello(n, gpus=("NVIDIA H200",), backends=("cuda 13.0",)) for n in (1, 2, 3)]
+    other, none = replace(gpus[1], backends=("hip 7.1",)), replace(gpus[1], backends=())
+    assert amiss(check(plan(), [gpus[0], other, gpus[2]])) == [(1, "torch", "failed")]
+    assert amiss(check(plan(), [gpus[0], none, gpus[2]])) == [(1, "torch", "warning")]
+
+
+PROBLEMS = {
+    "address": "node2: the name 'nod2' does not resolve (Name or service not known); "
+    "set its address in hosts.toml",
+    "login": "node2: 10.0.0.2:22 refused the connection; start sshd there, or set its address and "
+    "port in hosts.toml",
+    "python": "node2: no python9 there (sh: 1: python9: not found); set python = "
+    '"/path/to/python3" for it in hosts.toml',
+    "python with arguments": "node2: no conda run python there "
+    "(sh: 1: conda run python: not found); set "
+    "python",
+    "python that is none": "node2: /bin/ls is no working Python 3 (exit status 2): "
+    "Try --help; set python = "
+    '"/path/to/python3"',
+    "code": "node2: its code is not run: other users may write /x (mode 777); chmod go-w /x there, "
+    "or set another workdir",
+    "disk": "node2: cannot use its workdir /x: [Errno 13] Permission denied; make room or access "
+    "there, or set another",
+}
+
+
+@pytest.mark.parametrize("case", PROBLEMS)
+def test_a_host_that_was_not_reached_fails_where_the_way_there_ended(case: str) -> None:
+    facts, failed = [hello(1), None, hello(3)], case.partition(" ")[0]
+    found = doctor.check_facts(plan(), facts, (0.0,) * 3, ("", PROBLEMS[case], ""))
+    of_node2 = [one for one in found if one.on == 1]
+    assert (of_node2[-1].check, of_node2[-1].outcome) == (failed, "failed")
+    assert f"node2: {of_node2[-1].text}; {of_node2[-1].advice}" == PROBLEMS[case]
+    assert all(one.outcome == doctor.OK for one in of_node2[:-1])
+    passed = {"address": [], "login": ["address"]}.get(failed, ["address", "login"])
+    assert [one.check for one in of_node2[:-1]] == passed
+    assert amiss(found) == [(1, failed, "failed")], "the others are checked all the same"
+
+
+def listening(of: Plan, facts: Sequence[Hello | None]) -> list[Reserved | None]:
+    asked = doctor.reservations(of, facts)
+    return [
+        Reserved(one.address, one.port or 40_000 + n) if one else None
+        for n, one in enumerate(asked)
+    ]
+
+
+def test_every_host_tries_the_master_and_its_neighbour() -> None:
+    of = replace(plan(4), hosts=(replace(plan().hosts[0], master_port=29_500), *plan(4).hosts[1:]))
+    reserved = listening(of, hellos(4))
+    asked = doctor.connects(reserved)
+    master = ("10.0.0.1", 29_500)
+    second, third, fourth = (("10.0.0.2", 40_001), ("10.0.0.3", 40_002), ("10.0.0.4", 40_003))
+    assert [one and set(one.targets) for one in asked] == [
+        {second},
+        {master, third},
+        {master, fourth},
+        {master},
+    ]
+    assert doctor.connects(listening(plan(1), hellos(1))) == [None], (
+        "a host alone has nobody to reach"
+    )
+
+
+def test_hosts_that_are_there_try_each_other_where_some_are_not() -> None:
+    asked = doctor.connects(listening(plan(4), [hello(1), None, hello(3), hello(4)]))
+    assert asked[0] == commands.Connect((("10.0.0.3", 40_002),), doctor.SECONDS)
+    assert asked[1] is None
+
+
+def test_connections_that_fail_are_named_by_host_and_address() -> None:
+    reserved = listening(plan(), hellos())
+    reserved[2] = Reserved("10.0.0.3", 0, "port 1 on 10.0.0.3 is in use by nc (pid 7)")
+    made = [
+        [Connected(*target, 0.0012) for target in one.targets] if one else []
+        for one in doctor.connects(reserved)
+    ]
+    made[1] = [replace(made[1][0], error="timed out after 3 s")]
+    found = doctor.check_connections(plan(), hellos(), reserved, made)
+    assert amiss(found) == [(1, "connect", "failed"), (2, "port", "failed")]
+    assert found[1] == Checked(0, "connect", "ok", "1.2 ms")
+    missed = next(one for one in found if (one.on, one.check) == (1, "connect"))
+    assert missed.text == "cannot reach node1 at 10.0.0.1:40000 (timed out after 3 s) from 10.0.0.2"
+    assert "firewall" in missed.advice
+    assert doctor.refusal([host.name for host in plan().hosts], missed).startswith(
+        "node2: cannot reach node1"
+    )
+
+
+# The real thing -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=[agents.Host.follow, agents.Host.probe], ids=["an agent", "a probe"])
+def asked(request: pytest.FixtureRequest, host: agents.Host) -> agents.Follower:
+    """Whom a host is asked through: an agent before a run, a probe by the doctor."""
+    found: agents.Follower = request.param(host)
+    return found
+
+
+def test_it_tells_what_came_of_each_connection(asked: agents.Follower) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as there,
+        socket.socket() as closed,
+        socket.create_server(("127.0.0.1", 0)) as full,
+    ):
+        closed.bind(("127.0.0.1", 0))
+        open_port, closed_port, full_port = (
+            sock.getsockname()[1] for sock in (there, closed, full)
+        )
+        full.listen(0)
+        waiting = [
+            socket.create_connection(("127.0.0.1", full_port))
+        ]  # from now on nobody else gets through
+        targets = [("127.0.0.1", port) for port in (open_port, closed_port, full_port)] + [
+            ("node1", 22),
+            ("127.0.0.1", 70_000),
+        ]
+        asked.send(commands.Connect(tuple(targets), 0.2))
+        found = {(one.address, one.port): one for one in asked.wait_for(Connected, 5)}
+        for sock in waiting:
+            sock.close()
+        with there.accept()[0] as tried:
+            assert tried.recv(1) == b"", "it hangs up at once"
+    assert found["127.0.0.1", open_port].error == ""
+    assert found["127.0.0.1", closed_port].error == "Connection refused"
+    assert found["127.0.0.1", full_port].error == "timed out after 0.2 s"
+    assert found["127.0.0.1", full_port].seconds >= 0.2
+    assert found["node1", 22].error.startswith("not an address")
+    assert found["127.0.0.1", 70_000].error.startswith("not an address")
+    asked.close()
+
+
+def test_a_rendezvous_that_was_tried_still_lets_ranks_in(asked: agents.Follower) -> None:
+    asked.send(commands.Reserve("127.0.0.1", 0))
+    port = asked.wait_for(Reserved)[0].port
+    asked.send(commands.Connect((("127.0.0.1", port),), 3.0))
+    assert asked.wait_for(Connected)[0].error == ""
+    with socket.create_connection(("127.0.0.1", port), 5):
+        pass
+    asked.close()
+
+
+def test_it_tells_what_room_its_host_has(asked: agents.Follower) -> None:
+    facts = asked.wait_for(Hello)[0]
+    asked.close()
+    assert 0 < facts.memory_free <= facts.memory
+    assert facts.disk_free > 1
+    assert 0 <= facts.load < 10_000
+    assert facts.backends == () or all(" " in one for one in facts.backends)
+
+
+class Hearer:
+    def phase(self, name: str) -> None:
+        pass
+
+    def said(self, text: str) -> None:
+        pass
+
+
+def test_a_host_that_is_not_reached_is_to_be_tried_the_same_way() -> None:
+    host = Host("node1", "10.0.0.1", user="ada", port=2222, identity_file="~/key", jump="gate")
+    for one, way in (
+        (host, "ssh -J gate -i '~/key' -p 2222 ada@10.0.0.1 true"),
+        (
+            Host("node1", "n1", proxy_command="nc -x p %h %p"),
+            "ssh -o 'ProxyCommand=nc -x p %h %p' -p 22 n1 true",
+        ),
+    ):
+        (*_, failed) = doctor.check_facts(
+            Plan("a-run", (one,), Job()), [None], [0.0], ["node1: no luck"]
+        )
+        assert failed.advice == f"try it by hand: {way}"
+
+
+WAYS = {
+    "refused": ("login", "refused the connection"),
+    "name": ("address", "does not resolve"),
+    "key": ("login", "its host key is unknown"),
+    "login": ("login", "keys tried: "),
+    "python": ("python", "no /no/python there"),
+    "workdir": ("disk", "cannot use its workdir"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_the_way_to_a_host_really_says_is_put_to_the_right_check(way: str, sshd: Sshd) -> None:
+    one = replace(sshd.make_hosts(1)[0], timeout=10.0)
+    changed = {
+        "refused": replace(one, port=1),
+        "name": replace(one, address="nowhere.invalid"),
+        "python": replace(one, python="/no/python"),
+        "workdir": replace(one, workdir="/proc/1/none"),
+    }
+    if way == "key":
+        sshd.known_hosts.write_text("")
+    if way == "login":
+        (sshd.home / ".ssh" / "id_ed25519").unlink()
+    there = changed.get(way, one)
+    with pytest.raises(Unreachable) as caught:
+        SshTransport().open(
+            there, Agent(f"{there.workdir}/runs/a-run/0", "a-run", 0, "", "~"), Hearer()
+        )
+    check, text = WAYS[way]
+    found = doctor.check_facts(Plan("a-run", (there,), Job()), [None], [0.0], [str(caught.value)])
+    assert (found[-1].check, found[-1].outcome) == (check, "failed"), found
+    assert text in found[-1].text
+    assert found[-1].advice

@@ -1,0 +1,273 @@
+"""What hosts tell of what a job needs, and what the doctor makes of it: data, checkpoint,
+precision, other runs."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from remote.cluster.hosts import Host
+from remote.doctor import doctor
+from remote.plan import needs
+from remote.plan.plan import Plan, Script, Upload
+from tests.hosts.test_doctor import GIB, amiss, check, hello, hellos, plan
+from tests.kit import agents
+from tests.kit.agents import host as host
+from training.agent.errands.live_runs import live_runs
+from training.agent.host.needs import look
+from training.agent.host.system import CPUINFO, cpu_flags
+from training.job import Job
+from training.wire.events import Checked, Hello
+from tui.screens import launch
+
+JOB = Job(dataset="mnist", data_dir="/data")
+IMAGES = Job(model="resnet18", dataset="imagefolder:/data/photos")
+FILES = needs.of(JOB)["files"]
+
+
+def row(name: str, job: Job, facts: Sequence[Hello | None]) -> list[Checked]:
+    return [one for one in check(plan(len(facts), work=job), facts) if one.check == name]
+
+
+# On the host --------------------------------------------------------------------------------------
+
+
+def test_a_host_tells_which_files_are_missing(tmp_path: Path) -> None:
+    job = replace(JOB, data_dir=str(tmp_path / "data"))
+    found = look(needs.of(job), "")
+    assert found["data_missing"] == FILES
+    assert (found["data_folder"], found["data_problem"]) == (str(tmp_path / "data"), "")
+    assert found["data_free"] > 0
+    for name in FILES:
+        there = tmp_path / "data" / name.removesuffix(".gz")
+        there.parent.mkdir(parents=True, exist_ok=True)
+        there.touch()
+    assert look(needs.of(job), "") == {"data_folder": str(tmp_path / "data")}
+
+
+def test_an_archive_that_holds_the_files_is_enough(tmp_path: Path) -> None:
+    wanted = needs.of(Job(dataset="cifar10", data_dir=str(tmp_path)))
+    assert look(wanted, "")["data_missing"]
+    (tmp_path / "cifar-10-python.tar.gz").touch()
+    assert "data_missing" not in look(wanted, "")
+
+
+def test_a_folder_that_cannot_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    found = look(needs.of(replace(JOB, data_dir=str(tmp_path / "a" / "b"))), "")
+    assert found["data_problem"] == f"{tmp_path} is not writable"
+
+
+def test_a_path_that_is_not_there_is_named(tmp_path: Path) -> None:
+    job = replace(IMAGES, dataset=f"imagefolder:{tmp_path / 'photos'}")
+    assert (
+        look(needs.of(job), "")["data_problem"]
+        == f"{tmp_path / 'photos'}: No such file or directory"
+    )
+    (tmp_path / "photos").mkdir()
+    assert look(needs.of(job), "") == {"data_folder": str(tmp_path / "photos"), "data_problem": ""}
+
+
+def test_the_newest_complete_checkpoint_is_told(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    for step, complete in ((20, True), (100, True), (120, False)):
+        (where := runs / "before" / "0" / "checkpoints" / f"step-{step:06}").mkdir(parents=True)
+        if complete:
+            (where / "manifest.json").touch()
+    folder = str(runs / "new" / "0")
+    assert look({"resume": "before"}, folder) == {
+        "resume": "before",
+        "resume_step": 100,
+        "resume_known": (),
+    }
+    assert look({"resume": "another"}, folder) == {
+        "resume": "another",
+        "resume_step": 0,
+        "resume_known": ("before",),
+    }
+    assert (
+        look({"resume": str(runs / "before" / "0" / "checkpoints")}, folder)["resume_step"] == 100
+    )
+
+
+def test_nothing_is_looked_for_that_means_another_thing_there() -> None:
+    assert needs.of(Script(("train.sh",))) == {}
+    assert needs.of(Job()) == {}
+    assert needs.of(Job(dataset="imagefolder:photos", resume="./here")) == {}
+    assert needs.of(Job(resume="a-run")) == {"resume": "a-run"}
+
+
+def test_flags_of_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = tmp_path / "cpuinfo"
+    monkeypatch.setattr("training.agent.host.system.CPUINFO", str(info))
+    monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Linux", "host", "6", "1", "x86_64")))
+    info.write_text(
+        "processor\t: 0\nmodel name\t: A CPU\nflags\t\t: fpu avx2 avx512f "
+        "amx_bf16\n\nprocessor\t: 1\n"
+    )
+    assert cpu_flags() == ("avx2", "avx512f", "amx_bf16")
+    info.unlink()
+    assert cpu_flags() == ()
+    assert CPUINFO == "/proc/cpuinfo"
+
+
+def test_other_live_runs_are_told_with_their_ranks(tmp_path: Path) -> None:
+    for run in ("a-run", "another", "ended"):
+        (folder := tmp_path / "runs" / run / "1").mkdir(parents=True)
+        (folder / "lock").touch()
+        (folder / "plan.json").write_text(json.dumps({"hosts": [{"slots": 4}, {"slots": 2}]}))
+    with (
+        open(tmp_path / "runs" / "a-run" / "1" / "lock") as own,
+        open(tmp_path / "runs" / "another" / "1" / "lock") as lock,
+    ):
+        fcntl.flock(own, fcntl.LOCK_EX)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert live_runs(str(tmp_path / "runs" / "a-run" / "1")) == (("another", 2),)
+    assert live_runs(str(tmp_path / "runs" / "a-run" / "1")) == ()
+
+
+def test_other_live_runs_of_this_machine_are_told(tmp_path: Path) -> None:
+    (folder := tmp_path / "other" / "node" / "runs" / "other" / "0").mkdir(parents=True)
+    (folder / "plan.json").write_text(json.dumps({"hosts": [{"slots": 4}]}))
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert live_runs(str(tmp_path / "own" / "node" / "runs" / "own" / "0")) == (("other", 4),)
+
+
+@pytest.mark.parametrize("agent", [True, False])
+def test_agents_and_probes_tell_it(agent: bool, host: agents.Host) -> None:
+    wanted = json.dumps(needs.of(replace(JOB, data_dir=str(host.folder / "nowhere"))))
+    asked = host.follow("--needs", wanted) if agent else host.probe(needs=wanted)
+    (said,) = asked.wait_for(Hello)
+    asked.close()
+    assert said.data_missing == FILES
+
+
+# What it means ------------------------------------------------------------------------------------
+
+MISSING = {"data_folder": "/data", "data_missing": FILES, "data_free": 9 * GIB}
+
+
+def test_data_are_there_or_downloaded() -> None:
+    facts = [hello(1, data_folder="/data"), hello(2, **MISSING)]
+    assert [(one.outcome, one.text) for one in row("data", JOB, facts)] == [
+        ("ok", "there"),
+        ("ok", "fetch 12 MB"),
+    ]
+    assert row("data", Job(), [hello(1)])[0].text == "not needed"
+    assert row("data", Job(), [hello(1)])[0].outcome == "ok"
+
+
+LACKS = {
+    "no room": (
+        JOB,
+        {**MISSING, "data_free": 10**6},
+        "mnist is not in /data, and its 12 MB do not fit: only 1 MiB are free",
+    ),
+    "not writable": (
+        JOB,
+        {**MISSING, "data_problem": "/ is not writable"},
+        "mnist is not in /data, and cannot be downloaded into it: / is not writable",
+    ),
+    "not readable": (
+        JOB,
+        {"data_folder": "/data", "data_problem": "/data/MNIST: Permission denied"},
+        "/data/MNIST: Permission denied",
+    ),
+    "no folder": (
+        IMAGES,
+        {"data_folder": "/data/photos", "data_problem": "/data/photos: No such file or directory"},
+        "/data/photos: No such file or directory",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LACKS)
+def test_data_that_cannot_be_had_are_a_failure(name: str) -> None:
+    job, facts, text = LACKS[name]
+    found = row("data", job, [hello(1, **facts)])
+    assert amiss(found) == [(0, "data", "failed")]
+    assert found[0].text.startswith(text)
+
+
+def test_without_torchvision_nothing_can_be_downloaded() -> None:
+    found = check(plan(1, work=JOB), [hello(1, torchvision="", **MISSING)])
+    assert amiss(found) == [(0, "torchvision", "failed")]
+    found = check(plan(1, work=JOB), [hello(1, torchvision="", data_folder="/data")])
+    assert amiss(found) == [(0, "torchvision", "warning")]
+
+
+def test_uploaded_data_are_not_looked_for() -> None:
+    of = replace(
+        plan(1, work=replace(IMAGES, dataset="imagefolder:photos")),
+        uploads=(Upload("/here/photos", "photos"),),
+    )
+    assert Checked(0, "data", "ok", "uploaded") in check(of, [hello(1)])
+
+
+def test_one_host_with_the_checkpoint_is_enough() -> None:
+    job = Job(resume="before")
+    facts = [hello(1, resume="before", resume_step=40), hello(2, resume="before")]
+    assert [(one.outcome, one.text) for one in row("job", job, facts)] == [
+        ("ok", "step 40"),
+        ("ok", "none here"),
+    ]
+    none = row("job", job, [replace(one, resume_step=0) for one in facts])
+    assert amiss(none) == [(0, "job", "failed"), (1, "job", "failed")]
+    assert (
+        none[0].text
+        == "--resume before: no complete checkpoint of it is there; no run there has saved one"
+    )
+    known = row("job", job, [replace(facts[1], resume_known=("2", "1")), facts[1]])
+    assert known[1].text.endswith("the newest there that have some are 2 and 1")
+    again = row("job", Job(resume="a-run"), facts)
+    assert amiss(again) == [], "a restart resumes from another run than the hosts have looked for"
+
+
+BARE, ABLE = ("avx2", "avx512f"), ("avx2", "avx512_bf16")
+
+
+def test_bf16_on_a_cpu_without_it_is_a_warning() -> None:
+    job = Job(precision="bf16")
+    found = row("precision", job, hellos(3, flags=BARE))
+    assert amiss(found) == [(1, "precision", "warning")]
+    assert "no bf16 instructions: --precision bf16 is many times slower" in found[1].text
+    assert (
+        amiss(row("precision", job, [hello(1, flags=ABLE), hello(2, flags=("asimd", "bf16"))]))
+        == []
+    )
+    on_gpus = [hello(n, flags=BARE, gpus=("NVIDIA H200",)) for n in (1, 2)]
+    assert amiss(row("precision", job, on_gpus)) == []
+    assert row("precision", Job(), hellos(3, flags=BARE)) == []
+
+
+def test_a_plan_without_a_job_has_none_of_these_checks() -> None:
+    names = {
+        one.check
+        for one in doctor.check_facts(
+            Plan("a-run", plan(1).hosts, Script(("x",))), [hello(1)], [0.0]
+        )
+    }
+    assert names.isdisjoint(doctor.OF_SOME_JOBS)
+
+
+@pytest.mark.parametrize(("flags", "warned"), [(BARE, True), (ABLE, False), ((), False)])
+def test_the_form_warns_of_bf16_on_this_machine(
+    flags: tuple[str, ...], warned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "cpu_flags", lambda: flags)
+    here = Plan(
+        "a-run", (Host("local", "127.0.0.1", workdir="/r/a-run/node"),), Job(precision="bf16")
+    )
+    assert any("no bf16 instructions" in line for line in launch._described(here)) == warned
+    there = "\n".join(launch._described(plan(2, work=Job(precision="bf16"))))
+    assert "f2 checks those of the hosts" in there
+    assert not any("bf16" in line for line in launch._described(plan(2))[:-1])

@@ -1,0 +1,86 @@
+"""`rankboard --local N --link RATE`: a run in a lab, from the command line, and what becomes of it
+when rankboard is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.kit.labs import links, refused, spaces, until
+from tests.kit.launches import LONG, QUICK, RANKBOARD, launch
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--link", "1gbit"], "--link 1gbit goes with --local N"),
+        (["--local", "2", "--cpus", "0.5"], "--cpus 0.5 goes with --link"),
+        (["--local", "4", "--link", "1gbit,1gbit"], "--link 1gbit,1gbit: 2 values for 4 hosts"),
+        (
+            ["--local", "2", "--link", "1gbit", "--hosts", "x.toml"],
+            "--hosts x.toml and --local 2 exclude each other",
+        ),
+        (["--local", "2", "--link", "fast"], "--link 'fast': give a number and a unit"),
+    ],
+)
+def test_mistakes(tmp_path: Path, words: list[str], message: str) -> None:
+    done = subprocess.run(
+        [RANKBOARD, "--run", *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"rankboard: {message}")
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_dry_run_makes_no_lab(tmp_path: Path) -> None:
+    words = [RANKBOARD, "--dry-run", "--local", "2", "--link", "1gbit"]
+    done = subprocess.run(
+        words,
+        cwd=tmp_path,
+        env=os.environ | {"PATH": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "node2  10.10.1.2" in done.stdout
+    assert "GLOO_SOCKET_IFNAME=eth0" in done.stdout
+    assert "the 2 hosts share the" in done.stderr
+
+
+needs_lab = pytest.mark.skipif(bool(refused()), reason=f"no lab can be made here: {refused()}")
+
+
+@needs_lab
+def test_run(tmp_path: Path) -> None:
+    before = links()
+    run = launch(tmp_path, "--local", "2", "--link", "100mbit", *QUICK, "--steps", "3")
+    greetings = run.events("hello", 2)
+    assert {event["hostname"] for event in greetings} == {"node1", "node2"}
+    assert run.end() == 0
+    assert "rankboard: the 2 hosts share the" in run.stderr()
+    assert links() == before
+
+
+@needs_lab
+def test_killed_launcher_leaves_nothing(tmp_path: Path) -> None:
+    run = launch(tmp_path, "--local", "2", "--link", "1gbit", *LONG)
+    run.events("step", 4)
+    family = psutil.Process(run.process.pid).children(recursive=True)
+    inside = frozenset[str]().union(*(spaces(process.pid) for process in family)) - spaces(
+        os.getpid()
+    )
+    assert len(inside) == 2 + 2 * 3
+    run.process.send_signal(signal.SIGKILL)
+    run.end()
+    until(lambda: not any(inside & spaces(pid) for pid in psutil.pids()))

@@ -1,0 +1,318 @@
+"""`rankboard lab`: hosts that stay, each with an sshd of its own; runs over SSH to them, faults,
+and that nothing is left."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from remote.cluster.hosts import load
+from remote.lab import logins, relay
+from remote.lab.folder import Folder
+from remote.lab.lab import LabState
+from remote.lab.spec import LabError
+from tests.kit.labs import REPOSITORY, Traces, refused, until
+from tests.kit.launches import LONG, QUICK, RANKBOARD, launch, run
+from tests.kit.slow import slow
+from tests.kit.sshd import SSHD
+
+NOBODY = 12345
+"""A user who is in no list of users."""
+IMPORTS = "import typer, paramiko, torch, tui"
+
+needs_lab = pytest.mark.skipif(
+    bool(refused()) or not SSHD,
+    reason=f"no lab with sshd can be made here: {refused() or 'install openssh-server'}",
+)
+
+
+@dataclass(frozen=True)
+class Command:
+    """`rankboard lab` as a certain user starts it."""
+
+    folder: Path
+    prefix: tuple[str, ...] = (RANKBOARD,)
+
+    def __call__(self, *words: str, code: int = 0) -> str:
+        """What it prints on stdout, or on stderr where it is to fail."""
+        done = subprocess.run(
+            (*self.prefix, *words),
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr
+        assert "Traceback" not in done.stderr
+        return done.stderr if code else done.stdout
+
+    def rows(self) -> list[list[str]]:
+        """What `lab status` says of each host."""
+        return [line.split() for line in self("lab", "status").splitlines()[1:]]
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Command]:
+    """The command, and no lab left behind, whatever the test did."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    yield Command(tmp_path)
+    for folder in (tmp_path / "cache" / "rankboard" / "labs").glob("*"):
+        Folder(folder.name).down()
+
+
+def state(name: str = "lab") -> LabState:
+    with Folder(name).lab() as found:
+        return found.state
+
+
+def greeting(host: str) -> str:
+    """What answers at the other end of a host's proxy command, or what the command says instead."""
+    (found,) = (
+        known for known in load(Folder("lab").path / "hosts.toml").hosts if known.name == host
+    )
+    words = shlex.split(
+        found.proxy_command.replace("%h", found.address).replace("%p", str(found.port))
+    )
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as relay:
+        assert relay.stdout
+        assert relay.stderr
+        return relay.stdout.readline().strip() or relay.stderr.read().strip()
+
+
+# Mistakes -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["status"], "no lab 'lab' is up: start it with rankboard lab up"),
+        (["down"], "no lab 'lab' is up"),
+        (
+            ["cut", "3", "--name", "other"],
+            "no lab 'other' is up: start it with rankboard lab up --name other",
+        ),
+        (["up", "--link", "fast"], "--link 'fast': give a number and a unit"),
+        (["up", "--hosts", "0"], "a lab has 1 to 253 hosts, not 0"),
+        (["up", "--name", "../x"], "--name '../x': give letters, digits, - and _"),
+    ],
+)
+def test_mistakes(lab: Command, words: list[str], message: str) -> None:
+    said = lab("lab", *words, code=2)
+    assert said.startswith(f"rankboard: {message}")
+    assert said.count("\n") == 1
+    assert not list(lab.folder.iterdir())
+
+
+def test_flags_of_a_run_before_the_command(lab: Command) -> None:
+    assert lab("--local", "2", "--run", "lab", "status", code=2).startswith(
+        "rankboard: --local, --run applies to a run: write the"
+    )
+
+
+def test_missing_sshd_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(logins, "PATH", str(tmp_path))
+    with pytest.raises(LabError, match=r"need OpenSSH's sshd: apt install openssh-server"):
+        logins.check()
+
+
+def test_a_lab_that_is_up_is_named_in_what_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for name, flag in (("lab", ""), ("other", " --name other")):
+        with Folder(name).held(), pytest.raises(LabError) as caught, Folder(name).held():
+            pass
+        assert (
+            f"(rankboard lab status{flag} shows it): stop it with rankboard lab down{flag}, or"
+            in str(caught.value)
+        )
+        made = logins.hosts_toml(Folder(name).path, ())
+        assert made.splitlines()[0].endswith(f"Made by: rankboard lab up{flag}")
+        words = [sys.executable, relay.__file__, str(Folder(name).path), "10.10.1.1", "22"]
+        relayed = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert relayed.stderr == f"this lab is not up: start it with rankboard lab up{flag}\n"
+
+
+# A life of a lab ----------------------------------------------------------------------------------
+
+
+@needs_lab
+def test_run_over_ssh(lab: Command) -> None:
+    printed = lab("lab", "up", "--cpus", "0.5")
+    traces, folder = Traces.of(state()), Folder("lab").path
+    assert (folder / "hosts.toml").read_text() == printed
+    assert folder.stat().st_mode & 0o777 == 0o700
+    hosts = load(folder / "hosts.toml").hosts
+    assert [(host.name, host.address, host.threads) for host in hosts] == [
+        (f"node{i}", f"10.10.1.{i}", 1) for i in (1, 2, 3, 4)
+    ]
+    assert [row[:5] for row in lab.rows()] == [
+        [host.name, host.address, "1gbit", "up", "up"] for host in hosts
+    ]
+    done = run(lab.folder, "--run", "--hosts", str(folder / "hosts.toml"), *QUICK, "--steps", "3")
+    assert done.returncode == 0, done.stderr
+    assert all((folder / host.name / ".rankboard" / "code").is_dir() for host in hosts)
+    assert "is up already" in lab("lab", "up", code=2)
+    lab("lab", "down")
+    traces.assert_gone()
+    assert not folder.exists()
+
+
+@needs_lab
+def test_faults(lab: Command) -> None:
+    lab("lab", "up", "--hosts", "2", "--link", "1gbit,100mbit")
+    assert greeting("node2").startswith("SSH-2.0")
+    lab("lab", "rate", "node2", "2.5gbit")
+    lab("lab", "cut", "1")
+    assert [row[2:5] for row in lab.rows()] == [["1gbit", "down", "up"], ["2.5gbit", "up", "up"]]
+    assert "No route to host" in greeting("node1")
+    lab("lab", "heal", "1")
+    until(lambda: greeting("node1").startswith("SSH-2.0"))
+    lab("lab", "stop-sshd", "2")
+    assert [row[4] for row in lab.rows()] == ["up", "down"]
+    assert greeting("node2") == "10.10.1.2:22 in the lab: Connection refused"
+    done = run(
+        lab.folder,
+        "--run",
+        "--hosts",
+        str(Folder("lab").path / "hosts.toml"),
+        *QUICK,
+        "--steps",
+        "3",
+    )
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[-3].startswith(
+        "cause: node2: 10.10.1.2:22 hung up before the login; its proxy_command says: "
+    )
+    assert lab("lab", "stop-sshd", "2", code=2) == "rankboard: the sshd of node2 is down already\n"
+    lab("lab", "start-sshd", "2")
+    assert greeting("node2").startswith("SSH-2.0")
+    assert (
+        lab("lab", "cut", "3", code=2)
+        == "rankboard: no host 'node3' in the lab: the hosts are node1, node2\n"
+    )
+    assert lab("lab", "rate", "2", "fast", code=2).startswith(
+        "rankboard: 'fast': give a number and a unit"
+    )
+
+
+@slow
+@needs_lab
+def test_kill_of_the_daemon_leaves_nothing(lab: Command) -> None:
+    lab("lab", "up", "--hosts", "2", "--cpus", "1")
+    traces, folder = Traces.of(state()), Folder("lab").path
+    running = launch(lab.folder, "--hosts", str(folder / "hosts.toml"), *LONG)
+    running.events("step", 2)
+    (daemon,) = (process for process in psutil.process_iter() if is_daemon(process, folder))
+    daemon.kill()
+    traces.assert_gone(groups=False)
+    assert running.end() == 3
+    assert greeting("node1") == "this lab is not up: start it with rankboard lab up"
+    assert "no lab 'lab' is up" in lab("lab", "status", code=2)
+    lab("lab", "up", "--hosts", "1")
+    assert not (folder / "node2").exists()
+    lab("lab", "down")
+    traces.assert_gone()
+
+
+def is_daemon(process: psutil.Process, folder: Path) -> bool:
+    """Whether the process holds the lock of the lab's folder."""
+    try:
+        return str(folder / "lock") in (file.path for file in process.open_files())
+    except psutil.Error:
+        return False
+
+
+@needs_lab
+def test_what_a_dead_lab_has_left_can_be_removed(lab: Command) -> None:
+    lab("lab", "up", "--hosts", "1")
+    folder = Folder("lab").path
+    (daemon,) = (process for process in psutil.process_iter() if is_daemon(process, folder))
+    daemon.kill()
+    lab("lab", "down")
+    assert not folder.exists()
+
+
+@needs_lab
+def test_two_labs(lab: Command) -> None:
+    lab("lab", "up", "--hosts", "1")
+    lab("lab", "up", "--hosts", "1", "--name", "other")
+    traces = Traces.of(state("other"))
+    assert traces.spaces.isdisjoint(Traces.of(state()).spaces)
+    lab("lab", "down", "--name", "other")
+    traces.assert_gone()
+    assert greeting("node1").startswith("SSH-2.0")
+
+
+@needs_lab
+def test_a_lab_that_ends_takes_its_daemon_along(lab: Command) -> None:
+    lab("lab", "up", "--hosts", "1")
+    os.kill(state().space.pid, signal.SIGKILL)
+    until(lambda: not Folder("lab").path.exists())
+
+
+# An ordinary user ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ordinary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Command]:
+    """The command for a user who is not root, with the same packages where this user can read
+    them."""
+    if os.geteuid():
+        pytest.skip("it is an ordinary user who runs the tests: all the others show it")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        python = _environment(folder)
+        os.chown(folder, NOBODY, NOBODY)
+        monkeypatch.setenv("XDG_CACHE_HOME", f"{folder}/.cache")
+        change = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+        be = (*change, "env", "-i", f"HOME={folder}", "PATH=/usr/bin:/bin", python, "-c")
+        if subprocess.run((*be, IMPORTS), cwd=folder, capture_output=True, check=False).returncode:
+            pytest.skip(
+                f"an ordinary user can read neither {sys.executable} nor the same version in "
+                "/usr/bin, or not its packages"
+            )
+        yield Command(folder, (*be, "from tui import main; main()"))
+        if Folder("lab").path.exists():
+            Folder("lab").down()
+
+
+def _environment(folder: Path) -> str:
+    """The Python of a new environment with this one's packages, made by one that more than root may
+    run."""
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    system = f"/usr/bin/{version}"
+    maker = system if os.path.exists(system) else sys.executable
+    subprocess.run([maker, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
+    paths = [path for path in sys.path if path.endswith("-packages")]
+    (folder / "venv" / "lib" / version / "site-packages" / "here.pth").write_text(
+        "\n".join((*paths, str(REPOSITORY)))
+    )
+    return str(folder / "venv" / "bin" / "python")
+
+
+@slow
+@needs_lab
+def test_run_by_an_ordinary_user(ordinary: Command) -> None:
+    ordinary("lab", "up", "--hosts", "2", "--link", "100mbit", "--cpus", "1")
+    traces, folder = Traces.of(state()), Folder("lab").path
+    assert folder.stat().st_uid == NOBODY
+    assert [row[:5] for row in ordinary.rows()] == [
+        [f"node{i}", f"10.10.1.{i}", "100mbit", "up", "up"] for i in (1, 2)
+    ]
+    ordinary("--run", "--hosts", f"{folder}/hosts.toml", *QUICK, "--steps", "3")
+    ordinary("lab", "down")
+    traces.assert_gone()
+    assert not folder.exists()

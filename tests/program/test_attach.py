@@ -1,0 +1,425 @@
+"""`rankboard attach`, `stop` and `logs`: which run is meant, whose word counts, and what a launcher
+on this machine is told."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from remote.cluster.hosts import Cluster, Host
+from remote.errands import inventory
+from remote.errands.errands import Answer
+from remote.launch import Launcher
+from remote.plan import serialize
+from remote.plan.plan import Plan, PlanError, Policy, Upload
+from remote.record.recorder import Recorder
+from remote.session.session import Session
+from remote.transport import Transport
+from tests.kit.launches import LONG, RANKBOARD, launch
+from tests.kit.sshd import Sshd
+from tests.program.test_run_commands import Done, run
+from tests.unit.remote.test_journals import Hosts, KeptLine, Library
+from tests.unit.remote.test_session import all_run, trains, until
+from training.agent.errands import run_folders as far
+from training.agent.journal import Journal
+from training.job import Job
+from training.wire.events import PREFIX, Ended, Exited, Finished, Record, Text, encode, to_object
+from training.wire.jsonl import dumps
+from tui.commands import attach
+
+__all__ = ["run"]
+
+FILE = Cluster("test", (Host("node1", "10.0.0.1"), Host("node2", "10.0.0.2")))
+PLAN = Plan("a-run", FILE.hosts, Job())
+NOWHERE: Any = None
+"""A transport that nobody uses."""
+
+
+# Plans of hosts -----------------------------------------------------------------------------------
+
+
+def told(run: str = "a-run", said: Plan = PLAN, **more: object) -> dict[str, Any]:
+    """What a host answers that keeps this plan of the run."""
+    return {"run": run, "plan": json.dumps(json.loads(serialize.dump(said)) | more), "now": 1000.0}
+
+
+@pytest.fixture
+def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Have the hosts of FILE answer so, each with one or several objects."""
+
+    def answer(*objects: dict[str, Any] | list[dict[str, Any]], moment: float = 990.0) -> None:
+        answers = [
+            Answer(host, tuple(said) if isinstance(said, list) else (said,), moment=moment)
+            for host, said in zip(FILE.hosts, objects, strict=False)
+        ]
+        monkeypatch.setattr(inventory, "ask", lambda *_: answers)
+
+    return answer
+
+
+def test_the_plan_and_the_clocks_of_a_run_elsewhere(answer: Callable[..., None]) -> None:
+    answer([], told())
+    kept = inventory.plan_of(NOWHERE, FILE, "a-run")
+    assert (kept.plan, kept.offsets) == (PLAN, {1: 10.0})
+
+
+def test_a_host_that_was_away_when_the_run_was_left_has_another_policy(
+    answer: Callable[..., None],
+) -> None:
+    answer(told(said=replace(PLAN, policy=Policy(keep=True))), told())
+    assert inventory.plan_of(NOWHERE, FILE, "a-run").plan.policy.keep
+
+
+def test_hosts_that_keep_different_plans_are_not_believed(answer: Callable[..., None]) -> None:
+    answer(told(said=replace(PLAN, work=Job(batch_size=7))), told())
+    with pytest.raises(PlanError, match="its hosts keep different plans of it: node1 and node2"):
+        inventory.plan_of(NOWHERE, FILE, "a-run")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["/home/u/x", "../..", "..", ".", "", ".hidden", "-x", "a/b", "a\nb", "\x1b[2J", "a\u202eb"],
+)
+def test_a_name_that_is_no_plain_one_is_refused_wherever_a_plan_is_read(
+    name: str, answer: Callable[..., None]
+) -> None:
+    """A run's name says where this machine writes."""
+    with pytest.raises(ValueError, match="is no plain name"):
+        serialize.parse(serialize.dump(replace(PLAN, run=name)))
+    if name:
+        with pytest.raises(ValueError, match="is no plain name"):
+            serialize.parse(serialize.dump(replace(PLAN, project=name)))
+    answer(told(name, replace(PLAN, run=name)))
+    with pytest.raises(PlanError, match=r"cannot be read: its run .* is no plain name"):
+        inventory.plan_of(NOWHERE, FILE, name)
+
+
+@pytest.mark.parametrize("target", ["/etc", "../x", "a/../../b", "a//b", "a\0b"])
+def test_an_upload_that_leads_elsewhere_is_refused(target: str) -> None:
+    with pytest.raises(ValueError, match="leads elsewhere"):
+        serialize.parse(
+            serialize.dump(replace(PLAN, uploads=(Upload("/src", target),), project="x"))
+        )
+
+
+@pytest.mark.parametrize(
+    ("said", "mistake"),
+    [
+        (told(said=replace(PLAN, run="b-run")), "the plan of another run, b-run"),
+        (told(said=replace(PLAN, hosts=(FILE.hosts[0], FILE.hosts[0]))), "a host twice"),
+        (
+            told(hosts=[{"name": "node1", "address": "x", "slots": 0}]),
+            "slots = 0: write a whole number from 1 to 4096",
+        ),
+        (
+            told(said=replace(PLAN, hosts=(Host("../../etc", "x"),))),
+            "that test does not have: ../../etc",
+        ),
+        (told(policy={"max_restarts": "many"}), "cannot be read"),
+        (told(work={"script": [["rm"]]}), "cannot be read"),
+        ({"run": "a-run", "plan": "[" * 100_000}, "cannot be read"),
+        (
+            {"run": "b-run", "plan": serialize.dump(replace(PLAN, run="b-run"))},
+            "No run called 'a-run' here or on the hosts of test",
+        ),
+        ({"run": 7, "plan": serialize.dump(PLAN)}, "No run called 'a-run' here or on the"),
+    ],
+    ids=[
+        "another",
+        "twice",
+        "no rank",
+        "unknown host",
+        "policy",
+        "script",
+        "deep",
+        "not asked for",
+        "no name",
+    ],
+)
+def test_what_a_host_tells_is_not_taken_on_trust(
+    said: dict[str, Any], mistake: str, answer: Callable[..., None]
+) -> None:
+    answer(said)
+    with pytest.raises(PlanError, match=mistake):
+        inventory.plan_of(NOWHERE, FILE, "a-run")
+
+
+def test_a_clock_that_is_none_is_not_known(answer: Callable[..., None]) -> None:
+    answer(told() | {"now": float("nan")}, told() | {"now": "noon"})
+    assert inventory.plan_of(NOWHERE, FILE, "a-run").offsets == {}
+
+
+def named(*names: str) -> list[dict[str, Any]]:
+    return [told(name, replace(PLAN, run=name)) for name in names]
+
+
+def test_a_run_elsewhere_is_known_by_its_beginning_or_as_the_last(
+    answer: Callable[..., None],
+) -> None:
+    answer(named("20261119-a"), named("20261120-b"))
+    for asked, found in (
+        ("20261119", "20261119-a"),
+        ("20261120-b", "20261120-b"),
+        ("last", "20261120-b"),
+    ):
+        assert inventory.plan_of(NOWHERE, FILE, asked).plan.run == found
+    with pytest.raises(
+        PlanError,
+        match=r"2026: 2 runs begin so; write more of the name:\n  20261120-b\n  20261119-a$",
+    ):
+        inventory.plan_of(NOWHERE, FILE, "2026")
+    answer(named("a"), named("ab"))
+    assert inventory.plan_of(NOWHERE, FILE, "a").plan.run == "a"
+
+
+def test_a_host_answers_with_the_runs_that_may_be_meant(tmp_path: Path) -> None:
+    for name, host, kept in (
+        ("1-a", 0, True),
+        ("1-a", 1, False),
+        ("1-b", 0, True),
+        ("2-c", 0, True),
+        ("3-d", 0, False),
+    ):
+        (tmp_path / "runs" / name / str(host)).mkdir(parents=True)
+        if kept:
+            (tmp_path / "runs" / name / str(host) / "plan.json").write_text(f"plan of {name}")
+
+    def asked(name: str) -> list[str]:
+        return [one["plan"] for one in far.plan([str(tmp_path), name])]
+
+    assert asked("1-a") == ["plan of 1-a"]
+    assert asked("1") == ["plan of 1-a", "plan of 1-b"]
+    assert asked("last") == asked("2") == ["plan of 2-c"]
+    assert asked("3") == asked("x") == []
+
+
+# Commands -----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Watched:
+    """What a command would have shown: sessions, and how they were begun."""
+
+    launchers: list[Launcher] = field(default_factory=list)
+    sessions: list[Session] = field(default_factory=list)
+
+    def __call__(
+        self,
+        launcher: Launcher,
+        session: Session,
+        headless: bool,
+        json: bool,
+        leaves: bool,
+        verbose: bool = False,
+    ) -> int:
+        self.launchers.append(launcher)
+        self.sessions.append(session)
+        return 42
+
+
+@pytest.fixture
+def over(monkeypatch: pytest.MonkeyPatch) -> Callable[[Transport], None]:
+    """Have the commands reach hosts by this transport."""
+
+    def over(transport: Transport) -> None:
+        @contextmanager
+        def way(local: bool, spec: object) -> Iterator[Transport]:
+            yield transport
+
+        monkeypatch.setattr(attach.selection, "transport", way)
+
+    return over
+
+
+def test_a_run_that_is_begun_after_coming_back_is_kept_over_ssh(
+    run: Callable[..., Done], over: Callable[[Transport], None], tmp_path: Path
+) -> None:
+    over(NOWHERE)
+    for name, local in (("a-run", False), ("b-run", True)):
+        Recorder(tmp_path / "runs", replace(PLAN, run=name)).release()
+        if local:
+            (tmp_path / "runs" / name / "node").mkdir()
+    watched = Watched()
+    for name in ("a-run", "b-run"):
+        assert run(attach.attach_command(watched), run=name).returncode == 42
+        watched.sessions[-1]._recorder.release()
+    assert [launcher.policy.keep for launcher in watched.launchers] == [True, False]
+
+
+def test_who_names_no_run_of_this_machine_or_its_hosts_is_told(run: Callable[..., Done]) -> None:
+    done = run(attach.attach_command(Watched()), run="last")
+    assert done.returncode == 2
+    assert done.stderr.startswith(
+        "rankboard: No run called 'last' in runs, and no hosts to ask for it: hosts.toml: no"
+    )
+
+
+def test_logs_ends_where_a_host_is_silent_and_says_so(
+    run: Callable[..., Done], over: Callable[[Transport], None], tmp_path: Path
+) -> None:
+    lines = [Record(0, 0, seq, float(seq), Text(0, "stdout", f"line {seq}")) for seq in (1, 2)]
+    library = Library(
+        KeptLine(["".join(map(encode, lines)).encode()], stays=True),
+        KeptLine(
+            [
+                dumps({"error": "/w/runs/a-run/1: No such file or \x1b[31mdirectory"}).encode()
+                + b"\n"
+            ]
+        ),
+    )
+    over(library)
+    Recorder(tmp_path / "runs", library.plan).release()
+    done = run(attach.logs, run="a-run")
+    assert (done.returncode, done.stdout) == (3, "[rank 0] line 1\n[rank 0] line 2\n")
+    assert "rankboard: node1: its journal stood still for 0.3 s" in done.stderr
+    assert "rankboard: node2: /w/runs/a-run/1: No such file or directory\n" in done.stderr
+
+
+def test_logs_of_a_run_that_only_its_hosts_know(sshd: Sshd, run: Callable[..., Done]) -> None:
+    """Over SSH: node2 has no folder of it."""
+    hosts = sshd.make_hosts(2)
+    sshd.hosts_toml(hosts)
+    folder = Path(hosts[0].workdir) / "runs" / "a-run" / "0"
+    folder.mkdir(parents=True)
+    (folder / "plan.json").write_text(serialize.dump(replace(PLAN, hosts=hosts)))
+    Journal(str(folder), 0).write(0, [Text(0, "stdout", "up")])
+    done = run(attach.logs, run="a-")
+    assert (done.returncode, done.stdout) == (3, "[rank 0] up\n")
+    missing = f"{hosts[1].workdir}/runs/a-run/1: No such file or directory"
+    assert done.stderr.splitlines() == [
+        "rankboard: a-run is not recorded here: its hosts tell of it",
+        f"rankboard: node2: {missing}",
+    ]
+
+
+def finished(folder: Path) -> Hosts:
+    """The hosts of a run that was left, and has ended since."""
+    stage = Hosts(trains, trains)
+    session = stage.session(folder, Policy(keep=True))
+    batches = session.batches()
+    until(session, batches, lambda: all_run(session))
+    session.detach()
+    for _ in batches:
+        continue
+    for rank, line in stage.lines.items():
+        done = PREFIX + dumps(to_object(Finished(rank, 1, 1, 1.0)))
+        line.say(
+            Text(rank, "stdout", f"{done}\nrank {rank} is done"),
+            Exited(rank, 0),
+            Ended("all ranks have ended"),
+        )
+    return stage
+
+
+def test_logs_follows_from_elsewhere_from_the_first_line_on(
+    run: Callable[..., Done], over: Callable[[Transport], None], tmp_path: Path
+) -> None:
+    stage = finished(tmp_path / "elsewhere")
+    over(stage)
+    Recorder(tmp_path / "runs", stage.plan(Policy(keep=True))).release()
+    done = run(attach.logs, run="a-run", follow=True)
+    assert done.returncode == 0
+    assert sorted(done.stdout.splitlines()) == [
+        "[rank 0] rank 0 is done",
+        "[rank 1] rank 1 is done",
+    ]
+    again = run(attach.logs, run="a-run", rank=1)
+    assert (again.returncode, again.stdout) == (0, "[rank 1] rank 1 is done\n")
+
+
+# Stopping what a process of this machine records --------------------------------------------------
+
+RECORDING = """
+import signal, time
+from pathlib import Path
+from remote.cluster.hosts import Host
+from remote.plan.plan import Plan
+from remote.record.recorder import Recorder
+from remote.run.state import RunState
+from training.wire.events import SESSION, Closed, Record, Stopping
+from training.job import Job
+plan = Plan("a-run", (Host("node1", "127.0.0.1"),), Job())
+recorder = Recorder(Path("runs"), plan)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1, signal.SIGQUIT})
+print("up", flush=True)
+number = signal.sigwait({signal.SIGUSR1, signal.SIGQUIT})
+"""
+OBEYING = """
+for seq, event in enumerate((Stopping(f"{signal.Signals(number).name} came", True), Closed()), 1):
+    recorder.write(Record(SESSION, 0, seq, float(seq), event))
+recorder.close(RunState(plan))
+"""
+DEAF = "time.sleep(600)"
+
+
+@contextmanager
+def recording(folder: Path, then: str) -> Iterator[int]:
+    """A process that records a-run, and does this when it is told to stop."""
+    words = [sys.executable, "-c", RECORDING + then, "rankboard"]
+    with subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout
+            assert process.stdout.readline() == b"up\n"
+            yield process.pid
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(("now", "name"), [(False, "SIGUSR1"), (True, "SIGQUIT")])
+def test_a_launcher_that_is_told_to_stop_is_waited_for(
+    now: bool, name: str, run: Callable[..., Done], tmp_path: Path
+) -> None:
+    watched = Watched()
+    with recording(tmp_path, OBEYING) as pid:
+        done = run(attach.stop_command(watched), run="last", now=now)
+    assert done.returncode == 0
+    assert done.stderr.splitlines() == [
+        "rankboard: last is a-run",
+        f"rankboard: its launcher, process {pid}, has been told to stop a-run",
+        f"rankboard: stopped after 0:01: {name} came",
+    ]
+    assert not watched.sessions
+
+
+def test_a_launcher_that_does_not_obey_is_named(
+    run: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attach, "OBEYING", 0.3)
+    with recording(tmp_path, DEAF) as pid:
+        done = run(attach.stop_command(Watched()), run="a-run", now=True)
+    assert done.returncode == 3
+    assert done.stderr.endswith(
+        f"rankboard: it does not answer: kill -9 {pid} ends it, then rankboard stop a-run what it "
+        "has left behind\n"
+    )
+
+
+def test_what_a_launcher_has_left_behind_is_stopped_without_it(
+    run: Callable[..., Done], over: Callable[[Transport], None], tmp_path: Path
+) -> None:
+    over(NOWHERE)
+    watched = Watched()
+    with recording(tmp_path, ""):
+        assert run(attach.stop_command(watched), run="a-run").returncode == 42
+    (session,) = watched.sessions
+    assert not session._queue.empty(), "it is told to stop"
+    session._recorder.release()
+
+
+def test_a_run_is_stopped_at_once_from_another_terminal(tmp_path: Path) -> None:
+    running = launch(tmp_path, "--local", "2", *LONG)
+    running.events("step", 20)
+    words = [RANKBOARD, "stop", "last", "--now"]
+    with subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as stop:
+        assert running.end(30) == 130  # which reads what it prints meanwhile
+        _, said = stop.communicate()
+    assert stop.returncode == 0, said
+    assert "rankboard received SIGQUIT" in said

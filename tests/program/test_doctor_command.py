@@ -1,0 +1,331 @@
+"""`rankboard doctor` and its screen, with sessions that are acted out and with real hosts."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from remote.doctor import doctor
+from remote.plan.plan import Plan
+from remote.record.recorder import Unrecorded
+from remote.run.state import RunState
+from tests.kit.acted import ActedSession, cluster, make_plan, until
+from tests.kit.histories import History, plan
+from tests.kit.sshd import Sshd
+from tests.kit.sshd import daemons as daemons
+from tests.kit.sshd import sshd as sshd
+from training.job import Job
+from training.wire.events import SESSION, Checked, Closed, Hello, Lost, Spawned, Stopping
+from tui.app import Launch, RankboardApp
+from tui.screens.doctor import DoctorScreen
+from tui.text import checks
+from tui.widgets import palette
+
+ROOT = Path(__file__).parents[2]
+HELLO = Hello("host", "ada", 1, "3.12.3", "/usr/bin/python3", "Linux", "boot", 8.0, 2**34)
+TORCH = Checked(
+    1,
+    "torch",
+    "failed",
+    "torch 2.13.0, but 2.14.1 on node1",
+    "install the same\n\x1b[31meverywhere",
+)
+CLOCK = Checked(1, "clock", "warning", "its clock is 3,600 s ahead", "set it")
+
+
+def history(hosts: int = 2) -> History:
+    found = History(plan(hosts))
+    for host in range(hosts):
+        found.say(host, HELLO)
+        found.session(
+            *(Checked(host, name, "ok", "fine") for name in ("address", "python", "torch", "clock"))
+        )
+    return found
+
+
+def text(state: RunState, width: int) -> list[str]:
+    return ["  ".join(word for _, word in line).rstrip() for line in checks.table(state, width)]
+
+
+def test_the_table_has_a_word_and_a_glyph_for_each_check_of_each_host() -> None:
+    state = history().session(TORCH, CLOCK).closed()
+    assert text(state, 80) == [
+        "         node1   node2",
+        "address  ✓ fine  ✓ fine",
+        "python   ✓ fine  ✓ fine",
+        "torch    ✓ fine  ✗ failed",
+        "clock    ✓ fine  ! warning",
+        "",
+    ]
+    assert [line for check in checks.amiss(state) for line in checks.told(state, check)] == [
+        "✗ node2: torch failed: torch 2.13.0, but 2.14.1 on node1",
+        "    install the same everywhere",
+        "! node2: clock warning: its clock is 3,600 s ahead",
+        "    set it",
+    ]
+    assert checks.verdict(state) == "8 checks on 2 hosts: 1 failed, 1 warning"
+
+
+def test_a_check_that_was_not_come_to_is_no_failure() -> None:
+    state = (
+        history(1)
+        .session(Checked(0, "unheard of", "ok", "what is found here is too long for a table"))
+        .closed()
+    )
+    assert text(state, 80)[-2] == "unheard of  ✓ ok"
+    assert checks.cell(state, 0, "disk") == ("", "─")
+
+
+def test_without_utf8_the_glyphs_are_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(palette, "utf8", lambda: False)
+    state = history().session(TORCH, CLOCK).closed()
+    assert "".join(text(state, 80)).isascii()
+    assert "torch    + fine  x failed" in text(state, 80)
+
+
+@pytest.mark.parametrize("width", [40, 80, 160])
+def test_many_hosts_fit_whatever_the_width(width: int) -> None:
+    state = history(30).closed()
+    lines = text(state, width)
+    assert max(map(len, lines)) <= width
+    shown = re.findall(r"node\d+", "\n".join(lines))
+    assert shown == [f"node{number}" for number in range(1, 31)], "each host once, in order"
+    assert sum(line.count("✓") for line in lines) == 120
+
+
+def test_exit_codes() -> None:
+    assert checks.code(history().closed()) == 0
+    assert checks.code(history().session(CLOCK).closed()) == 0, "a warning is no failure"
+    assert checks.code(history().session(TORCH).closed()) == 2
+    lost = History(plan(2)).say(0, HELLO).session(TORCH, Lost(1, "node2: refused", reached=False))
+    assert checks.code(lost.closed()) == 3
+    assert (
+        checks.code(History(plan(1)).session(Stopping("interrupted (Ctrl+C)", True)).closed())
+        == 130
+    )
+
+
+def test_a_python_that_does_not_work_is_a_mistake_and_no_lost_host() -> None:
+    found = (
+        History(plan(2))
+        .say(0, HELLO)
+        .session(Lost(1, "node2: no /x there", reached=False, unfit=True))
+    )
+    found.session(Checked(1, "python", "failed", "no /x there", "set python"))
+    assert checks.code(found.closed()) == 2
+    both = found.session(
+        Checked(0, "login", "failed", "no answer"), Lost(0, "node1: no answer", reached=True)
+    )
+    assert checks.code(both.closed()) == 3
+
+
+def test_what_was_found_of_several_hosts_is_told_once() -> None:
+    state = (
+        history(3)
+        .session(*(replace(TORCH, on=on, same=(0, 2)) for on in (0, 2)), replace(CLOCK, on=1))
+        .closed()
+    )
+    assert [line for check in checks.amiss(state) for line in checks.told(state, check)][:2] == [
+        "✗ node1 and node3: torch failed: torch 2.13.0, but 2.14.1 on node1",
+        "    install the same everywhere",
+    ]
+    assert len(checks.amiss(state)) == 2
+    assert checks.verdict(state) == "12 checks on 3 hosts: 2 failed, 1 warning"
+    assert [note.text for note in state.notes if "clock" in note.text] == [
+        "node2: clock: its clock is 3,600 s ahead; set it"
+    ]
+
+
+def test_json_has_one_object_per_check_in_order() -> None:
+    objects = list(
+        checks.objects(
+            history().session(TORCH, Checked(SESSION, "together", "ok", "fine")).closed()
+        )
+    )
+    assert objects[0]["host"] is None
+    assert [one["host"] for one in objects[1:]] == ["node1"] * 4 + ["node2"] * 4
+    assert objects[7] == {
+        "host": "node2",
+        "check": "torch",
+        "outcome": "failed",
+        "text": "torch 2.13.0, but 2.14.1 on node1",
+        "advice": "install the same everywhere",
+    }
+
+
+# The real thing -----------------------------------------------------------------------------------
+
+
+def rankboard(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    code = "from tui import main; main()"
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"}
+    return subprocess.run(
+        [sys.executable, "-c", code, *words],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=env,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_this_machine_is_fit_and_nothing_is_left_of_having_looked(tmp_path: Path) -> None:
+    done = rankboard("doctor", "--local", "4", "--slots", "2", "--json", cwd=tmp_path)
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {(one["host"], one["check"]) for one in found} >= {
+        (f"local{n}", name) for n in (1, 2) for name in doctor.CHECKS[:3]
+    }
+    assert done.returncode == 0, found
+    assert not any(one["outcome"] == "failed" for one in found)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_hosts_over_ssh_each_with_what_is_wrong_there(sshd: Sshd, tmp_path: Path) -> None:
+    one, two, three, four = sshd.make_hosts(4)
+    hosts = (
+        one,
+        replace(two, interface="eth9"),
+        replace(three, python="/no/python"),
+        replace(four, port=1),
+    )
+    path = sshd.hosts_toml(hosts)
+    done = rankboard("doctor", "--hosts", str(path), cwd=tmp_path)
+    assert done.returncode == 3
+    assert re.search(r"python +✓ \S+ +✓ \S+ +✗ failed +─", done.stdout), done.stdout
+    assert "\nconnect" not in done.stdout, "node1 has nobody to try"
+    assert "✗ node2: interface failed: it has no interface 'eth9'" in done.stdout
+    assert "✗ node3: python failed: no /no/python there" in done.stdout
+    assert (
+        "✗ node4: login failed: 127.0.0.4:1 refused the connection\n    start sshd there"
+        in done.stdout
+    )
+    assert "3 failed" in done.stderr
+
+    fit = rankboard("doctor", "--hosts", str(path), "--only", "node1", cwd=tmp_path)
+    assert (fit.returncode, "✗" in fit.stdout) == (0, False), fit.stdout
+
+
+def test_all_hosts_reach_each_other(sshd: Sshd, tmp_path: Path) -> None:
+    path = sshd.hosts_toml(sshd.make_hosts(4), sync=["src"])
+    (path.parent / "src").mkdir()
+    done = rankboard("doctor", "--hosts", str(path), "--dataset", "mnist", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"connect( +✓ \d+\.\d ms){4}", done.stdout), done.stdout
+    assert "torchvision" in done.stdout
+    left = {
+        found.name for number in range(1, 5) for found in (tmp_path / f"node{number}").iterdir()
+    }
+    assert left == {"code"}, "it keeps nothing else there"
+
+
+def test_mistakes_on_the_command_line_are_lines_of_text(tmp_path: Path) -> None:
+    done = rankboard("doctor", "--local", "3", "--slots", "2", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--slots 2 does not divide" in done.stderr
+
+
+# The screen ---------------------------------------------------------------------------------------
+
+
+class Stage:
+    """The dashboard on its launch form, with a doctor that the test acts."""
+
+    def __init__(self) -> None:
+        self.doctors: list[ActedSession] = []
+        lab = cluster()
+        self.app = RankboardApp(Launch(lab, lab, Job(), make_plan, ActedSession, check=self._check))
+
+    def _check(self, of: Plan) -> ActedSession:
+        self.doctors.append(ActedSession(of))
+        return self.doctors[-1]
+
+    async def drawn(self, pilot: Pilot[None], part: str) -> str:
+        """The screen, once that is on it."""
+
+        def there() -> bool:
+            if isinstance(self.app.screen, DoctorScreen):
+                self.app.screen.tick()
+            return part in self.text()
+
+        await until(pilot, there)
+        return self.text()
+
+    def text(self) -> str:
+        strips = [
+            [segment.text for segment in strip]
+            for strip in self.app.screen._compositor.render_strips()
+        ]
+        return "\n".join("".join(strip).rstrip() for strip in strips)
+
+
+def found_all(acted: ActedSession) -> None:
+    for host in range(2):
+        acted.say(host, HELLO)
+        acted.say(SESSION, *(Checked(host, name, "ok", "fine") for name in doctor.CHECKS))
+    acted.say(SESSION, TORCH, CLOCK)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 48), (40, 10)])
+async def test_the_doctor_of_the_form_shows_its_table(size: tuple[int, int]) -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=size) as pilot:
+        await pilot.press("f2")
+        await stage.drawn(pilot, "checking: the hosts are")
+        found_all(stage.doctors[0])
+        drawn = await stage.drawn(pilot, "address")
+        assert re.search(r"address +✓ fine", drawn)
+        if size[0] >= 80:
+            assert re.search(r"torch +✓ fine +✗ failed", drawn)
+            assert "✗ node2: torch failed: torch 2.13.0, but 2.14.1 on node1" in drawn
+        stage.doctors[0].close()
+        await stage.drawn(pilot, "checks on 2 hosts")
+        await pilot.press("r")
+        await until(pilot, lambda: len(stage.doctors) == 2)
+        assert "✗" not in await stage.drawn(pilot, "checking")
+        await pilot.press("escape")
+        assert stage.doctors[1].stops == ["the doctor was left"]
+        assert not isinstance(stage.app.screen, DoctorScreen)
+        stage.doctors[1].close()
+
+
+@pytest.mark.parametrize("checked", [True, False])
+async def test_a_run_shows_what_its_checks_have_found(checked: bool) -> None:
+    acted: list[ActedSession] = []
+
+    def begin(of: Plan) -> ActedSession:
+        acted.append(ActedSession(of))
+        return acted[-1]
+
+    app = RankboardApp(Launch(cluster(), cluster(), Job(), make_plan, begin, at_once=True))
+    async with app.run_test(size=(80, 24)) as pilot:
+        if checked:
+            found_all(acted[0])
+        acted[0].say(0, Spawned(0, 1))
+        await until(pilot, lambda: bool(acted[0].state.ranks[0].pid))
+        await pilot.press("D")
+        await until(pilot, lambda: isinstance(app.screen, DoctorScreen))
+        strips = app.screen._compositor.render_strips()
+        drawn = "\n".join("".join(segment.text for segment in strip) for strip in strips)
+        assert ("nothing was checked here" in drawn) != checked
+        assert ("checks on 2 hosts" in drawn) == checked
+        await pilot.press("escape")
+        assert acted[0].stops == [], "leaving it leaves the run alone"
+        acted[0].say(SESSION, Closed())
+        acted[0].close()
+
+
+def test_a_doctor_keeps_nothing(tmp_path: Path) -> None:
+    of = plan()
+    kept = Unrecorded(tmp_path / "runs", of)
+    kept.raw(b"x\n")
+    assert (kept.flush(), kept.close(RunState(of))) == ("", "")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,434 @@
+"""`rankboard ps` and `rankboard prune` over real SSH and on this machine."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from remote.cluster.hosts import Cluster, Host
+from remote.errands import cleaning, inventory
+from remote.plan import serialize
+from remote.plan.plan import Plan, PlanError, Script
+from remote.record import trust
+from remote.record.recorder import Recorder, load_plan
+from remote.transport.ssh.transport import SshTransport
+from tests.hosts.test_leftovers import SLEEP, kill_both
+from tests.kit import launches
+from tests.kit.agents import Host as AgentHost
+from tests.kit.agents import hosting, python, wait_for
+from tests.kit.sshd import Sshd
+from training.agent import WHOLE
+from training.agent.errands.run_folders import Archive, RunFolder, codec
+from training.agent.host.system import LINUX
+from training.agent.journal import Journal
+from training.job import Job
+from training.wire.commands import Keep
+from training.wire.events import Ended, Exited, Hello, Launched
+from training.wire.jsonl import dumps
+from tui.commands.runs import _removable_rows, _total, _when, prune, ps
+
+pytestmark = pytest.mark.skipif(not LINUX, reason="needs /proc")
+Live = tuple[Sshd, tuple[Host, ...], AgentHost]
+HERE = Path("/proc/sys/kernel/random/boot_id")
+
+
+def ended_run(workdir: Path, name: str, index: int = 0, code: int = 0) -> Path:
+    """The folder of a run that has ended."""
+    folder = workdir / "runs" / name / str(index)
+    folder.mkdir(parents=True)
+    hello = Hello("x", "ada", 1, "3", "python3", "Linux", HERE.read_text().strip(), 2.0, 1)
+    Journal(str(folder), index).write(
+        1, [hello, Launched((index,)), Exited(index, code), Ended("closed")]
+    )
+    return folder
+
+
+@pytest.fixture
+def live(sshd: Sshd) -> Iterator[Live]:
+    """Two hosts; on node1 a-run is live, b-run has ended on both, on node2 badly."""
+    hosts = sshd.make_hosts(2)
+    sshd.hosts_toml(hosts)
+    first, second = (Path(host.workdir) for host in hosts)
+    ended_run(first, "b-run", 0)
+    ended_run(second, "b-run", 1, code=1)
+    with hosting(first / "runs" / "a-run" / "0") as agent:
+        line = agent.follow()
+        line.send(Keep("plan.json", serialize.dump(Plan("a-run", hosts, Job()))))
+        line.start(python(SLEEP))
+        line.wait_for_text("up")
+        yield sshd, hosts, agent
+        line.kill()
+        agent.wait_until_empty(10)
+
+
+@dataclass
+class Done:
+    """What a command has printed, and its exit code."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Done]:
+    """Runs a command in the test's folder, in this process."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(command: Callable[..., None], **flags: object) -> Done:
+        code = 0
+        try:
+            command(runs_dir=Path("runs"), **flags)
+        except typer.Exit as error:
+            code = error.exit_code
+        return Done(code, *capsys.readouterr())
+
+    return run
+
+
+def table(text: str) -> list[list[str]]:
+    return [re.split(r"  +", line) for line in text.splitlines()]
+
+
+def test_runs_of_all_hosts(live: Live, run: Callable[..., Done]) -> None:
+    sshd, hosts, _ = live
+    done = run(ps)
+    assert (done.returncode, done.stderr) == (0, "")
+    head, a, b = table(done.stdout)
+    assert head == ["run", "phase", "hosts", "ranks", "step", "started", "age", "size"]
+    assert a[:4] == ["a-run", "starting", "1 of 2 live", "2"]
+    assert b[:4] == ["b-run", "failed", "2", "2"]
+    assert [row[0] for row in table(run(ps, live=True).stdout)] == ["run", "a-run"]
+    going = run(prune, older_than="0")
+    (row,) = table(going.stdout)[1:]
+    assert (row[:2], row[4]) == (["b-run", "failed"], "node1, node2")
+    assert "pass --yes" in going.stderr
+    assert run(prune, older_than="0", keep=1, yes=True).stdout == ""
+
+    sshd.node("node2").stop()
+    try:
+        done = run(ps, json=True)
+        kept = run(prune, older_than="0", yes=True)
+    finally:
+        sshd.node("node2").start()
+    assert done.returncode == 3
+    assert done.stderr.startswith("rankboard: node2: ")
+    assert [json.loads(line)["live"] for line in done.stdout.splitlines()] == [1, 0]
+    assert (kept.returncode, kept.stdout.count("\n")) == (3, 2)
+
+    gone = run(prune, older_than="0", yes=True)
+    assert gone.returncode == 0, gone.stderr
+    assert "removed" in gone.stderr
+    assert [row[0] for row in table(run(ps).stdout)] == ["run", "a-run"]
+
+    found = inventory.plan_of(SshTransport(), Cluster("test", hosts), "a-run")
+    assert (found.plan.run, found.plan.hosts, found.plan.work) == ("a-run", hosts, Job())
+    assert abs(found.offsets[0]) < 1, "a clock of this machine"
+    assert 1 not in found.offsets, "node2 keeps no plan"
+    with pytest.raises(
+        PlanError,
+        match="No run called 'c-run' here or on the hosts of test; rankboard ps lists all runs",
+    ):
+        inventory.plan_of(SshTransport(), Cluster("test", hosts), "c-run")
+    assert run(ps, orphans=True).stderr == "rankboard: no processes of ended runs\n"
+
+
+def test_orphans_over_ssh(live: Live, run: Callable[..., Done]) -> None:
+    _, _, agent = live
+    (line,) = agent.followers
+    rank = line.pid()
+    kill_both(line)
+    kept = run(prune, older_than="0", yes=True).stderr
+    assert "node1: runs/a-run/0: processes of it are left: rankboard ps --orphans" in kept
+    shown = run(ps, orphans=True)
+    assert [row[:3] for row in table(shown.stdout)[1:]] == [["node1", "a-run", str(rank)]]
+    assert "pass --yes" in shown.stderr
+    assert agent.processes() == [rank]
+    ended = run(ps, orphans=True, yes=True)
+    assert "rankboard: ended 1 processes" in ended.stderr
+    assert agent.processes() == []
+
+
+def recorded(runs_dir: Path, name: str, local: bool, verdict: str | None, age: float = 0) -> Path:
+    folder = runs_dir / name
+    folder.mkdir(parents=True)
+    (folder / "plan.json").write_text(
+        serialize.dump(Plan(name, (Host("node1", "127.0.0.1"),), Script(("true",))))
+    )
+    if verdict:
+        (folder / "summary.json").write_text(json.dumps({"verdict": verdict}))
+    if local:
+        ended_run(folder / "node", name)
+    for path in folder.glob("*.json"):
+        os.utime(path, (time.time() - age, time.time() - age))
+    return folder
+
+
+def test_what_of_the_runs_directory_may_go(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    for name, local, verdict, age in (
+        ("local", True, "finished", 0),
+        ("left", False, None, 9000),
+        ("lost", False, "lost", 9000),
+        ("new", False, None, 0),
+        ("over", False, "failed", 0),
+    ):
+        recorded(runs, name, local, verdict, age)
+    (runs / "no-run").mkdir()
+    (runs / "link").symlink_to(runs / "over")
+    known = inventory.take(None, (), runs)
+    going, kept = cleaning.removable(known, 0, 0)
+    assert sorted(one.run for one in going) == ["local", "over"]
+    assert [one.run for one in kept] == ["left", "lost", "new"]
+    asked = replace(known, answered=frozenset({"node1"}))
+    assert sorted(one.run for one in cleaning.removable(asked, 0, 0)[0]) == [
+        "left",
+        "local",
+        "lost",
+        "over",
+    ]
+    assert [one.run for one in cleaning.removable(asked, 3600, 0)[0]] == ["left", "lost"]
+    assert len(cleaning.removable(asked, 0, 3)[0]) == 1
+    assert cleaning.remove(None, (), runs, going)[1] == []
+    assert sorted(path.name for path in runs.iterdir()) == ["left", "link", "lost", "new", "no-run"]
+
+
+def test_a_run_whose_launcher_is_still_at_work_on_it_stays(tmp_path: Path) -> None:
+    """Its ranks have ended, and their checkpoints are being fetched."""
+    runs = tmp_path / "runs"
+    folder = recorded(runs, "over", True, None)
+    launcher = Recorder(runs, load_plan(folder), again=True)
+    going, kept = cleaning.removable(inventory.take(None, (), runs), 0, 0)
+    why = f"its launcher, process {os.getpid()}, is still at work on it"
+    assert (going, kept) == ([], [cleaning.Kept("over", why)])
+    late = cleaning.Removable("over", "finished", "", "over", 1, 0)
+    assert cleaning.remove(None, (), runs, [late])[1] == [
+        f"{folder}: its launcher, process {os.getpid()}, is still at work on it"
+    ]
+    launcher.release()
+    assert [one.run for one in cleaning.removable(inventory.take(None, (), runs), 0, 0)[0]] == [
+        "over"
+    ]
+    assert cleaning.remove(None, (), runs, [late])[1] == []
+
+
+def test_a_live_local_run_stays_and_its_orphans_are_found(
+    run: Callable[..., Done], tmp_path: Path
+) -> None:
+    recorded(tmp_path / "runs", "a-run", False, None, 9000)
+    with hosting(tmp_path / "runs" / "a-run" / "node" / "runs" / "a-run" / "0") as agent:
+        line = agent.follow()
+        line.start(python(SLEEP))
+        line.wait_for_text("up")
+        assert table(run(ps).stdout)[1][:4] == ["a-run", "starting", "1", "1"]
+        assert "nothing to remove" in run(prune, older_than="0", yes=True).stderr
+        rank = line.pid()
+        kill_both(line)
+        assert "processes of it are left" in run(prune, older_than="0", yes=True).stderr
+        done = run(ps, orphans=True, json=True, yes=True)
+        assert [json.loads(text)["pid"] for text in done.stdout.splitlines()] == [rank]
+        wait_for(lambda: not agent.processes(), "it is gone")
+        assert "removed" in run(prune, older_than="0", yes=True).stderr
+        assert not any((tmp_path / "runs").glob("[!.]*"))
+
+
+def test_names_from_hosts_are_shown_without_their_control_characters(
+    run: Callable[..., Done], tmp_path: Path
+) -> None:
+    ended_run(tmp_path / "runs" / "x" / "node", "\x1b[31mred\x9b1m\nline")
+    (tmp_path / "runs" / "x" / "plan.json").write_text("{}")
+    _, row, _ = run(ps).stdout.splitlines()
+    assert row.startswith("red line  finished ")
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", run(ps, json=True).stdout)
+
+
+@pytest.mark.parametrize("age", ["soon", "7", "-1d", "7 years"])
+def test_an_age_that_is_none(age: str, run: Callable[..., Done]) -> None:
+    done = run(prune, older_than=age)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert (
+        done.stderr
+        == f"rankboard: --older-than {age}: write a number and s, m, h, d or w, such as 12h or 7d\n"
+    )
+
+
+def test_the_command_line_knows_both(tmp_path: Path) -> None:
+    done = launches.run(
+        tmp_path, "prune", "--older-than", "2w", "--keep", "3", "--runs-dir", "none"
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+    assert (
+        done.stderr
+        == "rankboard: nothing to remove that ended at least 2w ago, except for the 3 newest\n"
+    )
+
+
+def told(host: str, index: int = 0, name: str = "20261122-a", **figures: Any) -> inventory.Part:
+    """What a host tells of a run that has finished."""
+    usual: dict[str, Any] = {
+        "live": False,
+        "phase": "finished",
+        "began": 1e9,
+        "last": 1e9,
+        "now": 1e9 + 7200,
+        "size": 10**6,
+    }
+    usual |= {"reason": "", "folder": "", "hosts": 2, "world_size": 2} | figures
+    return inventory.Part(host, "~", RunFolder(name, index, **usual))
+
+
+class Told:
+    """A transport whose every host answers `runs` with these folders."""
+
+    def __init__(self, *folders: RunFolder) -> None:
+        self._lines = [dumps(codec.object(folder)) for folder in folders] + [dumps(WHOLE)]
+
+    def open(self, *_: object) -> Told:
+        return self
+
+    def read(self) -> bytes:
+        lines, self._lines = self._lines, []
+        return "".join(f"{line}\n" for line in lines).encode()
+
+    def close(self) -> str:
+        return ""
+
+
+@pytest.mark.parametrize("wild", [1e300, 1e18, -1e18, -1.0])
+def test_a_wild_time_hides_no_run(
+    wild: float, run: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("began", "last", "now"):
+        folders = told("", name="a", **{name: wild}).folder, told("", name="b").folder
+        monkeypatch.setattr(
+            "tui.commands.runs._reach",
+            lambda _, folders=folders: (Told(*folders), (Host("n", "n"),)),
+        )
+        done = run(ps)
+        rows = table(done.stdout)[1:]
+        assert [row[0] for row in rows] == ["a", "b"]
+        assert rows[0][5:7] == ["-", "-"]
+        assert rows[1][5:7] != ["-", "-"]
+
+
+def test_a_time_that_is_no_number_is_not_known() -> None:
+    found = inventory._plausible(told("", now=math.nan).folder)
+    assert (found.began, found.last, found.now) == (0, 0, 0)
+    assert [_when(wild) for wild in (math.nan, math.inf, 1e300, -1e18)] == ["-"] * 4
+
+
+@pytest.mark.parametrize("wild", [-(2**63), 2**63 - 1])
+def test_figures_that_cannot_be_are_not_shown(
+    wild: int, run: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = told("", size=wild, step=wild, steps=wild, hosts=wild, world_size=wild).folder
+    monkeypatch.setattr("tui.commands.runs._reach", lambda _: (Told(folder), (Host("n", "n"),)))
+    (row,) = table(run(ps).stdout)[1:]
+    assert row[1:5] == ["finished", "1", "-", "-"]
+    assert row[-1] == "-"
+    assert "-92233" not in run(prune, older_than="0").stdout
+
+
+def test_what_became_of_a_run_is_told_alike_with_and_without_its_record(tmp_path: Path) -> None:
+    refused = (
+        told("node1", exits=(Exited(0, 2),), phase="failed"),
+        told("node2", 1, phase="stopped"),
+    )
+    away = told("node1", phase="not started"), told("node2", 1, phase="not started")
+    for parts, verdict in ((refused, "refused"), (away, "lost")):
+        record = inventory.Record("a", tmp_path, ("node1", "node2"), 2, False, verdict, 0, 0.0)
+        assert (
+            inventory.Run("a", parts).phase
+            == inventory.Run("a", parts, record).phase
+            == "not started"
+        )
+
+
+def test_a_run_that_is_only_recorded_here_is_shown(
+    run: Callable[..., Done], tmp_path: Path
+) -> None:
+    recorded(tmp_path / "runs", "a-gone", False, "lost", 9000)
+    recorded(tmp_path / "runs", "b-left", False, None, 9000)
+    rows = table(run(ps).stdout)[1:]
+    assert [row[:4] for row in rows] == [
+        ["a-gone", "lost", "1", "1"],
+        ["b-left", "unknown", "1", "1"],
+    ]
+    assert json.loads(run(ps, json=True).stdout.splitlines()[0])["parts"] == []
+
+
+def test_a_run_whose_hosts_are_gone_is_removed_by_its_name(
+    run: Callable[..., Done], tmp_path: Path
+) -> None:
+    for name in ("a-gone", "b-gone", "c-gone"):
+        recorded(tmp_path / "runs", name, False, "lost", 9e6)
+    done = run(prune, yes=True)
+    assert done.stdout == ""
+    first, last = done.stderr.splitlines()
+    assert first == (
+        "rankboard: 3 runs are kept: hosts that cannot be asked may still be training; "
+        "to remove the record anyway: rankboard prune a-gone b-gone c-gone"
+    )
+    assert "nothing to remove" in last
+    assert "pass --yes" in run(prune, names=["a-gone"]).stderr
+    gone = run(prune, names=["a", "b-gone"], yes=True)
+    assert [row[0] for row in table(gone.stdout)] == ["run", "a-gone", "b-gone"]
+    assert "a-gone: node1 cannot be asked: what the run left there stays" in gone.stderr
+    assert [path.name for path in (tmp_path / "runs").glob("[!.]*")] == ["c-gone"]
+    absent = run(prune, names=["a-gone"], yes=True)
+    assert absent.returncode == 2
+    assert "no run called 'a-gone' here or on the hosts" in absent.stderr
+
+
+def test_prune_counts_runs_and_shows_their_total() -> None:
+    parts = (told("node1"), told("node2", 1), told("node1", name="20261122-b"))
+    code = inventory.Code("node1", Archive("x", 500, False, 9e9))
+    known = inventory.Inventory(inventory.joined(parts), (code,), frozenset({"node1", "node2"}))
+    going, _ = cleaning.removable(known, 0, 0)
+    rows = _removable_rows(going)
+    assert [(row[0], row[3], row[4]) for row in rows] == [
+        ("20261122-a", "2.0 MB", "node1, node2"),
+        ("20261122-b", "1.0 MB", "node1"),
+        ("code that no live run uses", "500 B", "node1"),
+    ]
+    assert _total(going) == "2 runs and unused code, 3.0 MB"
+
+
+def test_a_live_run_is_not_removed_by_its_name() -> None:
+    known = inventory.Inventory(
+        inventory.joined([told("node1", live=True)]), (), frozenset({"node1"})
+    )
+    assert cleaning.removable(known, 0, 0, {"20261122-a"}) == (
+        [],
+        [cleaning.Kept("20261122-a", "it is live")],
+    )
+
+
+def test_a_plan_from_a_host_does_not_say_how_to_reach_the_others() -> None:
+    file = Cluster("test", (Host("node1", "10.0.0.1", workdir="/w"), Host("node2", "10.0.0.2")))
+    evil = replace(
+        file.hosts[1],
+        address="6.6.6.6",
+        proxy_command="evil",
+        python="evil",
+        env_from=("SECRET",),
+        slots=4,
+    )
+    found = trust.with_ways(trust.harmless(Plan("a-run", (file.hosts[0], evil), Job())), file)
+    assert found.hosts == (file.hosts[0], replace(file.hosts[1], slots=4))
+    with pytest.raises(
+        PlanError, match=r"that test does not have: node3. Add a \[\[host\]\] with name = \"node3\""
+    ):
+        trust.with_ways(Plan("a-run", (Host("node3", "10.0.0.3"),), Job()), file)

@@ -1,0 +1,347 @@
+"""Journals of hosts, taken in by who comes to a run from elsewhere: their order, and what becomes
+of those that do not come."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from remote.cluster.hosts import Host
+from remote.plan.plan import Plan, Policy
+from remote.record.recorder import LOGS, Recorder
+from remote.run.state import HostPhase, Verdict
+from remote.session.returning import Problem, ReturningSession, fetch
+from remote.transport import Agent, Errand, Line, Program, Progress, Unreachable
+from tests.unit.remote.test_session import (
+    Part,
+    Stage,
+    all_run,
+    loses_its_agent,
+    recorded,
+    trains,
+    until,
+)
+from training.agent import WHOLE
+from training.job import Job
+from training.wire.events import (
+    PREFIX,
+    SESSION,
+    Clock,
+    Dropped,
+    Event,
+    Record,
+    Said,
+    Step,
+    Text,
+    encode,
+    to_object,
+)
+from training.wire.jsonl import dumps
+
+END = dumps(WHOLE).encode() + b"\n"
+
+
+class KeptLine:
+    """The line to an errand that says these blocks, and then ends or, where it `stays`, says
+    nothing more."""
+
+    def __init__(self, blocks: Iterable[bytes], stays: bool = False, why: str = "") -> None:
+        self._blocks, self._why = list(blocks), why
+        self.closed = threading.Event()
+        if not stays:
+            self._blocks.append(b"")
+
+    def read(self) -> bytes:
+        if self._blocks:
+            return self._blocks.pop(0)
+        self.closed.wait(20)
+        return b""
+
+    def write(self, data: bytes) -> None:
+        raise AssertionError("an errand reads nothing")
+
+    def close(self) -> str:
+        self.closed.set()
+        return self._why
+
+
+class Library:
+    """A transport to hosts that have these journals."""
+
+    def __init__(self, *kept: KeptLine | Unreachable) -> None:
+        self._kept = kept
+
+    def open(self, _: Host, program: Program, progress: Progress) -> KeptLine:
+        kept = self._kept[int(program.argv()[2])]
+        if isinstance(kept, Unreachable):
+            raise kept
+        return kept
+
+    @property
+    def plan(self) -> Plan:
+        return Plan(
+            "a-run",
+            tuple(Host(f"node{number + 1}", "x", timeout=0.3) for number in range(len(self._kept))),
+            Job(),
+        )
+
+    def take(self, **offsets: float) -> tuple[list[tuple[int, int]], list[Problem]]:
+        """The host and number of each record, and what is missing; `node1=5.0`: its clock is ahead
+        by that."""
+        problems: list[Problem] = []
+        ahead = {int(name.removeprefix("node")) - 1: offset for name, offset in offsets.items()}
+        return [
+            (one.host, one.seq) for _, one in fetch(self, self.plan, {}, ahead, problems)
+        ], problems
+
+
+def said(host: int, *times: float, attempt: int = 0, event: Event | None = None) -> bytes:
+    """Records of a host, of these times."""
+    said = [
+        Record(host, attempt, seq, when, event or Text(host, "stdout", "x"))
+        for seq, when in enumerate(times, 1)
+    ]
+    return "".join(map(encode, said)).encode()
+
+
+def test_records_come_in_order_of_time_by_one_clock() -> None:
+    library = Library(
+        KeptLine([said(0, 101.0, 104.0), END]), KeptLine([said(1, 3602.0, 3603.0, 3605.0) + END])
+    )
+    assert library.take(node2=3500.0) == ([(0, 1), (1, 1), (1, 2), (0, 2), (1, 3)], [])
+
+
+def test_the_records_of_a_host_keep_their_order_though_its_clock_was_set_back() -> None:
+    library = Library(KeptLine([said(0, 5.0, 1.0, 2.0), END]), KeptLine([said(1, 3.0), END]))
+    assert [found for found in library.take()[0] if found[0] == 0] == [(0, 1), (0, 2), (0, 3)]
+
+
+def test_what_was_dropped_holds_up_nothing() -> None:
+    """Its record is made as it is read, later than all that follow it."""
+    dropped = encode(Record(0, 0, 1, 900.0, Dropped(1, 1))).encode()
+    late = encode(Record(0, 0, 2, 2.0, Text(0, "stdout", "x"))).encode()
+    library = Library(KeptLine([dropped + late + END]), KeptLine([said(1, 1.0, 3.0), END]))
+    assert library.take()[0] == [(0, 1), (1, 1), (0, 2), (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (
+            KeptLine([said(0, 1.0)], stays=True),
+            "node1: its journal stood still for 0.3 s; if it is only slow, raise timeout",
+        ),
+        (Unreachable("node1: no route to host"), "node1: no route to host"),
+        (
+            KeptLine([b'{"error":"/w/runs/a-run/0: Permission denied"}\n']),
+            "node1: /w/runs/a-run/0: Permission denied",
+        ),
+        (KeptLine([said(0, 1.0)]), "node1: its journal broke off"),
+        (
+            KeptLine([said(0, 1.0)], why="the connection broke: reset"),
+            "node1: the connection broke: reset",
+        ),
+        (KeptLine([said(0, 1.0) + b'{"half": ', b""]), "node1: its journal broke off"),
+        (KeptLine([said(1, 1.0), END]), "node1: no record of its own in its journal: {"),
+        (KeptLine([said(SESSION, 1.0), END]), "node1: no record of its own in its journal: {"),
+        (KeptLine([b"\x1b[31mred\n", END]), "node1: no record of its own in its journal: red"),
+        (
+            KeptLine([said(0, 1.0), *[b"x" * (1 << 20)] * 5, END]),
+            "node1: it sent a line longer than 4 MiB",
+        ),
+    ],
+    ids=[
+        "silent",
+        "unreachable",
+        "error",
+        "cut off",
+        "broken",
+        "half",
+        "another's",
+        "the session's",
+        "noise",
+        "endless",
+    ],
+)
+def test_what_is_missing_is_told_and_the_others_are_there(
+    line: KeptLine | Unreachable, problem: str
+) -> None:
+    began = time.monotonic()
+    found, problems = Library(line, KeptLine([said(1, 2.0, 3.0), END])).take()
+    assert [one for one in found if one[0] == 1] == [(1, 1), (1, 2)]
+    assert all(one == (0, 1) for one in found if one[0] != 1)
+    ((host, text),) = problems
+    assert host == 0
+    assert text.startswith(problem)
+    assert time.monotonic() - began < 5
+
+
+# Coming back from elsewhere -----------------------------------------------------------------------
+
+
+class Hosts(Stage):
+    """Acted hosts whose journals can be read as well. The journals of those that are `mute` never
+    come; `asked`: one was to."""
+
+    mute: frozenset[int] = frozenset()
+
+    def __init__(self, *parts: Part | Exception) -> None:
+        super().__init__(*parts)
+        self.asked = threading.Event()
+
+    def open(self, host: Host, program: Program, progress: Progress) -> Line:  # type: ignore[override]
+        if isinstance(program, Agent):
+            return super().open(host, program, progress)
+        assert isinstance(program, Errand)
+        verb, _, index, after = program.words
+        assert verb == "journal"
+        if int(index) in self.mute:
+            self.asked.set()
+            return KeptLine([], stays=True)
+        return KeptLine([*self.journals[int(index)][int(after) :], END])
+
+
+def stepped(rank: int, step: int) -> Text:
+    return Text(rank, "stdout", PREFIX + dumps(to_object(Step(rank, 1, step, 1.0, 0.1))))
+
+
+def returning(
+    stage: Hosts, folder: Path, policy: Policy, offsets: dict[int, float]
+) -> ReturningSession:
+    plan = stage.plan(policy)
+    return ReturningSession(plan, stage, Recorder(folder, plan), "", {}, offsets)
+
+
+def restarted(folder: Path, policy: Policy) -> Hosts:
+    """Three hosts of a run that was started again without node2, and was left then."""
+    stage = Hosts(trains, loses_its_agent, trains)
+    session = stage.session(folder, policy)
+    batches = session.batches()
+    until(session, batches, lambda: session.state.attempt == 1 and all_run(session))
+    session.detach()
+    for _ in batches:
+        continue
+    return stage
+
+
+KEPT = Policy(keep=True, max_restarts=1, min_nodes=1)
+
+
+def test_who_comes_from_elsewhere_has_every_record_of_every_attempt(tmp_path: Path) -> None:
+    """Also of the host that the restart left out, and whichever host's journal comes first."""
+    stage = restarted(tmp_path / "here", KEPT)
+    stage.refuses.add(1)
+    there = returning(stage, tmp_path / "there", KEPT, {0: 0.0, 1: 0.0, 2: 0.0})
+    batches = there.batches()
+    shown: list[Record] = []
+    until_shown(there, batches, shown)
+    assert there.state.attempt == 1
+    assert len(there.state.restarts) == 1
+    assert [rank.host for rank in there.state.ranks] == [0, 2]
+    assert there.state.cause is None
+    stage.lines[0].say(stepped(0, 1))
+    until(there, batches, lambda: there.state.ranks[0].step == 1)
+    there.stop()
+    for batch in batches:
+        shown += batch
+    assert there.state.verdict is Verdict.STOPPED
+    kept = recorded(tmp_path / "there")
+    for host, journal in stage.journals.items():
+        assert [one.seq for one in kept if one.host == host] == list(range(1, len(journal) + 1))
+    assert [one.seq for one in shown if one.host == 1] == list(
+        range(1, len(stage.journals[1]) + 1)
+    ), "it is shown, too"
+
+
+def until_shown(
+    session: ReturningSession, batches: Iterable[list[Record]], shown: list[Record]
+) -> None:
+    """Until all that the hosts had is taken in, and the wires are open."""
+    for batch in batches:
+        shown += batch
+        if session.state.attempt == 1 and all_run(session) and session._links[0].wire:
+            return
+
+
+def test_nobody_is_waited_for_whose_journal_is_there(tmp_path: Path) -> None:
+    stage = restarted(tmp_path / "here", KEPT)
+    there = returning(stage, tmp_path / "there", KEPT, {})
+    batches = there.batches()
+    until(there, batches, lambda: there.state.attempt == 1)
+    assert [host.phase for host in there.state.hosts] == [
+        HostPhase.READY,
+        HostPhase.ENDED,
+        HostPhase.READY,
+    ]
+    there.stop()
+    for _ in batches:
+        continue
+
+
+def test_texts_are_in_the_logs_of_who_comes_from_elsewhere(tmp_path: Path) -> None:
+    stage = restarted(tmp_path / "here", KEPT)
+    stage.lines[2].say(Text(1, "stdout", "meanwhile"))
+    there = returning(stage, tmp_path / "there", KEPT, {})
+    batches = there.batches()
+    until(there, batches, lambda: any(line.text == "meanwhile" for line in there.state.log))
+    there.stop()
+    for _ in batches:
+        continue
+    assert (there._recorder.folder / LOGS / "rank-1.log").read_text() == "meanwhile\n"
+
+
+def test_a_clock_that_is_off_is_known_before_anything_else(tmp_path: Path) -> None:
+    stage = restarted(tmp_path / "here", KEPT)
+    there = returning(stage, tmp_path / "there", KEPT, {2: 3600.0})
+    batches = there.batches()
+    first = next(batches)
+    assert [(one.host, one.event) for one in first] == [(SESSION, Clock(2, 3600.0))]
+    assert there.state.hosts[2].offset == 3600.0
+    until(there, batches, lambda: there.state.attempt == 1)
+    there.stop()
+    for _ in batches:
+        continue
+    assert there._links[2].clock.offset == 3600.0
+    assert isinstance(recorded(tmp_path / "there")[0].event, Clock)
+
+
+def test_a_host_whose_journal_does_not_come_is_told_of_and_followed_all_the_same(
+    tmp_path: Path,
+) -> None:
+    stage = restarted(tmp_path / "here", KEPT)
+    stage.mute = frozenset({2})
+    plan = stage.plan(KEPT)
+    hosts = tuple(Host(host.name, host.address, timeout=0.2) for host in plan.hosts)
+    quick = Plan(plan.run, hosts, plan.work, plan.policy)
+    there = ReturningSession(quick, stage, Recorder(tmp_path / "there", quick), "", {}, {})
+    batches = there.batches()
+    until(
+        there,
+        batches,
+        lambda: any("stood still for 0.2 s" in note.text for note in there.state.notes),
+    )
+    until(there, batches, lambda: all_run(there))
+    there.stop()
+    for _ in batches:
+        continue
+    assert there.state.verdict is Verdict.STOPPED
+    told = [one.event for one in recorded(tmp_path / "there") if isinstance(one.event, Said)]
+    assert [event.on for event in told if "stood still" in event.text] == [2]
+
+
+def test_who_stops_a_run_from_elsewhere_does_not_wait_for_a_journal(tmp_path: Path) -> None:
+    stage = restarted(tmp_path / "here", KEPT)
+    stage.mute = frozenset({0, 2})  # their timeout is 10 s
+    there = returning(stage, tmp_path / "there", KEPT, {})
+    stopper = threading.Thread(target=lambda: stage.asked.wait(5) and there.stop())
+    stopper.start()
+    began = time.monotonic()
+    for _ in there.batches():
+        continue
+    stopper.join()
+    assert there.state.verdict is Verdict.STOPPED
+    assert time.monotonic() - began < 5

@@ -1,0 +1,144 @@
+"""What the command line understands, without a run: the hosts of this machine, folders of data."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.kit.launches import run
+from training.job import Job, groups
+
+PLACE = re.compile(
+    r" RANK=(\d) LOCAL_RANK=(\d) WORLD_SIZE=4 LOCAL_WORLD_SIZE=(\d) GROUP_RANK=(\d) "
+    r"GROUP_WORLD_SIZE=(\d)"
+)
+
+
+def places(*words: str, folder: Path) -> tuple[list[str], list[tuple[str, ...]]]:
+    """The hosts of a dry run, and every rank's place."""
+    done = run(folder, "--dry-run", "--local", "4", *words)
+    assert done.returncode == 0, done.stderr
+    return re.findall(r"^(\w+)  [\d.]+  ", done.stdout, re.MULTILINE), PLACE.findall(done.stdout)
+
+
+@pytest.mark.parametrize(("link", "name"), [((), "local"), (("--link", "1gbit"), "node")])
+def test_slots_are_the_ranks_of_each_host(link: tuple[str, ...], name: str, tmp_path: Path) -> None:
+    hosts, ranks = places("--slots", "2", *link, folder=tmp_path)
+    assert hosts == [f"{name}1", f"{name}2"]
+    assert ranks == [
+        ("0", "0", "2", "0", "2"),
+        ("1", "1", "2", "0", "2"),
+        ("2", "0", "2", "1", "2"),
+        ("3", "1", "2", "1", "2"),
+    ]
+
+
+def test_without_slots_this_machine_is_one_host(tmp_path: Path) -> None:
+    hosts, ranks = places(folder=tmp_path)
+    assert hosts == ["local"]
+    assert [rank[2:] for rank in ranks] == [("4", "0", "1")] * 4
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("--local", "4", "--slots", "3"),
+            "--slots 3 does not divide the 4 ranks of --local: give one of 1, 2, 4",
+        ),
+        (
+            ("--local", "2", "--slots", "4", "--link", "1gbit"),
+            "--slots 4 does not divide the 2 ranks",
+        ),
+        (
+            ("--local", "2", "--upload", "src"),
+            "--upload src is for other machines: with --local 2 the ranks work in this",
+        ),
+        (("--slots", "2"), "--slots 2 goes with --local N; in a hosts file, write slots = 2"),
+        (
+            ("--local", "4", "--slots", "2", "--link", "1gbit,1gbit,1gbit"),
+            "--link 1gbit,1gbit,1gbit: 3 values for 2 hosts",
+        ),
+        (("--local", "2", "--model", "torchvision"), "model 'torchvision': write torchvision/NAME"),
+        (
+            ("--local", "2", "--dataset", "imagefolder"),
+            "data set 'imagefolder': write imagefolder:PATH",
+        ),
+    ],
+)
+def test_mistakes(words: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    done = run(tmp_path, "--run", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"rankboard: {message}")
+    assert not list(tmp_path.iterdir())
+
+
+def test_uploads_are_planned(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "hosts.toml").write_text('[cluster]\nsync = ["src"]\n[[host]]\nname = "a"\n')
+    done = run(tmp_path, "--dry-run", "--upload", "hosts.toml")
+    lines = [line.split() for line in done.stdout.splitlines() if line.startswith("  upload ")]
+    assert [(line[1], line[3].rpartition("/")[2]) for line in lines] == [
+        (str(tmp_path / name), name) for name in ("src", "hosts.toml")
+    ]
+    assert all(line[3].startswith(f"~/.rankboard/files/{tmp_path.name}"[:30]) for line in lines)
+    missing = run(tmp_path, "--dry-run", "--upload", "none")
+    assert (missing.returncode, missing.stdout) == (2, "")
+    assert (
+        f"upload {tmp_path / 'none'}: there is no such file or folder; see --upload"
+        in missing.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "planned"), [("a b", "{here}/a b"), ("/x", "/x"), ("~/x", "~/x")]
+)
+def test_a_folder_of_images_is_taken_from_here(given: str, planned: str, tmp_path: Path) -> None:
+    (tmp_path / "hosts.toml").write_text('[[host]]\nname = "a"\n')
+    done = run(tmp_path, "--dry-run", "--dataset", f"imagefolder:{given}")
+    assert f"imagefolder:{planned.format(here=tmp_path)}" in done.stdout
+
+
+def test_a_folder_that_is_not_on_this_machine_is_told_before_anything_is_started(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "hosts.toml").write_text('[[host]]\nname = "a"\n')
+    (tmp_path / "src").mkdir()
+    for way in (("--local", "1"), ("--upload", "src")):
+        done = run(tmp_path, "--dry-run", *way, "--dataset", "imagefolder:src/photos")
+        assert (done.returncode, done.stdout) == (2, "")
+        where = tmp_path / "src" / "photos"
+        assert done.stderr.startswith(
+            f"rankboard: --dataset imagefolder:{where}: {where}: No such file or directory; write"
+        )
+
+
+@pytest.mark.parametrize(
+    ("given", "planned"),
+    [("photos", "photos"), ("./photos/a", "photos/a"), ("other", "{here}/other")],
+)
+def test_a_folder_of_images_that_is_uploaded_is_found_where_it_lands(
+    given: str, planned: str, tmp_path: Path
+) -> None:
+    (tmp_path / "photos" / "a").mkdir(parents=True)
+    (tmp_path / "hosts.toml").write_text('[[host]]\nname = "a"\n')
+    done = run(
+        tmp_path,
+        "--dry-run",
+        "--upload",
+        "photos",
+        "--dataset",
+        f"imagefolder:{given}",
+        "--data-dir",
+        given,
+    )
+    assert f"imagefolder:{planned.format(here=tmp_path)}" in done.stdout
+    assert f"--data-dir {planned.format(here=tmp_path)}\n" in done.stdout
+
+
+def test_every_field_of_a_job_is_in_one_group() -> None:
+    assert [setting.name for group in groups().values() for setting in group] == list(
+        Job.__dataclass_fields__
+    )

@@ -1,0 +1,588 @@
+"""What the printers print: plain lines, JSON lines, the live picture, and the end of a run."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from remote.run.state import RunState
+from tests.kit.histories import GLOO, START, History, plan, raised, said, stepped
+from training.wire.events import (
+    SESSION,
+    Clock,
+    Detached,
+    Evaluated,
+    Exited,
+    Hello,
+    HostSample,
+    Launched,
+    Lost,
+    Reaching,
+    Record,
+    Refused,
+    Said,
+    Silent,
+    Stopping,
+    expand,
+)
+from tui.text import live, outcome
+from tui.text.headless import MOMENT, Gathered, JsonPrinter, PlainPrinter, Printer, printer
+
+FOLDER = Path("/runs/a-run")
+HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30, "2.14.1")
+
+
+def show(history: History, to: Printer, size: int = 7) -> RunState:
+    """Feed a printer batch by batch, as the command line does."""
+    state = RunState(history.plan)
+    for start in range(0, len(history.records), size):
+        batch = [part for one in history.records[start : start + size] for part in expand(one)]
+        for record in batch:
+            state.apply(record)
+        to.batch(batch, state)
+    to.end(state)
+    return state
+
+
+def printed(
+    history: History, make: Callable[[io.StringIO, io.StringIO], Printer]
+) -> tuple[str, str]:
+    """What a printer writes to stdout and stderr."""
+    out, err = io.StringIO(), io.StringIO()
+    show(history, make(out, err))
+    return out.getvalue(), err.getvalue()
+
+
+def good() -> History:
+    """A run of two hosts that ends well."""
+    history = (
+        History(plan(2)).session(Reaching(0, "connecting")).say(0, HELLO).session(Clock(0, 0.0))
+    )
+    history.training(steps=40, data=0.01, compute=0.06, sync=0.03, samples=16)
+    history.rank(
+        0,
+        said(0, "Batch Idx: 20\n\x1b[31m[red]Loss\r1.0", "stdout"),
+        Evaluated(0, 1, 10, 0.5, 0.914, 100, 0.2),
+    )
+    history.say(1, said(-1, "preload speaks")).done(0, 1)
+    history.closed()
+    return history
+
+
+def failed() -> History:
+    """A run in which rank 1 raises and rank 0 dies of it."""
+    history = (
+        History(plan(2))
+        .training(steps=12)
+        .rank(0, *raised(0, GLOO))
+        .rank(1, *raised(1, "ValueError: bad batch"))
+    )
+    history.session(Stopping("a rank failed", False)).closed()
+    return history
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_who_comes_to_stop_a_run_hears_neither_what_was_told_before_nor_what_ranks_print(
+    quiet: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = good()
+    before = history.session(Said(SESSION, "told long ago")).state()
+    with printer(before, False, FOLDER, quiet=quiet) as to:
+        to.batch([record for one in history.records for record in expand(one)], before)
+        to.end(before)
+    out, err = capsys.readouterr()
+    assert ("Batch Idx" in out) != quiet
+    assert "iter 2-40" in out
+    assert "training: 2 ranks" in err
+    assert "told long ago" not in err
+
+
+def test_plain_lines_and_the_table_go_to_stdout() -> None:
+    out, err = printed(good(), PlainPrinter)
+    lines = out.splitlines()
+    assert lines[:3] == ["[rank 0] Batch Idx: 20", "[rank 0] 1.0", "[node2] preload speaks"]
+    cells = [[cell.strip() for cell in line.split("|")] for line in lines[3:] if "|" in line]
+    assert cells == [
+        [
+            "host",
+            "rank",
+            "s/iter",
+            "iter 2-40",
+            "data",
+            "compute",
+            "sync",
+            "samples/s",
+            "epoch",
+            "last loss",
+        ],
+        ["node1", "0", "0.100", "0.100", "0.0100", "0.0600", "0.0300", "160", "1.00 s", "0.0500"],
+        ["node2", "1", "0.100", "0.100", "0.0100", "0.0600", "0.0300", "160", "1.00 s", "0.0500"],
+        ["all", "", "0.100", "0.100", "0.0100", "0.0600", "0.0300", "320", "1.00 s", "0.0500"],
+        ["share", "", "", "", "10 %", "60 %", "30 %", "", "", ""],
+    ]
+    assert lines[-3:] == [
+        "s/iter: mean of all iterations; last loss: of each rank's last batch",
+        "iter 2-40, data, compute, sync, samples/s: means of iterations 2 to 40",
+        "test accuracy 91.40 %, test loss 0.5000",
+    ]
+    assert (
+        err.count(
+            "rankboard: training: 2 ranks, 40 steps, 61,706 parameters, 640 samples, gloo on cpu\n"
+        )
+        == 1
+    )
+    assert err.endswith("rankboard: finished in 0:01; training took 4.00 s of it\n")
+
+
+def starting(hosts: int = 4) -> History:
+    """A run whose hosts are all reached and well."""
+    history = History(plan(hosts)).session(
+        Said(SESSION, "The run stops if this terminal disconnects.")
+    )
+    for host in range(hosts):
+        history.session(Reaching(host, "connecting")).say(host, HELLO).session(
+            Clock(host, 0.0), Reaching(host, "ready")
+        )
+    return history
+
+
+def test_a_healthy_run_takes_few_lines_to_its_first_step(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    history = starting().training(steps=1)
+    with printer(RunState(history.plan), False, FOLDER) as to:
+        show(history, to)
+    before = capsys.readouterr().err.splitlines()[:-1]
+    assert before == [
+        f"rankboard: run {history.plan.run}: 4 ranks on node1 to node4, ddp, lenet5 on digits",
+        "rankboard: The run stops if this terminal disconnects.",
+        "rankboard: training: 4 ranks, 40 steps, 61,706 parameters, 640 samples, gloo on cpu",
+    ]
+
+
+def test_one_rank_is_no_ranks(capsys: pytest.CaptureFixture[str]) -> None:
+    history = starting(1).training(steps=1, total=1)
+    with printer(RunState(history.plan), False, FOLDER) as to:
+        show(history, to)
+    said = capsys.readouterr().err
+    assert ": 1 rank on node1, ddp" in said
+    assert "training: 1 rank, 1 step, 61,706" in said
+
+
+def test_all_is_told_to_who_wants_it() -> None:
+    _, err = printed(starting(), partial(PlainPrinter, verbose=True))
+    assert "rankboard: node1: connecting\n" in err
+    assert "rankboard: node1: box, Python 3.11.2, torch 2.14.1, 2 cores\n" in err
+
+
+def test_what_several_hosts_and_ranks_say_is_told_once() -> None:
+    history = starting()
+    for host in range(4):
+        history.session(Said(host, "a word of the login shell"))
+        history.rank(host, Launched((host,)), said(host, f"UserWarning: old CPU\nmine is {host}"))
+    history.session(Silent(2, 10.0)).say(2, HELLO)
+    history.session(Said(SESSION, "go")).training(steps=1).closed()
+    out, err = io.StringIO(), io.StringIO()
+    show(history, PlainPrinter(out, err), size=1)
+    assert err.getvalue().splitlines()[1:4] == [
+        "rankboard: node1 to node4: a word of the login shell",
+        "rankboard: node3: silent for 10 s",
+        "rankboard: go",
+    ]
+    lines = out.getvalue().splitlines()
+    assert lines[:5] == [
+        "[ranks 0 to 3] UserWarning: old CPU",
+        *(f"[rank {n}] mine is {n}" for n in range(4)),
+    ]
+
+
+def test_a_refusal_by_all_ranks_is_told_once() -> None:
+    history = starting()
+    for rank in range(4):
+        history.rank(
+            rank,
+            Launched((rank,)),
+            said(rank, "downloading\npython -m training: error: no such data"),
+        )
+    for rank in range(4):
+        history.rank(rank, Exited(rank, 2))
+    history.session(Stopping("a rank failed", False)).closed()
+    out, err = printed(history, PlainPrinter)
+    assert (out + err).count("no such data") == 1
+    assert "cause: node1, rank 0: no such data (exit code 2)" in err
+    assert "last words" not in err
+    assert "fate" not in err
+    assert err.endswith("rankboard: failed before the first step\n")
+
+
+@pytest.mark.parametrize("on", [1, SESSION])
+def test_a_refusal_is_told_once(on: int) -> None:
+    history = starting().session(
+        Refused(on, "node2: python3 has no torch; install it with rankboard setup")
+    )
+    history.closed()
+    out, err = printed(history, PlainPrinter)
+    assert (out + err).count("no torch") == 1
+    assert "cause: node2: python3 has no torch" in err
+
+
+def test_sentences_wait_a_moment_for_others_that_say_the_same() -> None:
+    now = 0.0
+    gathered = Gathered(lambda: now)
+    gathered.add("busy", 3)
+    gathered.add("busy", 0)
+    gathered.add("busy", 0)
+    gathered.add("full", 1)
+    assert list(gathered.due()) == []
+    now = MOMENT
+    assert list(gathered.due()) == [("busy", [0, 3]), ("busy", [0]), ("full", [1])]
+    assert list(gathered.due(at_once=True)) == []
+
+
+def test_a_flood_of_lines_before_the_first_step_is_held_back_by_nobody() -> None:
+    gathered = Gathered(lambda: 0.0)
+    for _ in range(50_000):  # in time linear in their number
+        gathered.add("the same", 0)
+    assert sum(1 for _ in gathered.due()) == 50_000
+
+
+def test_a_run_that_is_left_has_no_table_but_the_way_back() -> None:
+    out, err = printed(History(plan(2)).training(steps=3).session(Detached()), PlainPrinter)
+    assert out == ""
+    assert err.splitlines()[-1].endswith(
+        ": the run continues; rankboard attach 20261120-093000-ddp-lenet5-3f9a returns to it"
+    )
+
+
+def test_accuracies_by_own_statistics_have_a_column() -> None:
+    history = good()
+    history.records[-1:-1] = [
+        Record(rank, 0, 90, START + 9, Evaluated(rank, 4, 40, 0.5, 0.914, 100, 0.2, (), own))
+        for rank, own in enumerate((0.5, 0.75))
+    ]
+    out, _ = printed(history, PlainPrinter)
+    table = [line.rpartition("|")[2].strip() for line in out.splitlines() if "|" in line]
+    assert table == ["own accuracy", "50.00 %", "75.00 %", "62.50 %", ""]
+
+
+def test_a_failure_says_its_cause_first() -> None:
+    out, err = printed(failed(), PlainPrinter)
+    assert "rankboard: ranks 0 and 1 ended: exit code 1\nrankboard: a rank failed\n" in err
+    end = err[err.index("cause:") :].splitlines()
+    assert (
+        end[0]
+        == "cause: node2, rank 1: ValueError: bad batch at step 12; rank 0 failed as a consequence"
+    )
+    assert end[1] == "last words of rank 1:"
+    assert end[5] == "    ValueError: bad batch"
+    assert [line.split(" | ")[2].strip() for line in end[6:] if " | " in line] == [
+        "fate",
+        "victim",
+        "failed",
+    ]
+    assert end[-1].startswith("rankboard: failed after ")
+    assert "iter 2-40" in out
+    assert "last words" not in out
+
+
+@pytest.mark.parametrize(
+    ("history", "words"),
+    [
+        (
+            History(plan()).session(Lost(2, "node3: no answer within 10 s", False)),
+            ["cause: node3: no answer within 10 s"],
+        ),
+        (History(plan()).session(Refused(SESSION, "no torch")), ["cause: no torch", "not started"]),
+        (
+            History(plan()).session(Stopping("interrupted (Ctrl+C)", True)),
+            ["stopped after 0:00: interrupted (Ctrl+C)"],
+        ),
+    ],
+    ids=["unreachable", "refused", "stopped"],
+)
+def test_ends_before_the_start_have_no_table(history: History, words: list[str]) -> None:
+    history.closed()
+    out, err = printed(history, PlainPrinter)
+    assert out == ""
+    assert all(word in err for word in words)
+
+
+def test_every_note_is_told_once() -> None:
+    history = History(plan(2))
+    for number in range(50):
+        history.session(Said(0, f"note {number}")).say(1, HostSample((1.0,), 1, 2))
+    history.closed()
+    err = printed(history, PlainPrinter)[1]
+    assert [line for line in err.splitlines() if "note" in line] == [
+        f"rankboard: node1: note {n}" for n in range(50)
+    ]
+
+
+def test_json_is_one_strict_object_per_event_and_nothing_else() -> None:
+    history = good()
+    history.records.insert(
+        -1, Record(0, 0, 99, START + 9, stepped(0, 41, float("nan"), sync=float("inf")))
+    )
+    out, err = printed(history, partial(JsonPrinter, folder=FOLDER))
+    found: list[dict[str, Any]] = [
+        json.loads(line, parse_constant=pytest.fail) for line in out.splitlines()
+    ]
+    assert all(list(one)[:4] == ["event", "time", "host", "rank"] for one in found)
+    steps = [one for one in found if one["event"] == "step"]
+    assert len(steps) == 81
+    assert steps[0] | {"time": 0} == {
+        "event": "step",
+        "time": 0,
+        "host": "node1",
+        "rank": 0,
+        "epoch": 1,
+        "step": 1,
+        "loss": 2.0,
+        "seconds": 0.1,
+        "data": 0.01,
+        "compute": 0.06,
+        "sync": 0.03,
+        "ready": 0.0,
+        "cpu_seconds": 0.0,
+        "samples": 16,
+        "correct": 0,
+        "bytes_sent": 0,
+        "staleness": 0,
+    }
+    assert (steps[-1]["seconds"], steps[-1]["sync"]) == (None, None)
+    texts = [
+        (one["host"], one["rank"], one["stream"], one["line"])
+        for one in found
+        if one["event"] == "text"
+    ]
+    assert texts == [
+        ("node1", 0, "stdout", "Batch Idx: 20"),
+        ("node1", 0, "stdout", "\x1b[31m[red]Loss\r1.0"),
+        ("node2", None, "stderr", "preload speaks"),
+    ]
+    assert found[0]["event"] == "run"
+    assert found[1] | {"time": 0} == {
+        "event": "reaching",
+        "time": 0,
+        "host": "node1",
+        "rank": None,
+        "phase": "connecting",
+    }
+    assert found[-2]["event"] == "closed"
+    assert found[-2]["host"] is None
+    assert (found[-1]["event"], found[-1]["verdict"]) == ("summary", "finished")
+    assert "rankboard: finished" in err
+
+
+def test_json_times_are_by_the_launchers_clock() -> None:
+    history = History(plan(1)).session(Clock(0, 3600.0))
+    history.records.append(Record(0, 0, 5, START + 3605, Launched((0,))))
+    out = printed(history, partial(JsonPrinter, folder=FOLDER))[0]
+    assert json.loads(out.splitlines()[-2])["time"] == START + 5
+
+
+class Closed(io.StringIO):
+    """A pipe that nobody reads."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+@pytest.mark.parametrize("kind", [PlainPrinter, partial(JsonPrinter, folder=FOLDER)])
+def test_a_reader_that_went_away_is_noticed_and_no_error(kind: Callable[..., PlainPrinter]) -> None:
+    show_to = kind(Closed(), io.StringIO())
+    show(good(), show_to)
+    assert show_to.gone
+
+
+PIPED = """
+import sys
+from pathlib import Path
+sys.path[:0] = [{tests!r}]
+from tests.unit.tui.test_headless import good, show
+from tui.text.headless import printer
+history = good()
+with printer(history.state(), {json}, Path()) as to:
+    while not to.gone:
+        show(history, to)
+"""
+
+
+@pytest.mark.parametrize("json", [False, True])
+def test_head_ends_quietly(json: bool) -> None:
+    """A real pipe whose reader closes it after one line."""
+    script = PIPED.format(tests=str(Path(__file__).parents[3]), json=json)
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout
+        assert process.stderr
+        assert process.stdout.readline()
+        process.stdout.close()
+        told = process.stderr.read().decode()
+        assert process.wait(60) == 0
+    assert "Traceback" not in told
+    assert "BrokenPipe" not in told
+
+
+def test_neither_textual_nor_rich_is_needed_for_a_pipe() -> None:
+    code = (
+        "import sys, tui.text.headless; print([name for name in sys.modules if name.split('.')[0] "
+        "in ('textual', 'rich', 'torch')])"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "[]\n"
+    )
+
+
+def test_the_printer_follows_where_stdout_leads(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uneven = RunState(plan(3))  # the default batch of 64 does not divide by 3
+    with printer(uneven, False, FOLDER) as to:
+        assert isinstance(to, PlainPrinter)
+    with printer(uneven, True, FOLDER) as to:
+        assert isinstance(to, JsonPrinter)
+    assert "rankboard: batch size 64 does not divide by 3 ranks" in capsys.readouterr().err
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    with printer(uneven, False, FOLDER) as to:
+        assert isinstance(to, live.LivePrinter)
+
+
+# On a terminal ------------------------------------------------------------------------------------
+
+
+def terminal(width: int = 80, height: int = 24) -> Console:
+    return Console(
+        file=io.StringIO(),
+        force_terminal=True,
+        width=width,
+        height=height,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        color_system=None,
+    )
+
+
+def drawn(state: RunState, width: int = 80, height: int = 24) -> list[str]:
+    console = terminal(width, height)
+    console.print(live.picture(state, height, state.now))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().splitlines()
+
+
+def test_the_picture_shows_the_run_and_its_ranks() -> None:
+    lines = drawn(good().state())
+    assert "step 40/40" in lines[0]
+    assert lines[1].split() == [
+        "rank",
+        "host",
+        "phase",
+        "epoch",
+        "step",
+        "loss",
+        "acc",
+        "%",
+        "s/iter",
+        "sync",
+        "%",
+        "CPU",
+        "%",
+        "memory",
+    ]
+    assert lines[2].split()[:7] == ["0", "node1", "finished", "4", "40", "0.0500", "0.0"]
+    assert max(map(len, lines)) <= 80
+
+
+def test_the_picture_before_the_start() -> None:
+    state = History(plan(2)).session(Reaching(1, "connecting")).state()
+    assert drawn(state)[0].rstrip() == "starting 0:00  node1 waiting 0 s, node2 connecting 0 s"
+
+
+@pytest.mark.parametrize("size", [(1, 1), (10, 3), (40, 10), (80, 24), (200, 60)], ids=str)
+def test_the_picture_fits_any_terminal(size: tuple[int, int]) -> None:
+    width, height = size
+    state = History(plan(16, slots=8)).training(steps=1).state()
+    lines = drawn(state, width, height)
+    assert all(len(line) <= width for line in lines)
+    if width >= 80:
+        assert len(lines) < height
+        assert ("more" in lines[-1]) == (height < 128)
+
+
+def test_the_end_on_a_terminal() -> None:
+    console = terminal()
+    with live.live_printer(console) as to:
+        show(failed(), to)
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert "[rank 1] ValueError: bad batch" in text
+    end = text[text.rindex("cause:") :]
+    assert end.startswith(
+        "cause: node2, rank 1: ValueError: bad batch at step 12; rank 0 failed as a consequence"
+    )
+    assert end.index("victim") < end.index("iter 2-40") < end.index("failed after")
+
+
+def test_text_of_ranks_is_no_markup_and_a_flood_is_cut() -> None:
+    history = History(plan(1)).rank(0, said(0, "[bold red]as it is[/] :smile:", "stdout"))
+    history.rank(0, said(0, "\n".join(f"line {number}" for number in range(1_000)), "stdout"))
+    history.closed()
+    console = terminal()
+    with live.live_printer(console) as to:
+        show(history, to, size=1)
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert "[rank 0] [bold red]as it is[/] :smile:" in text
+    assert "(800 lines are not shown here; the run directory has them)" in text
+    assert "line 799\n" not in text
+    assert "line 800\n" in text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0:00"),
+        (59.6, "1:00"),
+        (125, "2:05"),
+        (7_384, "2:03:04"),
+        (float("nan"), "-"),
+        (float("inf"), "-"),
+    ],
+)
+def test_time_spans(seconds: float, text: str) -> None:
+    assert outcome.clock(seconds) == text
+
+
+def test_a_run_left_alone_has_an_end_too() -> None:
+    state = History(plan(1)).training(steps=2).state()
+    assert outcome.verdict(state) == "left after 0:00; the run may go on"
+    assert outcome.cause(state) == []
+
+
+def test_a_lost_host_in_a_training_run() -> None:
+    history = (
+        History(plan(2))
+        .training(steps=2)
+        .session(Lost(1, "no sign of life for 60 s", True))
+        .rank(0, Exited(0, -15, "SIGTERM", True))
+    )
+    history.closed()
+    err = printed(history, PlainPrinter)[1]
+    assert (
+        "cause: node2: host lost: no sign of life for 60 s; rank 1 failed as a consequence" in err
+    )
+    assert err.endswith("rankboard: lost node2 after 0:00\n")

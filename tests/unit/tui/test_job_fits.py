@@ -1,0 +1,162 @@
+"""A job whose parts do not fit each other is refused before a host is asked, by every front end in
+the same words."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torchvision import models as theirs
+
+from training import models, registry, torchvision_names
+from training.datasets import _idx, cifar10
+from training.job import Job, JobError, help_text
+
+ROOT = Path(__file__).parents[3]
+NAMES = (
+    "alexnet",
+    "convnext_tiny",
+    "googlenet",
+    "inception_v3",
+    "squeezenet1_0",
+    "squeezenet1_1",
+    "vgg11",
+    "vit_b_16",
+)
+
+
+def takes(name: str, side: int) -> bool:
+    """Whether the real model takes images of that size; tried without any memory or arithmetic."""
+    with torch.device("meta"):
+        try:
+            models.build(name, (3, side, side), 10)
+        except JobError:
+            return False
+    return True
+
+
+def fits(**job: object) -> bool:
+    try:
+        Job(**job).check_world(2)  # type: ignore[arg-type]
+    except JobError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "name", ["lenet5", "svhn_cnn", "vgg11", "resnet18", *(f"torchvision/{name}" for name in NAMES)]
+)
+def test_the_declared_sizes_are_those_that_the_model_takes(name: str) -> None:
+    low, high = Job(model=name)._image_sizes
+    for side in {max(1, low - 1), max(1, low), min(high, 300), min(high + 1, 300)}:
+        assert fits(model=name, image_size=side) == takes(name, side), side
+
+
+def test_the_names_of_torchvision_are_known_without_importing_it() -> None:
+    assert torchvision_names.names() == tuple(theirs.list_models(module=theirs))
+    Job(model="torchvision/resnet50").check_world(1)
+    with pytest.raises(
+        JobError, match=r"torchvision/resnet500: .* no classification model .*near are .*resnet50"
+    ):
+        Job(model="torchvision/resnet500").check_world(1)
+
+
+def test_images_of_a_folder_are_brought_to_the_size_that_the_model_takes() -> None:
+    def side(model: str, **more: int) -> int:
+        return Job(model=model, dataset="imagefolder:photos", **more).image_side  # type: ignore[arg-type]
+
+    assert (side("lenet5"), side("resnet18"), side("torchvision/vit_b_16")) == (32, 64, 224)
+    assert side("torchvision/inception_v3") == 75
+    assert side("resnet18", image_size=48) == 48
+    assert Job(dataset="cifar10").image_side == 32
+
+
+def test_the_declared_files_are_those_that_the_data_sets_read() -> None:
+    def declared(name: str) -> set[Path]:
+        return {Path(file) for file in registry.declared("datasets", name, "FILES")}
+
+    assert declared("cifar10") == {
+        file for split in cifar10.BATCHES for file in cifar10._find(Path(cifar10.FOLDER), split)
+    }
+    for name, kind in (("mnist", "MNIST"), ("fashion_mnist", "FashionMNIST")):
+        assert declared(name) == {
+            file for split in _idx.STEMS for file in _idx._find(Path(kind, "raw"), split)
+        }
+    assert len(declared("svhn")) == 2
+    assert registry.declared("datasets", "digits", "FILES") == ()
+
+
+def test_what_a_module_declares_is_read_and_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "mine.py").write_text(
+        "import nowhere\nIMAGE_SIZES = (8, 9)\nSIDE = open('/no')\nlow = 3\n"
+    )
+    monkeypatch.setattr(registry, "ROOT", tmp_path)
+    assert registry.declared("models", "mine", "IMAGE_SIZES") == (8, 9)
+    assert registry.declared("models", "mine", "SIDE", 5) == 5
+    assert registry.declared("models", "mine", "low") is None
+
+
+def test_a_model_may_have_a_learning_rate_of_its_own() -> None:
+    assert (
+        Job.of({}).lr,
+        Job.of({"model": "vgg11"}).lr,
+        Job.of({"model": "vgg11", "lr": 0.1}).lr,
+    ) == (0.1, 0.01, 0.1)
+    for job in (Job(model="vgg11", lr=0.1), Job(model="vgg11", lr=0.01), Job(lr=0.01), Job()):
+        _, _, _, *words = shlex.split(job.command_line())
+        assert Job.parse(words) == job, "what is left out of the command is its default"
+    own = {
+        name: lr
+        for name in registry.names("models")
+        if (lr := registry.declared("models", name, "LR"))
+    }
+    assert all(
+        f"with {name} the default is {lr:g}" in help_text(Job.__dataclass_fields__["lr"])
+        for name, lr in own.items()
+    )
+
+
+MISTAKES = {
+    (
+        "--model",
+        "vgg11",
+        "--image-size",
+        "64",
+    ): "--model vgg11 cannot take images of 64x64: it takes 32x32 to 63x63",
+    (
+        "--model",
+        "torchvision/resnet500",
+    ): "--model torchvision/resnet500: torchvision has no classification model",
+    ("--batch-size", "1"): "--batch-size 1 is smaller than the 2 ranks that share it",
+}
+
+
+@pytest.mark.parametrize("words", MISTAKES, ids=" ".join)
+def test_every_front_end_tells_a_mistake_at_once_and_in_the_same_words(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Without torch: none of them has come far enough to need it."""
+    code = (
+        "import sys; sys.modules['torch'] = None; sys.modules['textual'] = None; from tui import "
+        "main; main()"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    told = set()
+    for way in (("--run",), ("--dry-run",), ("doctor",)):
+        argv = [sys.executable, "-c", code, *way, "--local", "2", *words]
+        done = subprocess.run(
+            argv, capture_output=True, text=True, cwd=tmp_path, env=env, timeout=60, check=False
+        )
+        assert done.returncode == 2, done.stderr
+        told.add(done.stderr)
+    assert len(told) == 1
+    assert told.pop().startswith(f"rankboard: {MISTAKES[words]}")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,777 @@
+"""The dashboard over a run: what it shows, its keys, and the way out."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from textual.events import Key
+from textual.pilot import Pilot
+
+from remote.plan.plan import Plan
+from remote.run.state import Verdict
+from tests.kit.acted import ActedSession, cluster, make_plan, until
+from training.job import Job
+from training.wire import events
+from training.wire.events import SESSION
+from tui.app import Launch, RankboardApp
+from tui.panels.curves import Curves
+from tui.panels.hosts import Hosts
+from tui.panels.log import Log
+from tui.panels.outcome import Outcome
+from tui.panels.panel import Panel
+from tui.panels.ranks import Ranks
+from tui.screens.dialogs import Dialog, HelpDialog, LeaveDialog, QuitDialog, TooSmall
+from tui.screens.launch import LaunchScreen
+from tui.screens.run import RunScreen
+from tui.screens.stacks import StacksScreen
+from tui.widgets import palette
+from tui.widgets.chart import Chart
+from tui.widgets.log_view import LogView
+
+
+class Stage:
+    """A dashboard over one acted run."""
+
+    def __init__(self, hosts: int = 2, slots: int = 2, runs_dir: Path = Path("runs")) -> None:
+        self.sessions: list[ActedSession] = []
+        lab = cluster(hosts, slots)
+        self.app = RankboardApp(
+            Launch(lab, lab, Job(), make_plan, self._begin, at_once=True, runs_dir=runs_dir)
+        )
+
+    def _begin(self, plan: Plan) -> ActedSession:
+        self.sessions.append(ActedSession(plan))
+        return self.sessions[-1]
+
+    @property
+    def session(self) -> ActedSession:
+        return self.sessions[-1]
+
+    @property
+    def screen(self) -> RunScreen:
+        return next(screen for screen in self.app.screen_stack if isinstance(screen, RunScreen))
+
+    def text(self) -> str:
+        """What is on the screen."""
+        strips = self.app.screen._compositor.render_strips()
+        return "\n".join(strip.text for strip in strips)
+
+    async def train(self, pilot: Pilot[None], steps: int = 60) -> None:
+        self.session.start()
+        self.session.steps(1, steps)
+        await self.heard(pilot, steps)
+
+    async def heard(self, pilot: Pilot[None], step: int) -> None:
+        await until(pilot, lambda: all(rank.step == step for rank in self.session.state.ranks))
+        await until(pilot, lambda: f"step {step}/" in self.text())
+
+    async def ended(self, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: not self.app.live)
+        self.app.tick()
+        await pilot.pause()
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (160, 48), (200, 60)])
+async def test_all_that_matters_is_on_the_screen(size: tuple[int, int]) -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=size) as pilot:
+        await stage.train(pilot)
+        await until(
+            pilot, lambda: "step 60" in stage.text() and "q Quit" in stage.text()
+        )  # the footer comes by itself
+        text = stage.text()
+        for part in [
+            "ddp, lenet5 on digits, 4 ranks",
+            "● training",
+            "epoch 1/4",
+            "step 60/400",
+            "elapsed",
+            "ETA",
+        ]:
+            assert part in text
+        for part in [
+            "node1",
+            "node2",
+            "1:60",
+            "20%",
+            "393M",
+            "loss",
+            "epoch 1 step 60 loss",
+            "q Quit",
+            "? Help",
+        ]:
+            assert part in text
+        assert ("s/iteration" in text) == (size[0] >= 120)
+        stage.session.finish(60, 1)
+        await stage.ended(pilot)
+
+
+async def test_while_starting_the_hosts_and_their_phases_are_on_the_screen() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        stage.session.say(
+            SESSION, events.Reaching(0, "deploying"), events.Reaching(1, "connecting")
+        )
+        await until(pilot, lambda: "deploying" in stage.text() and "connecting" in stage.text())
+        stage.session.say(
+            SESSION,
+            events.Lost(1, "node2 does not answer at 127.0.0.2:22: is sshd running there?", False),
+        )
+        await until(pilot, lambda: "✗ lost" in stage.text())
+        assert "does not answer at 127.0.0.2:22" in " ".join(stage.text().split())
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_a_failure_shows_its_cause() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        stage.session.fail(rank=1)
+        await stage.ended(pilot)
+        text = stage.text()
+        assert "node1, rank 1: killed by SIGKILL at step 60" in text
+        assert "✗ failed" in text
+        assert "✗ victim" in text
+        assert stage.screen.query_one(Outcome).has_class("-bad")
+    assert stage.app.exit_code == Verdict.FAILED.value
+
+
+async def test_a_finished_run_is_summed_up() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await stage.train(pilot)
+        stage.session.finish(60, 1)
+        await stage.ended(pilot)
+        text = stage.text()
+        assert "✓ finished in" in text
+        assert "test accuracy 94.72%" in text
+        assert (
+            "mean of classes: precision 85.4%, recall 85.0%, F1 85.0%; each in report.txt" in text
+        )
+        assert "by each rank's own model: rank 0 90.00%, rank 1 91.00%" in text
+        assert "rank 3 on node2: 0.1" in text
+        await pilot.press("q")
+        await pilot.pause()
+    assert stage.app.exit_code == 0
+
+
+async def test_new_run_only_after_the_end() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        await pilot.press("n")
+        assert isinstance(stage.app.screen, RunScreen)
+        stage.session.finish(60, 1)
+        await stage.ended(pilot)
+        await pilot.press("n")
+        await until(pilot, lambda: isinstance(stage.app.screen, LaunchScreen))
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: len(stage.sessions) == 2)
+        assert stage.sessions[0].plan.run != stage.session.plan.run
+        await stage.train(pilot, 7)
+        stage.session.fail()
+        await stage.ended(pilot)
+    assert stage.app.exit_code == Verdict.FAILED.value
+
+
+async def test_numbers_lead_to_panels_and_bring_hidden_ones_up() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        for number, panel in enumerate(stage.screen.query(Panel), 1):
+            await pilot.press(str(number))
+            await pilot.pause()
+            assert panel.display
+            assert panel.region.height > 2
+            assert stage.app.focused is not None
+            assert panel in stage.app.focused.ancestors
+        seen = set()
+        for _ in range(4):
+            await pilot.press("c")
+            await pilot.pause()
+            seen |= {
+                type(panel).__name__
+                for panel in stage.screen.query(".staged").results(Panel)
+                if panel.display
+            }
+        assert seen == {"Hosts", "Loss", "Seconds", "Cpu"}
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_zoom_and_log_axis_and_log_keys() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await stage.train(pilot)
+        await pilot.press("3", "z")
+        await pilot.pause()
+        loss = stage.screen.query(Curves).first()
+        assert loss.size.height > 35
+        await pilot.press("l")
+        await until(pilot, lambda: "log" in stage.text().splitlines()[0])
+        assert all(chart.logarithmic for chart in stage.screen.query(Chart))
+        await pilot.press("z")
+        await pilot.pause()
+        assert loss.size.height < 30
+
+        log = stage.screen.query_one(LogView)
+        wanted = []
+        for _ in range(6):
+            await pilot.press("r")
+            wanted.append(log.rank)
+        assert wanted == [0, 1, 2, 3, -1, None]
+        await pilot.press("r", "R")
+        assert log.rank is None
+        await pilot.press("f")
+        await pilot.pause()
+        assert "paused, 0 new" in stage.text()
+        await pilot.press("f", "6", "home")
+        await until(pilot, lambda: not log.follow)
+        stage.session.steps(61, 80)
+        await stage.heard(pilot, 80)
+        assert "paused, 4 new" in stage.text()
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 48)])
+async def test_each_panel_zoomed_takes_the_whole_screen(size: tuple[int, int]) -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=size) as pilot:
+        await stage.train(pilot)
+        for panel in stage.screen.query(Panel):
+            before = panel.size.height
+            await pilot.press(str(panel.number), "z")
+            await until(pilot, lambda panel=panel: panel.size.height >= size[1] - 3)
+            await pilot.press("z")
+            await until(
+                pilot, lambda panel=panel, before=before: not before or panel.size.height == before
+            )
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_a_key_that_leads_to_a_panel_has_done_so_when_the_next_one_comes() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await stage.train(pilot)
+        stage.screen.action_panel(3)
+        stage.screen.action_zoom()
+        assert stage.screen.maximized is stage.screen.query(Curves).first()
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_on_a_narrower_terminal_no_row_is_left_blank() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(200, 60)) as pilot:
+        await stage.train(pilot)
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: "1 ranks" in stage.text().splitlines()[2])
+        assert "step 60/400" in stage.text().splitlines()[1]
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_the_charts_mark_where_the_run_was_started_again_and_say_what_the_mark_is(
+    size: tuple[int, int],
+) -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=size) as pilot:
+        await stage.train(pilot)
+        charts = 3 if size[0] >= 120 else 1
+        await until(pilot, lambda: stage.text().count("●0 ●1 ●2 ●3 ") == charts)
+        begun = stage.session.state.begun
+        assert begun
+        stage.session.say(SESSION, events.Restarted((0, 1), "rank 1 was killed"))
+        stage.session.say(0, replace(begun, resumed=50))
+        stage.session.steps(51, 80)
+        await until(
+            pilot,
+            lambda: any("┊" in line for line in stage.text().splitlines() if "restart" not in line),
+        )
+        stage.session.steps(81, 100)
+        await stage.heard(pilot, 100)
+        assert len(re.findall("┊ restart  ●0 (●1 ●2 ●3 |[●12 ]*… )", stage.text())) == charts
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_a_line_of_the_log_that_goes_on_beyond_the_edge_says_so() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        stage.session.start()
+        stage.session.say(
+            0, events.Text(0, "stdout", "long " * 40 + "end"), events.Text(0, "stdout", "short")
+        )
+        await until(pilot, lambda: "short" in stage.text())
+        long, short = (line for line in stage.text().splitlines() if line.startswith("  0 │ "))
+        assert long.rstrip(" ▁▂▃▄▅▆▇█").endswith("…")
+        assert "…" not in short
+        stage.session.say(0, *(events.Text(0, "stdout", "long " * 40 + "end") for _ in range(40)))
+        log = stage.screen.query_one(LogView)
+        await until(pilot, lambda: log.show_vertical_scrollbar)
+        await until(
+            pilot, lambda: [line[78] for line in stage.text().splitlines()[-4:-1]] == ["…"] * 3
+        )
+        log.scroll_end(animate=False)
+        log.scroll_to(x=log.max_scroll_x, animate=False)
+        await until(pilot, lambda: " end" in stage.text())
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_at_80_columns_a_new_run_is_offered_after_the_end() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        stage.session.finish(60, 1)
+        await stage.ended(pilot)
+        await until(pilot, lambda: "n New run" in stage.text())
+
+
+async def test_help_lists_every_key_of_the_footer() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("question_mark")
+        await until(pilot, lambda: isinstance(stage.app.screen, HelpDialog))
+        text = stage.text()
+        assert all(f"│ {key} " in text for key in "clrfzenq")
+        assert "ranks, hosts, loss, ... " in text  # no line is folded
+        await pilot.press("escape")
+        assert isinstance(stage.app.screen, RunScreen)
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_a_screenshot_goes_into_the_folder_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    stage = Stage(runs_dir=tmp_path / "runs")
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("e")
+        assert len(list(tmp_path.glob("*.svg"))) == 1
+        folder = tmp_path / "runs" / stage.session.plan.run
+        folder.mkdir(parents=True)
+        await pilot.press("e")
+        shots = list(folder.glob("*.svg"))
+        assert len(shots) == 1
+        assert "<svg" in shots[0].read_text()
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+RUN_KEYS = [
+    "q",
+    *"nclrRfzseD3",
+    "question_mark",
+    "tab",
+    "enter",
+    "space",
+    "escape",
+    "right",
+    "ctrl+c",
+    "ctrl+q",
+    "ctrl+p",
+]
+
+
+def type_ahead(app: RankboardApp, *keys: str) -> None:
+    """Press keys while the dashboard is busy: it takes none of them before the last one is
+    there."""
+    for key in keys:
+        app.post_message(Key(key, key if len(key) == 1 else None))
+
+
+async def test_all_commands_are_those_of_the_screen_and_the_screenshot_says_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where no folder of downloads is, nor at home
+    stage = Stage(runs_dir=tmp_path / "runs")
+    async with stage.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await stage.train(pilot)
+        titles = [command.title for command in stage.app.get_system_commands(stage.screen)]
+        assert len(titles) == len(set(titles))
+        assert {
+            "Chart",
+            "Zoom",
+            "Stacks",
+            "Doctor",
+            "All ranks",
+            "Panel 3",
+            "Screenshot",
+            "Theme",
+            "Quit",
+        } <= set(titles)
+        assert not {"New run", "Focus Next", "Copy selected text", "Palette"} & set(
+            titles
+        )  # a new run only after this one
+        await pilot.press("ctrl+p", *"screensh")
+        await until(pilot, lambda: "key e" in stage.text())
+        await pilot.press("enter")
+        await until(pilot, lambda: "screenshot:" in stage.text())
+        (shot,) = tmp_path.glob("*.svg")
+        assert "Search" not in shot.read_text()  # it is of the screen beneath the commands
+        await pilot.press("ctrl+p", *"stacks")
+        await until(pilot, lambda: "key s" in stage.text())
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(stage.app.screen, StacksScreen))
+        titles = [command.title for command in stage.app.get_system_commands(stage.app.screen)]
+        assert {"Back", "Ask again", "Screenshot", "Quit"} <= set(titles)
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+@pytest.mark.parametrize(("address", "shown"), [("127.0.0.", False), ("10.0.0.", True)])
+async def test_traffic_is_shown_only_where_it_goes_over_what_is_counted(
+    address: str, shown: bool
+) -> None:
+    stage = Stage()
+    lab = cluster()
+    hosts = tuple(
+        replace(host, address=f"{address}{number}") for number, host in enumerate(lab.hosts, 1)
+    )
+    lab = replace(lab, hosts=hosts)
+    stage.app._launch = replace(stage.app._launch, cluster=lab, selected=lab)
+    async with stage.app.run_test(size=(160, 48)) as pilot:
+        await stage.train(pilot)
+        sample = events.HostSample((50.0,), 7_000_000_000, 16_000_000_000, sent=84, received=84)
+        stage.session.say(0, sample)
+        stage.session.say(1, sample)
+        await until(pilot, lambda: "6.5G" in stage.text())
+        assert ("84B" in stage.text()) is shown
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_no_two_keys_stop_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the terminal is slow: what the first key has brought up is drawn, but not yet
+    seen, when the second one comes. After a first key that brings up nothing the second one is as
+    good as alone."""
+    monkeypatch.setattr(RankboardApp, "deliver_screenshot", lambda self, *where: None)
+    stage = Stage(hosts=1, slots=1)
+    async with stage.app.run_test(size=(80, 12)) as pilot:
+        await stage.train(pilot, 1)
+        over = []
+        for first in RUN_KEYS:
+            await pilot.press(first)
+            if stage.app.screen is not stage.screen:
+                over.append(first)
+                await second_keys(stage, pilot, first)
+            assert stage.session.stops == [], first
+        assert over == ["q", "s", "D", "question_mark", "ctrl+c", "ctrl+q", "ctrl+p"]
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def second_keys(stage: Stage, pilot: Pilot[None], first: str) -> None:
+    """Press each key after the first one, which has brought up the screen that is shown."""
+    screen = stage.app.screen
+    for second in RUN_KEYS:
+        if isinstance(screen, Dialog):
+            await asked(pilot)
+            screen.query_one("#stay").focus()
+        await pilot.press(second)
+        assert stage.session.stops == [], (first, second)
+        assert stage.app.live, (first, second)
+        if stage.app.screen is not screen:
+            await close(stage, pilot)
+            await pilot.press(first)
+            screen = stage.app.screen
+    await close(stage, pilot)
+
+
+async def close(stage: Stage, pilot: Pilot[None]) -> None:
+    """Close what is over the screen of the run."""
+    while stage.app.screen is not stage.screen:
+        if isinstance(stage.app.screen, Dialog):
+            await asked(pilot)
+        await pilot.press("escape")
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [("q", "right", "right", "enter"), ("ctrl+c", "left", "enter"), ("q", "q", "s", "enter")],
+)
+async def test_what_is_typed_while_the_dashboard_is_busy_does_not_stop_a_run(
+    keys: tuple[str, ...],
+) -> None:
+    stage = Stage(hosts=1, slots=1)
+    async with stage.app.run_test(size=(80, 12)) as pilot:
+        await stage.train(pilot, 1)
+        type_ahead(stage.app, *keys)
+        await asked(pilot)
+        assert stage.session.stops == []
+        assert stage.app.screen.focused
+        assert stage.app.screen.focused.id == "stay"
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def asked(pilot: Pilot[None]) -> Dialog:
+    """The dialog that asks, once it can be answered."""
+    await until(
+        pilot,
+        lambda: isinstance(pilot.app.screen, Dialog) and math.isfinite(pilot.app.screen.drawn),
+    )
+    assert isinstance(pilot.app.screen, Dialog)
+    return pilot.app.screen
+
+
+async def test_what_was_typed_before_the_question_was_drawn_does_not_answer_it() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        await pilot.press("q")
+        dialog = await asked(pilot)
+        for key in ("right", "right", "enter", "d"):
+            late = Key(key, None)
+            late.time = dialog.drawn - 2.0
+            stage.app.post_message(late)
+            await pilot.pause()
+        assert stage.app.screen is dialog
+        assert not stage.session.detached
+        await pilot.press("d")
+        await until(pilot, lambda: stage.session.detached)
+    assert stage.app.exit_code == 0
+
+
+@pytest.mark.parametrize("opener", ["q", "ctrl+c"])
+async def test_quit_asks_and_waits_for_the_end(opener: str) -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        await pilot.press(opener)
+        await asked(pilot)
+        await pilot.press("enter")
+        assert isinstance(stage.app.screen, RunScreen)
+        await pilot.press(opener)
+        dialog = await asked(pilot)
+        await pilot.press("q", "s", "ctrl+c", "ctrl+q", opener)
+        assert stage.app.screen is dialog
+        assert stage.session.stops == []
+        await pilot.press("left", "enter")
+        await pilot.pause()
+        assert len(stage.session.stops) == 1
+        stage.app.tick()
+        assert stage.app.is_running
+        stage.session.say(SESSION, events.Stopping("stopped by the operator", True))
+        stage.session.close()
+        await until(pilot, lambda: not stage.app.live)
+        stage.app.tick()
+    assert stage.app.exit_code == 130
+
+
+async def test_stop_and_stay() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        await pilot.press("q")
+        await asked(pilot)
+        await pilot.press("right", "right", "enter")
+        await pilot.pause()
+        assert len(stage.session.stops) == 1
+        stage.session.say(SESSION, events.Stopping("stopped by the operator", True))
+        stage.session.close()
+        await stage.ended(pilot)
+        assert "■ stopped" in stage.text()
+        assert stage.app.is_running
+
+
+async def test_a_run_that_is_being_stopped_can_be_left_at_once() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        stage.app._interrupt()
+        assert len(stage.session.stops) == 1
+        stage.app.tick()
+        assert stage.app.is_running
+        await pilot.press("q")
+        assert isinstance(await asked(pilot), LeaveDialog)
+        await pilot.press("escape", "ctrl+c")
+        assert isinstance(await asked(pilot), LeaveDialog)
+        await pilot.press("ctrl+c")
+    assert stage.app.exit_code == 130
+    stage.session.close()
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ("q", "s"),
+        ("q", "D"),
+        ("q", "n"),
+        ("q", "question_mark"),
+        ("s", "ctrl+q"),
+        ("D", "ctrl+q"),
+        ("n", "ctrl+q"),
+    ],
+)
+async def test_keys_around_the_one_that_quits_do_no_harm(keys: tuple[str, str]) -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        stage.session.finish(60, 1)
+        await stage.ended(pilot)
+        type_ahead(stage.app, *keys)
+        await until(pilot, lambda: not stage.app.is_running)
+    assert stage.app.exit_code == 0
+
+
+async def test_a_signal_stops_at_once_and_the_dashboard_goes_when_all_has_ended() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        stage.app._stop_now()
+        assert stage.session.stops == ["stopped by the operator, now"]
+        stage.app.tick()
+        assert stage.app.is_running
+        stage.session.say(SESSION, events.Stopping("stopped by the operator", True))
+        stage.session.close()
+        await until(pilot, lambda: not stage.app.is_running)
+    assert stage.app.exit_code == 130
+
+
+async def test_what_breaks_in_the_session_is_not_hidden() -> None:
+    class Broken(ActedSession):
+        def batches(self):  # type: ignore[no-untyped-def]
+            raise RuntimeError("the session broke")
+            yield
+
+    stage = Stage()
+    stage.app._launch = Launch(cluster(), cluster(), Job(), make_plan, Broken, at_once=True)
+    with pytest.raises(RuntimeError, match="the session broke"):
+        await _watch(stage)
+
+
+async def _watch(stage: Stage) -> None:
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.ended(pilot)
+
+
+async def test_a_tiny_terminal_says_so_and_recovers() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(30, 8)) as pilot:
+        await until(pilot, lambda: isinstance(stage.app.screen, TooSmall))
+        assert "terminal too small" in stage.text()
+        await stage.app.run_action("quit")
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: isinstance(stage.app.screen, QuitDialog))
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(stage.app.screen, RunScreen))
+        await stage.train(pilot)
+        await pilot.resize_terminal(40, 10)
+        await pilot.pause()
+        assert stage.screen.query_one(Ranks).region.height > 2
+        assert not stage.screen.query_one(Log).display
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_any_size_and_any_key(seed: int) -> None:
+    """What the dashboard does not survive here, it would not survive on somebody's screen."""
+    chance = random.Random(seed)
+    stage = Stage(hosts=3, slots=chance.choice([1, 2, 9]))
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        stage.session.start()
+        for first in range(1, 200, 20):
+            stage.session.steps(first, first + 19)
+            await pilot.resize_terminal(chance.randrange(1, 220), chance.randrange(1, 70))
+            await pilot.press(
+                chance.choice(
+                    [
+                        "c",
+                        "z",
+                        "l",
+                        "r",
+                        "f",
+                        "tab",
+                        "up",
+                        "home",
+                        "end",
+                        "question_mark",
+                        "3",
+                        "escape",
+                    ]
+                )
+            )
+            stage.app.tick()
+            await pilot.pause()
+        await pilot.resize_terminal(160, 48)
+        await pilot.press("escape", "escape")
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+@pytest.mark.parametrize("theme", ["textual-light", "textual-dark", "nord", "ansi-dark"])
+async def test_themes(theme: str) -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        stage.app.theme = theme
+        await stage.train(pilot)
+        assert "training" in stage.text()
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_another_theme_is_also_that_of_the_legends() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await stage.train(pilot)
+        await until(pilot, lambda: palette.DARK[0] in _legend(stage))
+        stage.app.theme = "textual-light"
+        await until(pilot, lambda: palette.LIGHT[0] in _legend(stage))
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+def _legend(stage: Stage) -> str:
+    """The first chart's, with its colours."""
+    title = stage.screen.query(Curves).first()._border_title
+    assert title is not None
+    return title.markup
+
+
+async def test_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    stage = Stage()
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await stage.train(pilot)
+        assert "● training" in stage.text()
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_what_is_hidden_is_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+    monkeypatch.setattr(Curves, "show", lambda self, run: drawn.append(type(self).__name__))
+    monkeypatch.setattr(Hosts, "show", lambda self, run: drawn.append("Hosts"))
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        drawn.clear()
+        stage.app.tick()
+        assert drawn == ["Loss"]
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_the_quit_dialog_goes_when_the_run_has_ended() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await stage.train(pilot)
+        await pilot.press("q")
+        await until(pilot, lambda: isinstance(stage.app.screen, QuitDialog))
+        stage.session.finish(60, 1)
+        await until(pilot, lambda: not isinstance(stage.app.screen, QuitDialog))
+        await stage.ended(pilot)
+    assert stage.app.exit_code == 0

@@ -1,0 +1,103 @@
+"""The dashboard when nothing moves: who is said to be at fault, and everybody's stacks."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kit.acted import ActedSession, until
+from tests.unit.remote.test_stall import C10D, LOADS, OUTER, STOPPED, WAITS, by, dump
+from tests.unit.tui.test_run import Stage
+from training.wire.events import SESSION, Stack, Stalled
+from tui.screens.run import RunScreen
+from tui.screens.stacks import StacksScreen
+
+
+def tell(session: ActedSession, *stacks: Stack) -> None:
+    for rank, stack in enumerate(stacks):
+        session.say(session.host_of(rank), by(stack, rank))
+
+
+def words(stage: Stage) -> str:
+    return " ".join(stage.text().replace("▌", " ").split())
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 48)])
+async def test_a_stall_is_on_the_screen_with_its_culprit_until_the_ranks_step_again(
+    size: tuple[int, int],
+) -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=size) as pilot:
+        await stage.train(pilot)
+        stage.session.say(SESSION, Stalled((0, 1, 2, 3), 31.0), after=31.0)
+        await until(
+            pilot, lambda: "stalled: ranks 0 to 3 have made no step for 31 s" in words(stage)
+        )
+        assert stage.text().count("stalled") >= 5  # and each in its row
+        tell(stage.session, WAITS, WAITS, LOADS, WAITS)
+        await until(pilot, lambda: "ranks 0, 1 and 3 wait for it in all_reduce" in words(stage))
+        assert (
+            "rank 2 on node2 is not inside a collective: it is in train.py:41, load_batch"
+            in words(stage)
+        )
+        stage.session.steps(61, 61)
+        await stage.heard(pilot, 61)
+        assert "stalled:" not in stage.text().split("log")[0]
+        stage.session.finish(61, 1)
+        await stage.ended(pilot)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 48)])
+async def test_s_asks_for_the_stacks_and_shows_each_ranks_newest(size: tuple[int, int]) -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=size) as pilot:
+        await stage.train(pilot)
+        await pilot.press("s")
+        await until(pilot, lambda: "no stack has come" in stage.text())
+        assert stage.session.asked == 1
+        tell(stage.session, WAITS, STOPPED, LOADS, WAITS)
+        await until(pilot, lambda: "rank 2 on node2 train.py:41, load_batch" in words(stage))
+        assert "rank 1 on node1 stopped" in words(stage)
+        assert "rank 0 on node1 in all_reduce" in words(stage)
+        assert "distributed_c10d.py:41, all_reduce" in stage.text()
+        await pilot.press("s", "r", "r", "r")
+        assert stage.session.asked == 2
+        await until(pilot, lambda: "stacks of rank 2" in stage.text())
+        assert "time.sleep(9)" in stage.text()
+        assert "all_reduce" not in stage.text()
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(stage.app.screen, RunScreen))
+        stage.session.finish(60, 1)
+        await stage.ended(pilot)
+
+
+async def test_all_of_a_long_stack_can_be_scrolled_to_and_a_node_cannot_draw() -> None:
+    stage = Stage(1, 1)
+    deep = dump(
+        ("/x/train.py", "\x1b[31mdeep", "[bold]"),
+        *((f"/x/m{number}.py", f"f{number}") for number in range(60)),
+        *OUTER,
+    )
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        stage.session.start()
+        tell(stage.session, deep)
+        await pilot.press("s")
+        await until(pilot, lambda: "train.py:41, deep" in stage.text() and "[bold]" in stage.text())
+        assert isinstance(stage.app.screen, StacksScreen)
+        await pilot.press("end")
+        await until(pilot, lambda: "train.py:41, <module>" in stage.text())
+        await pilot.press("q")
+        stage.session.finish()
+        await stage.ended(pilot)
+
+
+async def test_after_the_end_the_last_stacks_are_still_there_and_nobody_is_asked() -> None:
+    stage = Stage(1, 1)
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        stage.session.start()
+        tell(stage.session, dump(*C10D, *OUTER))
+        stage.session.finish()
+        await stage.ended(pilot)
+        await pilot.press("s")
+        await until(pilot, lambda: "all_reduce" in stage.text())
+        assert stage.session.asked == 0
+        await pilot.press("escape")

@@ -1,0 +1,186 @@
+"""The help of every command, and what mistyped commands and numbers are answered with. In this
+process."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from remote.plan import serialize
+from tests.kit.launches import RANKBOARD
+from training import options, registry
+from training.job import Job, JobError, flag, groups
+from tui.cli import application
+
+COMMANDS = (
+    "doctor",
+    "trust",
+    "ps",
+    "prune",
+    "setup",
+    "attach",
+    "stop",
+    "logs",
+    "events",
+    "lab",
+    "lab up",
+    "lab rate",
+)
+
+
+def call(*words: str, width: int = 80) -> Result:
+    """What `rankboard` answers."""
+    return CliRunner().invoke(
+        application(), list(words), env={"COLUMNS": str(width), "TERMINAL_WIDTH": str(width)}
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (("run",), "rankboard has no command 'run'. To start a run, write: rankboard --run"),
+        (
+            ("run", "--local", "4"),
+            "rankboard has no command 'run'. To start a run, write: rankboard --run --local 4",
+        ),
+        (
+            ("--local", "4", "start"),
+            "rankboard has no command 'start'. To start a run, write: rankboard --run …",
+        ),
+        (("ls",), "rankboard has no command 'ls'. To list runs, write: rankboard ps"),
+        (("list",), "rankboard has no command 'list'. To list runs, write: rankboard ps"),
+        (("status",), "rankboard has no command 'status'. To list runs, write: rankboard ps"),
+        (
+            ("doctr",),
+            "rankboard has no command 'doctr': did you mean 'doctor'? rankboard --help lists all "
+            "commands",
+        ),
+        (
+            ("other.toml",),
+            "rankboard has no command 'other.toml'. To use a hosts file, write: rankboard --hosts "
+            "other.toml",
+        ),
+        (("kill",), "rankboard has no command 'kill'. rankboard --help lists all commands"),
+        (("pune",), "rankboard has no command 'pune'. rankboard --help lists all commands"),
+        (
+            ("lab", "ls"),
+            "rankboard lab has no command 'ls'. rankboard lab --help lists all commands",
+        ),
+        (
+            ("lab", "own"),
+            "rankboard lab has no command 'own'. rankboard lab --help lists all commands",
+        ),
+        (
+            ("lab", "stat"),
+            "rankboard lab has no command 'stat': did you mean 'status'? rankboard lab --help "
+            "lists all commands",
+        ),
+        (("5",), "'5' is not a command: a flag takes one value; see rankboard --help"),
+        (
+            ("--sync-option", "bucket_mb", "5"),
+            "'5' is not a command. Write an option and its value as one word: --sync-option "
+            "bucket_mb=5",
+        ),
+    ],
+)
+def test_a_command_that_does_not_exist(words: tuple[str, ...], answer: str) -> None:
+    done = call(*words)
+    assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"rankboard: {answer}\n")
+
+
+@pytest.mark.parametrize(
+    "words", [("train.py",), ("run", "train.py"), ("torchrun", "train.py"), ("python", "x")]
+)
+def test_a_program_of_the_user(words: tuple[str, ...]) -> None:
+    done = call(*words)
+    assert done.exit_code == 2
+    assert done.stderr.startswith("rankboard: rankboard cannot start your own program yet (")
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["run", "ls", "list", "rm", "kill", "delete", "stp", "prun", "top", "train.py", "5", "remove"],
+)
+def test_no_mistake_is_answered_with_a_command_that_deletes(word: str) -> None:
+    assert not re.search(r"\b(prune|stop)\b", call(word).stderr)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--epochs", "0"), "--epochs 0: must be at least 1"),
+        (("--steps", "0"), "--steps 0: must be at least 1"),
+        (
+            ("--slots", "0"),
+            "--slots 0: give the number of ranks of each host, 1 or more, or leave it out",
+        ),
+        (("--nodes", "0"), "--nodes 0: give a number from 1 to 1"),
+    ],
+)
+def test_zero_is_a_mistake(words: tuple[str, ...], message: str) -> None:
+    done = call("--dry-run", "--local", "4", *words)
+    assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"rankboard: {message}\n")
+
+
+def test_a_dry_run_as_json() -> None:
+    done = call("--dry-run", "--json", "--local", "2", "--steps", "3")
+    plan = serialize.parse(done.stdout)
+    assert (done.exit_code, plan.world_size) == (0, 2)
+    assert isinstance(plan.work, Job)
+    assert (plan.work.steps, plan.work.epochs) == (3, None)
+    assert '"epochs": null' in done.stdout
+
+
+def test_no_ranks_are_a_mistake() -> None:
+    done = call("--dry-run", "--local", "0")
+    message = (
+        "--local 0: give the number of ranks, 1 or more, or leave it out to use the hosts file"
+    )
+    assert (done.exit_code, done.stderr) == (2, f"rankboard: {message}\n")
+
+
+def test_a_rank_is_not_given_what_the_job_leaves_out() -> None:
+    assert not {"--epochs", "--steps"} & set(Job().argv())
+    assert Job.parse(Job().argv()) == Job()
+    assert Job.parse(Job(steps=3).argv()) == Job(steps=3)
+    assert Job(steps=3, lr=0.5).command_line() == (
+        "python -m training --sync ddp --model lenet5 --dataset digits --steps 3 --lr 0.5"
+    )
+    with pytest.raises(JobError, match="--epochs -1: must be at least 1"):
+        Job(epochs=-1)
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_the_help_is_plain(command: str) -> None:
+    done = call(*command.split(), "--help")
+    assert done.exit_code == 0
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert not re.search(r"<[\w|]+>|x>=|\[default|default: (None|False|0)[)]|\bas 0", done.stdout)
+    assert "Examples:" in done.stdout
+    assert re.search(r"Examples:\s+\n   rankboard ", done.stdout), "they are indented"
+    words = " ".join(re.sub("[│╭╮╰╯─]", " ", done.stdout).split())
+    for default in re.findall(r"\(default: [^)]*\) \(default", words):
+        raise AssertionError(default)
+
+
+def test_the_help_has_every_flag_and_the_options_of_every_method(tmp_path: Path) -> None:
+    env = {"COLUMNS": "80", "PATH": "", "HOME": str(tmp_path)}
+    help = subprocess.run(
+        [RANKBOARD, "--help"], env=env, capture_output=True, text=True, check=True
+    ).stdout
+    words = " ".join(help.replace("│", " ").split())
+    for name, group in groups().items():
+        assert f"─ Job: {name} ─" in help
+        assert all(f" {flag(setting)} " in words for setting in group)
+    for method in registry.names("sync"):
+        if described := options.described(options.of("sync", method)):
+            assert f"{method}: {described}" in words
+    assert "ddp: bucket_mb=" in words
+    assert "torchvision/NAME" in words
+    assert "imagefolder:PATH" in words
+    assert "Usage: rankboard [OPTIONS] rankboard COMMAND [ARGS]..." in words
+    assert "130 stopped by a person" in words
