@@ -9,9 +9,11 @@ import math
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
+from types import SimpleNamespace
 from typing import Any
 
-from training import options, registry, torchvision_names
+from training import options, registry, torchvision_names, traits
+from training.traits import Traits
 
 MOST_PIXELS = 4096
 """Of a side of an image."""
@@ -143,12 +145,16 @@ class Job:
             )
         self.sync_options()
 
-    def sync_options(self) -> Any:
-        """The options of the sync method, an instance of its `Options`. Raises: JobError."""
+    def sync_options(self) -> SimpleNamespace:
+        """The values of the sync method's options. Raises: JobError."""
         try:
-            return options.parse(options.of("sync", self.sync), "--sync-option", self.sync_option)
+            return options.parse(options.declared(self.sync), self.sync_option)
         except options.OptionError as error:
-            raise JobError(f"--sync {self.sync}: {error}") from None
+            raise JobError(f"--sync {self.sync} --sync-option {error}") from None
+
+    def traits(self) -> Traits:
+        """The traits of the sync method with these options."""
+        return traits.read(self.sync, self.sync_options())
 
     @property
     def image_side(self) -> int:
@@ -195,22 +201,21 @@ class Job:
                 "it: "
                 f"give at least {sharing}, or use fewer ranks"
             )
-        sync_options = self.sync_options()
-        if hasattr(sync_options, "check"):
-            try:
-                sync_options.check(world_size)
-            except ValueError as error:
-                raise JobError(f"--sync {self.sync} --sync-option {error}") from None
-        if self.batch_norm == "sync" and sharing > 1 and getattr(sync_options, "stale", False):
+        try:
+            options.check(options.declared(self.sync), self.sync_options(), world_size)
+        except options.OptionError as error:
+            raise JobError(f"--sync {self.sync} --sync-option {error}") from None
+        if self.batch_norm == "sync" and sharing > 1 and self.traits().stale:
             raise JobError(
-                "--batch-norm sync: the ranks would wait for each other in every layer, "
-                f"which --sync {self.sync} is told not to do: choose broadcast, local or untracked"
+                "--batch-norm sync makes the ranks wait for each other in every layer, but with "
+                f"these options --sync {self.sync} lets no rank wait: choose broadcast, local or "
+                "untracked"
             )
 
     def trainers(self, world_size: int) -> list[int]:
         """The ranks that take samples; one that does not serves those that do."""
-        trains = getattr(self.sync_options(), "trains", lambda rank: True)
-        return [rank for rank in range(world_size) if trains(rank)]
+        traits = self.traits()
+        return [rank for rank in range(world_size) if traits.trains(rank)]
 
     def argv(self) -> tuple[str, ...]:
         """The arguments of `python -m training` that say this job: every setting that is given,

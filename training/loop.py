@@ -54,6 +54,7 @@ class Trainer:
 
         wire = {"fp32": torch.float32, "bf16": torch.bfloat16}[job.precision]
         self.method: SyncMethod = registry.load("sync", job.sync).Method(job.sync_options(), wire)
+        self.traits = job.traits()
         trainers = job.trainers(place.world_size)
         self.trains = place.rank in trainers
         index = trainers.index(place.rank) if self.trains else 0
@@ -63,7 +64,7 @@ class Trainer:
 
         torch.manual_seed(job.seed)
         self.batch_norm = BatchNorm(
-            job.batch_norm, place, self.meter, trainers, self.method.settles
+            job.batch_norm, place, self.meter, trainers, self.traits.settles
         )
         net = self.batch_norm.convert(models.build(job.model, train_set.shape, train_set.classes))
         self.net = self.compute.lay_out(net)
@@ -79,7 +80,13 @@ class Trainer:
             )
         self.optimizer = self.compute.optimizer(self.net)
         parts = Parts(
-            self.net, self.optimizer, self.method, self.batch_norm, device, train_set.names
+            self.net,
+            self.optimizer,
+            self.method,
+            self.traits,
+            self.batch_norm,
+            device,
+            train_set.names,
         )
         self.checkpoints = (
             Checkpoints(job, place, parts, self.shard.steps)
@@ -183,7 +190,7 @@ class Trainer:
 
     def compares(self, step: int) -> bool:
         """Whether the ranks compare their models after this step."""
-        return self.place.world_size > 1 and self.method.exact and step % self.job.log_every == 0
+        return self.place.world_size > 1 and self.traits.exact and step % self.job.log_every == 0
 
     def saves(self, step: int) -> bool:
         """Whether there is a checkpoint after this step; at the end of an epoch it comes after the
@@ -236,7 +243,7 @@ class Trainer:
     def settle(self) -> None:
         """One model on all ranks."""
         self.method.settle(self.net)
-        if not self.method.exact:
+        if not self.traits.exact:
             self.wait_for_slowest()
         self.batch_norm.settle(self.net)
 
@@ -320,7 +327,7 @@ class Trainer:
                 f"{many}: no report of each, nor a confusion matrix, which are made for up to "
                 f"{CONFUSION_CLASSES}"
             )
-        if self.place.world_size > 1 and not self.method.exact:
+        if self.place.world_size > 1 and not self.traits.exact:
             settling = "between two times when they settle on one"
             apart = (
                 "for good: rank 0's is tested and saved, and each rank's own accuracy is told "
@@ -328,7 +335,7 @@ class Trainer:
             )
             yield (
                 f"--sync {self.job.sync}: the ranks' models differ "
-                f"{settling if self.method.settles else apart}"
+                f"{settling if self.traits.settles else apart}"
             )
             if self.job.batch_norm == "sync":
                 yield (

@@ -1,25 +1,28 @@
-"""The options of a choice, such as a sync method's: its module's dataclass `Options`, read *without
-importing the module*.
+"""The options of a sync method, declared as plain data and read *without importing the method*.
 
-`class Options` stands at the top level of the module, a frozen dataclass whose every field has a
-default. Its annotations and body may use built-ins, `Literal` and `dataclass` only, as it is taken
-out of the source and made on its own; so the launcher knows and checks options without torch.
-`__post_init__` raises ValueError for a value out of range; a method `check(self, world_size)`,
-where there is one, raises it for options that do not fit that many ranks; of a sync method
-`trains(self, rank)`, where there is one, says whether that rank takes samples.
+A module declares its options as one literal at its top level, so the launcher knows and checks them
+without torch:
+
+    OPTIONS = {
+        "bucket_mb": {"default": 2.5, "help": "size in MB of a bucket", "above": 0},
+    }
+
+The keys of each entry are the fields of `Option`.
 """
 
 from __future__ import annotations
 
-import ast
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Literal, get_args, get_type_hints
+from types import SimpleNamespace
+from typing import Any
 
 from training import registry
+
+Value = bool | int | float | str
 
 
 class OptionError(ValueError):
@@ -27,79 +30,128 @@ class OptionError(ValueError):
 
 
 @dataclass(frozen=True)
-class Options:
-    """Those of a module that has none."""
+class Option:
+    """One option; its type is that of its default."""
+
+    name: str
+    default: Value
+    help: str
+    choices: tuple[str, ...] = ()
+    """The values that a text may have; any where there are none."""
+    low: float = -math.inf
+    """The least value."""
+    above: float = -math.inf
+    """The value must be greater than this."""
+    requires: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    """Other options, and the values of theirs with which this one has an effect."""
+    is_rank: bool = False
+    """Whether the value is the number of a rank."""
+    min_ranks: int = 1
+    """The number of ranks that any other value than the default needs."""
+
+    @property
+    def kind(self) -> str:
+        """The values that can be written, such as `yes|no` or `NUMBER`."""
+        if self.choices:
+            return "|".join(self.choices)
+        return {bool: "yes|no", int: "N", float: "NUMBER", str: "TEXT"}[type(self.default)]
+
+    def read(self, text: str) -> Value:
+        """The value that a text stands for. Raises: OptionError."""
+        value = self._value(text)
+        if value is None:
+            raise OptionError(f"{self.name}={text}: must be {self._expected}")
+        if isinstance(value, int | float):
+            self._check_range(value)
+        return value
+
+    def check(self, values: SimpleNamespace, world_size: int) -> None:
+        """Checks the option against the other options and the number of ranks. Raises:
+        OptionError."""
+        value = getattr(values, self.name)
+        said = f"{self.name}={write(value)}"
+        if self.is_rank and value >= world_size:
+            raise OptionError(f"{said}: ranks go from 0 to {world_size - 1}")
+        if value == self.default:
+            return
+        if world_size < self.min_ranks:
+            raise OptionError(f"{said}: needs at least {self.min_ranks} ranks; remove it")
+        for other, allowed in self.requires.items():
+            if getattr(values, other) not in allowed:
+                needed = join(map(write, allowed))
+                raise OptionError(f"{said} only applies with {other}={needed}; remove it")
+
+    def _value(self, text: str) -> Value | None:
+        """The value of the right type; None where the text is none."""
+        kind = type(self.default)
+        if kind is bool:
+            return {"yes": True, "no": False}.get(text)
+        if kind is str:
+            return text if text in self.choices or not self.choices else None
+        with suppress(ValueError):
+            number = int(text) if kind is int else float(text)
+            if math.isfinite(number):
+                return number
+        return None
+
+    @property
+    def _expected(self) -> str:
+        """The values that are valid, in words."""
+        if self.choices:
+            return join(self.choices)
+        kinds = {bool: "yes or no", int: "a whole number", float: "a number", str: "a text"}
+        return kinds[type(self.default)]
+
+    def _check_range(self, value: float) -> None:
+        if value < self.low:
+            raise OptionError(f"{self.name}={write(value)}: must be at least {self.low:g}")
+        if value <= self.above:
+            raise OptionError(f"{self.name}={write(value)}: must be greater than {self.above:g}")
 
 
 @cache
-def of(folder: str, name: str) -> type[Any]:
-    """The class `Options` of the module behind a name. Raises: registry.UnknownName."""
-    path = registry.source(folder, name)
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.ClassDef) and node.name == "Options":
-            scope: dict[str, Any] = {
-                "__name__": f"training.{folder}.{path.stem}",
-                "dataclass": dataclass,
-                "Literal": Literal,
-            }
-            exec(compile(ast.Module([node], []), path, "exec", dont_inherit=True), scope)
-            cls: type[Any] = scope["Options"]
-            return cls
-    return Options
+def declared(method: str) -> tuple[Option, ...]:
+    """The options of a sync method. Raises: registry.UnknownName."""
+    entries = registry.declared("sync", method, "OPTIONS", {})
+    return tuple(Option(name, **entry) for name, entry in entries.items())
 
 
-def parse(cls: type[Any], flag: str, words: Iterable[str]) -> Any:
-    """The options that `words` (each `key=value`) say; what they leave out has its default. Raises:
-    OptionError."""
-    hints, given = get_type_hints(cls), {}
+def parse(known: Iterable[Option], words: Iterable[str]) -> SimpleNamespace:
+    """The values that `words`, each `key=value`, give to the known options; an option that no word
+    names has its default. Raises: OptionError."""
+    by_name = {option.name: option for option in known}
+    values = {name: option.default for name, option in by_name.items()}
     for word in words:
-        key, equals, value = word.partition("=")
-        if key not in hints:
-            near = registry.did_you_mean(key, hints)
-            raise OptionError(
-                f"{flag} {word}: unknown option {key!r}{near} (known: {described(cls) or 'none'})"
-            )
+        key, equals, text = word.partition("=")
+        if key not in by_name:
+            near = registry.did_you_mean(key, by_name)
+            all_known = describe(by_name.values()) or "none"
+            raise OptionError(f"{word}: unknown option {key!r}{near} (known: {all_known})")
         if not equals:
-            raise OptionError(f"{flag} {word}: write {key}={_kind(hints[key])}")
-        given[key] = _read(hints[key], value, f"{flag} {word}")
-    try:
-        return cls(**given)
-    except ValueError as error:
-        raise OptionError(f"{flag} {error}") from None
+            raise OptionError(f"{word}: write {key}={by_name[key].kind}")
+        values[key] = by_name[key].read(text)
+    return SimpleNamespace(**values)
 
 
-def described(cls: type[Any]) -> str:
-    """What may be said, as `granularity=parameter|bucket (bucket), bucket_mb=NUMBER (25)`."""
-    hints = get_type_hints(cls)
-    return ", ".join(
-        f"{field.name}={_kind(hints[field.name])} ({_said(field.default)})" for field in fields(cls)
-    )
+def check(known: Iterable[Option], values: SimpleNamespace, world_size: int) -> None:
+    """Checks that the values fit each other and that many ranks. Raises: OptionError."""
+    for option in known:
+        option.check(values, world_size)
 
 
-def _said(value: Any) -> str:
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+def describe(known: Iterable[Option]) -> str:
+    """The options in one line: `granularity=parameter|bucket (bucket), bucket_mb=NUMBER (25)`."""
+    return ", ".join(f"{one.name}={one.kind} ({write(one.default)})" for one in known)
 
 
-def _kind(hint: Any) -> str:
-    if hint is bool:
-        return "yes|no"
-    return "|".join(map(str, get_args(hint))) or {int: "N", float: "NUMBER"}.get(hint, "TEXT")
+def write(value: Any) -> str:
+    """A value as it is written on the command line."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _read(hint: Any, text: str, word: str) -> Any:
-    if hint is bool and text in ("yes", "no"):
-        return text == "yes"
-    if hint in (int, float):
-        with suppress(ValueError):
-            number = hint(text)
-            if math.isfinite(number):
-                return number
-    elif text in get_args(hint) or hint is str:
-        return text
-    raise OptionError(f"{word}: must be {_must(hint)}")
-
-
-def _must(hint: Any) -> str:
-    if known := ("yes", "no") if hint is bool else get_args(hint):
-        return " or ".join(filter(None, (", ".join(map(str, known[:-1])), str(known[-1]))))
-    return {int: "a whole number", float: "a number"}.get(hint, "a text")
+def join(words: Iterable[str]) -> str:
+    """The words as alternatives: "a, b or c"."""
+    *first, last = words
+    return f"{', '.join(first)} or {last}" if first else last

@@ -30,6 +30,7 @@ _COLLECTIVE = re.compile(
 _DDP = re.compile(r"(?:^|/)torch/nn/parallel/distributed\.py$")
 _AUTOGRAD = re.compile(r"(?:^|/)torch/autograd/\w+\.py$")
 _EXCHANGE = re.compile(r"(?:^|/)training/(?:sync/(?:parts/)?\w+|rendezvous)\.py$")
+_SYNC_METHOD = re.compile(r"(?:^|/)training/sync/(?P<name>(?!__)\w+)\.py$")
 _METER = re.compile(r"(?:^|/)training/meter\.py$")
 _OURS = re.compile(r"(?:^|/)(training/(?:\w+/)*\w+\.py)$")
 _WAITING = re.compile(r"\.(?:wait|synchronize)\(|\bstore\.get\(")
@@ -171,11 +172,10 @@ def _method(found: list[Frame]) -> str:
     """The sync method's name: its module's, where one that is not shared is among the newest
     frames."""
     for frame in found:
-        name = frame.file.rpartition("/")[2].removesuffix(".py")
         if not _EXCHANGE.search(frame.file):
             break
-        if not name.startswith("_"):
-            return name
+        if match := _SYNC_METHOD.search(frame.file):
+            return match["name"]
     return "gradients"
 
 

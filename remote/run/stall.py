@@ -11,6 +11,7 @@ from remote.plan.plan import Plan, Script
 from remote.run.cause import Death, Evidence, ranks_text
 from remote.run.ranks import HostPhase, HostState, RankPhase, RankState, RunPhase
 from remote.run.stacks import ON_GPU, Presence, Whereabouts, threads, whereabouts
+from training.job import Job
 from training.wire.events import Stack, Stalled
 
 if TYPE_CHECKING:
@@ -101,12 +102,17 @@ def _evaluation(rank: RankState, plan: Plan) -> float:
     it is done before."""
     if not rank.begun or not rank.begun.train_samples:
         return 0.0
-    keeps = (
-        getattr(plan.work, "batch_norm", "") == "local" or getattr(plan.work, "sync", "") == "none"
-    )
-    alone = rank.begun.world_size if keeps else 0  # each rank tests what it keeps for itself, too
+    # Where each rank keeps something of its own, each tests that too.
+    alone = rank.begun.world_size if _keeps_own_model(plan) else 0
     steps = rank.begun.test_samples / rank.begun.train_samples * rank.begun.steps_per_epoch
     return rank.pace * steps * (1 + alone)
+
+
+def _keeps_own_model(plan: Plan) -> bool:
+    """Whether each rank keeps a model, or parts of one, for itself."""
+    if not isinstance(plan.work, Job):
+        return False
+    return plan.work.batch_norm == "local" or not plan.work.traits().settles
 
 
 def _is_judged(rank: RankState, host: HostState, plan: Plan, now: float) -> bool:

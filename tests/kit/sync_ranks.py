@@ -446,7 +446,7 @@ def play(case: Case, place: Place, device: torch.device) -> Outcome:
         outcome.sent = bytes_out() - before
         outcome.keep(trainer.net)
         trainer.settle()
-        if not trainer.method.exact:
+        if not trainer.traits.exact:
             outcome.keep(trainer.net)
     outcome.buffers = {name: buffer.clone().cpu() for name, buffer in trainer.net.named_buffers()}
     steps = [event for event in said if isinstance(event, Step)]

@@ -71,7 +71,7 @@ class Run:
         self.meter.watch(self.net)
         self.optimizer, self.other = (sgd(net) for net in (self.net, self.joined))
         self.method: SyncMethod = ddp.Method(
-            options.parse(ddp.Options, "--sync-option", words.split()), wire
+            options.parse(options.declared("ddp"), words.split()), wire
         )
         self.model = self.method.prepare(self.net, self.optimizer, place, self.meter)
         self.meter.start()
@@ -380,4 +380,4 @@ def test_alone_a_rank_trains_as_if_there_was_no_method(outcomes: Outcomes) -> No
 @pytest.mark.parametrize("word", ["bucket_mb=0", "rank=0", "start=1"])
 def test_options_out_of_range_are_refused(word: str) -> None:
     with pytest.raises(options.OptionError, match=word):
-        options.parse(options.of("sync", "ddp"), "--sync-option", [word])
+        options.parse(options.declared("ddp"), [word])

@@ -297,7 +297,7 @@ def bereft(rank, world, *words):
     torch.manual_seed(0)
     net, meter = nn.Linear(50, 50), Meter(torch.device("cpu"))
     name, *chosen = words
-    parsed = options.parse(options.of("sync", name), "", chosen)
+    parsed = options.parse(options.declared(name), chosen)
     method = registry.load("sync", name).Method(parsed, torch.float32)
     place = Place(rank, rank, world, world, rank // 2)
     method.prepare(net, torch.optim.SGD(net.parameters(), 0.1), place, meter)

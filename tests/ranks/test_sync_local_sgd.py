@@ -13,6 +13,7 @@ from torch import distributed, nn
 
 from tests.kit import rank_calls
 from training import options
+from training.job import Job
 from training.meter import Meter
 from training.place import Place
 from training.sync import local_sgd
@@ -56,7 +57,7 @@ class Run:
         self.meter.watch(self.net)
         self.optimizer, *self.others = map(sgd, [self.net, *self.nets])
         self.method = local_sgd.Method(
-            options.parse(local_sgd.Options, "--sync-option", words.split()), torch.bfloat16
+            options.parse(options.declared("local_sgd"), words.split()), torch.bfloat16
         )
         self.model = self.method.prepare(self.net, self.optimizer, place, self.meter)
         self.meter.start()
@@ -244,10 +245,10 @@ def test_resuming_goes_on_as_a_run_that_saved_at_the_same_step(
 
 
 def test_its_ranks_differ_between_averages_and_it_says_so() -> None:
-    assert not local_sgd.Method.exact
+    assert not Job(sync="local_sgd").traits().exact
 
 
 @pytest.mark.parametrize("word", ["every=0", "warmup=-1"])
 def test_options_out_of_range_are_refused(word: str) -> None:
     with pytest.raises(options.OptionError, match=word):
-        options.parse(options.of("sync", "local_sgd"), "--sync-option", [word])
+        options.parse(options.declared("local_sgd"), [word])

@@ -66,7 +66,7 @@ class Rank:
         self.place, self.net, self.made = place, Net(), 0
         self.optimizer = sgd(self.net)
         self.meter = Meter(torch.device("cpu"))
-        chosen = options.parse(options.of("sync", "parameter_server"), "--sync-option", words)
+        chosen = options.parse(options.declared("parameter_server"), words)
         self.method = Method(chosen, torch.float32)
         self.method.prepare(self.net, self.optimizer, place, self.meter)
         self.said: list[tuple[int, int]] = []
@@ -374,8 +374,8 @@ def test_a_rank_that_serves_takes_no_part_in_figures_and_progress() -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (("server=4",), "server=4: there is no such rank among 4: write at most 3"),
-        (("server=-1",), "server=-1: write the number of a rank, 0 or more"),
+        (("server=4",), "server=4: ranks go from 0 to 3"),
+        (("server=-1",), "server=-1: must be at least 0"),
         (("mode=eventual",), "mode=eventual: must be sync or async"),
         (("bucket_mb=-1",), "bucket_mb=-1: must be at least 0"),
     ],
@@ -388,5 +388,5 @@ def test_options_that_cannot_be(words: tuple[str, ...], text: str) -> None:
 def test_a_server_for_nobody_is_refused() -> None:
     job = Job(sync="parameter_server", sync_option=("dedicated=yes",))
     job.check_world(2)
-    with pytest.raises(JobError, match="dedicated=yes: the only rank would have nobody to serve"):
+    with pytest.raises(JobError, match="dedicated=yes: needs at least 2 ranks; remove it"):
         job.check_world(1)

@@ -36,6 +36,7 @@ from training.disk import reason
 from training.job import Job, JobError
 from training.place import Place
 from training.sync import SyncMethod
+from training.traits import Traits
 
 FOLDER, MODEL, MANIFEST = "checkpoints", "model.pt", "manifest.json"
 PATIENCE = timedelta(minutes=30)
@@ -76,6 +77,7 @@ class Parts:
     net: nn.Module
     optimizer: torch.optim.Optimizer
     method: SyncMethod
+    traits: Traits
     batch_norm: BatchNorm
     device: torch.device
     classes: tuple[str, ...]
@@ -96,7 +98,7 @@ class Parts:
         state = {"method": self.method.state(), "random": torch.get_rng_state()}
         if self.device.type == "cuda":
             state["random_gpu"] = torch.cuda.get_rng_state(self.device)
-        if self.method.own_optimizer:
+        if self.traits.own_optimizer:
             state["optimizer"] = self.optimizer.state_dict()["state"]
         if model := self.batch_norm.own(self.net):
             state["model"] = model

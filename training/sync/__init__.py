@@ -1,14 +1,14 @@
-"""What a method of synchronising the ranks' gradients is. Each module here is one, as its class
-`Method`.
+"""The interface of a sync method. Each module in this folder is one method, its class `Method`.
 
-Its options, where it has any, are its dataclass `Options` (see `training.options`). Modules whose
-names start with an underscore are what several methods share.
+A module may declare its options (`OPTIONS`, see `training.options`) and its traits (`TRAITS`, see
+`training.traits`). Code that several methods share lies in `parts`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -26,16 +26,8 @@ class SyncMethod:
     buffers (BatchNorm's statistics) alone.
     """
 
-    exact: bool = True
-    """Whether all ranks hold the same model after every step."""
-    own_optimizer: bool = False
-    """Whether each rank's optimiser follows gradients that only this rank has."""
-    settles: bool = True
-    """Whether `settle` leaves one model on all ranks. Otherwise each keeps its own, and the first
-    training rank's is tested."""
-
-    def __init__(self, options: Any, wire: torch.dtype) -> None:
-        """`options`: an instance of the module's `Options`; `wire`: the type in which gradients
+    def __init__(self, options: SimpleNamespace, wire: torch.dtype) -> None:
+        """`options`: the values of the module's `OPTIONS`; `wire`: the type in which gradients
         travel."""
         self.options, self.wire = options, wire
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
 
 from torch import distributed
 
@@ -14,25 +12,19 @@ from training.sync.parts import payload
 from training.sync.parts.bucketed import Bucketed
 from training.sync.parts.gradients import Bucket
 
-
-@dataclass(frozen=True)
-class Options:
-    """`granularity`: what travels at once; `parameter`: one after another, each waited for, after
-    backward."""
-
-    granularity: Literal["parameter", "bucket", "flat"] = "bucket"
-    bucket_mb: float = 2.5
-
-    def __post_init__(self) -> None:
-        if not self.bucket_mb > 0:
-            raise ValueError(f"bucket_mb={self.bucket_mb:g}: give a number of megabytes above 0")
-
-    def check(self, world_size: int) -> None:
-        """Raises: ValueError, for what would do nothing."""
-        if self.granularity != "bucket" and self.bucket_mb != 2.5:
-            raise ValueError(
-                f"bucket_mb={self.bucket_mb:g} only applies with granularity=bucket; remove it"
-            )
+OPTIONS = {
+    "granularity": {
+        "default": "bucket",
+        "help": "what is exchanged at once: each parameter, buckets, or all gradients",
+        "choices": ("parameter", "bucket", "flat"),
+    },
+    "bucket_mb": {
+        "default": 2.5,
+        "help": "size in MB at which a bucket is closed",
+        "above": 0,
+        "requires": {"granularity": ("bucket",)},
+    },
+}
 
 
 class Method(Bucketed):

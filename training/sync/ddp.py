@@ -11,8 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch._dynamo  # DDP's constructor would, during the second step
@@ -27,45 +26,39 @@ from training.sync import SyncMethod
 from training.sync.parts import payload
 from training.sync.parts.power_sgd import PowerSGD
 
-
-@dataclass(frozen=True)
-class Options:
-    """`bucket_mb` in MiB; PowerSGD takes all gradients as one bucket. `static_graph` promises that
-    every step uses the same parameters in the same way. `compression`: where it is none,
-    --precision bf16 means bf16. `rank` (of the matrices that approximate a gradient) and `start`
-    (so many steps at first are exact) are powersgd's.
-    """
-
-    bucket_mb: float = 25
-    gradient_as_bucket_view: bool = True
-    static_graph: bool = False
-    compression: Literal["none", "fp16", "bf16", "powersgd"] = "none"
-    rank: int = 2
-    start: int = 2
-
-    def __post_init__(self) -> None:
-        if not self.bucket_mb > 0:
-            raise ValueError(f"bucket_mb={self.bucket_mb:g}: give a number of megabytes above 0")
-        if self.rank < 1:
-            raise ValueError(f"rank={self.rank}: give at least 1")
-        if self.start < 2:
-            raise ValueError(
-                f"start={self.start}: give at least 2, as PowerSGD keeps what it left out from "
-                "step to step"
-            )
-
-    def check(self, world_size: int) -> None:
-        """Raises: ValueError, for what would do nothing."""
-        if self.compression == "powersgd" and self.bucket_mb != 25:
-            raise ValueError(
-                f"bucket_mb={self.bucket_mb:g}: compression=powersgd takes all gradients at once: "
-                "leave it out"
-            )
-        if self.compression != "powersgd" and (self.rank, self.start) != (2, 2):
-            raise ValueError(
-                f"rank={self.rank} and start={self.start} are powersgd's: add --sync-option "
-                "compression=powersgd"
-            )
+OPTIONS = {
+    "bucket_mb": {
+        "default": 25.0,
+        "help": "size in MiB at which a bucket is closed; powersgd uses one bucket",
+        "above": 0,
+        "requires": {"compression": ("none", "fp16", "bf16")},
+    },
+    "gradient_as_bucket_view": {
+        "default": True,
+        "help": "gradients are views of the buckets, which saves memory and a copy",
+    },
+    "static_graph": {
+        "default": False,
+        "help": "every step uses the same parameters in the same way",
+    },
+    "compression": {
+        "default": "none",
+        "help": "how gradients are compressed; with none, --precision bf16 means bf16",
+        "choices": ("none", "fp16", "bf16", "powersgd"),
+    },
+    "rank": {
+        "default": 2,
+        "help": "rank of the matrices that approximate a gradient",
+        "low": 1,
+        "requires": {"compression": ("powersgd",)},
+    },
+    "start": {
+        "default": 2,
+        "help": "number of exact steps before powersgd compresses",
+        "low": 2,
+        "requires": {"compression": ("powersgd",)},
+    },
+}
 
 
 class Method(SyncMethod):

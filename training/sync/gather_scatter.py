@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import distributed
@@ -28,31 +26,25 @@ Arrival = tuple[distributed.Work | None, torch.Tensor]
 """What is on its way, and where to."""
 
 
-@dataclass(frozen=True)
-class Options:
-    """`granularity`: what is packed at once; `parameter`: gather, then scatter, one parameter after
-    another, after backward. `segment_kb`: kilobytes that are sent, received and added at once."""
-
-    granularity: Literal["parameter", "bucket", "flat"] = "bucket"
-    bucket_mb: float = 2.5
-    segment_kb: float = 256
-
-    def __post_init__(self) -> None:
-        for name in ("bucket_mb", "segment_kb"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name}={getattr(self, name):g}: give a number above 0")
-
-    def check(self, world_size: int) -> None:
-        """Raises: ValueError, for what would do nothing."""
-        if self.granularity == "parameter" and self.segment_kb != 256:
-            raise ValueError(
-                f"segment_kb={self.segment_kb:g}: granularity=parameter sends each parameter "
-                "whole: leave it out"
-            )
-        if self.granularity != "bucket" and self.bucket_mb != 2.5:
-            raise ValueError(
-                f"bucket_mb={self.bucket_mb:g} only applies with granularity=bucket; remove it"
-            )
+OPTIONS = {
+    "granularity": {
+        "default": "bucket",
+        "help": "what is exchanged at once: each parameter, buckets, or all gradients",
+        "choices": ("parameter", "bucket", "flat"),
+    },
+    "bucket_mb": {
+        "default": 2.5,
+        "help": "size in MB at which a bucket is closed",
+        "above": 0,
+        "requires": {"granularity": ("bucket",)},
+    },
+    "segment_kb": {
+        "default": 256.0,
+        "help": "size in kB of the pieces that are sent, received and added",
+        "above": 0,
+        "requires": {"granularity": ("bucket", "flat")},
+    },
+}
 
 
 class Star:

@@ -4,8 +4,6 @@ each host, its leader."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import distributed
@@ -15,24 +13,19 @@ from training.sync.parts import payload
 from training.sync.parts.bucketed import Background, Bucketed, wait
 from training.sync.parts.gradients import Bucket
 
-
-@dataclass(frozen=True)
-class Options:
-    """`granularity`: what travels at once."""
-
-    granularity: Literal["bucket", "flat"] = "bucket"
-    bucket_mb: float = 2.5
-
-    def __post_init__(self) -> None:
-        if not self.bucket_mb > 0:
-            raise ValueError(f"bucket_mb={self.bucket_mb:g}: give a number of megabytes above 0")
-
-    def check(self, world_size: int) -> None:
-        """Raises: ValueError, for what would do nothing."""
-        if self.granularity != "bucket" and self.bucket_mb != 2.5:
-            raise ValueError(
-                f"bucket_mb={self.bucket_mb:g} only applies with granularity=bucket; remove it"
-            )
+OPTIONS = {
+    "granularity": {
+        "default": "bucket",
+        "help": "what is exchanged at once: buckets, or all gradients",
+        "choices": ("bucket", "flat"),
+    },
+    "bucket_mb": {
+        "default": 2.5,
+        "help": "size in MB at which a bucket is closed",
+        "above": 0,
+        "requires": {"granularity": ("bucket",)},
+    },
+}
 
 
 class Method(Bucketed):

@@ -8,7 +8,6 @@ bf16 would round off is larger than a step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,20 +20,19 @@ from training.sync import SyncMethod
 from training.sync.parts import payload
 from training.sync.parts.gradients import Bucket, Gradients
 
-
-@dataclass(frozen=True)
-class Options:
-    """The parameters are averaged after `every` steps that each rank took alone. The `warmup` first
-    steps are exact."""
-
-    every: int = 8
-    warmup: int = 0
-
-    def __post_init__(self) -> None:
-        if self.every < 1:
-            raise ValueError(f"every={self.every}: give a number of steps, at least 1")
-        if self.warmup < 0:
-            raise ValueError(f"warmup={self.warmup}: give a number of steps, or 0 for none")
+OPTIONS = {
+    "every": {
+        "default": 8,
+        "help": "number of steps between two averages of the parameters",
+        "low": 1,
+    },
+    "warmup": {
+        "default": 0,
+        "help": "number of exact steps at the start",
+        "low": 0,
+    },
+}
+TRAITS = {"exact": False, "own_optimizer": True}
 
 
 class Method(SyncMethod):
@@ -43,9 +41,6 @@ class Method(SyncMethod):
     left as it is, bit by bit. One that only some have moved is averaged over all ranks, but decays
     on those alone: there even `every=1` is not what an exact method does.
     """
-
-    exact = False
-    own_optimizer = True
 
     def prepare(
         self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from training.sync import SyncMethod
 
+TRAITS = {"exact": False, "settles": False, "own_optimizer": True}
+
 
 class Method(SyncMethod):
     """Every rank follows its own gradients."""
-
-    exact = False
-    own_optimizer = True
-    settles = False

@@ -13,9 +13,9 @@ Source: Li et al., Scaling Distributed Machine Learning with the Parameter Serve
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal
+from types import SimpleNamespace
+from typing import Any
 
 import torch
 from torch import distributed, nn
@@ -34,69 +34,54 @@ PATIENCE = timedelta(days=1)
 noticed at once."""
 
 
-@dataclass(frozen=True)
-class Options:
-    """`server` holds the parameters; where it is `dedicated` it does not train. `bucket_mb`:
-    gradients are pushed in pieces."""
-
-    mode: Literal["sync", "async"] = "sync"
-    server: int = 0
-    dedicated: bool = False
-    bucket_mb: float = 25
-
-    def __post_init__(self) -> None:
-        if self.server < 0:
-            raise ValueError(f"server={self.server}: write the number of a rank, 0 or more")
-        if not self.bucket_mb >= 0:
-            raise ValueError(
-                f"bucket_mb={self.bucket_mb:g}: must be at least 0, which is a bucket per parameter"
-            )
-
-    @property
-    def stale(self) -> bool:
-        """Whether gradients may be of older parameters than those that they change."""
-        return self.mode == "async"
-
-    def trains(self, rank: int) -> bool:
-        """All ranks but a dedicated server."""
-        return not (self.dedicated and rank == self.server)
-
-    def check(self, world_size: int) -> None:
-        """Raises: ValueError."""
-        if self.server >= world_size:
-            raise ValueError(
-                f"server={self.server}: there is no such rank among {world_size}: write at most "
-                f"{world_size - 1}"
-            )
-        if self.dedicated and world_size == 1:
-            raise ValueError(
-                "dedicated=yes: the only rank would have nobody to serve: leave it out, or use "
-                "more ranks"
-            )
+OPTIONS = {
+    "mode": {
+        "default": "sync",
+        "help": "sync: one update with the mean of all gradients; async: one update per gradient",
+        "choices": ("sync", "async"),
+    },
+    "server": {
+        "default": 0,
+        "help": "the rank that holds the parameters",
+        "low": 0,
+        "is_rank": True,
+    },
+    "dedicated": {
+        "default": False,
+        "help": "the server takes no samples",
+        "min_ranks": 2,
+    },
+    "bucket_mb": {
+        "default": 25.0,
+        "help": "size in MB at which a bucket is closed; 0: one bucket per parameter",
+        "low": 0,
+    },
+}
+TRAITS = {
+    "exact": {"mode": "sync"},
+    "stale": {"mode": "async"},
+    "dedicated_server": {"dedicated": True},
+}
 
 
 class Method(SyncMethod):
     """One of the two sides, a server or a worker."""
 
-    def __init__(self, options: Options, wire: torch.dtype) -> None:
-        super().__init__(options, wire)
-        self.exact = not options.stale
-
     def prepare(
         self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter
     ) -> nn.Module:
         """The model as it is; its parameters are views of flat buffers from now on."""
-        own = lines(place, self.options.server, TIMEOUT if self.exact else PATIENCE)
-        ranks = sum(map(self.options.trains, range(place.world_size)))
+        options = self.options
+        waits = options.mode == "sync"
+        own = lines(place, options.server, TIMEOUT if waits else PATIENCE)
+        ranks = place.world_size - options.dedicated
         self._side: SyncMethod
-        if place.rank != self.options.server:
-            self._side = Worker(
-                self.options, self.wire, own[0], model, ranks if self.exact else 1, meter
-            )
-        elif self.exact:
-            self._side = SyncServer(self.options, self.wire, own, model, optimizer, ranks, meter)
+        if place.rank != options.server:
+            divisor = ranks if waits else 1
+            self._side = Worker(options, self.wire, own[0], model, divisor, meter)
         else:
-            self._side = AsyncServer(self.options, self.wire, own, model, optimizer, ranks, meter)
+            server = SyncServer if waits else AsyncServer
+            self._side = server(options, self.wire, own, model, optimizer, ranks, meter)
         return model
 
     def micro(self, last: bool) -> AbstractContextManager[None]:
@@ -139,7 +124,7 @@ class Worker(SyncMethod):
 
     def __init__(
         self,
-        options: Any,
+        options: SimpleNamespace,
         wire: torch.dtype,
         line: Line,
         model: nn.Module,
@@ -147,6 +132,7 @@ class Worker(SyncMethod):
         meter: Meter,
     ) -> None:
         super().__init__(options, wire)
+        self._stale = options.mode == "async"
         self._line, self._meter = line, meter
         self._parameters = flatten(model.parameters())
         self._gradients = Gradients(
@@ -176,12 +162,12 @@ class Worker(SyncMethod):
     def staleness(self) -> int:
         """As the server found it."""
         return (
-            int(self._answer[1]) if self.options.stale else 0
+            int(self._answer[1]) if self._stale else 0
         )  # on a GPU reading it waits for the step's end
 
     def settle(self, model: nn.Module) -> None:
         """Pulls what the server holds when all have come here."""
-        if self.options.stale:
+        if self._stale:
             self._ask(PARTED)
             self._pull()
 

@@ -12,9 +12,7 @@ algorithms, 2009.)
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
 
 import torch
 from torch import distributed
@@ -23,27 +21,24 @@ from training.sync.parts import payload
 from training.sync.parts.bucketed import Background, Bucketed, segment_count, wait
 from training.sync.parts.gradients import Bucket
 
-
-@dataclass(frozen=True)
-class Options:
-    """`granularity`: what goes around the ring at once; `segment_kb`: kilobytes that are sent,
-    received and added at once."""
-
-    granularity: Literal["bucket", "flat"] = "bucket"
-    bucket_mb: float = 2.5
-    segment_kb: float = 1000
-
-    def __post_init__(self) -> None:
-        for name in ("bucket_mb", "segment_kb"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name}={getattr(self, name):g}: give a number above 0")
-
-    def check(self, world_size: int) -> None:
-        """Raises: ValueError, for what would do nothing."""
-        if self.granularity != "bucket" and self.bucket_mb != 2.5:
-            raise ValueError(
-                f"bucket_mb={self.bucket_mb:g} only applies with granularity=bucket; remove it"
-            )
+OPTIONS = {
+    "granularity": {
+        "default": "bucket",
+        "help": "what is exchanged at once: buckets, or all gradients",
+        "choices": ("bucket", "flat"),
+    },
+    "bucket_mb": {
+        "default": 2.5,
+        "help": "size in MB at which a bucket is closed",
+        "above": 0,
+        "requires": {"granularity": ("bucket",)},
+    },
+    "segment_kb": {
+        "default": 1000.0,
+        "help": "size in kB of the pieces that are sent, received and added",
+        "above": 0,
+    },
+}
 
 
 class Ring:

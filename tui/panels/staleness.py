@@ -19,8 +19,8 @@ class Staleness(Curves):
 
     @classmethod
     def suits(cls, plan: Plan) -> bool:
-        """Only where the sync method's options say that gradients may be stale."""
-        return isinstance(plan.work, Job) and getattr(plan.work.sync_options(), "stale", False)
+        """Only for a sync method whose gradients may be stale."""
+        return isinstance(plan.work, Job) and plan.work.traits().stale
 
     def series(self, rank: RankState) -> Series:
         return rank.staleness_series

@@ -202,7 +202,7 @@ class LaunchScreen(Screen[None]):
     def _sync_options(self) -> str:
         """Which options the chosen sync method has."""
         method = str(self.query_one("#sync", Select).value)
-        return f"{method} has {options.described(options.of('sync', method)) or 'none'}"
+        return f"{method} has {options.describe(options.declared(method)) or 'none'}"
 
     def on_button_pressed(self) -> None:
         self.action_start()

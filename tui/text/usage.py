@@ -59,10 +59,8 @@ class Rankboard(Commands):
 
     def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         """Print the help, which ends with the options of each sync method."""
-        described = {name: _sync_options(name) for name in registry.names("sync")}
-        lines = [f"  {name}: {text}" for name, text in described.items() if text]
-        self.epilog = "\n\n".join(["Options for --sync-option, by sync method:", *lines])
         super().format_help(ctx, formatter)
+        _print_sync_options()
 
     def answer(self, ctx: typer.Context, words: list[str]) -> str:
         """What to tell somebody who wrote a command that does not exist."""
@@ -122,8 +120,21 @@ def _is_program(word: str) -> bool:
     return word.endswith((".py", ".sh")) or word in ("python", "python3", "torchrun", "mpirun")
 
 
-def _sync_options(method: str) -> str:
-    return options.described(options.of("sync", method))
+def _print_sync_options() -> None:
+    """Print a panel with the options of each sync method that has any."""
+    # Only this help needs rich, whose import would slow every other command.
+    from rich.console import Console
+    from rich.panel import Panel
+    from rich.table import Table
+
+    for method in registry.names("sync"):
+        table = Table.grid(padding=(0, 1))
+        for option in options.declared(method):
+            table.add_row(options.describe([option]), option.help)
+        if table.rows:
+            title = f"--sync-option, with --sync {method}"
+            panel = Panel(table, title=title, title_align="left", border_style="dim")
+            Console().print(panel)
 
 
 def _joined(text: str) -> str:

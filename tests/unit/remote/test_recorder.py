@@ -7,7 +7,7 @@ import json
 import os
 import socket
 import stat
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from remote.record.recorder import Recorder, RunFolderError, load_plan, read
 from remote.run.state import RunState
 from tests.kit.histories import GLOO, START, History, plan, raised, said, state_of
 from training.job import Job
+from training.options import Option
 from training.wire.events import (
     PREFIX,
     SESSION,
@@ -43,12 +44,8 @@ HELLO = Hello(
 )
 
 
-@dataclass(frozen=True)
-class Colours:
-    """Options of a sync method."""
-
-    red: int = 0
-    blue: int = 0
+COLOURS = (Option("red", 0, ""), Option("blue", 0, ""))
+"""Options of a sync method."""
 
 
 def record(into: Recorder, history: History, state: RunState) -> None:
@@ -113,7 +110,7 @@ def test_a_line_that_an_earlier_launcher_tore_tears_no_other(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("script", [False, True])
 def test_plans(tmp_path: Path, script: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("training.options.of", lambda folder, name: Colours)
+    monkeypatch.setattr("training.options.declared", lambda method: COLOURS)
     made = plan(3, 2, script)
     made = replace(
         made,

@@ -370,7 +370,7 @@ def again(history: History) -> History:
         (
             dump(
                 ("/usr/lib/python3.11/queue.py", "get"),
-                ("/w/code/ab12/training/sync/_bucketed.py", "reduce"),
+                ("/w/code/ab12/training/sync/parts/bucketed.py", "reduce"),
                 ("/w/code/ab12/training/sync/ring.py", "reduce"),
             ),
             Presence.INSIDE,

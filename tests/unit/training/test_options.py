@@ -5,43 +5,44 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from types import SimpleNamespace
 
 import pytest
 
 from training import options, registry
 from training.job import Job, JobError
+from training.options import Option
+from training.traits import Traits
 
 METHODS = registry.names("sync")
 
 
-@dataclass(frozen=True)
-class Options:
-    """One of each kind."""
-
-    kind: Literal["first", "second"] = "first"
-    count: int = 3
-    size: float = 2.5
-    quick: bool = False
-    name: str = "x"
-
-    def __post_init__(self) -> None:
-        if self.count < 1:
-            raise ValueError(f"count={self.count}: give at least 1")
+KINDS = (
+    Option("kind", "first", "", choices=("first", "second")),
+    Option("count", 3, "", low=1),
+    Option("size", 2.5, "", above=0),
+    Option("quick", False, ""),
+    Option("name", "x", ""),
+)
+"""One of each kind."""
 
 
-def parsed(*words: str) -> Any:
-    return options.parse(Options, "--sync-option", words)
+def parsed(*words: str) -> SimpleNamespace:
+    return options.parse(KINDS, words)
 
 
 def test_words_of_every_kind() -> None:
-    assert parsed() == Options()
-    assert parsed("kind=second", "count=7", "size=1e-3", "quick=yes", "name=a=b") == Options(
-        "second", 7, 1e-3, True, "a=b"
-    )
-    assert parsed("quick=no", "size=4") == Options(size=4.0)
+    defaults = {"kind": "first", "count": 3, "size": 2.5, "quick": False, "name": "x"}
+    assert vars(parsed()) == defaults
+    assert vars(parsed("kind=second", "count=7", "size=1e-3", "quick=yes", "name=a=b")) == {
+        "kind": "second",
+        "count": 7,
+        "size": 1e-3,
+        "quick": True,
+        "name": "a=b",
+    }
+    assert vars(parsed("quick=no", "size=4")) == defaults | {"size": 4.0}
     assert isinstance(parsed("size=4").size, float)
 
 
@@ -67,19 +68,21 @@ def test_words_of_every_kind() -> None:
         ("size=nan", "size=nan: must be a number"),
         ("kind=third", "kind=third: must be first or second"),
         ("quick=true", "quick=true: must be yes or no"),
-        ("count=0", "count=0: give at least 1"),
+        ("count=0", "count=0: must be at least 1"),
+        ("size=0", "size=0: must be greater than 0"),
+        ("size=-1", "size=-1: must be greater than 0"),
     ],
 )
 def test_mistakes_name_the_flag_and_what_to_write(word: str, message: str) -> None:
     with pytest.raises(options.OptionError) as caught:
         parsed(word)
-    assert str(caught.value).startswith(f"--sync-option {message}")
+    assert str(caught.value).startswith(message)
 
 
 def test_a_method_without_options_takes_none() -> None:
-    assert options.parse(options.of("sync", "none"), "--sync-option", ()) == options.Options()
+    assert options.parse(options.declared("none"), ()) == SimpleNamespace()
     with pytest.raises(options.OptionError, match=r"unknown option 'every' \(known: none\)"):
-        options.parse(options.of("sync", "none"), "--sync-option", ["every=2"])
+        options.parse(options.declared("none"), ["every=2"])
 
 
 @pytest.mark.parametrize("lr", [float("inf"), float("nan")])
@@ -93,39 +96,53 @@ def test_described() -> None:
         "kind=first|second (first), count=N (3), size=NUMBER (2.5), quick=yes|no (no), name=TEXT "
         "(x)"
     )
-    assert options.described(Options) == said
-    assert options.described(options.Options) == ""
+    assert options.describe(KINDS) == said
+    assert options.describe(()) == ""
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_what_is_read_from_the_source_is_what_the_module_has(method: str) -> None:
-    read = options.of("sync", method)
-    has = getattr(registry.load("sync", method), "Options", options.Options)
-    assert read is options.of("sync", method), "read once"
-    assert asdict(read()) == asdict(has())
-    assert [(field.name, field.default) for field in fields(read)] == [
-        (field.name, field.default) for field in fields(has)
-    ]
+@pytest.mark.parametrize("name", ["OPTIONS", "TRAITS"])
+def test_what_is_read_from_the_source_is_what_the_module_has(name: str, method: str) -> None:
+    has = getattr(registry.load("sync", method), name, {})
+    assert registry.declared("sync", method, name, {}) == has
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_option_is_explained_and_requires_what_there_is(method: str) -> None:
+    known = {option.name: option for option in options.declared(method)}
+    for option in known.values():
+        assert option.help
+        for other, values in option.requires.items():
+            assert {*values} < {*known[other].choices}
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_default_can_be_said(method: str) -> None:
-    default = options.of("sync", method)()
-    words = [
-        f"{name}={ {True: 'yes', False: 'no'}[v] if isinstance(v, bool) else v }"
-        for name, v in asdict(default).items()
-    ]
-    assert Job(sync=method, sync_option=tuple(words)).sync_options() == default
+    defaults = {option.name: option.default for option in options.declared(method)}
+    words = [f"{name}={options.write(value)}" for name, value in defaults.items()]
+    job = Job(sync=method, sync_option=tuple(words))
+    assert vars(job.sync_options()) == defaults
+    job.check_world(1)
+
+
+def test_traits_follow_the_options() -> None:
+    assert Job(sync="ddp").traits() == Traits()
+    assert not Job(sync="none").traits().settles
+    waiting = Job(sync="parameter_server", sync_option=("server=1", "dedicated=yes")).traits()
+    assert waiting == Traits(dedicated_server=True, server=1)
+    hurrying = Job(sync="parameter_server", sync_option=("mode=async",)).traits()
+    assert hurrying == Traits(exact=False, stale=True, server=0)
+    assert all(map(hurrying.trains, range(3)))
 
 
 def test_a_job_names_the_method_too() -> None:
     with pytest.raises(
-        JobError, match=r"^--sync none: --sync-option every=2: unknown option 'every'"
+        JobError, match=r"^--sync none --sync-option every=2: unknown option 'every'"
     ):
         Job(sync="none", sync_option=("every=2",))
     with pytest.raises(
         JobError,
-        match=r"^--sync ddp: --sync-option bucket_mb=0: give a number of megabytes above 0$",
+        match=r"^--sync ddp --sync-option bucket_mb=0: must be greater than 0$",
     ):
         Job(sync="ddp", sync_option=("bucket_mb=0",))
 
@@ -156,14 +173,14 @@ def test_a_job_names_the_method_too() -> None:
         (
             "gather_scatter",
             "granularity=parameter segment_kb=1",
-            "granularity=parameter sends each parameter whole",
+            "segment_kb=1 only applies with granularity=bucket or flat; remove it",
         ),
         (
             "ddp",
             "compression=powersgd bucket_mb=1",
-            "compression=powersgd takes all gradients at once: leave it out",
+            "bucket_mb=1 only applies with compression=none, fp16 or bf16; remove it",
         ),
-        ("ddp", "rank=4", "rank=4 and start=2 are powersgd's"),
+        ("ddp", "rank=4", "rank=4 only applies with compression=powersgd; remove it"),
     ],
 )
 def test_an_option_that_would_do_nothing_is_refused(method: str, words: str, told: str) -> None:
@@ -186,7 +203,7 @@ def test_what_waits_for_nobody_cannot_wait_in_every_layer() -> None:
     job = Job(sync="parameter_server", sync_option=("mode=async",), batch_norm="sync")
     with pytest.raises(
         JobError,
-        match=r"^--batch-norm sync: .* --sync parameter_server is told not to do: choose broadcast",
+        match=r"^--batch-norm sync .* --sync parameter_server lets no rank wait: choose broadcast",
     ):
         job.check_world(2)
     Job(sync="parameter_server", batch_norm="sync").check_world(2)
@@ -197,7 +214,7 @@ def test_a_job_checks_options_against_the_world() -> None:
     job.check_world(4)
     with pytest.raises(
         JobError,
-        match=r"^--sync parameter_server --sync-option server=3: there is no such rank among 3",
+        match=r"^--sync parameter_server --sync-option server=3: ranks go from 0 to 2$",
     ):
         job.check_world(3)
 
@@ -212,8 +229,10 @@ def test_the_launcher_reads_them_without_torch() -> None:
     source = """
 import sys
 from training import options, registry
+from training.job import Job
 for name in registry.names("sync"):
-    options.described(options.of("sync", name))
+    options.describe(options.declared(name))
+    Job(sync=name).traits()
 print(sorted(name for name in ("torch", "numpy", "training.sync") if name in sys.modules))
 """
     done = subprocess.run(

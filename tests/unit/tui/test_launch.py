@@ -92,7 +92,7 @@ async def test_at_80x24_every_field_can_be_reached_and_is_seen_and_explained() -
             await pilot.press("tab")
         for setting in fields(Job):
             more = (
-                f". ddp has {options.described(options.of('sync', 'ddp'))}"
+                f". ddp has {options.describe(options.declared('ddp'))}"
                 if setting.name == "sync_option"
                 else ""
             )

@@ -177,9 +177,10 @@ def test_the_help_has_every_flag_and_the_options_of_every_method(tmp_path: Path)
         assert f"─ Job: {name} ─" in help
         assert all(f" {flag(setting)} " in words for setting in group)
     for method in registry.names("sync"):
-        if described := options.described(options.of("sync", method)):
-            assert f"{method}: {described}" in words
-    assert "ddp: bucket_mb=" in words
+        for option in options.declared(method):
+            assert options.describe([option]).split()[0] in words
+            assert option.help
+    assert "--sync-option, with --sync ddp" in words
     assert "torchvision/NAME" in words
     assert "imagefolder:PATH" in words
     assert "Usage: rankboard [OPTIONS] rankboard COMMAND [ARGS]..." in words

@@ -7,6 +7,7 @@ import copy
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -99,11 +100,9 @@ class AsyncServer(SyncMethod):
     held. While no thread runs, the model is what is held.
     """
 
-    exact = False
-
     def __init__(
         self,
-        options: Any,
+        options: SimpleNamespace,
         wire: torch.dtype,
         lines: list[Line],
         model: nn.Module,

@@ -4,6 +4,7 @@ worker at a time."""
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -33,7 +34,7 @@ class SyncServer(SyncMethod):
 
     def __init__(
         self,
-        options: Any,
+        options: SimpleNamespace,
         wire: torch.dtype,
         lines: list[Line],
         model: nn.Module,
