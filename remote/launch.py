@@ -13,6 +13,7 @@ from remote.cluster.hosts import HOSTS_FILE, Cluster
 from remote.doctor import job as checks
 from remote.doctor.check import FAILED
 from remote.errands.inventory import Kept
+from remote.format import count
 from remote.plan import needs
 from remote.plan import plan as planning
 from remote.plan.environment import forwarded
@@ -63,8 +64,7 @@ class Launcher:
         planning.check(plan)
         if policy.min_nodes > len(hosts):
             raise PlanError(
-                f"--min-nodes {policy.min_nodes}: the run has {len(hosts)} "
-                f"host{'s' * (len(hosts) > 1)} in all"
+                f"--min-nodes {policy.min_nodes}: the run has only {count(len(hosts), 'host')}"
             )
         return plan
 

@@ -74,11 +74,3 @@ class Limits:
 
 
 LIMITS = Limits()
-
-
-def in_words(size: int) -> str:
-    """A limit in bytes, as a message says it."""
-    for unit, scale in (("GiB", 2**30), ("MiB", MIB), ("KiB", 2**10)):
-        if size >= scale:
-            return f"{size / scale:.4g} {unit}"
-    return f"{size} bytes"

@@ -72,11 +72,6 @@ def one_line(text: str) -> str:
     return " ".join(filter(None, map(str.strip, shown(text))))
 
 
-def counted(number: int, noun: str) -> str:
-    """A number of things: "1 rank", "2 ranks"."""
-    return f"{number} {noun}{'s' * (number != 1)}"
-
-
 def fit(record: Record) -> Record:
     """The record with all text in it fit to be shown, but for ranks' lines, whose place it is to be
     shown as they are."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from remote.doctor.check import FAILED, OK, WARNING, Facts, Found, listed
-from remote.doctor.machine import size
+from remote.format import size
 from remote.plan.needs import path_of
 from remote.plan.plan import Plan
 from training import registry
@@ -70,11 +70,11 @@ def found(
         return Found(FAILED, what, "put its files there, or use --data-dir")
     if data_free < room * MB:
         what = (
-            f"{job.dataset} is not in {data_folder}, and its {room} MB do not fit: only "
+            f"{job.dataset} is not in {data_folder}, and its {size(room * MB)} do not fit: only "
             f"{size(data_free)} are free there"
         )
         return Found(FAILED, what, "make room there, or use --data-dir")
-    return Found(OK, f"fetch {download} MB")
+    return Found(OK, f"fetch {size(download * MB)}")
 
 
 def job(facts: Facts, index: int) -> Found:

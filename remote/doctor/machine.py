@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 
 from remote.doctor.check import FAILED, OK, WARNING, Facts, Found, listed
+from remote.format import count, duration, size
 
 GIB = 2**30
 DISK_NEEDED, DISK_WANTED = 16 * 2**20, GIB
@@ -21,11 +22,6 @@ BUSY = 0.5
 """The share of a host's cores that others may keep busy."""
 
 
-def size(count: float) -> str:
-    """Bytes, to read."""
-    return f"{count / GIB:.1f} GiB" if count >= GIB / 10 else f"{count / 2**20:.0f} MiB"
-
-
 def address(facts: Facts, index: int) -> Found:
     """Which machine this is: one that several hosts of the file mean is most likely a mistake in
     it. Those of a lab, and containers, have interfaces of their own."""
@@ -38,16 +34,12 @@ def address(facts: Facts, index: int) -> Found:
     names = [facts.host(other).name for other in same]
     return Found(
         WARNING,
-        f"{listed(names)} are the same machine ({_cores(hello.cores)}): adding such hosts will "
-        "not make training faster",
+        f"{listed(names)} are the same machine ({count(hello.cores, 'core')}): adding such hosts "
+        "will not make training faster",
         f"in hosts.toml set the address of each to a machine of its own, or keep {names[0]} "
         "alone, with slots = "
         f"{sum(facts.host(other).slots for other in same)}",
     )
-
-
-def _cores(count: float) -> str:
-    return f"{count:g} core{'s' * (count != 1)}"
 
 
 def disk(facts: Facts, index: int) -> Found:
@@ -74,7 +66,7 @@ def memory(facts: Facts, index: int) -> Found:
     """Memory that is left for the ranks of this machine."""
     free, ranks = facts.hello(index).memory_free, facts.ranks(index)
     advice = "end what else runs there, or give it fewer slots in hosts.toml"
-    what = f"{size(free)} free for {ranks} rank{'s' * (ranks > 1)}"
+    what = f"{size(free)} free for {count(ranks, 'rank')}"
     if not free:
         return Found(OK, "not known")
     if free < MEMORY_NEEDED * ranks:
@@ -94,7 +86,7 @@ def clock(facts: Facts, index: int) -> Found:
         return Found(OK, f"{round(off, 1) + 0.0:+.1f} s" if math.isfinite(off) else "not known")
     return Found(
         WARNING,
-        f"its clock is {abs(off):,.0f} s {'ahead of' if off > 0 else 'behind'} this machine's",
+        f"its clock is {duration(abs(off))} {'ahead of' if off > 0 else 'behind'} this machine's",
         "keep the clocks of both in step: sudo timedatectl set-ntp true; times of this run are "
         "corrected by it",
     )
@@ -103,15 +95,14 @@ def clock(facts: Facts, index: int) -> Found:
 def cores(facts: Facts, index: int) -> Found:
     """Cores for the threads that the hosts file asks for. That hosts which are one machine share
     its cores is meant so."""
-    own, count = facts.host(index), facts.hello(index).cores
+    own, there = facts.host(index), facts.hello(index).cores
     wanted = own.slots * max(1, own.threads)
-    if own.address.startswith("127.") or wanted <= max(1.0, count):
-        return Found(OK, f"{count:g}")
+    if own.address.startswith("127.") or wanted <= max(1.0, there):
+        return Found(OK, f"{there:g}")
     each = f" of {own.threads} threads" if own.threads else ""
     return Found(
         WARNING,
-        f"{own.slots} rank{'s' * (own.slots > 1)}{each} on {count:g} core{'s' * (count != 1)}: "
-        "they wait for each other",
+        f"{count(own.slots, 'rank')}{each} on {count(there, 'core')}: they wait for each other",
         "give it fewer " + ("threads or slots" if own.threads else "slots") + " in hosts.toml",
     )
 
@@ -127,10 +118,7 @@ def load(facts: Facts, index: int) -> Found:
     hello = facts.hello(machine[0])
     if runs := facts.hello(index).runs:
         listing = listed(
-            [
-                f"{run} ({count} rank{'s' * (count != 1)})" if count else run
-                for run, count in runs[:RUNS]
-            ]
+            [f"{run} ({count(ranks, 'rank')})" if ranks else run for run, ranks in runs[:RUNS]]
         )
         return Found(
             WARNING,
@@ -143,8 +131,8 @@ def load(facts: Facts, index: int) -> Found:
         return Found(OK, f"{hello.load:.1f}")
     return Found(
         WARNING,
-        f"about {others:.0f} other process{'es' * (round(others) != 1)} on {_cores(hello.cores)} "
-        "will slow every rank down",
+        f"about {count(round(others), 'other process', 'other processes')} on "
+        f"{count(hello.cores, 'core')} will slow every rank down",
         f"see top there and wait for their end{without}",
     )
 

@@ -11,7 +11,8 @@ from queue import SimpleQueue
 from typing import Any
 
 from remote.cluster.hosts import Host
-from remote.limits import LIMITS, Limits, in_words
+from remote.format import size
+from remote.limits import LIMITS, Limits
 from remote.transport import Errand, Line, Transport, Unreachable
 from remote.transport.deploy import last_line
 from remote.transport.line_cutter import LineCutter, LineTooLong
@@ -134,7 +135,7 @@ class _Taken:
         self.moment = self.moment or time.time()
         self.size += len(block)
         if self.size > self.limits.answer:
-            raise AnswerTooLong(f"its answer is longer than {in_words(self.limits.answer)}")
+            raise AnswerTooLong(f"its answer is longer than {size(self.limits.answer)}")
         for line in self._cutter.feed(block):
             self.values += most_values(line)
             if self.values > self.limits.values:

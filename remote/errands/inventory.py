@@ -14,7 +14,8 @@ from typing import Any
 
 from remote.cluster.hosts import Cluster, Host
 from remote.errands.errands import Answer, perform
-from remote.limits import LIMITS, in_words
+from remote.format import size
+from remote.limits import LIMITS
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError
 from remote.record import trust
@@ -385,7 +386,7 @@ def _read(text: str, run: str, cluster: Cluster) -> Plan:
     """The plan of this run that a host tells. Raises: PlanError."""
     try:
         if len(text) > LIMITS.plan:
-            raise ValueError(f"it is longer than {in_words(LIMITS.plan)}")
+            raise ValueError(f"it is longer than {size(LIMITS.plan)}")
         plan = serialize.parse(text)
     except ValueError as error:
         raise PlanError(f"{run}: the plan that its hosts keep cannot be read: {error}") from error

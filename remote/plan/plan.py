@@ -16,7 +16,7 @@ from ipaddress import ip_address
 from types import MappingProxyType
 
 from remote.cluster.hosts import HOSTS, HOSTS_FILE, RANKS, Host, naming
-from remote.sanitise import counted
+from remote.format import count
 from training.agent.host.redaction import stand_in
 from training.job import Job, JobError
 from training.place import COPIES
@@ -355,7 +355,7 @@ def dry_run(plan: Plan) -> str:
         else f"<address of {master.interface} on {master.name}>"
     )
     port = master.master_port or f"<chosen on {master.name}>"
-    size = f"{counted(plan.world_size, 'rank')} on {counted(len(plan.hosts), 'host')}"
+    size = f"{count(plan.world_size, 'rank')} on {count(len(plan.hosts), 'host')}"
     lines = [f"{size}, for example as run {plan.run} (each start makes a new name)", *notes(plan)]
     lines.append(f"every rank: {plan.work.command_line()}")
     hidden = {name: stand_in(name) for host in plan.hosts for name in host.env_from}

@@ -14,7 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from remote.limits import LIMITS, in_words
+from remote.format import size
+from remote.limits import LIMITS
 
 _SAFELY = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe is not waited for, but refused
 BLOCK = 1 << 20
@@ -50,7 +51,7 @@ def read(path: Path, limit: int) -> bytes:
     with opened(path) as file:
         data = file.read(limit + 1)
     if len(data) > limit:
-        raise OSError(errno.EFBIG, f"it is larger than {in_words(limit)}", str(path))
+        raise OSError(errno.EFBIG, f"it is larger than {size(limit)}", str(path))
     return data
 
 

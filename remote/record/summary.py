@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from remote.format import count, size
 from remote.plan.plan import Plan, Script
 from remote.record.classification import Report, matrix
 from remote.run.series import Means, joined
@@ -110,10 +111,10 @@ def report(state: RunState) -> str:
 def _checkpoints(state: RunState) -> Iterator[str]:
     slowest = max(state.ranks, key=lambda rank: rank.saving_seconds, default=None)
     if slowest and slowest.saved:
-        took, size = slowest.saving_seconds, sum(rank.saved_bytes for rank in state.ranks) / 1e6
-        what = "1 checkpoint" if slowest.saved == 1 else f"{slowest.saved} checkpoints"
+        took, extent = slowest.saving_seconds, sum(rank.saved_bytes for rank in state.ranks)
+        what = count(slowest.saved, "checkpoint")
         spent = f"took {took:.2f} s of the run's {state.elapsed:.2f} s"
-        yield f"{what} of {size:.1f} MB {spent}; the newest is of step {slowest.saved_step}"
+        yield f"{what} of {size(extent)} {spent}; the newest is of step {slowest.saved_step}"
 
 
 def _drift(state: RunState) -> Iterator[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from remote.format import duration
 from remote.run.cause import ranks_text
 from remote.run.state import HostPhase, HostState, RankPhase, RankState, RunPhase, RunState
 from training.job import Job
@@ -38,7 +39,7 @@ class Wait:
 
     def text(self) -> str:
         """In words: "waiting for node2: connecting, no answer yet (6 s)"."""
-        return f"waiting for {self.who}: {self.what} ({self.seconds:.0f} s)"
+        return f"waiting for {self.who}: {self.what} ({duration(self.seconds)})"
 
 
 def waiting(run: RunState, now: float) -> tuple[Wait, ...]:

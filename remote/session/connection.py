@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 
 from remote.cluster.hosts import Host
-from remote.limits import LIMITS, Limits, in_words
+from remote.format import size
+from remote.limits import LIMITS, Limits
 from remote.session.host_clock import HostClock
 from remote.transport import Agent, Line, Probe, Transport, Unreachable
 from remote.transport.deploy import last_line
@@ -149,9 +150,7 @@ class Wire:
             if self._is_overdue:
                 problem = f"it took no command for {self.limits.write:g} s"
             elif self._unsent_size + len(data) > self.limits.unsent:
-                problem = (
-                    f"more than {in_words(self.limits.unsent)} of commands wait to be sent to it"
-                )
+                problem = f"more than {size(self.limits.unsent)} of commands wait to be sent to it"
             else:
                 self._unsent.append(data)
                 self._unsent_size += len(data)

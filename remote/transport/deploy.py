@@ -22,7 +22,8 @@ from functools import cache
 from pathlib import Path
 
 import training
-from remote.limits import LIMITS, Limits, in_words
+from remote.format import size
+from remote.limits import LIMITS, Limits
 from remote.transport.line_cutter import LineCutter, LineTooLong
 from training.agent import MARKER
 
@@ -478,7 +479,7 @@ class Talk:
             if spoken:
                 yield self._step(words.decode(errors="replace"))
         if self._taken > self._limits.banner:
-            most = in_words(self._limits.banner)
+            most = size(self._limits.banner)
             why = (
                 f"its login shell, or its python, printed more than {most} before anything was "
                 "started"

@@ -3,7 +3,8 @@ cannot exhaust."""
 
 from __future__ import annotations
 
-from remote.limits import LIMITS, in_words
+from remote.format import size
+from remote.limits import LIMITS
 
 
 class LineTooLong(Exception):
@@ -11,7 +12,7 @@ class LineTooLong(Exception):
     name."""
 
     def __init__(self, longest: int) -> None:
-        super().__init__(f"it sent a line longer than {in_words(longest)}")
+        super().__init__(f"it sent a line longer than {size(longest)}")
 
 
 class LineCutter:

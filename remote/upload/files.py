@@ -11,6 +11,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
+from remote.format import count, size
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan, PlanError
 from remote.record.files import make_folder
@@ -18,7 +19,7 @@ from remote.record.resume import FETCHED
 from remote.run.ranks import RankState
 from remote.transport import Transport
 from remote.upload import sources
-from remote.upload.sources import Source, shown, size
+from remote.upload.sources import Source, shown
 from remote.upload.transfers import TOLD, Tell, Transfer, Transfers
 from training.agent.errands.entries import Entry, chunks, entries_of, opened
 from training.agent.errands.files import LAST
@@ -170,7 +171,7 @@ class Files:
             make_folder(folder, exist_ok=True)
             with closing(Tree(str(folder / own), str(folder / f".{own}.new"))) as tree:
                 _land(transfer, tree, entries, failed)
-            files = f"{len(entries):,} file{'s' * (len(entries) != 1)}"
+            files = count(len(entries), "file")
             self._tell(
                 transfer.index, f"{transfer.host.name}: {files} ({size(transfer.size)}) fetched"
             )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from remote.format import size
 from remote.plan.plan import PlanError, Upload
 from remote.upload.ignore import REPOSITORY, Rules
 from training.agent.errands.entries import Entry, digest, opened, stays
@@ -170,14 +171,6 @@ def remark(sources: Sequence[Source]) -> str:
         f"are {named}. "
         "Name what the ranks do not need in a .gitignore"
     )
-
-
-def size(count: int) -> str:
-    """Bytes, to read."""
-    for unit, scale in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= scale:
-            return f"{count / scale:.1f} {unit}"
-    return f"{count} byte{'' if count == 1 else 's'}"
 
 
 def shown(path: str) -> str:

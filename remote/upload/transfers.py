@@ -14,10 +14,11 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from remote.cluster.hosts import Host
-from remote.limits import LIMITS, Limits, in_words
+from remote.format import size
+from remote.limits import LIMITS, Limits
 from remote.transport import Errand, Line, Transport, Unreachable
 from remote.transport.deploy import last_line
-from remote.upload.sources import shown, size
+from remote.upload.sources import shown
 from training.agent.errands.entries import Entry, Incoming
 from training.agent.errands.tree import Damaged
 from training.wire.jsonl import dumps
@@ -205,7 +206,7 @@ class Transfers:
                 return f"nothing moved for {STALLED:.0f} s while {transfer.verb}"
             if transfer.line and transfer.crawls:
                 return (
-                    f"less than {in_words(LEAST)} of its files moved in "
+                    f"less than {size(LEAST)} of its files moved in "
                     f"{transfer.limits.busy:.0f} s while {transfer.verb}"
                 )
             return _why(error, transfer.close())

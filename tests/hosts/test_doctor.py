@@ -159,13 +159,13 @@ AMISS = {
         "torch 2.13.0+cpu, but 2.14.1 on node1, node3",
     ),
     "no room at all": ({"disk_free": 2**20}, "disk", "failed", "only 1 MiB left in ~/.rankboard"),
-    "little room": ({"disk_free": 2**29}, "disk", "warning", "only 0.5 GiB left"),
+    "little room": ({"disk_free": 2**29}, "disk", "warning", "only 512 MiB left"),
     "no memory": ({"memory_free": 50 * 2**20}, "memory", "failed", "only 50 MiB free for 1 rank"),
     "little memory": (
         {"memory_free": 300 * 2**20},
         "memory",
         "warning",
-        "only 0.3 GiB free for 1 rank",
+        "only 300 MiB free for 1 rank",
     ),
     "another job": (
         {"load": 7.6},
@@ -204,7 +204,7 @@ def test_what_a_host_lacks_is_named(name: str) -> None:
 def test_a_clock_that_is_off_is_a_warning_and_never_a_failure() -> None:
     found = only(plan(), hellos(), (0.0, -3600.0, 1.0))
     assert (found.on, found.check, found.outcome) == (1, "clock", "warning")
-    assert found.text == "its clock is 3,600 s behind this machine's"
+    assert found.text == "its clock is 1:00:00 behind this machine's"
 
 
 def test_the_own_interface_is_one_that_is_there() -> None:

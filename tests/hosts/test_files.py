@@ -153,7 +153,7 @@ def test_only_what_changed_is_sent_and_what_vanished_vanishes(sshd: Sshd, here: 
         "train.py": b"import os\n ",
     }
     assert [text for text in upload.told if text.startswith("configs/a stays there")]
-    assert [text for text in upload.told if "1 of 1 files (11 bytes) uploaded" in text]
+    assert [text for text in upload.told if "1 of 1 files (11 B) uploaded" in text]
     (root / "train.py").write_text("import sys\n")  # and what was changed there is put right
     assert upload() == {}
     assert (root / "train.py").read_text() == "import os\n "
@@ -392,8 +392,8 @@ def test_a_large_upload_is_remarked_upon() -> None:
         [source("a\x1b", 150_000_000), source("b", 50_000_001), source("c", 1), source("d", 0)]
     )
     assert (
-        "4 files, 200.0 MB, to every host. The largest are 'a\\x1b' (150.0 MB), b (50.0 MB), c (1 "
-        "byte). Name" in text
+        "4 files, 191 MiB, to every host. The largest are 'a\\x1b' (143 MiB), b (47.7 MiB), c (1 B)"
+        ". Name" in text
     )
     assert "20,001 files" in sources.remark([source("a", 0)] * (sources.MANY + 1))
 
@@ -494,7 +494,7 @@ def test_checkpoints_come_back_once(sshd: Sshd, tmp_path: Path) -> None:
     (tmp_path / "run" / FETCHED / "node1" / step / "model.pt").write_bytes(b"x" * 100_000)
     fetch.told.clear()
     assert fetch() == {}
-    assert fetch.told.count("node1: 3 files (100.0 kB) fetched") == 1
+    assert fetch.told.count("node1: 3 files (97.7 KiB) fetched") == 1
     assert len(fetch.told) == 2
     assert (tmp_path / "run" / FETCHED / "node1" / step / "model.pt").read_bytes() == b"m" * 100_000
 
@@ -644,7 +644,7 @@ def fetched(
         ),
         (
             listed(one_entry() | {"size": 10**15}),
-            "node1: to fetch takes 1000000.0 GB, and the disk here has ",
+            "node1: to fetch takes 909 TiB, and the disk here has ",
         ),
         (
             listed(unread=[[f"checkpoints/{'a' * 400}{n}", "no"] for n in range(30)]),
@@ -695,7 +695,7 @@ def test_a_host_that_offers_far_more_than_its_ranks_saved_is_refused(tmp_path: P
     offer = listed(one_entry("checkpoints/a", 700), one_entry("checkpoints/b", 401))
     found = fetched(Endless(offer), tmp_path / "run", limits, {0: 500})
     assert found.startswith(
-        "node1: 1.1 kB of results are there though its ranks saved checkpoints of about 500 bytes"
+        "node1: 1.1 KiB of results are there though its ranks saved checkpoints of about 500 B"
     )
     ranks = [RankState(0, 0, 0), RankState(1, 1, 0), RankState(2, 0, 1)]
     job = Job(checkpoint_every="5", checkpoint_keep=2)
@@ -719,12 +719,12 @@ def test_a_fetch_leaves_room_on_the_disk_and_keeps_what_came_whole(
     monkeypatch.setattr(Tree, "free", lambda _: next(free))
     monkeypatch.setattr("remote.upload.files.LOOK", 1)
     assert fetched(host, tmp_path / "run", limits).startswith(
-        "node1: the disk here has 499 bytes left, of which 500 bytes stay"
+        "node1: the disk here has 499 B left, of which 500 B stay"
     )
     assert list(contents(tmp_path / "run").values()) == [b"x" * 10] * 2
     full = Endless(listed(*offer))
     monkeypatch.setattr(Tree, "free", lambda _: 510)
-    assert "to fetch takes 30 bytes, and the disk here has 510 bytes left" in fetched(
+    assert "to fetch takes 30 B, and the disk here has 510 B left" in fetched(
         full, tmp_path / "again", limits
     )
     assert full.wrote == []

@@ -160,7 +160,7 @@ def test_data_are_there_or_downloaded() -> None:
     facts = [hello(1, data_folder="/data"), hello(2, **MISSING)]
     assert [(one.outcome, one.text) for one in row("data", JOB, facts)] == [
         ("ok", "there"),
-        ("ok", "fetch 12 MB"),
+        ("ok", "fetch 11.4 MiB"),
     ]
     assert row("data", Job(), [hello(1)])[0].text == "not needed"
     assert row("data", Job(), [hello(1)])[0].outcome == "ok"
@@ -170,7 +170,7 @@ LACKS = {
     "no room": (
         JOB,
         {**MISSING, "data_free": 10**6},
-        "mnist is not in /data, and its 12 MB do not fit: only 1 MiB are free",
+        "mnist is not in /data, and its 11.4 MiB do not fit: only 977 KiB are free",
     ),
     "not writable": (
         JOB,

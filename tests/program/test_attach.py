@@ -384,7 +384,7 @@ def test_a_launcher_that_is_told_to_stop_is_waited_for(
     assert done.stderr.splitlines() == [
         "rankboard: last is a-run",
         f"rankboard: its launcher, process {pid}, has been told to stop a-run",
-        f"rankboard: stopped after 0:01: {name} came",
+        f"rankboard: stopped after 1 s: {name} came",
     ]
     assert not watched.sessions
 

@@ -8,10 +8,9 @@ import re
 import shlex
 import shutil
 import sys
-import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
 from json import dumps
 from pathlib import Path
@@ -23,8 +22,9 @@ from remote.cluster.hosts import HOSTS_FILE, Host, HostsError, load, naming
 from remote.errands import cleaning, inventory
 from remote.errands.cleaning import Kept, Leftover, Removable
 from remote.errands.inventory import Inventory, Run
+from remote.format import UNKNOWN, age, count, moment, or_unknown, size
 from remote.plan.plan import PlanError
-from remote.sanitise import counted, shown
+from remote.sanitise import shown
 from remote.transport import Transport
 from tui.text.prompt import Yes, agreed
 from tui.text.usage import USAGE
@@ -33,7 +33,6 @@ UNREACHABLE = 3
 """Exit code of an answer that lacks a host's."""
 HOSTS, AGE = Path(HOSTS_FILE), "7d"
 """The hosts file, and how long ago a run has ended that is removed, where nothing else is given."""
-NOTHING = "-"
 
 HostsFile = Annotated[
     Path | None,
@@ -136,7 +135,7 @@ def prune(
         if going and agreed(f"remove {_total(going)}? [y/N]", yes):
             freed, left = cleaning.remove(transport, known, runs_dir, going)
             _narrate(
-                [*(naming(str(hosts or HOSTS), one) for one in left), f"removed {_bytes(freed)}"]
+                [*(naming(str(hosts or HOSTS), one) for one in left), f"removed {size(freed)}"]
             )
         elif not going and not named:
             _narrate([_nothing(older_than or AGE if older else "", keep)])
@@ -175,7 +174,7 @@ def _reasons(kept: Sequence[Kept], flag: str) -> list[str]:
 
 
 def _kept(runs: Sequence[str], why: str, words: str) -> str:
-    whose = f"{runs[0]} is kept" if len(runs) == 1 else f"{counted(len(runs), 'run')} are kept"
+    whose = f"{runs[0]} is kept" if len(runs) == 1 else f"{count(len(runs), 'run')} are kept"
     return f"{whose}: {why}" + (
         f"; to remove the record anyway: rankboard prune{words}" if words else ""
     )
@@ -195,9 +194,9 @@ def _staying(found: Inventory, going: set[str]) -> list[str]:
 def _total(going: Sequence[Removable]) -> str:
     runs, code = {one.run for one in going if one.run}, any(not one.run for one in going)
     what = " and ".join(
-        [*([counted(len(runs), "run")] if runs else []), *(["unused code"] if code else [])]
+        [*([count(len(runs), "run")] if runs else []), *(["unused code"] if code else [])]
     )
-    return f"{what}, {_bytes(sum(one.size for one in going))}"
+    return f"{what}, {size(sum(one.size for one in going))}"
 
 
 def _nothing(older_than: str, keep: int) -> str:
@@ -273,18 +272,16 @@ DISPENSABLE = {"started": 1, "ranks": 2, "found as": 3}
 
 
 def _row(run: Run) -> tuple[str, ...]:
-    step = f"{run.step}/{run.steps}" if run.steps else str(run.step or NOTHING)
-    hosts = (
-        f"{run.live} of {run.hosts} live" if 0 < run.live < run.hosts else str(run.hosts or NOTHING)
-    )
-    age = _age(run.idle) if run.record or any(part.folder.now for part in run.parts) else NOTHING
-    size = _bytes(run.size) if run.size else NOTHING
-    return run.name, run.phase, hosts, str(run.ranks or NOTHING), step, _when(run.began), age, size
+    step = f"{run.step}/{run.steps}" if run.steps else or_unknown(run.step)
+    hosts = f"{run.live} of {run.hosts} live" if 0 < run.live < run.hosts else or_unknown(run.hosts)
+    idle = age(run.idle) if run.record or any(part.folder.now for part in run.parts) else UNKNOWN
+    extent = size(run.size) if run.size else UNKNOWN
+    return run.name, run.phase, hosts, or_unknown(run.ranks), step, moment(run.began), idle, extent
 
 
 def _orphan_row(left: Leftover) -> tuple[str, ...]:
     one = left.orphan
-    return left.host or "here", one.run, str(one.pid), _when(one.began), one.found, one.command
+    return left.host or "here", one.run, str(one.pid), moment(one.began), one.found, one.command
 
 
 def _removable_rows(going: Sequence[Removable]) -> list[tuple[str, ...]]:
@@ -295,9 +292,9 @@ def _removable_rows(going: Sequence[Removable]) -> list[tuple[str, ...]]:
     return [
         (
             name or "code that no live run uses",
-            parts[0].phase if name else NOTHING,
-            _age(min(one.idle for one in parts)),
-            _bytes(sum(one.size for one in parts)),
+            parts[0].phase if name else UNKNOWN,
+            age(min(one.idle for one in parts)),
+            size(sum(one.size for one in parts)),
             ", ".join(dict.fromkeys(one.host or "here" for one in parts)),
         )
         for name, parts in runs.items()
@@ -323,28 +320,6 @@ def _show(head: Sequence[str], rows: list[tuple[str, ...]], nothing: str) -> Non
 
 def _widths(table: list[tuple[str, ...]]) -> list[int]:
     return [max(map(len, column)) for column in zip(*table, strict=True)]
-
-
-def _when(moment: float) -> str:
-    """A time of a host's clock, which may be any number."""
-    with suppress(OverflowError, ValueError, OSError):
-        return time.strftime("%m-%d %H:%M", time.localtime(moment)) if moment else NOTHING
-    return NOTHING
-
-
-def _age(seconds: float) -> str:
-    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.0f}{unit}"
-    return f"{seconds:.0f}s"
-
-
-def _bytes(size: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 999.5:
-            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
 
 
 # JSON

@@ -7,6 +7,7 @@ import textwrap
 from rich.text import Text
 from textual.widgets import Static
 
+from remote.format import count, duration
 from remote.plan.plan import Plan
 from remote.run.state import RunPhase, RunState
 from remote.run.waiting import Wait, waiting
@@ -62,7 +63,7 @@ def _stall(run: RunState, now: float) -> list[str]:
         return []
     return [
         f"{palette.sign('bad')} stalled: {run.stall.text} "
-        f"({figures.duration(max(0.0, now - run.stall.since))})"
+        f"({duration(max(0.0, now - run.stall.since))})"
     ]
 
 
@@ -74,7 +75,7 @@ def _folded(text: str, width: int) -> list[str]:
 
 
 def _what(plan: Plan) -> str:
-    ranks = f"{plan.world_size} rank{'s' * (plan.world_size > 1)}"
+    ranks = count(plan.world_size, "rank")
     if isinstance(plan.work, Job):
         return f"{plan.run}  {plan.work.sync}, {plan.work.model} on {plan.work.dataset}, {ranks}"
     return f"{plan.run}  {ranks}: {plan.work.command_line()}"
@@ -97,10 +98,10 @@ def _progress(run: RunState, width: int, now: float) -> str:
     epoch = max((rank.epoch for rank in run.ranks), default=0)
     total = run.total_steps
     facts = f"epoch {epoch}/{run.epochs or '?'}  step {step}/{total or '?'}"
-    elapsed = figures.duration(max(run.elapsed, now - run.started) if run.started else 0.0)
+    elapsed = duration(max(run.elapsed, now - run.started) if run.started else 0.0)
     times = f"{elapsed} elapsed"
     if run.phase is not RunPhase.ENDED:
-        times += f"  ETA {figures.duration(run.eta)}"
+        times += f"  ETA {duration(run.eta)}"
     if width < len(facts) + len(times) + 2:
         return _justified(f"{step}/{total or '?'}", elapsed, width)
     room = width - len(facts) - len(times) - 4

@@ -8,6 +8,7 @@ from statistics import fmean
 
 from textual.app import ComposeResult
 
+from remote.format import UNKNOWN, duration, percent, short_size
 from remote.plan.plan import is_loopback
 from remote.run.state import HostPhase, HostState, RunState
 from remote.run.waiting import REACHING, age
@@ -19,7 +20,7 @@ from tui.widgets.table import Cell, Column, Row, Table
 
 COLUMNS = (
     Column("host", 10, right=False, most=11),
-    Column("phase", 13, right=False, most=17),
+    Column("phase", 13, right=False, most=18),
     Column("CPU", 5),
     Column("out/s", 6),
     Column("in/s", 6),
@@ -54,19 +55,19 @@ class Hosts(Panel):
 def _age(host: HostState, run: RunState, now: float) -> str:
     """How long it is being reached, or silent."""
     if host.phase is HostPhase.SILENT:
-        return f" {figures.duration(age(host.heard, run, now))}"
-    return f" {figures.duration(age(host.since, run, now))}" if host.phase in REACHING else ""
+        return f" {duration(age(host.heard, run, now))}"
+    return f" {duration(age(host.since, run, now))}" if host.phase in REACHING else ""
 
 
 def _row(host: HostState, since: str, wired: bool) -> Row:
     """`wired`: the ranks' traffic goes over the interfaces that are counted, and not all over
     loopback."""
     phase = figures.phase(host.phase)
-    load = figures.percent(fmean(host.cpu) / 100) if host.cpu else figures.DASH
+    load = percent(fmean(host.cpu) / 100) if host.cpu else UNKNOWN
     traffic = (host.sent, host.received) if wired else (0, 0)
-    known = (load, *map(figures.memory, (*traffic, host.memory_used)))
+    known = (load, *map(short_size, (*traffic, host.memory_used)))
     shown = (
-        known if host.phase is HostPhase.READY else (figures.DASH,) * len(known)
+        known if host.phase is HostPhase.READY else (UNKNOWN,) * len(known)
     )  # of the others they are old
     return (
         Cell(plain(host.name)),

@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
+from remote.format import fixed, number, percent
 from remote.record.classification import Report
 from remote.record.recorder import REPORT
 from remote.run.last_words import last_words
@@ -95,14 +96,15 @@ def _tested(run: RunState) -> list[str]:
     if not tested:
         return []
     lines = [
-        f"test accuracy {tested.test_accuracy:.2%}, test loss {figures.number(tested.test_loss)}"
+        f"test accuracy {percent(tested.test_accuracy, 2)}, test loss {number(tested.test_loss)}"
     ]
     if confusion := run.evaluations and run.evaluations[-1].confusion:
         mean = Report.of(confusion).macro
-        means = f"precision {mean.precision:.1%}, recall {mean.recall:.1%}, F1 {mean.f1:.1%}"
+        means = f"precision {percent(mean.precision, 1)}, recall {percent(mean.recall, 1)}"
+        means += f", F1 {percent(mean.f1, 1)}"
         lines.append(f"mean of classes: {means}; each in {REPORT}")
     own = [
-        f"rank {rank.rank} {rank.own_accuracy:.2%}"
+        f"rank {rank.rank} {percent(rank.own_accuracy, 2)}"
         for rank in run.ranks
         if not math.isnan(rank.own_accuracy)
     ]
@@ -111,5 +113,5 @@ def _tested(run: RunState) -> list[str]:
 
 def _timing(rank: RankState, host: str) -> str:
     epoch = fmean(rank.epoch_seconds) if rank.epoch_seconds else math.nan
-    times = f"{outcome.figure(rank.timing.rule, '.3f', ' s')}, {outcome.figure(epoch, '.2f', ' s')}"
+    times = f"{fixed(rank.timing.rule, 3, ' s')}, {fixed(epoch, 2, ' s')}"
     return f"  rank {rank.rank} on {plain(host)}: {times}"

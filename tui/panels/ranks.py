@@ -6,6 +6,7 @@ import math
 
 from textual.app import ComposeResult
 
+from remote.format import UNKNOWN, duration, number, percent, short_size
 from remote.run.state import RankState, RunState
 from remote.run.waiting import STARTING, age
 from tui.panels import figures
@@ -57,7 +58,9 @@ def _far(rank: RankState, run: RunState, now: float) -> str:
     """Epoch and step; how long it is in its phase where it has yet to make its first step."""
     if rank.step:
         return f"{rank.epoch}:{rank.step}"
-    return figures.age(age(rank.since, run, now)) if rank.phase in STARTING[1:] else figures.DASH
+    if rank.phase not in STARTING[1:]:
+        return UNKNOWN
+    return f"for {duration(age(rank.since, run, now))}"
 
 
 def _row(rank: RankState, host: str, far: str, dark: bool) -> Row:
@@ -67,10 +70,10 @@ def _row(rank: RankState, host: str, far: str, dark: bool) -> Row:
         Cell(plain(host)),
         figures.phase(rank.doing),
         Cell(far),
-        Cell("nan" if rank.step and math.isnan(rank.loss) else figures.number(rank.loss)),
-        Cell(figures.percent(accuracy)),
-        Cell(figures.number(rank.seconds)),
-        Cell(figures.percent(rank.sync_share)),
-        Cell(figures.percent(rank.cpu / 100)),
-        Cell(figures.memory(rank.memory)),
+        Cell("nan" if rank.step and math.isnan(rank.loss) else number(rank.loss)),
+        Cell(percent(accuracy)),
+        Cell(number(rank.seconds)),
+        Cell(percent(rank.sync_share)),
+        Cell(percent(rank.cpu / 100)),
+        Cell(short_size(rank.memory)),
     )

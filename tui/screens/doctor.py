@@ -15,6 +15,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, Static
 
 from remote.doctor.doctor import FAILED, OK, WARNING
+from remote.format import count
 from remote.run.state import RunPhase, RunState
 from remote.run.waiting import REACHING, Wait, waiting
 from tui.screens.run import Session
@@ -55,7 +56,7 @@ class DoctorScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         hosts = self._session.plan.hosts
-        yield Static(f"rankboard: doctor of {len(hosts)} host{'s' * (len(hosts) > 1)}", id="title")
+        yield Static(f"rankboard: doctor of {count(len(hosts), 'host')}", id="title")
         with VerticalScroll():
             yield Static(id="found", markup=False)
         yield Static(id="verdict", markup=False)

@@ -17,6 +17,7 @@ from textual.widgets import Button, Checkbox, Footer, Input, Select, Static
 
 from remote.cluster.hosts import Cluster
 from remote.doctor.job import INSTEAD, SLOW
+from remote.format import count
 from remote.plan.plan import Plan, PlanError, notes
 from training import options
 from training.agent.host.system import cpu_flags, lacks_bf16
@@ -121,7 +122,7 @@ class LaunchScreen(Screen[None]):
             )
             return
         for index, host in enumerate(self._cluster.hosts):
-            slots = f"{host.slots} rank{'s' * (host.slots > 1)}"
+            slots = count(host.slots, "rank")
             text = Content(f"{host.name}  {host.address}  {slots}")
             yield labelled("", Box(text, host in self._selected, id=f"host-{index}", compact=True))
 

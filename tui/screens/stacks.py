@@ -13,9 +13,9 @@ from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Footer, Static
 
+from remote.format import duration
 from remote.run.stacks import Frame, Presence, calls, threads, whereabouts
 from remote.run.state import RankState, RunPhase, RunState
-from tui.panels import figures
 from tui.screens.run import Session
 from tui.session_clock import SessionClock
 from tui.widgets.log_view import plain
@@ -125,7 +125,7 @@ def _name(run: RunState, rank: RankState) -> str:
 def _told(rank: RankState, now: float) -> str:
     if rank.stack is None:
         return ": no stack has come"
-    return f": by {rank.stack.source}, {figures.duration(max(0.0, now - rank.stack_time))} ago"
+    return f": by {rank.stack.source}, {duration(max(0.0, now - rank.stack_time))} ago"
 
 
 def _summary(run: RunState, rank: RankState) -> Content:

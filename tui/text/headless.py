@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
+from remote.format import count
 from remote.plan.plan import Plan, notes
 from remote.record import summary
 from remote.run.cause import ranks_text
@@ -183,17 +184,16 @@ class Narration:
                 self._reaching[on] = phase
                 return f"{state.host_name(on)}: {phase}"
             case Hello(hostname=hostname, python=python, torch=torch, cores=cores) if self._verbose:
-                versions = (
-                    f"Python {python}, {f'torch {torch}' if torch else 'no torch'}, {cores:g} cores"
-                )
-                return f"{state.host_name(record.host)}: {hostname}, {versions}"
+                found = f"torch {torch}" if torch else "no torch"
+                facts = f"{hostname}, Python {python}, {found}, {count(cores, 'core')}"
+                return f"{state.host_name(record.host)}: {facts}"
             case Started() as begun if not self._started:
                 self._started = True
                 return (
-                    f"training: {outcome.count(begun.world_size, 'rank')}, "
-                    f"{outcome.count(begun.steps, 'step')}, "
-                    f"{begun.parameters:,} parameters, "
-                    f"{begun.train_samples:,} samples, {begun.backend} on {begun.device}"
+                    f"training: {count(begun.world_size, 'rank')}, "
+                    f"{count(begun.steps, 'step')}, "
+                    f"{count(begun.parameters, 'parameter')}, "
+                    f"{count(begun.train_samples, 'sample')}, {begun.backend} on {begun.device}"
                 )
             case Exited(rank, code, signal, stopped) if code != 0 and (
                 self._verbose or not stopped

@@ -13,13 +13,13 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text as Line
 
+from remote.format import UNKNOWN, count, duration, loss, or_unknown, percent, seconds, size
 from remote.run.state import HostState, RankPhase, RankState, RunPhase, RunState
 from remote.run.waiting import REACHING, STARTING, age
 from training.wire.events import Record
 from tui.session_clock import SessionClock
 from tui.text import outcome
 from tui.text.headless import Narration, RankLines
-from tui.text.outcome import NOTHING, clock, figure
 
 EVERY = 0.5
 """Seconds between two pictures."""
@@ -97,7 +97,7 @@ class LivePrinter:
         if len(lines) > LINES:
             left_out = len(lines) - LINES
             lines = [
-                f"({left_out:,} lines are not shown here; the run directory has them)",
+                f"({count(left_out, 'line')} not shown here; the run directory has them)",
                 *lines[left_out:],
             ]
         self._live.console.print(Line("\n".join(lines)), soft_wrap=True)
@@ -112,7 +112,7 @@ def picture(state: RunState, height: int, now: float) -> RenderableType:
 def _progress(state: RunState, now: float) -> RenderableType:
     if state.phase is RunPhase.STARTING:
         hosts = ", ".join(_host(host, state, now) for host in state.hosts)
-        spent = clock(age(state.started, state, now))
+        spent = duration(age(state.started, state, now))
         return Line(f"starting {spent}  {hosts}", style="bold", no_wrap=True, overflow="ellipsis")
     step, total = state.step, state.total_steps
     slowest = max((rank.pace for rank in state.ranks if rank.recent), default=float("nan"))
@@ -121,15 +121,15 @@ def _progress(state: RunState, now: float) -> RenderableType:
         Line(state.phase.value, style="bold"),
         ProgressBar(total=total or None, completed=step, width=24),
         f"step {step}/{total}" if total else f"step {step}",
-        figure(slowest, ".3f", " s/iter"),
-        clock(state.elapsed),
-        f"ETA {clock(state.eta)}",
+        f"{seconds(slowest)} s/iter",
+        duration(state.elapsed),
+        f"ETA {duration(state.eta)}",
     )
     return row
 
 
 def _host(host: HostState, state: RunState, now: float) -> str:
-    since = f" {age(host.since, state, now):.0f} s" if host.phase in REACHING else ""
+    since = f" {duration(age(host.since, state, now))}" if host.phase in REACHING else ""
     return f"{host.name} {host.phase.value}{since}"
 
 
@@ -138,7 +138,7 @@ def _ranks(state: RunState, room: int, now: float) -> RenderableType:
     table.add_column("rank", justify="right")
     table.add_column("host", no_wrap=True, max_width=12, overflow="ellipsis")
     table.add_column("phase", no_wrap=True)
-    for name in ("epoch", "step", "loss", "acc %", "s/iter", "sync %", "CPU %", "memory"):
+    for name in ("epoch", "step", "loss", "acc", "s/iter", "sync", "CPU", "memory"):
         table.add_column(name, justify="right", no_wrap=True)
     for rank in state.ranks[:room]:
         table.add_row(*_rank(rank, state, now))
@@ -148,7 +148,7 @@ def _ranks(state: RunState, room: int, now: float) -> RenderableType:
 
 
 def _rank(rank: RankState, state: RunState, now: float) -> list[RenderableType]:
-    since = f" {age(rank.since, state, now):.0f} s" if rank.phase in STARTING[1:] else ""
+    since = f" {duration(age(rank.since, state, now))}" if rank.phase in STARTING[1:] else ""
     return [
         str(rank.rank),
         state.host_name(rank.host),
@@ -156,14 +156,14 @@ def _rank(rank: RankState, state: RunState, now: float) -> list[RenderableType]:
             rank.doing + since,
             style="bold red" if rank.doing == "stalled" else STYLES.get(rank.phase, ""),
         ),
-        str(rank.epoch or NOTHING),
-        str(rank.step or NOTHING),
-        outcome.loss(rank),
-        figure(100 * rank.accuracy, ".1f"),
-        figure(rank.seconds, ".3f"),
-        figure(100 * rank.sync_share, ".0f"),
-        figure(rank.cpu, ".0f"),
-        f"{rank.memory / 2**20:.0f} MiB" if rank.memory else NOTHING,
+        or_unknown(rank.epoch),
+        or_unknown(rank.step),
+        loss(rank.loss, rank.step),
+        percent(rank.accuracy, 1),
+        seconds(rank.seconds),
+        percent(rank.sync_share),
+        percent(rank.cpu / 100),
+        size(rank.memory) if rank.memory else UNKNOWN,
     ]
 
 

@@ -8,41 +8,15 @@ import signal
 from collections.abc import Sequence
 from dataclasses import replace
 
+from remote.format import count, duration, fixed, loss, or_unknown, percent, rate, seconds
 from remote.plan.plan import Script
 from remote.run.last_words import HEADER
 from remote.run.ranks import FATES
 from remote.run.series import Means, joined
 from remote.run.state import Cause, RankPhase, RankState, RunState, Verdict
-from training import figures
 
-NOTHING = "-"
-"""Stands for what is not known."""
 LEAST = 8
 """Characters of a line that says something by itself."""
-
-
-def figure(value: float, form: str, unit: str = "") -> str:
-    """A number with its unit, or `NOTHING`."""
-    return f"{value:{form}}{unit}" if math.isfinite(value) else NOTHING
-
-
-def clock(seconds: float) -> str:
-    """A time span such as 0:07 or 2:03:45, or `NOTHING`."""
-    if not math.isfinite(seconds):
-        return NOTHING
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-def seconds(value: float) -> str:
-    """The seconds of an iteration or a part of it, without their unit, or `NOTHING`."""
-    return figure(value, ".4f" if value < 0.1 else ".3f" if value < 100 else ".0f")
-
-
-def loss(rank: RankState) -> str:
-    """The loss of a rank's last batch, or `NOTHING` before the first."""
-    return figures.loss(rank.loss) if rank.step else NOTHING
 
 
 _HEAD = (
@@ -75,7 +49,7 @@ def table(state: RunState) -> list[tuple[str, ...]]:
             str(rank.rank),
             *_times(rank.timing.whole, rank.timing.early),
             _epoch([rank]),
-            loss(rank),
+            loss(rank.loss, rank.step),
         )
         for rank in ranks
     ]
@@ -85,14 +59,14 @@ def table(state: RunState) -> list[tuple[str, ...]]:
     own = _own_accuracies(state)
     if len(ranks) > 1:
         made = [rank.loss for rank in ranks if rank.step]
-        mean = figures.loss(sum(made) / len(made)) if made else NOTHING
+        mean = loss(_average(made), len(made))
         rows.append(("all", "", *_times(whole, early), _epoch(ranks), mean))
         own = own and [*own, _average(own)]
-    shares = [figure(100 * early.share(getattr(early, phase)), ".0f", " %") for phase in _PHASES]
+    shares = [percent(early.share(getattr(early, phase))) for phase in _PHASES]
     rows.append(("share", "", "", "", *shares, "", "", ""))
     if not own:
         return rows
-    accuracies = [*(figure(100 * one, ".2f", " %") for one in own), ""]
+    accuracies = [*(percent(one, 2) for one in own), ""]
     return [(*row, accuracy) for row, accuracy in zip(rows, accuracies, strict=True)]
 
 
@@ -105,8 +79,8 @@ def captions(state: RunState) -> list[str]:
     tested = next((rank for rank in state.ranks if math.isfinite(rank.test_accuracy)), None)
     if tested:
         lines.append(
-            f"test accuracy {100 * tested.test_accuracy:.2f} %, test loss "
-            f"{figures.loss(tested.test_loss)}"
+            f"test accuracy {percent(tested.test_accuracy, 2)}, test loss "
+            f"{loss(tested.test_loss, tested.step)}"
         )
     return lines
 
@@ -120,20 +94,17 @@ def _own_accuracies(state: RunState) -> list[float]:
 
 def _times(whole: Means, early: Means) -> list[str]:
     spent = (whole.seconds, early.seconds, *(getattr(early, phase) for phase in _PHASES))
-    return [
-        *map(seconds, spent),
-        figure(early.throughput, ".3g" if early.throughput < 100 else ",.0f"),
-    ]
+    return [*map(seconds, spent), rate(early.throughput)]
 
 
 def _epoch(ranks: Sequence[RankState]) -> str:
-    return figure(_average([done for rank in ranks for done in rank.epoch_seconds]), ".2f", " s")
+    return fixed(_average([done for rank in ranks for done in rank.epoch_seconds]), 2, " s")
 
 
 def _average(values: Sequence[float]) -> float:
     """The mean of those that are known."""
-    known = [value for value in values if math.isfinite(value)]
-    return math.fsum(known) / len(known) if known else math.nan
+    finite = [value for value in values if math.isfinite(value)]
+    return math.fsum(finite) / len(finite) if finite else math.nan
 
 
 def has_results(state: RunState) -> bool:
@@ -152,11 +123,6 @@ def opening(state: RunState) -> str:
         else f"{plan.work.sync}, {plan.work.model} on {plan.work.dataset}"
     )
     return f"run {plan.run}: {ranks}, {work}"
-
-
-def count(number: int, what: str) -> str:
-    """How many there are: "1 rank", "4 ranks"."""
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def repeats(text: str, found: Cause | None) -> bool:
@@ -205,8 +171,8 @@ def fates(state: RunState) -> list[str]:
             state.host_name(rank.host),
             str(rank.rank),
             _fate(rank),
-            str(rank.step or NOTHING),
-            rank.exit or NOTHING,
+            or_unknown(rank.step),
+            or_unknown(rank.exit),
         )
         for rank in state.ranks
     ]
@@ -220,8 +186,8 @@ def _fate(rank: RankState) -> str:
 def _lost(state: RunState) -> str:
     """What happened to the host that the run was lost with."""
     name = state.cause.host if state.cause else ""
-    known = state.has_begun or any(host.name == name and host.hello for host in state.hosts)
-    return f"{'lost' if known else 'could not reach'} {name or 'a host'}"
+    reached = state.has_begun or any(host.name == name and host.hello for host in state.hosts)
+    return f"{'lost' if reached else 'could not reach'} {name or 'a host'}"
 
 
 def _diverged(state: RunState) -> str:
@@ -251,12 +217,12 @@ def interruption(number: int) -> str:
 
 def verdict(state: RunState) -> str:
     """The last line: how the run ended, and how long it took."""
-    spent = clock(state.elapsed)
+    spent = duration(state.elapsed)
     match state.verdict:
         case Verdict.FINISHED:
             training, again = state.training_seconds, len(state.restarts)
-            restarted = f" after {again} restart{'s' * (again > 1)}" if again else ""
-            took = f"; training took {training:.2f} s of it" if training else ""
+            restarted = f" after {count(again, 'restart')}" if again else ""
+            took = f"; training took {fixed(training, 2)} s of it" if training else ""
             return f"finished in {spent}{restarted}{_diverged(state)}{took}"
         case Verdict.STOPPED:
             return f"stopped after {spent}: {state.stop_reason or 'the operator is gone'}"

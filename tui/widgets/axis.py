@@ -6,6 +6,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from remote.format import duration
+
 HUGE = 1e150
 """Values are clipped to plus and minus this, so that differences and squares stay finite."""
 TINY = 1e-150
@@ -87,10 +89,10 @@ def ticks(axis: Axis, count: int, whole: bool = False) -> list[tuple[float, str]
 
 
 def clock_ticks(axis: Axis, count: int) -> list[tuple[float, str]]:
-    """At most about `count` round times, in seconds, with labels such as 45s, 1:30 and 2:00:00."""
+    """At most about `count` round times, in seconds, with labels such as 45 s, 1:30 and 2:00:00."""
     least = (axis.high - axis.low) / max(count, 1)
     step = next((float(step) for step in CLOCK_STEPS if step >= least), nice_step(least))
-    return [(value, clock(value)) for value in _multiples(axis, step)]
+    return [(value, duration(value)) for value in _multiples(axis, step)]
 
 
 def _multiples(axis: Axis, step: float) -> list[float]:
@@ -131,14 +133,3 @@ def label(value: float, step: float = 0.0) -> str:
         return f"{value:.4g}"
     decimals = max(0, -math.floor(math.log10(step)) + (f"{step:.1e}"[2] != "0"))
     return f"{value:.{decimals}f}"
-
-
-def clock(seconds: float) -> str:
-    """A duration as 45s, 1:30 or 2:00:00."""
-    whole = round(seconds)
-    minutes, rest = divmod(abs(whole), 60)
-    hours, minutes = divmod(minutes, 60)
-    sign = "-" if whole < 0 else ""
-    if hours:
-        return f"{sign}{hours}:{minutes:02}:{rest:02}"
-    return f"{sign}{minutes}:{rest:02}" if minutes else f"{sign}{rest}s"

@@ -86,8 +86,8 @@ def dribble() -> Iterator[bytes]:
 @pytest.mark.parametrize(
     ("blocks", "error"),
     [
-        (lambda: itertools.repeat(told({"n": 2})), "bad: its answer is longer than 97.66 KiB"),
-        (lambda: itertools.repeat(b"x" * 100), "bad: it sent a line longer than 1000 bytes"),
+        (lambda: itertools.repeat(told({"n": 2})), "bad: its answer is longer than 97.7 KiB"),
+        (lambda: itertools.repeat(b"x" * 100), "bad: it sent a line longer than 1.0 KiB"),
         (lambda: itertools.repeat(b"{}\n{}\n"), "bad: its answer has more than 1,000 values"),
         (
             lambda: [b'{"a":[' + b"[]," * 300 + b"[]]}\n"] * 2,

@@ -241,7 +241,7 @@ def test_checkpoints_are_summed_up_with_the_slowest_ranks_time() -> None:
     (told,) = summary.remarks(state)
     assert (
         told
-        == f"2 checkpoints of 3.5 MB took 1.00 s of the run's {state.elapsed:.2f} s; the newest "
+        == f"2 checkpoints of 3.3 MiB took 1.00 s of the run's {state.elapsed:.2f} s; the newest "
         "is of step 10"
     )
 

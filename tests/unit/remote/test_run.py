@@ -122,13 +122,13 @@ def test_a_script_trains_from_its_first_moment() -> None:
             math.nan,
             0.5,
             "loss is NaN at step 12 (rank 1)",
-            "finished in 0:00, but the loss was NaN at step 12",
+            "finished in 0 s, but the loss was NaN at step 12",
         ),
         (
             math.inf,
             math.nan,
             "loss is infinite at step 12 (rank 1)",
-            "finished in 0:00, but the loss is NaN since step 12",
+            "finished in 0 s, but the loss is NaN since step 12",
         ),
     ],
 )

@@ -138,8 +138,7 @@ def test_ticks_stand_at_nice_numbers(low: float, high: float, labels: list[str])
 
 
 def test_times_are_labelled_as_times() -> None:
-    assert [text for _, text in axis.clock_ticks(axis.Axis(0, 125), 4)] == ["0s", "1:00", "2:00"]
-    assert axis.clock(3_725) == "1:02:05"
+    assert [text for _, text in axis.clock_ticks(axis.Axis(0, 125), 4)] == ["0 s", "1:00", "2:00"]
 
 
 def test_steps_are_whole() -> None:

@@ -6,10 +6,10 @@ import math
 
 import pytest
 
+from remote import format
 from remote.run.ranks import RankState
 from training import figures
 from tui.panels import ranks
-from tui.text import outcome
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_a_loss_has_as_many_digits_as_say_something(value: float, text: str) -> 
 @pytest.mark.parametrize(("step", "text"), [(0, "-"), (12, "nan")])
 def test_a_table_tells_a_loss_that_is_nan_from_one_that_is_not_known(step: int, text: str) -> None:
     rank = RankState(0, 0, 0, step=step)
-    assert outcome.loss(rank) == text
+    assert format.loss(rank.loss, step) == text
     assert (
         text in [getattr(cell, "text", "") for cell in ranks._row(rank, "node1", "far", False)][4]
     )

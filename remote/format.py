@@ -1,0 +1,118 @@
+"""How sizes, durations and numbers look in every message, table and chart.
+
+A value that is not known is `UNKNOWN`. No library: these run in every frame of the dashboard, and
+must keep to the few cells of a column.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import suppress
+
+from training import figures
+
+UNKNOWN = "-"
+"""Stands for a value that is not known."""
+_SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
+_AGES = (("d", 86_400), ("h", 3_600), ("min", 60))
+
+
+def size(count: float) -> str:
+    """Format a number of bytes: "900 B", "64 KiB", "3.2 GiB"."""
+    value, unit = _scaled(count)
+    return f"{value} {unit}"
+
+
+def short_size(count: float) -> str:
+    """Format a number of bytes for a narrow column: `size` as "900B", "64K", "3.2G"."""
+    value, unit = _scaled(count)
+    return f"{value}{unit.removesuffix('iB')}" if count else UNKNOWN
+
+
+def _scaled(count: float) -> tuple[str, str]:
+    """Scale bytes to the unit that leaves at most four digits."""
+    value, unit = float(count), _SIZES[0]
+    for unit in _SIZES:
+        if value < 1000 or unit == _SIZES[-1]:
+            break
+        value /= 1024
+    exact = unit == "B" or value >= 100 or value == round(value)
+    return f"{value:.0f}" if exact else f"{value:.1f}", unit
+
+
+def duration(seconds: float) -> str:
+    """Format a time span: "45 s", "1:30", "2:03:45"."""
+    if not math.isfinite(seconds):
+        return UNKNOWN
+    whole = round(seconds)
+    minutes, rest = divmod(abs(whole), 60)
+    hours, minutes = divmod(minutes, 60)
+    sign = "-" if whole < 0 else ""
+    if hours:
+        return f"{sign}{hours}:{minutes:02}:{rest:02}"
+    return f"{sign}{minutes}:{rest:02}" if minutes else f"{sign}{rest} s"
+
+
+def age(seconds: float) -> str:
+    """Format how long ago something was, in its largest unit: "42 s", "5 min", "3 h", "7 d"."""
+    for unit, length in _AGES:
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def moment(when: float) -> str:
+    """Format a Unix time, which may be any number, as local date and time: "11-23 04:20"."""
+    with suppress(OverflowError, ValueError, OSError):
+        return time.strftime("%m-%d %H:%M", time.localtime(when)) if when else UNKNOWN
+    return UNKNOWN
+
+
+def number(value: float) -> str:
+    """Format a number with three significant digits: "2.31", "0.0052", "123", "4e-7"."""
+    if math.isnan(value):
+        return UNKNOWN
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    extent = abs(value)
+    if extent >= 99_999 or 0 < extent < 0.0005:
+        return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
+    decimals = 2 if extent == 0 else min(4, max(0, 2 - math.floor(math.log10(extent))))
+    return f"{value:.{decimals}f}"
+
+
+def fixed(value: float, decimals: int, unit: str = "") -> str:
+    """Format a number with a fixed number of decimals: "0.050", "12.30 s"."""
+    return f"{value:,.{decimals}f}{unit}" if math.isfinite(value) else UNKNOWN
+
+
+def seconds(value: float) -> str:
+    """Format the seconds of an iteration without their unit: "0.0052", "1.250", "312"."""
+    return fixed(value, 4 if value < 0.1 else 3 if value < 100 else 0)
+
+
+def rate(value: float) -> str:
+    """Format a number per second: "3.25", "64.1", "1,250"."""
+    return f"{value:.3g}" if value < 100 else fixed(value, 0)
+
+
+def percent(share: float, decimals: int = 0) -> str:
+    """Format a share of 1 as a percentage: "45%"."""
+    return f"{share:.{decimals}%}" if math.isfinite(share) else UNKNOWN
+
+
+def loss(value: float, step: int) -> str:
+    """Format a loss; before the first step it is not known."""
+    return figures.loss(value) if step else UNKNOWN
+
+
+def count(number: float, noun: str, plural: str = "") -> str:
+    """Format a number of things: "1 rank", "1,200 ranks", "0.5 cores", "2 processes"."""
+    digits = f"{number:,.0f}" if number == round(number) else f"{number:g}"
+    return f"{digits} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def or_unknown(value: object) -> str:
+    """Format a value, where 0 and "" mean that it is not known."""
+    return str(value) if value else UNKNOWN

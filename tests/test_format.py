@@ -1,0 +1,104 @@
+"""Sizes, durations and numbers as people read them."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import pytest
+
+from remote import format
+
+UNKNOWN = [math.nan, math.inf, -math.inf]
+
+
+@pytest.mark.parametrize(
+    ("count", "text", "short"),
+    [
+        (1, "1 B", "1B"),
+        (900, "900 B", "900B"),
+        (8192, "8 KiB", "8K"),
+        (412_000_000, "393 MiB", "393M"),
+        (3 * 2**29, "1.5 GiB", "1.5G"),
+        (3_400_000_000, "3.2 GiB", "3.2G"),
+        (1020 * 2**20, "1.0 GiB", "1.0G"),
+        (2**50, "1024 TiB", "1024T"),
+    ],
+)
+def test_a_size_has_one_unit_in_sentences_and_in_columns(count: int, text: str, short: str) -> None:
+    assert (format.size(count), format.short_size(count)) == (text, short)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (45.4, "45 s"), (59.6, "1:00"), (125, "2:05"), (7_384, "2:03:04"), (-90, "-1:30")],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert format.duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(42, "42 s"), (119, "119 s"), (300, "5 min"), (3 * 3600, "3 h"), (7 * 86_400, "7 d")],
+)
+def test_ages(seconds: float, text: str) -> None:
+    assert format.age(seconds) == text
+
+
+def test_a_moment_of_a_clock_that_is_far_off_is_unknown() -> None:
+    assert format.moment(86_400) == time.strftime("%m-%d %H:%M", time.localtime(86_400))
+    assert [format.moment(when) for when in (0.0, 1e300, *UNKNOWN)] == ["-"] * 5
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (2.3066, "2.31"),
+        (0.0052, "0.0052"),
+        (0.41234, "0.412"),
+        (123.4, "123"),
+        (12.345, "12.3"),
+        (0.0, "0.00"),
+        (4.2e-7, "4e-7"),
+        (-1.5, "-1.50"),
+        (1.2e12, "1e12"),
+        (math.nan, "-"),
+        (math.inf, "inf"),
+    ],
+)
+def test_numbers(value: float, text: str) -> None:
+    assert format.number(value) == text
+
+
+def test_a_number_fits_its_column() -> None:
+    for power in range(-300, 300, 3):
+        for factor in (1.0, 9.996, -5.5):
+            assert len(format.number(factor * 10.0**power)) <= 7
+
+
+def test_decimals_units_and_shares() -> None:
+    assert format.fixed(1234.5, 2, " s") == "1,234.50 s"
+    assert [format.seconds(value) for value in (0.00521, 1.25, 312.4)] == ["0.0052", "1.250", "312"]
+    assert [format.rate(value) for value in (3.25, 1250.0)] == ["3.25", "1,250"]
+    assert [format.percent(0.4567), format.percent(0.4567, 2)] == ["46%", "45.67%"]
+
+
+@pytest.mark.parametrize("value", UNKNOWN)
+def test_a_value_that_is_not_known_is_a_dash(value: float) -> None:
+    texts = [
+        format.duration(value),
+        format.fixed(value, 2, " s"),
+        format.seconds(value),
+        format.percent(value),
+    ]
+    assert texts == ["-"] * 4
+    assert [format.or_unknown(0), format.or_unknown(3), format.short_size(0)] == ["-", "3", "-"]
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(1, "1 host"), (2, "2 hosts"), (0, "0 hosts"), (1200, "1,200 hosts"), (0.5, "0.5 hosts")],
+)
+def test_counts(number: float, text: str) -> None:
+    assert format.count(number, "host") == text
+    assert format.count(2, "process", "processes") == "2 processes"
