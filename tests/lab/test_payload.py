@@ -14,29 +14,26 @@ from remote.lab.spec import INTERFACE, parse
 from tests.kit.labs import refused
 from tests.kit.sync_ranks import Case, command_on_host, outcomes
 from training import registry
+from training.job import Job
 
 pytestmark = pytest.mark.skipif(bool(refused()), reason=f"no lab can be made here: {refused()}")
 HOSTS = 3
 PATIENCE = 20.0
 """Seconds that a collective may take."""
 METHODS: tuple[tuple[str, ...], ...] = (
-    ("all_reduce",),
+    *((sync,) for sync in registry.names("sync") if Job(sync=sync).traits().exact),
     ("all_reduce", "granularity=parameter"),
     ("all_reduce", "granularity=flat"),
-    ("ring",),
     ("ring", "granularity=flat"),
-    ("gather_scatter",),
     ("gather_scatter", "granularity=parameter"),
-    ("hierarchical",),
-    ("parameter_server",),
     ("parameter_server", "dedicated=yes"),
     ("parameter_server", "mode=async", "dedicated=yes"),
-    ("ddp",),
     ("ddp", "compression=bf16"),
     ("ddp", "compression=powersgd"),
     ("local_sgd", "every=2"),
     ("local_sgd", "warmup=2"),
 )
+"""Every exact method, and others, with options that change what they send."""
 CASES = [
     Case(sync, tuple(options), HOSTS, (1,) * HOSTS, net="wide", steps=4)
     for sync, *options in METHODS

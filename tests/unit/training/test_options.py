@@ -16,6 +16,7 @@ from training.options import Option
 from training.traits import Traits
 
 METHODS = registry.names("sync")
+DOCUMENTATION = Path(registry.ROOT).parent / "docs" / "sync.md"
 
 
 KINDS = (
@@ -114,6 +115,13 @@ def test_every_option_is_explained_and_requires_what_there_is(method: str) -> No
         assert option.help
         for other, values in option.requires.items():
             assert {*values} < {*known[other].choices}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_and_option_is_in_the_documentation(method: str) -> None:
+    text = DOCUMENTATION.read_text()
+    assert f"\n| `{method}` | " in text
+    assert all(f"`{option.name}`" in text for option in options.declared(method))
 
 
 @pytest.mark.parametrize("method", METHODS)
