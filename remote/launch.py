@@ -23,6 +23,7 @@ from remote.record.recorder import EVENTS, Recorder, Unrecorded, read
 from remote.session.returning import ReturningSession
 from remote.session.session import Session
 from remote.transport import Transport
+from remote.transport.registry import is_here
 from training import registry
 from training.agent.host.needs import look
 from training.job import Job
@@ -34,7 +35,6 @@ class Launcher:
     """Makes plans and begins sessions, for either front end."""
 
     transport: Transport
-    local: bool
     runs_dir: Path
     policy: Policy = field(default_factory=Policy)
     remark: Callable[[str], object] = len
@@ -43,23 +43,24 @@ class Launcher:
     def plan(self, cluster: Cluster, job: Job) -> Plan:
         """The plan of a new run. A relative folder of data is taken from here, `~` is each node's
         own. Raises: PlanError."""
+        local = is_here(cluster.hosts)
         uploads, project = _uploads(cluster)
         where, here = partial(_on_hosts, uploads=uploads), job
         dataset = registry.with_path("datasets", job.dataset, where)
         job = replace(job, data_dir=where(job.data_dir), dataset=dataset)
-        if self.local or needs.path_of(job)[:1] not in ("", "/", "~"):
+        if local or needs.path_of(job)[:1] not in ("", "/", "~"):
             _check_data(here)
         ranks = sum(host.slots for host in cluster.hosts)
-        job = resume.located(job, self.runs_dir, self.local, uploads=bool(uploads), ranks=ranks)
+        job = resume.located(job, self.runs_dir, local, uploads=bool(uploads), ranks=ranks)
         run = planning.new_run(job, datetime.now())
         hosts = cluster.hosts
         # what an agent keeps on its node goes where the run is recorded: one folder is the whole
         # run
-        if self.local:
+        if local:
             hosts = tuple(
                 replace(host, workdir=str(self.runs_dir / run / resume.NODE)) for host in hosts
             )
-        policy = replace(self.policy, fetch=self.policy.fetch and not self.local)
+        policy = replace(self.policy, fetch=self.policy.fetch and not local)
         plan = Plan(run, hosts, job, policy, uploads, project, cluster.file or HOSTS_FILE)
         planning.check(plan)
         if policy.min_nodes > len(hosts):
@@ -76,7 +77,7 @@ class Launcher:
             plan,
             self.transport,
             Recorder(self.runs_dir, plan),
-            os.getcwd() if self.local else "",
+            _cwd(plan),
             values,
         )
 
@@ -93,7 +94,7 @@ class Launcher:
             for name in host.env_from
             if name in os.environ
         }
-        cwd = os.getcwd() if self.local else ""
+        cwd = _cwd(plan)
         session: Session
         if not (recorder.folder / EVENTS).exists():
             session = ReturningSession(plan, self.transport, recorder, cwd, values, kept.offsets)
@@ -116,6 +117,11 @@ class Launcher:
         """The session that checks the hosts for the plan, as its start would, and starts and
         records nothing."""
         return Session(plan, self.transport, Unrecorded(self.runs_dir, plan), only_checks=True)
+
+
+def _cwd(plan: Plan) -> str:
+    """Where ranks work that see the files of this machine; "" for those that do not."""
+    return os.getcwd() if is_here(plan.hosts) else ""
 
 
 def _uploads(cluster: Cluster) -> tuple[tuple[Upload, ...], str]:

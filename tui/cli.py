@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
@@ -26,6 +27,7 @@ from remote.record.lock import STOP
 from remote.record.recorder import REPORT
 from remote.run.state import RunState, Verdict
 from remote.session.session import Session
+from remote.transport.registry import is_here
 from training.agent.errands.run_folders import LAST
 from training.job import Job, JobError
 from training.registry import UnknownName
@@ -164,16 +166,17 @@ def _launch(
                     f"{flag}: a lab of --link ends with this command; rankboard lab up makes one "
                     "that stays"
                 )
-        job = resume.job_of(job_flags, runs_dir, bool(host_flags["local"]))
-        if job_flags.get("resume") == LAST:
-            typer.echo(f"rankboard: {LAST} is {job.resume}", err=True)
         at_once = any(value is not None for value in job_flags.values())
         in_form = not (run or dry_run or at_once) and _on_terminal()
         chosen = selection.selection(host_flags, upload or (), in_form=in_form)
-        cluster, hosts, local, spec = chosen.cluster, chosen.hosts, chosen.local, chosen.spec
-        with selection.transport(local, None if dry_run else spec) as transport:
+        cluster, hosts, spec = chosen.cluster, chosen.hosts, chosen.spec
+        local = is_here(cluster.hosts)
+        job = resume.job_of(job_flags, runs_dir, local)
+        if job_flags.get("resume") == LAST:
+            typer.echo(f"rankboard: {LAST} is {job.resume}", err=True)
+        with selection.transports(replace(chosen, spec=None) if dry_run else chosen) as transports:
             keep = detach or ((cluster.keep if cluster.keep is not None else not run) and not local)
-            launcher = Launcher(transport, local, runs_dir.absolute(), policy(policy_flags, keep))
+            launcher = Launcher(transports, runs_dir.absolute(), policy(policy_flags, keep))
             if dry_run:
                 plan = launcher.plan(hosts, job)
                 typer.echo(serialize.dump(plan) if json else planning.dry_run(plan), nl=not json)

@@ -9,16 +9,29 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tomllib
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from remote.cluster.hosts import HOSTS, SLOTS, THREADS, Cluster, Host, HostsError
+from remote.cluster.hosts import HOSTS, SLOTS, SSH, THREADS, Cluster, Host, HostsError
+from remote.cluster.transports import is_transport, names
 from training.registry import did_you_mean
+
+if TYPE_CHECKING:
+    from remote.cluster.ssh_config import SshConfig
 
 Text = Annotated[str, Field(min_length=1)]
 Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+def _known(name: str) -> str:
+    if not is_transport(name):
+        raise ValueError(name)
+    return name
+
+
+Transport = Annotated[str, AfterValidator(_known)]
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
@@ -44,6 +57,7 @@ class HostTable(BaseModel):
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0
     env: dict[Variable, Annotated[str, Field(pattern=r"^[^\x00]*$")]] = {}
     env_from: list[Variable] = []
+    transport: Transport = SSH
 
 
 class ClusterTable(BaseModel):
@@ -77,6 +91,7 @@ WRITE = {
     "env": 'names and texts in quotes, such as env = { NCCL_DEBUG = "INFO" }',
     "env_from": "names of variables of your own environment in quotes, such as env_from = "
     '["WANDB_API_KEY"]',
+    "transport": f"the name of a transport in quotes, one of {', '.join(names())}",
 }
 """What to write for each key of a host."""
 WRITE_CLUSTER = {
@@ -300,5 +315,9 @@ def _complete(
     from remote.cluster.ssh_config import SshConfig
 
     config = SshConfig.read(ssh_config)
-    hosts = tuple(config.fill(Host(**table), frozenset(table)) for table in tables)
+    hosts = tuple(_filled(Host(**table), frozenset(table), config) for table in tables)
     return hosts, config.remarks
+
+
+def _filled(host: Host, said: frozenset[str], config: SshConfig) -> Host:
+    return config.fill(host, said) if host.transport == SSH else host

@@ -14,8 +14,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from remote.cluster.transports import is_transport, names
 from training.registry import did_you_mean
 
+SSH = "ssh"
+"""The transport of a host that names none. ~/.ssh/config fills in what its table leaves out."""
+LOCAL = "local"
+"""The transport of the hosts of `--local`."""
 SSH_CONFIG = Path("~/.ssh/config")
 HOSTS_FILE = "hosts.toml"
 """The hosts file where none is named; messages that speak of it use this name."""
@@ -29,12 +34,13 @@ HOSTS = SLOTS = THREADS = RANKS = 4096
 class Host:
     """One machine that runs `slots` ranks. Empty text and 0 mean: not said, the default holds.
 
-    `address` is where ssh connects; `known_hosts` is the one file of accepted host keys that counts
-    for it, where not the usual ones shall; `jump` is `[user@]host[:port]`, several joined by commas
-    as in ssh's ProxyJump; `interface` carries the ranks' traffic; `master_port` counts on the first
-    host only (0: any free port); `timeout` is how many seconds the host has to answer. Ranks have
-    the variables `env` in their environment, and those that `env_from` names, with the values of
-    the launcher's own; these values are in nothing that is shown or recorded.
+    `transport` names what reaches the host: see `remote.transport`. `address` is where ssh
+    connects. `known_hosts` is the only file of accepted host keys for this host; where it is empty,
+    ssh's usual files count. `jump` is `[user@]host[:port]`, several joined by commas as in ssh's
+    ProxyJump. `interface` carries the ranks' traffic. `master_port` counts on the first host only
+    (0: any free port). `timeout` is how many seconds the host has to answer. Ranks have the
+    variables `env` in their environment, and those that `env_from` names, with the launcher's
+    values; these values are never shown or recorded.
     """
 
     name: str
@@ -54,6 +60,7 @@ class Host:
     timeout: float = 10.0
     env: tuple[tuple[str, str], ...] = ()
     env_from: tuple[str, ...] = ()
+    transport: str = SSH
 
     def __post_init__(self) -> None:
         """Refuse what no reader of hosts may let through. Raises: HostsError."""
@@ -67,6 +74,10 @@ class Host:
                 raise HostsError(
                     f"{self.name!r}: {key} = {number}: write a whole number from {low} to {high}"
                 )
+        if not is_transport(self.transport):
+            raise HostsError(
+                f"{self.name!r}: transport = {self.transport!r}: write one of {', '.join(names())}"
+            )
         if not 0 < self.timeout < math.inf:
             raise HostsError(
                 f"{self.name!r}: timeout = {self.timeout}: write a finite number of seconds above 0"

@@ -9,7 +9,6 @@ listens (`reservations`) and connects to the master and to its next neighbour (`
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -17,6 +16,7 @@ from remote.cluster.hosts import Host
 from remote.doctor import job, machine, network, software
 from remote.doctor.check import FAILED, OK, WARNING, Facts, Found, listed
 from remote.plan.plan import Plan, PlanError, master_address
+from remote.transport.registry import kind
 from training.wire.commands import Connect, Reserve
 from training.wire.events import Checked, Connected, Hello, Reserved
 
@@ -146,22 +146,13 @@ def _told(plan: Plan, index: int, text: str) -> Found:
     return Found(
         FAILED,
         what or text,
-        " ".join(advice.split()) if what else f"try it by hand: {_by_hand(host)}",
+        " ".join(advice.split()) if what else _by_hand(host),
     )
 
 
 def _by_hand(host: Host) -> str:
-    """The ssh command that goes the same way."""
-    way = (
-        ["-J", host.jump]
-        if host.jump
-        else ["-o", f"ProxyCommand={host.proxy_command}"]
-        if host.proxy_command
-        else []
-    )
-    key = ["-i", host.identity_file] if host.identity_file else []
-    address = f"{host.user}@{host.address}" if host.user else host.address
-    return shlex.join(["ssh", *way, *key, "-p", str(host.port), address, "true"])
+    command = kind(host.transport).by_hand(host)
+    return f"try it by hand: {command}" if command else ""
 
 
 def reservations(plan: Plan, facts: Sequence[Hello | None]) -> list[Reserve | None]:

@@ -8,7 +8,7 @@ import re
 import sys
 from dataclasses import dataclass
 
-from remote.cluster.hosts import Host
+from remote.cluster.hosts import LOCAL, Host
 
 NETWORK = "10.10.1"
 MOST = 253
@@ -54,6 +54,7 @@ class Spec:
                 python=sys.executable,
                 interface=INTERFACE,
                 slots=self.slots,
+                transport=LOCAL,
                 threads=max(1, int(self.cpus[number - 1] / self.slots)) if self.cpus else 0,
             )
             for number in range(1, len(self.rates) + 1)

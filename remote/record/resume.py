@@ -32,7 +32,7 @@ it."""
 
 def job_of(given: Mapping[str, Any], runs_dir: Path, local: bool) -> Job:
     """The job of flags (None where one is left out): where they go on from a recorded run, what
-    they leave out is that run's. `local`: this machine is to be the host. Of `last`, the job has
+    they leave out is that run's. `local`: the hosts are this machine. Of `last`, the job has
     the name of the run that it means.
 
     Raises: JobError, UnknownName, PlanError.
@@ -56,7 +56,7 @@ def job_of(given: Mapping[str, Any], runs_dir: Path, local: bool) -> Job:
 def located(job: Job, runs_dir: Path, local: bool, *, uploads: bool, ranks: int = 0) -> Job:
     """The job with `resume` as the ranks understand it: the run's name, or a folder on their hosts.
 
-    `local`: this machine is the host; `uploads`: folders go to the hosts; `ranks`: how many train.
+    `local`: the hosts are this machine; `uploads`: folders go to the hosts; `ranks`: their number.
     Raises: PlanError, where there is no such run, no checkpoint of it, or nothing left to train, as
     far as this machine can know.
     """

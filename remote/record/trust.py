@@ -17,7 +17,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from remote.cluster.hosts import Cluster, Host
+from remote.cluster.hosts import LOCAL, Cluster, Host
 from remote.limits import LIMITS
 from remote.plan.plan import Plan, PlanError, Policy
 from remote.record import files
@@ -65,7 +65,7 @@ def with_ways(plan: Plan, cluster: Cluster) -> Plan:
 def on_this_machine(plan: Plan, workdir: Path) -> Plan:
     """The plan of a run of this machine, which keeps what a host would in `workdir`, with ways that
     it cannot choose."""
-    here = Host("", "127.0.0.1", python=sys.executable, workdir=str(workdir))
+    here = Host("", "127.0.0.1", python=sys.executable, workdir=str(workdir), transport=LOCAL)
     return with_ways(
         plan, Cluster("this machine", tuple(replace(here, name=host.name) for host in plan.hosts))
     )

@@ -296,7 +296,7 @@ class HostState:
     """One host as last heard of; `heard` is when, by the session's clock. `cpu` is percent per
     core, memory and network bytes.
 
-    `since` is when its phase began. `remote`: it is reached over the network. `reason` says why it
+    `since` is when its phase began. `reason` says why it
     is lost, refused or ended. `began` is when its agent began, before which nothing of it happened.
     `saved_step` is the newest checkpoint that its first rank said is complete: on this host alone,
     where others may be lost. `missed`: nothing is heard of it, `back` is when records came again;
@@ -307,7 +307,6 @@ class HostState:
     name: str
     phase: HostPhase = HostPhase.WAITING
     since: float = 0.0
-    remote: bool = False
     hello: events.Hello | None = None
     offset: float = 0.0
     began: float = 0.0
@@ -331,4 +330,3 @@ class HostState:
         """Go on to a phase."""
         if phase is not self.phase:
             self.phase, self.since = phase, when
-        self.remote = self.remote or phase is HostPhase.CONNECTING

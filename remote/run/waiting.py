@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from remote.format import duration
 from remote.run.cause import ranks_text
 from remote.run.state import HostPhase, HostState, RankPhase, RankState, RunPhase, RunState
+from remote.transport.registry import kind
 from training.job import Job
 
 PATIENCE = 4.0
@@ -75,7 +76,7 @@ def _for_hosts(run: RunState, now: float) -> list[Wait]:
             how = (
                 "the connection broke, no answer yet"
                 if again
-                else _words(phase, remote=any(host.remote for host in behind))
+                else _words(phase, _reached(behind, run))
             )
             return [
                 Wait(_names(behind, run), how, max(age(host.since, run, now) for host in behind))
@@ -83,13 +84,18 @@ def _for_hosts(run: RunState, now: float) -> list[Wait]:
     return []
 
 
-def _words(phase: HostPhase, *, remote: bool) -> str:
-    ssh = "ssh ok, " if remote else ""
+def _reached(hosts: Iterable[HostState], run: RunState) -> str:
+    """How a text begins that is about hosts which their transport has reached."""
+    words = (kind(run.plan.hosts[host.index].transport).reached for host in hosts)
+    return next((f"{word}, " for word in words if word), "")
+
+
+def _words(phase: HostPhase, reached: str) -> str:
     match phase:
         case HostPhase.DEPLOYING:
-            return f"{ssh}the code is on its way"
+            return f"{reached}the code is on its way"
         case HostPhase.STARTING:
-            return f"{ssh}its Python has not answered yet"
+            return f"{reached}its Python has not answered yet"
         case _:
             return "connecting, no answer yet"
 
@@ -147,11 +153,11 @@ def _all_of(host: HostState, ranks: Sequence[RankState], run: RunState) -> bool:
 
 
 def _stage(phase: RankPhase, hosts: Iterable[HostState], run: RunState) -> str:
-    ssh = "ssh ok, " if any(host.remote for host in hosts) else ""
+    reached = _reached(hosts, run)
     where = run.rendezvous or "the port where ranks meet"
     match phase:
         case RankPhase.WAITING:
-            return f"{ssh}ready, but no rank is started yet"
+            return f"{reached}ready, but no rank is started yet"
         case RankPhase.IMPORTING:
             return "importing torch" if isinstance(run.plan.work, Job) else "starting the program"
         case RankPhase.LOADING:
@@ -159,7 +165,7 @@ def _stage(phase: RankPhase, hosts: Iterable[HostState], run: RunState) -> str:
                 f"loading {run.plan.work.dataset}" if isinstance(run.plan.work, Job) else "loading"
             )
         case RankPhase.RENDEZVOUS:
-            return f"{ssh}python started, has not reached {where}"
+            return f"{reached}python started, has not reached {where}"
         case _:
             return f"has reached {where}, connects to the other ranks"
 

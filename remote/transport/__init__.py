@@ -1,13 +1,20 @@
-"""How the session reaches a host's agent. One module per way: `local` starts it here, `ssh` on
-another machine."""
+"""How a host's agent is reached: the contract of a transport.
+
+A transport is one module or package of this folder. It assigns `TRANSPORT`, a `Kind`, at its top
+level, and importing it is cheap: what takes time to import is imported by `Kind.make`. Its name is
+what a host's `transport` says in hosts.toml. `remote.transport.registry` finds it; nothing else
+names it.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from remote.cluster.hosts import Host
+from remote.transport.host_keys import HostKeys
 
 sys.modules.setdefault("invoke", None)  # type: ignore[arg-type]
 # paramiko does without invoke, which takes a third of its import: it is for `Match exec`, and that
@@ -115,11 +122,32 @@ class Progress(Protocol):
 
 
 class Transport(Protocol):
-    """A way to reach hosts. `open` is called for several hosts at once, each in a thread of its
-    own."""
+    """Reaches hosts. `open` is called for several hosts at once, each in a thread of its own."""
 
     def open(self, host: Host, program: Program, progress: Progress) -> Line:
         """Reach the host, have the program run there, and return the line once its marker has come.
 
         Raises: Unreachable, within the host's timeout.
         """
+
+
+Enter = Callable[[str], Sequence[str]]
+"""Gives what to put before a command so that it runs on the host of this name; a lab has hosts that
+are entered so."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is known of a transport before it is made.
+
+    `make` makes it. `is_here`: its hosts are this machine, so that they see its files. `reached` is
+    what messages say of a host that is reached, such as "ssh ok". `by_hand` gives the command with
+    which a person reaches a host, or "". `host_keys` is for a transport whose hosts prove who they
+    are by keys that the user has to accept.
+    """
+
+    make: Callable[[Enter], Transport]
+    is_here: bool = False
+    reached: str = ""
+    by_hand: Callable[[Host], str] = lambda _: ""
+    host_keys: Callable[[], HostKeys] | None = None

@@ -1,5 +1,5 @@
-"""Starts a host's agent as a process of this machine: the way of `--local N`. Knows nothing of SSH,
-and deploys nothing."""
+"""Starts a host's agent as a process of this machine: the transport of `--local N`. Deploys
+nothing."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
 from remote.cluster.hosts import Host
-from remote.transport import Program, Progress, Unreachable
+from remote.transport import Enter, Kind, Program, Progress, Unreachable
 from remote.transport.deploy import PACKAGE, Failed, Noise, Ready, Talk, last_line, quoted
 
 CLOSING = 1.0
@@ -40,11 +40,9 @@ class LocalTransport:
     caller does to its own priority later reaches no rank.
     """
 
-    def __init__(
-        self, package: Path = PACKAGE, enter: Callable[[str], Sequence[str]] = lambda _: ()
-    ) -> None:
+    def __init__(self, package: Path = PACKAGE, enter: Enter = lambda _: ()) -> None:
         """`package`: the folder of the package `training` that the agents run; `enter`: what leads
-        to the host of a name."""
+        to a host of a lab."""
         self._code, self._enter = str(package.parent), enter
         self._spawner = ThreadPoolExecutor(1, thread_name_prefix="spawner")
         self._spawner.submit(threading.get_native_id).result()
@@ -74,6 +72,9 @@ class LocalTransport:
                 f"{quoted(last_line(line.close())) or 'no reason given'}"
             )
         return line
+
+
+TRANSPORT = Kind(make=lambda enter: LocalTransport(enter=enter), is_here=True)
 
 
 def _popen(argv: Sequence[str]) -> subprocess.Popen[bytes]:

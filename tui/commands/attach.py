@@ -27,9 +27,9 @@ from remote.sanitise import shown
 from remote.session import returning
 from remote.session.session import Session
 from remote.transport import Transport
+from remote.transport.registry import Transports, is_here
 from training.agent.errands.run_folders import LAST
 from training.wire.events import SESSION, Ended, Record, Said, Text, expand
-from tui.flags import selection
 from tui.text import outcome
 from tui.text.headless import prefixed
 
@@ -63,28 +63,21 @@ def reached(
     operator says so."""
     try:
         folder = recorder.find(run, runs_dir)
-        local = folder is not None and is_folder(folder / NODE)
-        with selection.transport(local, None) as transport:
-            kept = (
-                _here(folder, local, hosts)
-                if folder
-                else _on_hosts(transport, run, hosts, runs_dir)
-            )
-            if run == LAST:
-                narrate(f"{LAST} is {kept.plan.run}")
-            if max_restarts is not None:
-                policy = replace(kept.plan.policy, max_restarts=max_restarts)
-                kept = replace(kept, plan=replace(kept.plan, policy=policy))
-            yield (
-                Launcher(transport, local, runs_dir.absolute(), Policy(keep=not local), narrate),
-                kept,
-            )
+        transports = Transports()
+        kept = _here(folder, hosts) if folder else _on_hosts(transports, run, hosts, runs_dir)
+        if run == LAST:
+            narrate(f"{LAST} is {kept.plan.run}")
+        if max_restarts is not None:
+            policy = replace(kept.plan.policy, max_restarts=max_restarts)
+            kept = replace(kept, plan=replace(kept.plan, policy=policy))
+        policy = Policy(keep=not is_here(kept.plan.hosts))
+        yield Launcher(transports, runs_dir.absolute(), policy, narrate), kept
     except (HostsError, PlanError, RunFolderError) as error:
         narrate(str(error))
         raise typer.Exit(USAGE) from None
 
 
-def _here(folder: Path, local: bool, hosts: Path | None) -> Kept:
+def _here(folder: Path, hosts: Path | None) -> Kept:
     """A run that is recorded here, with the ways to its hosts. Raises: HostsError, PlanError,
     RunFolderError."""
     plan = recorder.load_plan(folder)
@@ -93,7 +86,7 @@ def _here(folder: Path, local: bool, hosts: Path | None) -> Kept:
         raise RunFolderError(
             f"{folder} has the plan of another run, {plan.run}: rename the folder to {plan.run}"
         )
-    if local:
+    if is_folder(folder / NODE):
         return Kept(trust.on_this_machine(plan, (folder / NODE).absolute()), {}, foreign=foreign)
     if hosts:
         return Kept(trust.with_ways(plan, load(hosts)), {}, foreign=foreign)

@@ -20,6 +20,7 @@ from remote.plan.plan import PlanError
 from remote.record import resume
 from remote.run.waiting import REACHING, Wait, waiting
 from remote.session.session import Session
+from remote.transport.registry import is_here
 from training.job import JobError
 from training.registry import UnknownName
 from training.wire.jsonl import dumps
@@ -55,12 +56,10 @@ def doctor(
       130  stopped by a person
     """
     try:
-        job, chosen = (
-            resume.job_of(job_flags, runs_dir, bool(host_flags["local"])),
-            selection.selection(host_flags),
-        )
-        with selection.transport(chosen.local, chosen.spec) as transport:
-            launcher = Launcher(transport, chosen.local, runs_dir.absolute())
+        chosen = selection.selection(host_flags)
+        job = resume.job_of(job_flags, runs_dir, is_here(chosen.cluster.hosts))
+        with selection.transports(chosen) as transports:
+            launcher = Launcher(transports, runs_dir.absolute())
             code = _examine(launcher.check(launcher.plan(chosen.hosts, job)), json)
     except (JobError, UnknownName, HostsError, PlanError, LabError) as error:
         typer.echo(f"rankboard: {error}", err=True)

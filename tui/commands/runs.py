@@ -26,6 +26,7 @@ from remote.format import UNKNOWN, age, count, moment, or_unknown, size
 from remote.plan.plan import PlanError
 from remote.sanitise import shown
 from remote.transport import Transport
+from remote.transport.registry import Transports
 from tui.text.prompt import Yes, agreed
 from tui.text.usage import USAGE
 
@@ -221,9 +222,7 @@ def _reach(path: Path | None) -> tuple[Transport | None, tuple[Host, ...]]:
         return None, ()
     cluster = load(path or HOSTS)
     _narrate(cluster.remarks)
-    from remote.transport.ssh.transport import SshTransport
-
-    return SshTransport(), cluster.hosts
+    return Transports(cluster.hosts), cluster.hosts
 
 
 def _seconds(age: str) -> float:

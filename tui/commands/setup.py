@@ -15,6 +15,7 @@ from remote.cluster.hosts import HOSTS_FILE, Host, HostsError, load, naming, sel
 from remote.errands.setup import Condition, Hear, Installation, Installed, Outlook, Wanted, look
 from remote.sanitise import one_line
 from remote.transport import Transport
+from remote.transport.registry import Transports
 from tui.flags.selection import names
 from tui.text.prompt import Yes, agreed
 from tui.text.usage import USAGE
@@ -60,15 +61,13 @@ def setup(
       2  the command line is wrong, or you did not agree
       3  a host could not be set up
     """
-    from remote.transport.ssh.transport import SshTransport
-
     try:
         chosen = select(load(hosts), only=names(only), exclude=names(exclude)).hosts
     except HostsError as error:
         _say(str(error))
         raise typer.Exit(USAGE) from None
     raise typer.Exit(
-        set_up(SshTransport(), chosen, Wanted.of(torch, index_url), yes=yes, file=hosts)
+        set_up(Transports(chosen), chosen, Wanted.of(torch, index_url), yes=yes, file=hosts)
     )
 
 

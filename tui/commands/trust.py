@@ -3,22 +3,20 @@ accepts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from remote.cluster.hosts import HOSTS_FILE, Cluster, Host, HostsError, load, naming, select
 from remote.sanitise import one_line
 from remote.transport import Unreachable
+from remote.transport.host_keys import HostKeys, NotRecorded, ShownKey, Standing
+from remote.transport.registry import host_keys
 from tui.text.prompt import Yes, agreed
 from tui.text.usage import USAGE
-
-if TYPE_CHECKING:
-    from remote.transport.ssh.transport import SshTransport
-    from remote.transport.ssh.trust import Shown
 
 UNREACHABLE = 3
 """Exit code of a host that could not be reached."""
@@ -50,14 +48,13 @@ def trust(
       2  a key was not accepted, or the command line is wrong
       3  a host could not be reached
     """
-    from remote.transport.ssh.transport import SshTransport
-
     try:
         chosen = _chosen(load(hosts), names or [], every)
     except HostsError as error:
         _say(str(error).replace("--only ", "trust "))
         raise typer.Exit(USAGE) from None
-    raise typer.Exit(max(Trusting(SshTransport(), replace, yes, str(hosts)).hosts(chosen)))
+    trusting = Trusting(host_keys(chosen), replace, yes, str(hosts))
+    raise typer.Exit(max(trusting.hosts(chosen)))
 
 
 def _chosen(cluster: Cluster, names: list[str], every: bool) -> tuple[Host, ...]:
@@ -72,16 +69,26 @@ class Trusting:
     """Goes through hosts, all reached at once, each question asked by itself."""
 
     def __init__(
-        self, transport: SshTransport, replace: bool, yes: bool = False, file: str = HOSTS_FILE
+        self,
+        keys: Mapping[str, HostKeys],
+        replace: bool,
+        yes: bool = False,
+        file: str = HOSTS_FILE,
     ) -> None:
-        """`replace` and `yes` are the flags, `file` is the hosts file that messages name."""
-        self._transport, self._replace, self._yes, self._file = transport, replace, yes, file
+        """`keys` are by the name of a transport; `replace` and `yes` are the flags; messages name
+        the hosts file `file`."""
+        self._keys, self._replace, self._yes, self._file = keys, replace, yes, file
 
     def hosts(self, hosts: Iterable[Host]) -> list[int]:
         """What became of each host, as an exit code. A host behind a jump host just accepted is
         looked at again."""
-        codes = []
-        waiting = list(hosts)
+        codes, waiting = [], []
+        for host in hosts:
+            if host.transport in self._keys:
+                waiting.append(host)
+            else:
+                _say(f"{host.name}: transport {host.transport} has no host keys")
+                codes.append(0)
         while waiting:
             with ThreadPoolExecutor(len(waiting), thread_name_prefix="trust") as pool:
                 met = list(pool.map(self._meet, waiting))
@@ -99,17 +106,14 @@ class Trusting:
             waiting = behind
         return codes
 
-    def _meet(self, host: Host) -> Shown | Unreachable:
+    def _meet(self, host: Host) -> ShownKey | Unreachable:
         try:
-            return self._transport.meet(host)
+            return self._keys[host.transport].meet(host)
         except Unreachable as error:
             return error
 
-    def _accepted(self, host: Host, shown: Shown) -> bool:
+    def _accepted(self, host: Host, shown: ShownKey) -> bool:
         """Whether the key is known now; a person is asked where it was not."""
-        from remote.transport.problem import Problem
-        from remote.transport.ssh.trust import Standing
-
         whose = (
             f"{host.name} ({shown.name})"
             if shown.host is host
@@ -127,13 +131,14 @@ class Trusting:
         if not self._agreed(whose, shown):
             return False
         try:
-            _say(f"{whose}: {shown.what} is recorded in {self._transport.accept(shown)}")
-        except Problem as problem:
+            file = self._keys[host.transport].accept(shown)
+            _say(f"{whose}: {shown.what} is recorded in {file}")
+        except NotRecorded as problem:
             _say(f"{whose}: {problem}")
             return False
         return True
 
-    def _changed(self, whose: str, shown: Shown) -> bool:
+    def _changed(self, whose: str, shown: ShownKey) -> bool:
         """Tell old and new key; whether the new one may be asked about."""
         _say(
             f"{whose}: its key has CHANGED. Somebody may be listening in, or the machine was set "
@@ -146,16 +151,12 @@ class Trusting:
             _say("if you know why, accept the new key with --replace")
         return self._replace
 
-    def _agreed(self, whose: str, shown: Shown) -> bool:
+    def _agreed(self, whose: str, shown: ShownKey) -> bool:
         """Whether a person accepts the key, by a yes or by its fingerprint."""
-        kind = shown.key.get_name().removeprefix("ssh-").split("-")[0]
         _say(f"{whose} shows {shown.what}")
         if not self._yes:
-            _say(
-                "compare it with the output of this command there: ssh-keygen -lf "
-                f"/etc/ssh/ssh_host_{kind}_key.pub"
-            )
-        if agreed("accept it? (yes, no or the fingerprint)", self._yes, shown.key.fingerprint):
+            _say(f"compare it with the output of this command there: {shown.shows}")
+        if agreed("accept it? (yes, no or the fingerprint)", self._yes, shown.fingerprint):
             return True
         _say("not accepted; nothing was recorded")
         return False

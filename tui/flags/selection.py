@@ -12,10 +12,10 @@ from typing import Annotated, Any
 
 import typer
 
-from remote.cluster.hosts import Cluster, Host, HostsError, load, select
+from remote.cluster.hosts import LOCAL, Cluster, Host, HostsError, load, select
 from remote.lab.spec import LabError, Spec, parse
 from remote.plan.plan import PlanError
-from remote.transport import Transport
+from remote.transport.registry import Transports
 from tui.flags.group import with_group
 
 DEFAULT = Path("hosts.toml")
@@ -80,7 +80,6 @@ class Selection:
 
     cluster: Cluster
     hosts: Cluster
-    local: bool
     spec: Spec | None
 
 
@@ -93,7 +92,7 @@ def selection(
     PlanError, LabError."""
     if in_form and not upload and not any(flags.values()) and not DEFAULT.exists():
         here = Cluster("this machine", (_local_host("local", RANKS),), (NO_FILE,))
-        return Selection(here, here, local=True, spec=None)
+        return Selection(here, here, None)
     local, slots, link = flags["local"], flags["slots"], flags["link"]
     if local is not None and local < 1:
         raise PlanError(
@@ -111,7 +110,7 @@ def selection(
     for remark in cluster.remarks:
         typer.echo(f"rankboard: {remark}", err=True)
     hosts = select(cluster, flags["nodes"], names(flags["only"]), names(flags["exclude"]))
-    return Selection(cluster, hosts, bool(local), spec)
+    return Selection(cluster, hosts, spec)
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -153,7 +152,7 @@ def _cluster(
 
 
 def _local_host(name: str, slots: int) -> Host:
-    return Host(name, "127.0.0.1", python=sys.executable, slots=slots)
+    return Host(name, "127.0.0.1", python=sys.executable, slots=slots, transport=LOCAL)
 
 
 def _lab_spec(local: int | None, slots: int | None, link: str, cpus: str) -> Spec | None:
@@ -178,21 +177,14 @@ def _lab_spec(local: int | None, slots: int | None, link: str, cpus: str) -> Spe
 
 
 @contextmanager
-def transport(local: bool, spec: Spec | None) -> Iterator[Transport]:
-    """The way to the hosts. A lab is there as long as this is. Raises: LabError."""
-    if spec:
-        from remote.lab.lab import Lab
-        from remote.transport.local import LocalTransport
+def transports(chosen: Selection) -> Iterator[Transports]:
+    """The transports of the chosen hosts. Their lab is up as long as this is. Raises: LabError."""
+    if not chosen.spec:
+        yield Transports(chosen.cluster.hosts)
+        return
+    from remote.lab.lab import Lab
 
-        with Lab.start(spec) as lab:
-            for remark in lab.remarks():
-                typer.echo(f"rankboard: {remark}", err=True)
-            yield LocalTransport(enter=lab.enter)
-    elif local:
-        from remote.transport.local import LocalTransport
-
-        yield LocalTransport()
-    else:
-        from remote.transport.ssh.transport import SshTransport
-
-        yield SshTransport()
+    with Lab.start(chosen.spec) as lab:
+        for remark in lab.remarks():
+            typer.echo(f"rankboard: {remark}", err=True)
+        yield Transports(chosen.cluster.hosts, lab.enter)

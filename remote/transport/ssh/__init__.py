@@ -1,1 +1,33 @@
-"""Hosts over SSH. Only this package imports paramiko."""
+"""Reaches hosts over SSH: where a connection leads, keys, host keys, and the one command there."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from remote.cluster.hosts import Host
+from remote.transport import Kind
+
+if TYPE_CHECKING:
+    from remote.transport.ssh.transport import SshTransport
+
+
+def _make() -> SshTransport:
+    from remote.transport.ssh.transport import SshTransport  # paramiko takes long to import
+
+    return SshTransport()
+
+
+def _by_hand(host: Host) -> str:
+    """The ssh command that reaches the host as `SshTransport` does."""
+    through = []
+    if host.jump:
+        through = ["-J", host.jump]
+    elif host.proxy_command:
+        through = ["-o", f"ProxyCommand={host.proxy_command}"]
+    key = ["-i", host.identity_file] if host.identity_file else []
+    address = f"{host.user}@{host.address}" if host.user else host.address
+    return shlex.join(["ssh", *through, *key, "-p", str(host.port), address, "true"])
+
+
+TRANSPORT = Kind(make=lambda _: _make(), reached="ssh ok", by_hand=_by_hand, host_keys=_make)

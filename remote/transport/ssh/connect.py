@@ -26,10 +26,11 @@ from paramiko.ssh_exception import (
 )
 
 from remote.cluster.hosts import Host
+from remote.transport.host_keys import Standing
 from remote.transport.problem import Deadline, Dropped, Problem
 from remote.transport.ssh import known_hosts
 from remote.transport.ssh.keys import Keys, exposed
-from remote.transport.ssh.trust import Shown, Standing, Unverified
+from remote.transport.ssh.trust import Shown, Unverified
 
 Answer = TypeVar("Answer")
 KEEPALIVE = 15

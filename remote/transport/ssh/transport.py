@@ -36,6 +36,7 @@ from remote.transport.deploy import (
     last_line,
     quoted,
 )
+from remote.transport.host_keys import ShownKey
 from remote.transport.problem import Deadline, Dropped, Problem
 from remote.transport.ssh.connect import Connection, Way
 from remote.transport.ssh.keys import Keys
@@ -92,8 +93,10 @@ class SshTransport:
         except (Problem, SSHException, EOFError, OSError) as error:
             raise Unreachable(f"{host.name}: {_explain(error, deadline)}") from error
 
-    def accept(self, shown: Shown) -> Path:
-        """Record a key that a person has accepted; the file that has it now. Raises: Problem."""
+    def accept(self, shown: ShownKey) -> Path:
+        """Record a key that a person has accepted; the file that has it now. Raises:
+        NotRecorded."""
+        assert isinstance(shown, Shown)
         return shown.record(self._ssh_config)
 
     def _connect(self, host: Host, way: Way) -> Connection:

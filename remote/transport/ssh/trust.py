@@ -6,7 +6,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import Self
 
@@ -14,21 +13,12 @@ import paramiko
 
 from remote.cluster.hosts import Host
 from remote.cluster.ssh_config import SshConfig
+from remote.transport.host_keys import NotRecorded, Standing
 from remote.transport.problem import Problem
 from remote.transport.ssh import known_hosts
 from remote.transport.ssh.known_hosts import Known
 
 SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
-
-
-class Standing(Enum):
-    """What the files say of a key: accepted, of a host without any, not the one they have, or
-    revoked."""
-
-    KNOWN = "known"
-    UNKNOWN = "unknown"
-    CHANGED = "changed"
-    REVOKED = "revoked"
 
 
 @dataclass(frozen=True)
@@ -42,6 +32,17 @@ class Shown:
     def what(self) -> str:
         """Type and fingerprint, as ssh shows them."""
         return f"{self.key.algorithm_name} {self.key.fingerprint}"
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA256 and a digest, as ssh-keygen prints it."""
+        return self.key.fingerprint
+
+    @property
+    def shows(self) -> str:
+        """The command that prints the fingerprint on the host itself."""
+        kind = self.key.get_name().removeprefix("ssh-").split("-")[0]
+        return f"ssh-keygen -lf /etc/ssh/ssh_host_{kind}_key.pub"
 
     @property
     def name(self) -> str:
@@ -89,7 +90,7 @@ class Shown:
 
     def record(self, ssh_config: Path, system_config: Path = SYSTEM_CONFIG) -> Path:
         """Accept the key, in place of others that the host had: the file that has it now. Raises:
-        Problem.
+        NotRecorded.
 
         The host's name is written as a digest where ssh's configuration has `HashKnownHosts yes`.
         """
@@ -107,9 +108,11 @@ class Shown:
                 file, self.name, self.key.get_name(), self.key.get_base64(), hashed=hashed
             )
         except known_hosts.NotForgotten as error:
-            raise Problem(str(error)) from None
+            raise NotRecorded(str(error)) from None
         except OSError as error:
-            raise Problem(f"{error.filename or file} cannot be written: {error.strerror}") from None
+            raise NotRecorded(
+                f"{error.filename or file} cannot be written: {error.strerror}"
+            ) from None
         return file
 
 
