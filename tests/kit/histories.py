@@ -36,12 +36,13 @@ TRACEBACK = (
 START = 1_000.0
 
 
-def plan(hosts: int = 4, slots: int = 1, script: bool = False) -> Plan:
+def plan(hosts: int = 4, slots: int = 1, script: bool = False, transport: str = "ssh") -> Plan:
     """`hosts` hosts node1, node2, … of `slots` ranks each."""
     return Plan(
         "20261120-093000-ddp-lenet5-3f9a",
         tuple(
-            Host(f"node{index + 1}", f"127.0.0.{index + 1}", slots=slots) for index in range(hosts)
+            Host(f"node{index + 1}", f"127.0.0.{index + 1}", slots=slots, transport=transport)
+            for index in range(hosts)
         ),
         Script(("train.py",)) if script else Job(),
     )

@@ -230,11 +230,7 @@ def over(monkeypatch: pytest.MonkeyPatch) -> Callable[[Transport], None]:
     """Have the commands reach hosts by this transport."""
 
     def over(transport: Transport) -> None:
-        @contextmanager
-        def way(local: bool, spec: object) -> Iterator[Transport]:
-            yield transport
-
-        monkeypatch.setattr(attach.selection, "transport", way)
+        monkeypatch.setattr(attach, "Transports", lambda: transport)
 
     return over
 

@@ -45,6 +45,19 @@ def test_file_gives_hosts_in_order_over_the_defaults(tmp_path: Path) -> None:
     )
 
 
+def test_a_host_may_name_its_transport(tmp_path: Path) -> None:
+    text = '[defaults]\ntransport = "local"\n[[host]]\nname = "a"\n[[host]]\nname = "b"\n'
+    cluster = read(tmp_path, text + 'transport = "ssh"\n', "Host *\n  User ada\n")
+    found = [(host.transport, host.user) for host in cluster.hosts]
+    assert found == [("local", ""), ("ssh", "ada")]
+    assert mistakes(tmp_path, '[[host]]\nname = "a"\ntransport = "../ssh"\n') == [
+        'hosts.toml: host 1 (a): transport = "../ssh" is wrong: write the name of a transport in '
+        "quotes, one of local, ssh"
+    ]
+    with pytest.raises(HostsError, match="transport = 'deploy': write one of local, ssh"):
+        Host("a", "a", transport="deploy")
+
+
 def test_the_example_in_the_repository_is_right() -> None:
     cluster = load(Path(__file__).parents[3] / "hosts.toml", NOWHERE)
     assert [host.name for host in cluster.hosts] == ["node1", "node2", "node3", "node4"]

@@ -43,13 +43,12 @@ def started(rank: int, size: int = 4) -> Event:
 
 
 def reached(
-    hosts: int = 4, slots: int = 1, behind: dict[int, str] | None = None, over: str = "connecting"
+    hosts: int = 4, slots: int = 1, behind: dict[int, str] | None = None, transport: str = "ssh"
 ) -> History:
-    """Every host is ready but those that are behind, in their phases; over the network unless
-    told."""
-    history = History(plan(hosts, slots))
+    """Every host is ready but those that are behind, in their phases."""
+    history = History(plan(hosts, slots, transport=transport))
     for index in range(hosts):
-        history.session(Reaching(index, over))
+        history.session(Reaching(index, "connecting" if transport == "ssh" else "starting"))
         if phase := (behind or {}).get(index):
             history.session(Reaching(index, phase))
         else:
@@ -58,11 +57,13 @@ def reached(
 
 
 def going(
-    phases: dict[int, str], hosts: int = 4, slots: int = 1, over: str = "connecting"
+    phases: dict[int, str], hosts: int = 4, slots: int = 1, transport: str = "ssh"
 ) -> History:
     """The port is reserved, and every rank has come to its phase; those that are not named
     train."""
-    history = reached(hosts, slots, over=over).say(0, Reserved("10.10.1.1", 29500), after=0.1)
+    history = reached(hosts, slots, transport=transport).say(
+        0, Reserved("10.10.1.1", 29500), after=0.1
+    )
     for slot in history.plan.slots:
         phase = phases.get(slot.rank, "training")
         history.rank(slot.rank, Launched((slot.rank,)), Spawned(slot.rank, 100 + slot.rank))
@@ -134,7 +135,7 @@ CASES: list[tuple[str, Callable[[], History], list[str]]] = [
     ),
     (
         "on this machine there is no ssh",
-        lambda: going({1: "rendezvous"}, 1, 2, over="starting"),
+        lambda: going({1: "rendezvous"}, 1, 2, transport="local"),
         ["waiting for rank 1 on node1: python started, has not reached 10.10.1.1:29500 (12 s)"],
     ),
     (
