@@ -35,7 +35,7 @@ check: .venv/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	MYPYPATH=bench $(BIN)/mypy bench/*.py
+	MYPYPATH=bench $(BIN)/mypy bench/*.py bench/parts/*.py
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n 3 --dist worksteal
 

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from loopback import Loopback, loopback
+from parts.loopback import Loopback, loopback
 
 from remote.cluster.hosts import Cluster
 from remote.plan.plan import Plan, Script

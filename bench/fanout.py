@@ -25,7 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from loopback import Loopback, loopback
+from parts.loopback import Loopback, loopback
 
 from remote.cluster.hosts import Host
 from remote.transport import Probe

@@ -1,5 +1,5 @@
-"""Seconds per iteration of our jobs against a plain DDP program, bench/reference_ddp.py: VGG-11,
-CIFAR-10, 4 hosts of the lab.
+"""Seconds per iteration of our jobs against a plain DDP program (bench/parts/reference_ddp.py):
+VGG-11, CIFAR-10, 4 hosts of the lab.
 
     python bench/iteration.py --link 1gbit --rounds 15 --data-dir DIR --results FILE
     python bench/iteration.py --report FILE
@@ -7,7 +7,7 @@ CIFAR-10, 4 hosts of the lab.
 One process per host times all contenders, one after another, in rounds; who begins changes from
 round to round. A round is appended to the results when it ends, so rounds add up over calls. A
 ratio compares a contender with the plain program in the same round; its median has a 95 % bootstrap
-interval. Prints the table, ratios last. bench/contenders.py has the jobs.
+interval. Prints the table, ratios last. bench/parts/contenders.py has the jobs.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from contenders import CONTENDERS, GIGABIT, RANKS, REFERENCE, SLOW, able, chosen
+from parts.contenders import CONTENDERS, GIGABIT, RANKS, REFERENCE, SLOW, able, chosen
 
 from remote.lab.lab import Lab
 from remote.lab.spec import parse
 
-PROGRAM = Path(__file__).with_name("contest.py")
+PROGRAM = "parts.contest"
+"""The module that each host runs."""
 RESAMPLES = 10_000
 
 
@@ -47,6 +48,7 @@ def rounds(link: str, words: Sequence[str]) -> Iterator[dict[str, Any]]:
             "GLOO_SOCKET_IFNAME": "eth0",
             "OMP_NUM_THREADS": 1,
             "PYTHONWARNINGS": "ignore",
+            "PYTHONPATH": Path(__file__).parent,
         }
         ranks = []
         for number, host in enumerate(lab.hosts):
@@ -54,7 +56,7 @@ def rounds(link: str, words: Sequence[str]) -> Iterator[dict[str, Any]]:
                 key: str(value)
                 for key, value in (world | {"RANK": number, "GROUP_RANK": number}).items()
             }
-            command = [*lab.enter(host.name), sys.executable, str(PROGRAM), *words]
+            command = [*lab.enter(host.name), sys.executable, "-m", PROGRAM, *words]
             out = None if number else subprocess.PIPE
             ranks.append(
                 subprocess.Popen(command, env=env, stdout=out or subprocess.DEVNULL, text=True)

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from launched import events, of_kind, progress
+from parts.launched import events, of_kind, progress
 
 RANKS, LIMIT = 4, 3.0
 METHODS = {

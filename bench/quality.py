@@ -4,8 +4,8 @@ every job that is timed.
     python bench/quality.py --data-dir DIR --results FILE
     python bench/quality.py --report FILE
 
-The jobs of bench/contenders.py with exactly their options, several seeds each, on four ranks of
-this machine without a link: it changes no figure. A run is appended to the results when it ends,
+The jobs of bench/parts/contenders.py with exactly their options, several seeds each, on four ranks
+of this machine without a link: it changes no figure. A run is appended to the results when it ends,
 and what is there is not run again, so this can be continued. Prints mean and range over the seeds:
 loss and accuracy on the test set, and the mean training loss of the last 20 iterations over all
 ranks.
@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from contenders import CONTENDERS, RANKS, Contender, able, chosen
-from launched import events, of_kind, progress
+from parts.contenders import CONTENDERS, RANKS, Contender, able, chosen
+from parts.launched import events, of_kind, progress
 
 LAST = 20
 

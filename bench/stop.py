@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from loopback import Loopback, loopback
+from parts.loopback import Loopback, loopback
 
 from remote.plan.plan import Plan, Script
 from remote.record.recorder import Recorder

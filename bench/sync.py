@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from contenders import cpu
+from parts.contenders import cpu
 from torch import distributed
 
 from remote.lab.lab import Lab
@@ -58,7 +58,7 @@ class Measured:
 def prepare(name: str, model: torch.nn.Module, meter: Meter, precision: str) -> SyncMethod:
     """A method, given as its name and options, for a model whose gradients it is to reduce."""
     sync, *words = name.split()
-    chosen = options.parse(options.of("sync", sync), "--methods", words)
+    chosen = options.parse(options.declared(sync), words)
     method: SyncMethod = registry.load("sync", sync).Method(chosen, TYPES[precision])
     method.prepare(model, torch.optim.SGD(model.parameters(), 0.1), Place.read(), meter)
     return method

@@ -19,8 +19,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from contenders import COMMON, GIGABIT, RANKS
-from launched import events, of_kind, progress
+from parts.contenders import COMMON, GIGABIT, RANKS
+from parts.launched import events, of_kind, progress
 
 ROWS = (
     ("one node", 1, "--sync none"),

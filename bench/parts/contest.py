@@ -20,11 +20,11 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-import reference_ddp
 import torch
-from contenders import REFERENCE, Contender, chosen
 from torch import distributed
 
+from parts import reference_ddp
+from parts.contenders import REFERENCE, Contender, chosen
 from training import datasets
 from training.allocator import M_MMAP_MAX, M_TRIM_THRESHOLD, keep_freed_memory
 from training.datasets import Images
@@ -66,9 +66,9 @@ class Contest:
         }
         self.place = Place.read()
         master = (self.place.master_address, self.place.master_port)
-        self.store = distributed.TCPStore(
+        self.store = distributed.TCPStore(  # type: ignore[attr-defined]
             *master, self.place.world_size, self.place.rank == 0, PATIENCE
-        )  # type: ignore[attr-defined]
+        )
 
     def run(self, number: int, name: str) -> list[float]:
         """One contender's turn of round `number`: seconds, CPU seconds and page faults per

@@ -4,7 +4,7 @@ DistributedDataParallel. None of our code.
 Start it once per rank with torch's RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (torchrun does
 that):
 
-    torchrun --nproc-per-node 4 bench/reference_ddp.py --data DIR/cifar-10-batches-py
+    torchrun --nproc-per-node 4 bench/parts/reference_ddp.py --data DIR/cifar-10-batches-py
 
 The images are uint8 tensors in memory, picked by index, normalised batch by batch. Layout, buckets,
 buffers and optimiser are as PyTorch has them by default. Rank 0 prints the seconds per iteration:
