@@ -182,29 +182,6 @@ def test_what_is_said_long_after_a_login_shell_has_spoken_is_heard(
     assert line.close() == "eee"
 
 
-def test_large_bursts_on_both_streams(open_line: Open) -> None:
-    line = open_line()
-    reader = Reader(line)
-    reader.hello()
-    line.write(b"stderr 5000000\nburst 5000000\n")
-    assert next(reader) == "echo stderr 5000000"
-    assert len(next(reader)) == 5000000
-    said = line.close()
-    assert set(said) == {"e"}
-    assert len(said) < 5000
-
-
-def test_close_while_reading_ends_the_read(open_line: Open) -> None:
-    line = open_line()
-    Reader(line).hello()
-    read: list[bytes] = []
-    thread = threading.Thread(target=lambda: read.append(line.read()))
-    thread.start()
-    line.close()
-    thread.join(10)
-    assert read == [b""]
-
-
 def test_close_is_bounded_where_the_far_end_hangs(open_line: Open, sshd: Sshd) -> None:
     line = open_line()
     Reader(line).hello()
@@ -225,27 +202,6 @@ def test_far_end_that_is_killed(open_line: Open, sshd: Sshd) -> None:
     assert line.close().startswith("the connection broke: ")
     with pytest.raises(OSError, match=r"."):
         line.write(b"x")
-
-
-def test_agent_that_ends(open_line: Open) -> None:
-    line = open_line()
-    reader = Reader(line)
-    reader.hello()
-    line.write(b"stderr 3\nexit 4\n")
-    assert next(reader) == "echo stderr 3"
-    with pytest.raises(EOFError):
-        next(reader)
-    assert line.close() == "eee"
-
-
-def test_commands_before_close_arrive(sshd: Sshd, tmp_path: Path) -> None:
-    mark = tmp_path / "mark"
-    source = f"print('rankboard-agent 1', flush=True)\nopen({str(mark)!r}, 'w').write(input())\n"
-    (host,) = sshd.make_hosts(1)
-    line = SshTransport(package(tmp_path / "other", source)).open(host, AN_AGENT, Heard())
-    line.write(b"last words\n")
-    line.close()
-    assert mark.read_text() == "last words"
 
 
 def test_nothing_is_left(open_line: Open, sshd: Sshd) -> None:
