@@ -1,12 +1,12 @@
 """Reaching many hosts and running one command on each: rankboard against pdsh and clush, over
 addresses of one sshd.
 
-In each round all take turns, the order turning too. `true` is the bare command; `Hello` is what
-doctor runs, the program that finds the code on the host and becomes its probe, until that has told
-its facts and has ended; pdsh runs the same command. Ours is timed twice: as a whole process, from
-its start to its end, and from the first connection on. "Again" is `true` on connections that are
-open. Needs Debian's pdsh and clustershell. Prints each round, then medians, the ratios to pdsh
-last.
+In each round all take turns, the order turning too. `true` is the bare command. `Hello` is what
+doctor runs: the program that finds the code on the host and becomes the errand `check`, until that
+has answered with the facts and has ended; pdsh runs the same command. Ours is timed twice: as a
+whole process, from its start to its end, and from the first connection on. "Again" is `true` on
+connections that are open. Needs Debian's pdsh and clustershell. Prints each round, then medians,
+the ratios to pdsh last.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pathlib import Path
 from parts.loopback import Loopback, loopback
 
 from remote.cluster.hosts import Host
-from remote.transport import Probe
+from remote.transport import Errand
 from remote.transport.deploy import archive, bootstrap
 from training.wire.commands import Close, encode
 
@@ -86,13 +86,13 @@ def run_true(hosts: Sequence[Host]) -> dict[str, float]:
 
 
 def run_hello(hosts: Sequence[Host]) -> dict[str, float]:
-    """Connect, start a probe, hear its facts, and end it."""
+    """Connect, start the errand `check`, read the facts, and end it."""
     from remote.transport.ssh.transport import SshTransport
 
     transport = SshTransport()
 
     def hello(host: Host) -> None:
-        line = transport.open(host, probe(host.workdir), Quiet())
+        line = transport.open(host, check(host.workdir), Quiet())
         said = line.read()
         while b'"hello"' not in said and (more := line.read()):
             said += more
@@ -107,9 +107,9 @@ def run_hello(hosts: Sequence[Host]) -> dict[str, float]:
     return {"seconds": on_all(hosts, hello)}
 
 
-def probe(workdir: str) -> Probe:
-    """The probe of one host: its folder differs, the rest is the same on all."""
-    return Probe(f"{workdir}/runs/fanout", host=0, route_to="127.0.0.1")
+def check(workdir: str) -> Errand:
+    """The errand on one host: its folder differs, the rest is the same on all."""
+    return Errand(("check", f"{workdir}/runs/fanout", "127.0.0.1", ""))
 
 
 CHILDREN = {"true": run_true, "Hello": run_hello}
@@ -140,7 +140,7 @@ def ours(server: Loopback, what: str) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Pipes:
-    """A fifo per host with `Close` in it, for probes whose launcher cannot write to them: it never
+    """A fifo per host with `Close` in it, for errands whose launcher cannot write to them: it never
     comes to its end."""
 
     server: Loopback
@@ -164,7 +164,7 @@ def hello_command(server: Loopback) -> str:
     home = f"{server.folder}/hosts/${{SSH_CONNECTION#* * }}"
     return (
         f'HOME="{home}"; HOME="${{HOME%% *}}"; export HOME; exec <>"$HOME/commands"; exec '
-        + bootstrap(host.python, "~", archive(), probe("~").argv())
+        + bootstrap(host.python, "~", archive(), check("~").argv())
     )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from remote.cluster.hosts import HOSTS_FILE, Cluster
 from remote.doctor import job as checks
 from remote.doctor.check import FAILED
+from remote.errands.examination import Examination
 from remote.errands.inventory import Kept
 from remote.format import count
 from remote.plan import needs
@@ -19,7 +20,7 @@ from remote.plan import plan as planning
 from remote.plan.environment import forwarded
 from remote.plan.plan import Plan, PlanError, Policy, Upload
 from remote.record import resume
-from remote.record.recorder import EVENTS, Recorder, Unrecorded, read
+from remote.record.recorder import EVENTS, Recorder, read
 from remote.session.returning import ReturningSession
 from remote.session.session import Session
 from remote.transport import Transport
@@ -113,10 +114,9 @@ class Launcher:
             read(folder, len(plan.hosts), self.remark) if (folder / EVENTS).exists() else iter(())
         )
 
-    def check(self, plan: Plan) -> Session:
-        """The session that checks the hosts for the plan, as its start would, and starts and
-        records nothing."""
-        return Session(plan, self.transport, Unrecorded(self.runs_dir, plan), only_checks=True)
+    def check(self, plan: Plan) -> Examination:
+        """The checks of the plan's hosts, as its start makes them. Nothing is started or kept."""
+        return Examination(plan, self.transport)
 
 
 def _cwd(plan: Plan) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from rich.console import RenderableType
 from textual.actions import ActionParseResult
@@ -37,7 +37,7 @@ from tui.screens.dialogs import (
     TooSmall,
     too_small,
 )
-from tui.screens.doctor import DoctorScreen
+from tui.screens.doctor import Checking, DoctorScreen
 from tui.screens.launch import LaunchScreen
 from tui.screens.run import RunScreen, Session
 
@@ -61,7 +61,7 @@ class Launch:
     """What the command line has said. `selected` are the hosts of `cluster` that it chose.
 
     `make_plan` raises PlanError where the job does not fit the hosts; `begin` OSError where the run
-    cannot be recorded. `check`, where there is one, begins a session that only checks the hosts.
+    cannot be recorded. `check`, where there is one, makes checks of the hosts.
     `at_once`: start without the form. `attached`: a run that one has come back to, watched first.
     `leavable`: a run can go on without the dashboard.
     """
@@ -73,16 +73,19 @@ class Launch:
     begin: Callable[[Plan], Session]
     at_once: bool = False
     runs_dir: Path = Path("runs")
-    check: Callable[[Plan], Session] | None = None
+    check: Callable[[Plan], Checking] | None = None
     attached: Session | None = None
     leavable: bool = True
 
 
-class Listener(threading.Thread):
-    """Iterates a session's batches until the run has ended. A daemon: leaving does not wait for a
-    host that hangs."""
+S = TypeVar("S", bound=Checking)
 
-    def __init__(self, session: Session) -> None:
+
+class Listener(threading.Thread, Generic[S]):
+    """Iterates the batches of a run or of checks until the last. A daemon: leaving does not wait
+    for a host that hangs."""
+
+    def __init__(self, session: S) -> None:
         super().__init__(name="listener", daemon=True)
         self.session = session
         self.error: BaseException | None = None
@@ -108,8 +111,8 @@ class RankboardApp(App[None]):
     def __init__(self, launch: Launch) -> None:
         super().__init__()
         self._launch = launch
-        self._listener: Listener | None = None
-        self._doctor: Listener | None = None
+        self._listener: Listener[Session] | None = None
+        self._doctor: Listener[Checking] | None = None
         self._leaving = self._abandoned = self._exiting = False
         self._ticks = 0
         self.states: list[RunState] = []
@@ -219,8 +222,8 @@ class RankboardApp(App[None]):
             begin = partial(self._check, self._launch.check, message)
             self.push_screen(DoctorScreen(begin(), begin))
 
-    def _check(self, check: Callable[[Plan], Session], wanted: CheckHosts) -> Session:
-        """A session that checks hosts, begun."""
+    def _check(self, check: Callable[[Plan], Checking], wanted: CheckHosts) -> Checking:
+        """Begin checks of hosts."""
         self._doctor = Listener(check(self._launch.make_plan(wanted.cluster, wanted.job)))
         self._doctor.start()
         return self._doctor.session

@@ -13,8 +13,9 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from remote.cluster.hosts import Host
-from remote.errands.errands import Answer, read
+from remote.errands.errands import Answer
 from remote.errands.inventory import ask
+from remote.errands.reading import read
 from remote.limits import LIMITS
 from remote.sanitise import one_line
 from remote.transport import Errand, Line, Transport, Unreachable

@@ -1,5 +1,5 @@
-"""What a job needs of its hosts, for them to look for: the agent and the probe tell in their Hello
-what is there. Pure."""
+"""What a job needs of its hosts. The agent and the errand `check` look for it and report what is
+there in the facts. Pure."""
 
 from __future__ import annotations
 

@@ -155,30 +155,6 @@ class Recorder:
         self._torn.discard(path)
 
 
-class Unrecorded(Recorder):
-    """Keeps nothing, for checks alone."""
-
-    def __init__(self, runs_dir: Path, plan: Plan) -> None:
-        self.folder = runs_dir / plan.run
-
-    def text(self, record: Record) -> None:
-        """Not kept."""
-
-    def raw(self, lines: bytes) -> None:
-        """Not kept."""
-
-    def write(self, record: Record) -> None:
-        """Not kept."""
-
-    def flush(self) -> str:
-        """Nothing to write."""
-        return ""
-
-    def close(self, state: RunState) -> str:
-        """Nothing to end."""
-        return ""
-
-
 class _Sieve:
     """Takes records out of lines, expanded, and leaves out those that no session and no host of the
     run can have written."""

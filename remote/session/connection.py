@@ -18,7 +18,7 @@ from remote.cluster.hosts import Host
 from remote.format import size
 from remote.limits import LIMITS, Limits
 from remote.session.host_clock import HostClock
-from remote.transport import Agent, Line, Probe, Transport, Unreachable
+from remote.transport import Agent, Line, Transport, Unreachable
 from remote.transport.deploy import last_line
 from remote.transport.line_cutter import LineCutter
 from training.wire.commands import Close, Command, Lease, encode
@@ -98,7 +98,7 @@ class Wire:
     def __post_init__(self) -> None:
         self._cutter = LineCutter(self.limits.line)
 
-    def move(self, transport: Transport, agent: Agent | Probe) -> None:
+    def move(self, transport: Transport, agent: Agent) -> None:
         """Open the line, then put what comes on the queue until it ends. The body of a thread."""
         put, name = self.link.queue.put, self.link.host.name
         try:
@@ -237,7 +237,7 @@ class Link:
 
     index: int
     host: Host
-    agent: Agent | Probe
+    agent: Agent
     queue: SimpleQueue[Message]
     limits: Limits = LIMITS
     wire: Wire | None = None
@@ -266,9 +266,7 @@ class Link:
     def reach(self, transport: Transport) -> None:
         """Open a wire in a thread of its own, which then moves bytes until it ends."""
         self.opening = Wire(self, self.limits)
-        agent = (
-            replace(self.agent, after=self.last) if isinstance(self.agent, Agent) else self.agent
-        )
+        agent = replace(self.agent, after=self.last)
         threading.Thread(
             target=self.opening.move,
             args=(transport, agent),
@@ -280,7 +278,7 @@ class Link:
     def comes_back(self) -> bool:
         """Whether what a broken line has led to goes on, so that another line may lead to it
         again."""
-        return isinstance(self.agent, Agent) and (self.hello is not None or not self.agent.found)
+        return self.hello is not None or not self.agent.found
 
     @property
     def is_first(self) -> bool:
@@ -339,7 +337,7 @@ class Link:
 
     def leave_out(self) -> None:
         """Go on without a host that was lost: should it come back, its agent is to end."""
-        if isinstance(self.agent, Agent) and self.hello:
+        if self.hello:
             self.agent, self.opening, self.left_out = replace(self.agent, found=False), None, True
 
     def finish(self) -> None:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from queue import Empty, SimpleQueue
 
-from remote.errands.errands import Silent, read
+from remote.errands.errands import Silent
+from remote.errands.reading import read
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
 from remote.record.recorder import Recorder

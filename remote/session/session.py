@@ -29,7 +29,7 @@ from remote.session import reconnect
 from remote.session.connection import Arrived, Asked, Broken, Heard, Link, Message, Opened, Wire
 from remote.session.startup import Startup
 from remote.session.watchdog import Halts
-from remote.transport import Agent, Probe, Transport
+from remote.transport import Agent, Transport
 from remote.transport.line_cutter import LineTooLong
 from training.agent import ALL_ENDED, CLOSED
 from training.job import Job
@@ -114,12 +114,10 @@ class Session:
         cwd: str = "",
         forwarded: Mapping[str, str] = MappingProxyType({}),
         *,
-        only_checks: bool = False,
         limits: Limits = LIMITS,
     ) -> None:
         """`cwd`: where the ranks work; else where the plan says. `forwarded`: variables for the
-        ranks, see `remote.plan.environment`. `only_checks`: nothing is started or kept on the
-        hosts, see `remote.doctor.doctor`."""
+        ranks, see `remote.plan.environment`."""
         self.plan, self._limits = plan, limits
         self.state = RunState(plan, limits)
         self.lock = threading.Lock()
@@ -130,16 +128,13 @@ class Session:
         for index, host in enumerate(plan.hosts):
             folder, route_to = plan.folder(index), plan.hosts[0].address
             wanted = dumps(needs.of(plan.work))
-            agent: Agent | Probe = Probe(folder, index, route_to, wanted)
-            if not only_checks:
-                there = cwd or plan.cwd(index)
-                agent = Agent(
-                    folder, plan.run, index, route_to, there, keep=plan.policy.keep, needs=wanted
-                )
+            there = cwd or plan.cwd(index)
+            agent = Agent(
+                folder, plan.run, index, route_to, there, keep=plan.policy.keep, needs=wanted
+            )
             self._links.append(Link(index, host, agent, self._queue, limits))
         self._upkeep = reconnect.Upkeep(transport, self._say, self._lose)
         self._halts = Halts(self.state, self._links, self._say, self._stop_stalled)
-        self._only_checks = only_checks
         self._forwarded = forwarded
         self._startup = Startup(
             plan,
@@ -147,7 +142,6 @@ class Session:
             self._say,
             forwarded,
             waits=lambda: self._transferring,
-            only_checks=only_checks,
         )
         self._seq = self._attempt = 0
         self._restarts_left = plan.policy.max_restarts
@@ -205,8 +199,7 @@ class Session:
         for record in records:
             self._catch(record)
         for link in self._links:
-            if isinstance(link.agent, Agent):
-                link.agent = replace(link.agent, found=False)
+            link.agent = replace(link.agent, found=False)
         if self.state.cause:  # the launcher before has not come to stop the others
             self._failed, self._stop_at = True, time.monotonic() + EVIDENCE
 
@@ -254,8 +247,7 @@ class Session:
         """
         if self._stage is Stage.REACHING:
             self._limit_start()
-            if not self._only_checks:
-                self._say(Said(SESSION, KEPT if self.keep else STOPPED))
+            self._say(Said(SESSION, KEPT if self.keep else STOPPED))
         if self.has_ended:  # and that is recorded
             self._recorder.release()
             return
@@ -263,7 +255,7 @@ class Session:
             link.heard = link.parted_at = time.monotonic()  # of one that is come back to
             if not link.done:
                 link.reach(self._transport)
-        if self.plan.uploads and self._stage is Stage.REACHING and not self._only_checks:
+        if self.plan.uploads and self._stage is Stage.REACHING:
             self._transfer(self._files.upload, self._uploaded)
         lease = threading.Thread(target=self._renew, name="lease", daemon=True)
         lease.start()
@@ -381,12 +373,8 @@ class Session:
                 noise += line[: max(0, self._limits.shown - len(noise))]
                 continue
             noise = self._tell(link, noise)
-            if record.seq > link.last:
-                if not self._take_record(link, record, line, now):
-                    break
-            elif link.silent:  # what a probe says again, as a sign of life
-                link.silent = False
-                self._say(Reaching(link.index, "ready"))
+            if record.seq > link.last and not self._take_record(link, record, line, now):
+                break
         self._tell(link, noise)
 
     def _tell(self, link: Link, noise: bytes) -> bytes:
@@ -534,8 +522,7 @@ class Session:
                     link.clock.measure(record.time, time.time())
                 self._say(Clock(link.index, link.clock.offset))
                 self._say(Reaching(link.index, "ready"))
-                if not self._only_checks:
-                    link.send(Keep(PLAN, serialize.dump(self._public)))
+                link.send(Keep(PLAN, serialize.dump(self._public)))
                 self._settle()
             case Reserved() as reserved:
                 self._advance(lambda: self._startup.reserved(link, reserved))
@@ -558,8 +545,6 @@ class Session:
                 ):  # an exit code 0 before the last step is a failure too
                     self._fail()
                 self._close_if_over()
-            case Ended(reason) if self._only_checks and self._stage is not Stage.CLOSING:
-                self._lose(link, f"{link.host.name}: {reason}")
             case Ended(reason, died):
                 # An agent that is kept ends by itself once its ranks have, or where another
                 # launcher closes it, which is no failure by itself; else somebody killed it, or its
@@ -596,7 +581,7 @@ class Session:
             link.hello or link.done for link in self._links
         ):
             return
-        if self._unfit and not self._only_checks:
+        if self._unfit:
             self._close()
         else:
             self._stage = Stage.STARTING
@@ -625,14 +610,6 @@ class Session:
         reason = self.plan.named(reason)
         unfit = link.hello is None and doctor.unfit(reason.removeprefix(f"{link.host.name}: "))
         self._say(Lost(link.index, reason, reached=link.hello is not None, unfit=unfit))
-        checking = (
-            self._only_checks
-            and link.hello
-            and self._stage is not Stage.REACHING
-            and not self._by_person
-        )
-        if checking and (link.index, "connect") not in self.state.checks:
-            self._say(doctor.lost(link.index, reason.removeprefix(f"{link.host.name}: ")))
         link.problem = reason
         self._unfit = True
         self._fail()

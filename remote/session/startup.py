@@ -23,7 +23,7 @@ class Startup:
     finds it tells `say`.
 
     `over` turns true where there is nothing left to do: the ranks have been told to start
-    (`started`), or are not to be. With `only_checks` they never are.
+    (`started`), or are not to be.
     """
 
     def __init__(
@@ -35,12 +35,11 @@ class Startup:
         attempt: int = 0,
         *,
         waits: Callable[[], bool] = lambda: False,
-        only_checks: bool = False,
     ) -> None:
         """`forwarded`: variables for the ranks, see `remote.plan.environment`. `waits`: whether
         what they need is still being uploaded."""
         self._plan, self._links, self._say, self._forwarded = plan, links, say, forwarded
-        self._attempt, self._only_checks = attempt, only_checks
+        self._attempt = attempt
         self._wanted: list[bool] = []
         self._reserved: list[Reserved | None] = [None] * len(links)
         self._connected: list[list[Connected]] = [[] for _ in links]
@@ -66,7 +65,7 @@ class Startup:
         if not checked or len(self._links) == 1:
             wanted[1:] = [None] * (len(wanted) - 1)
         self._wanted = [bool(reserve) for reserve in wanted]
-        self.over = (self._refused and not self._only_checks) or not any(wanted)
+        self.over = self._refused or not any(wanted)
         if not self.over:
             for link, reserve in zip(self._links, wanted, strict=True):
                 if reserve:
@@ -128,7 +127,7 @@ class Startup:
     def start_if_ready(self) -> None:
         """Start the ranks, once all has been checked and is there, unless a check refuses that."""
         self.over = self._checked and (self._refused or not self._waits())
-        if self.over and not self._refused and not self._only_checks:
+        if self.over and not self._refused:
             self._start()
 
     def _start(self) -> None:
@@ -161,7 +160,7 @@ class Startup:
             self._say(self._indexed(check))
         names = [host.name for host in self._plan.hosts]
         for check in found:
-            if check.outcome == doctor.FAILED and not self._only_checks and doctor.is_told(check):
+            if check.outcome == doctor.FAILED and doctor.is_told(check):
                 self._refuse(
                     SESSION if check.same else self._indexed(check).on, doctor.refusal(names, check)
                 )

@@ -81,22 +81,6 @@ class Agent:
         )
 
 
-@dataclass(frozen=True)
-class Probe:
-    """What speaks for one host in the checks before a run: as an agent does, but it starts and
-    keeps nothing, and ends with its line. The fields are an `Agent`'s of the same names.
-    """
-
-    folder: str
-    host: int
-    route_to: str
-    needs: str = ""
-
-    def argv(self) -> tuple[str, ...]:
-        """The verb `probe` and its arguments."""
-        return ("probe", self.folder, str(self.host), self.route_to, self.needs)
-
-
 class Line(Protocol):
     """The open line to what runs on one host: stdin and stdout of a follower or an errand."""
 

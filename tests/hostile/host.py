@@ -1,4 +1,4 @@
-"""A host by script: it plays an agent, a probe or an errand, and may say anything at any time, or
+"""A host by script: it plays an agent or an errand, and may say anything at any time, or
 not listen.
 
 A *player* is one host. For each connection it gets an `End`, the host's end of it, and calls its
@@ -190,11 +190,11 @@ class Player:
 
 
 def acted(part: Part, other: Play | None = None) -> Play:
-    """Plays an agent by this part; what is no agent, such as an errand, by `other` or not at
+    """Plays an agent, or the errand `check`, by this part; another errand by `other` or not at
     all."""
 
     def play(end: End) -> None:
-        if end.words[0] not in ("follow", "probe"):
+        if end.words[0] not in ("follow", "check"):
             if other:
                 other(end)
             return
@@ -204,6 +204,8 @@ def acted(part: Part, other: Play | None = None) -> Play:
             part(end, None)
         for command in end.commands():
             part(end, command)
+            if end.words[0] == "check" and isinstance(command, Close):
+                return
 
     return play
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import fcntl
 import json
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -367,38 +367,43 @@ def test_a_plan_that_a_host_keeps_decides_little(
 # The doctor ---------------------------------------------------------------------------------------
 
 
-def probe(*said: bytes | events.Event, first: bool = True) -> Play:
-    """A probe that says these and then listens."""
+def examined(*said: bytes | events.Event, first: bool = True) -> Play:
+    """A host that gives these answers, and hangs up when it is asked for more."""
 
     def part(end: End, command: Command | None) -> None:
-        if command is None:
-            if first:
-                end.say(HELLO)
-            for one in said:
-                end.send(one) if isinstance(one, bytes) else end.say(one)
+        if command:
+            raise EOFError
+        if first:
+            end.say(HELLO)
+        for one in said:
+            end.send(one) if isinstance(one, bytes) else end.say(one)
+        if not first:
+            raise EOFError
 
     return acted(part, honest)
 
 
-PROBES: dict[str, Play] = {
-    "ends": probe(events.Ended(ESCAPES)),
-    "a line without end": probe(b"x" * 5_000_000),
-    "noise": probe(b"\xff\x00\x1b[2J\n" * 100, events.Ended("x")),
-    "another's facts": probe(
-        b'{"host":0,"attempt":0,"seq":9,"time":1.0,"event":"ended","reason":"x"}\n',
-        events.Ended("x"),
+EXAMINED: dict[str, Play] = {
+    "an error": examined(dumps({"error": ESCAPES}).encode("utf-8", "backslashreplace") + b"\n"),
+    "a line without end": examined(b"x" * 5_000_000),
+    "noise": examined(b"\xff\x00\x1b[2J\n" * 100),
+    "another's facts": examined(
+        b'{"host":0,"attempt":0,"seq":9,"time":1.0,"event":"ended","reason":"x"}\n'
     ),
-    "connections unasked": probe(*[events.Connected("x", 1, 0.1, ESCAPES)] * 50, events.Ended("x")),
-    "ports unasked": probe(events.Reserved(ESCAPES, -1), events.Ended("x")),
-    "checks of its own": probe(events.Checked(0, "trust", "ok", ESCAPES), events.Ended("x")),
-    "launched": probe(events.Launched((0, 1), (0, 1)), events.Ended("x")),
-    "nothing but an end": probe(events.Ended("closed"), first=False),
+    "connections unasked": examined(*[events.Connected("x", 1, 0.1, ESCAPES)] * 50),
+    "ports unasked": examined(events.Reserved(ESCAPES, -1)),
+    "checks of its own": examined(events.Checked(0, "trust", "ok", ESCAPES)),
+    "launched": examined(events.Launched((0, 1), (0, 1))),
+    "no facts": examined(first=False),
+    "an address that is none": examined(
+        replace(HELLO, interfaces=(("eth0", ESCAPES, 99),)), first=False
+    ),
 }
 
 
-@pytest.mark.parametrize("case", PROBES)
+@pytest.mark.parametrize("case", EXAMINED)
 def test_a_doctor_of_a_host_that_means_harm(case: str, rankboard: Run, desk: Path) -> None:
-    hosts = Hosts(acted(trains, honest), PROBES[case])  # type: ignore[arg-type]
+    hosts = Hosts(acted(trains, honest), EXAMINED[case])  # type: ignore[arg-type]
     write_hosts(desk / "hosts.toml", hosts.hosts)
     done = rankboard("doctor", over=hosts).holds()
     assert done.code != 0

@@ -418,8 +418,8 @@ def test_files_of_a_state_that_was_kept_are_not_compared_again(
 
 
 def test_the_facts_of_a_host_say_that_its_code_was_changed(tmp_path: Path) -> None:
-    """The real code and its probe, as the doctor starts it."""
-    words = ("probe", str(tmp_path / "run"), "0", "")
+    """The real code and its errand, as the doctor starts it."""
+    words = ("check", str(tmp_path / "run"), "", "")
     found = []
     for change in (None, edit_source, None):
         if change:

@@ -420,9 +420,9 @@ def test_connections_that_fail_are_named_by_host_and_address() -> None:
 # The real thing -----------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=[agents.Host.follow, agents.Host.probe], ids=["an agent", "a probe"])
+@pytest.fixture(params=[agents.Host.follow, agents.Host.check], ids=["an agent", "an errand"])
 def asked(request: pytest.FixtureRequest, host: agents.Host) -> agents.Follower:
-    """Whom a host is asked through: an agent before a run, a probe by the doctor."""
+    """Whom a host is asked through: an agent before a run, an errand by the doctor."""
     found: agents.Follower = request.param(host)
     return found
 

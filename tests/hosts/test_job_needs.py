@@ -143,9 +143,9 @@ def test_other_live_runs_of_this_machine_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("agent", [True, False])
-def test_agents_and_probes_tell_it(agent: bool, host: agents.Host) -> None:
+def test_the_facts_of_agent_and_errand_have_it(agent: bool, host: agents.Host) -> None:
     wanted = json.dumps(needs.of(replace(JOB, data_dir=str(host.folder / "nowhere"))))
-    asked = host.follow("--needs", wanted) if agent else host.probe(needs=wanted)
+    asked = host.follow("--needs", wanted) if agent else host.check(needs=wanted)
     (said,) = asked.wait_for(Hello)
     asked.close()
     assert said.data_missing == FILES

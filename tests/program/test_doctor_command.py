@@ -15,7 +15,6 @@ from textual.pilot import Pilot
 
 from remote.doctor import doctor
 from remote.plan.plan import Plan
-from remote.record.recorder import Unrecorded
 from remote.run.state import RunState
 from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.histories import History, plan
@@ -321,11 +320,3 @@ async def test_a_run_shows_what_its_checks_have_found(checked: bool) -> None:
         assert acted[0].stops == [], "leaving it leaves the run alone"
         acted[0].say(SESSION, Closed())
         acted[0].close()
-
-
-def test_a_doctor_keeps_nothing(tmp_path: Path) -> None:
-    of = plan()
-    kept = Unrecorded(tmp_path / "runs", of)
-    kept.raw(b"x\n")
-    assert (kept.flush(), kept.close(RunState(of))) == ("", "")
-    assert list(tmp_path.iterdir()) == []

@@ -257,6 +257,10 @@ class Hello(Event):
         _require("load", self.load, 0, 1e6)
         for name in ("memory", "memory_free", "disk_free"):
             _require(name, getattr(self, name), 0, 2**63)
+        from ipaddress import IPv4Interface  # only the launcher reads facts
+
+        for _, address, prefix in self.interfaces:
+            IPv4Interface(f"{address}/{prefix}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -597,7 +601,12 @@ def encode(record: Record) -> str:
 def decode(line: str | bytes) -> Record | None:
     """The record of a line, or None where the line is none."""
     data = load(line)
-    if data is None or not isinstance(event := _codec.value(data), Event):
+    return None if data is None else from_object(data)
+
+
+def from_object(data: dict[str, Any]) -> Record | None:
+    """The record that a JSON object stands for, or None where it is none."""
+    if not isinstance(event := _codec.value(data), Event):
         return None
     host, attempt, seq, when = (
         data.get("host"),

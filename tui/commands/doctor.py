@@ -14,12 +14,12 @@ from typing import Annotated, Any
 import typer
 
 from remote.cluster.hosts import HostsError
+from remote.errands.examination import Examination
 from remote.lab.spec import LabError
 from remote.launch import Launcher
 from remote.plan.plan import PlanError
 from remote.record import resume
 from remote.run.waiting import REACHING, Wait, waiting
-from remote.session.session import Session
 from remote.transport.registry import is_here
 from training.job import JobError
 from training.registry import UnknownName
@@ -67,25 +67,25 @@ def doctor(
     raise typer.Exit(code)
 
 
-def _examine(session: Session, json: bool) -> int:
-    """Hear the session out and print what it found; returns the exit code."""
+def _examine(examination: Examination, json: bool) -> int:
+    """Run the checks and print what they found; returns the exit code."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _: session.stop(outcome.interruption(number)))
+        signal.signal(number, lambda number, _: examination.stop(outcome.interruption(number)))
     clock, said = SessionClock(), ""
-    for _ in session.batches():
-        reached = not any(host.phase in REACHING for host in session.state.hosts)
-        waits = () if reached else waiting(session.state, clock.now(session.state))
+    for _ in examination.batches():
+        reached = not any(host.phase in REACHING for host in examination.state.hosts)
+        waits = () if reached else waiting(examination.state, clock.now(examination.state))
         who = ", ".join(wait.who for wait in waits)
         if who and who != said:
             typer.echo("\n".join(f"rankboard: {line}" for line in map(Wait.text, waits)), err=True)
         said = who
     with suppress(OSError):  # a reader that went away
-        _print(session, json)
-    return checks.code(session.state)
+        _print(examination, json)
+    return checks.code(examination.state)
 
 
-def _print(session: Session, json: bool) -> None:
-    state = session.state
+def _print(examination: Examination, json: bool) -> None:
+    state = examination.state
     if json:
         for one in checks.objects(state):
             sys.stdout.write(dumps(one) + "\n")

@@ -3,8 +3,9 @@ with what to do about it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar
+import threading
+from collections.abc import Callable, Iterator
+from typing import ClassVar, Protocol
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -16,9 +17,10 @@ from textual.widgets import Footer, Static
 
 from remote.doctor.doctor import FAILED, OK, WARNING
 from remote.format import count
+from remote.plan.plan import Plan
 from remote.run.state import RunPhase, RunState
 from remote.run.waiting import REACHING, Wait, waiting
-from tui.screens.run import Session
+from training.wire.events import Record
 from tui.session_clock import SessionClock
 from tui.text import checks
 
@@ -32,9 +34,23 @@ TICK = 0.2
 """Seconds between two looks at what has been found."""
 
 
+class Checking(Protocol):
+    """Checks of hosts: those of a run, or those alone."""
+
+    plan: Plan
+    state: RunState
+    lock: threading.Lock
+
+    def batches(self) -> Iterator[list[Record]]:
+        """Records as they come, already applied to `state`. One thread iterates this."""
+
+    def stop(self, reason: str = ...) -> None:
+        """Ask for the end; returns at once."""
+
+
 class DoctorScreen(Screen[None]):
-    """What a session has found of its hosts. With `again`, the session does nothing else, and ends
-    with the screen."""
+    """What the checks of hosts have found. With `again`, they are no part of a run, and end with
+    the screen."""
 
     CSS = """
     DoctorScreen #title { height: 1; padding: 0 1; background: $panel; text-style: bold; }
@@ -47,8 +63,8 @@ class DoctorScreen(Screen[None]):
         Binding("ctrl+q", "app.quit", "Quit", key_display="^q", priority=True),
     ]
 
-    def __init__(self, session: Session, again: Callable[[], Session] | None = None) -> None:
-        """`again` gives a new session for the same hosts, which has begun."""
+    def __init__(self, session: Checking, again: Callable[[], Checking] | None = None) -> None:
+        """`again` begins the same checks once more."""
         super().__init__()
         self._session, self._again = session, again
         self._clock = SessionClock()

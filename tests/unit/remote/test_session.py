@@ -14,10 +14,10 @@ import pytest
 
 from remote.cluster.hosts import Host
 from remote.plan.plan import OnNan, OnStall, Plan, Policy, Upload
-from remote.record.recorder import Recorder, Unrecorded, read
+from remote.record.recorder import Recorder, read
 from remote.run.state import HostPhase, RunPhase, RunState, Verdict
 from remote.session.session import AWAY, EVIDENCE, Session
-from remote.transport import Agent, Probe, Program, Progress, Unreachable
+from remote.transport import Agent, Program, Progress, Unreachable
 from tests.kit.agents import wait_for
 from training.job import Job
 from training.wire import commands
@@ -181,9 +181,9 @@ class Stage:
         self.release.set()
 
     def open(self, _: Host, program: Program, progress: Progress) -> ActedLine:
-        assert isinstance(program, Agent | Probe)
+        assert isinstance(program, Agent)
         part, host = self._parts[program.host], program.host
-        after = program.after if isinstance(program, Agent) else 0
+        after = program.after
         progress.phase("connecting")
         self.ways.wait()
         if isinstance(part, Exception):
@@ -207,11 +207,6 @@ class Stage:
     def session(self, folder: Path, policy: Policy = Policy()) -> Session:  # noqa: B008
         plan = self.plan(policy)
         return Session(plan, self, Recorder(folder, plan))
-
-    def doctor(self, folder: Path) -> Session:
-        """One that only checks."""
-        plan = self.plan()
-        return Session(plan, self, Unrecorded(folder, plan), only_checks=True)
 
     def plan(self, policy: Policy = Policy()) -> Plan:  # noqa: B008
         hosts = tuple(
@@ -620,37 +615,6 @@ def connects_never(line: ActedLine, command: Command | None) -> None:
 
 def says_nothing(line: ActedLine, command: Command | None) -> None:
     """One that has started and freezes."""
-
-
-@pytest.mark.parametrize("part", [breaks_at_connect, connects_never, dies_at_reserve])
-def test_a_host_that_is_lost_in_the_middle_of_the_checks_has_failed_one(
-    part: Part, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, seconds in (
-        ("reconnect.SILENT", 0.05),
-        ("reconnect.LOST", 2.0),
-        ("session.LOOK", 0.02),
-        ("session.LEASE", 0.05),
-    ):
-        monkeypatch.setattr(f"remote.session.{name}", seconds)
-    stage = Stage(samples, part, samples)
-    state = ended(stage.doctor(tmp_path))
-    assert state.checks[1, "connect"].outcome == "failed"
-    assert state.checks[1, "login"].outcome == "ok"
-    assert sorted(stage.opened) == [(0, 0), (1, 0), (2, 0)], (
-        "a probe ends with its line: there is nothing to come back to"
-    )
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_host_that_starts_and_never_says_hello_is_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, seconds in (("reconnect.LOST", 2.0), ("session.LOOK", 0.02), ("session.LEASE", 0.05)):
-        monkeypatch.setattr(f"remote.session.{name}", seconds)
-    state = ended(Stage(says_nothing, samples).doctor(tmp_path))
-    assert (state.hosts[0].phase, state.hosts[1].phase) == (HostPhase.LOST, HostPhase.ENDED)
-    assert state.checks[0, "login"].text.startswith("its Python has started and said nothing for ")
 
 
 def test_a_run_that_is_left_goes_on_and_can_be_come_back_to(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def locked(lock: str) -> bool:
         )  # also by a link of /proc
     except FileNotFoundError:
         return False
-    import fcntl  # which most probes do without, as they find no other run
+    import fcntl  # which most checks do without, as they find no other run
 
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -33,8 +33,6 @@ def _of(module: str, name: str) -> Callable[[Sequence[str]], Answer]:
     return errand
 
 
-PROBE = "probe"
-"""The one that gives records, as an agent does, of which `Ended` is the last."""
 ERRANDS: dict[str, Callable[[Sequence[str]], Answer]] = {
     "runs": _of("errands.run_folders", "runs"),
     "plan": _of("errands.run_folders", "plan"),
@@ -46,7 +44,7 @@ ERRANDS: dict[str, Callable[[Sequence[str]], Answer]] = {
     "send": _of("errands.files", "send"),
     "environment": _of("errands.environment", "look"),
     "install": _of("errands.environment", "install"),
-    PROBE: _of("errands.probe", "probe"),
+    "check": _of("errands.check", "check"),
 }
 """Each verb's function: takes the arguments, gives its answer."""
 
@@ -61,8 +59,7 @@ def main(words: Sequence[str]) -> int:
     try:
         for answer in ERRANDS[verb](arguments):
             _say(answer)
-        if verb != PROBE:
-            _say(WHOLE)
+        _say(WHOLE)
     except OSError as error:
         _say({"error": f"{error.filename or verb}: {error.strerror or error}"})
     return 0

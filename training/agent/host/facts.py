@@ -1,8 +1,8 @@
 """The facts of this host that `Hello` tells. Torch is asked for its version by its files, never
 imported.
 
-A probe has little more to do than this, so what takes a while to import or compile (contextlib,
-importlib.util, regular expressions) stays out of its way.
+The errand `check` does little more than this, so what takes long to import or compile (contextlib,
+importlib.util, regular expressions) is not used here.
 """
 
 from __future__ import annotations
