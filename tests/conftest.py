@@ -1,5 +1,5 @@
 """What all tests share: a home of their own, so that none of them reads or writes the real one, and
-the fixtures of `forked_ranks`, `sshd` and `sync_runs`."""
+the fixtures of the kit."""
 
 from __future__ import annotations
 
@@ -8,20 +8,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.faults.table import pytest_terminal_summary
-from tests.kit.forked_ranks import forked
-from tests.kit.sshd import daemons, sshd
-from tests.kit.sync_runs import ran, ran_on_gpus
-
-__all__ = [
-    "daemons",
-    "forked",
-    "home_of_tests",
-    "pytest_terminal_summary",
-    "ran",
-    "ran_on_gpus",
-    "sshd",
+pytest_plugins = [
+    "tests.faults.table",
+    "tests.kit.agents",
+    "tests.kit.commands",
+    "tests.kit.forked_ranks",
+    "tests.kit.sshd",
+    "tests.kit.sync_runs",
 ]
+pytest.register_assert_rewrite("tests.kit")
 
 
 def pytest_configure() -> None:

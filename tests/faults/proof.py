@@ -16,8 +16,9 @@ import psutil
 
 from remote.cluster.hosts import Host
 from tests.faults.table import PROPERTY, Row, cells
-from tests.kit.launches import LONG, QUICK, RANKBOARD, Launched, launch, left_behind, until
+from tests.kit.launches import LONG, QUICK, RANKBOARD, Launched, launch, left_behind
 from tests.kit.sshd import Sshd
+from tests.kit.wait import wait
 from training.wire import events
 
 ENDING = 90.0
@@ -149,7 +150,8 @@ class Stage:
     def left(self) -> list[str]:
         """The processes that stay on the hosts, or serve connections to them, once there was time
         to end."""
-        until(lambda: not any(self.living() for _ in range(LOOKS)), CLEAN)
+        with suppress(AssertionError):  # the row of the table says what is left
+            wait(lambda: not any(self.living() for _ in range(LOOKS)), "empty hosts", CLEAN)
         return self.living()
 
     def living(self) -> list[str]:

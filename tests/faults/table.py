@@ -1,7 +1,7 @@
 """The table of all faults, printed at the end of the test run.
 
-Its two hooks become pytest's by being imported in the `conftest.py` of all tests: one that only
-collects these tests would be unknown to the process that prints, where several work.
+It is a plugin of all tests: a hook that comes with the collection of these tests would be unknown
+to the process that prints, where several work.
 """
 
 from __future__ import annotations

@@ -13,8 +13,9 @@ import psutil
 import pytest
 
 from tests.faults.proof import ENDING, FINISHED, RANKS, Expected, Stage, journal, recorded
-from tests.kit.launches import LONG, QUICK, Launched, run, until
+from tests.kit.launches import LONG, QUICK, Launched, run
 from tests.kit.slow import slow
+from tests.kit.wait import wait
 
 INTERRUPTED = Expected("stopped", 130, says=("interrupted (Ctrl+C)",))
 EVERYWHERE = ("node1", "node2", "node3", "node4")
@@ -51,7 +52,7 @@ def test_killed_and_kept(stage: Stage) -> None:
     folder = recorded(training.run)
     assert folder
     seen = steps_on(stage, folder.name)
-    assert until(lambda: steps_on(stage, folder.name) >= seen + STEPS, 60)
+    wait(lambda: steps_on(stage, folder.name) >= seen + STEPS, "more steps")
     assert folder.name in run(training.run.folder, "ps", "--hosts", str(stage.hosts_file())).stdout
     code = stage.again(training.run, "stop", folder.name)
     expected = Expected("stopped", 0, says=("stopped by the operator",))
@@ -68,7 +69,7 @@ def test_left_and_failed(stage: Stage) -> None:
     assert training.run.end() == 0
     os.kill(training.ranks[2], signal.SIGKILL)
     killed = time.monotonic()
-    assert until(lambda: not any(map(psutil.pid_exists, training.ranks.values())), 20)
+    wait(lambda: not any(map(psutil.pid_exists, training.ranks.values())), "the end of all ranks")
     ps = ("ps", "--json", "--hosts", str(stage.hosts_file()))
     (listed,) = [json.loads(line) for line in run(training.run.folder, *ps).stdout.splitlines()]
     assert (listed["phase"], listed["live"]) == ("failed", RANKS)
@@ -84,7 +85,7 @@ def test_left_and_failed_and_stopped(stage: Stage) -> None:
     training = stage.train(*LONG, "--max-restarts", "1", "--detach", steps=RANKS)
     assert training.run.end() == 0
     os.kill(training.ranks[2], signal.SIGKILL)
-    assert until(lambda: not any(map(psutil.pid_exists, training.ranks.values())), 20)
+    wait(lambda: not any(map(psutil.pid_exists, training.ranks.values())), "the end of all ranks")
     began = time.monotonic()
     code = stage.again(training.run, "stop", "last")
     stage.judge(

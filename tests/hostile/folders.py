@@ -12,7 +12,7 @@ from remote.cluster.hosts import Host
 from remote.plan import serialize
 from remote.plan.plan import Plan
 from tests.hostile.host import End, Hosts, Play, acted
-from tests.unit.remote.test_session import HELLO
+from tests.kit.stage import HELLO
 from training.agent import ALL_ENDED, WHOLE
 from training.job import Job
 from training.wire import events

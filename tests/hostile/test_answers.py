@@ -19,7 +19,7 @@ from tests.hostile.conftest import Run, write_hosts
 from tests.hostile.folders import RUN, ended, lines, recorded
 from tests.hostile.host import End, Hosts, Play, acted, answers, endless
 from tests.hostile.values import ESCAPES, wild
-from tests.unit.remote.test_session import HELLO, trains
+from tests.kit.stage import HELLO, trains
 from training.agent import WHOLE
 from training.agent.errands.leftovers import Live, Orphan, Signalled
 from training.agent.errands.removal import Removed

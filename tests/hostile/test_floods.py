@@ -12,7 +12,7 @@ from remote.limits import Limits
 from tests.hostile.host import End, Hosts, Part, acted
 from tests.hostile.launcher import BLOCKED, LEASE, MIB, Watched, measured, session, watch
 from tests.hostile.values import ESCAPES
-from tests.unit.remote.test_session import HELLO, trains
+from tests.kit.stage import HELLO, trains
 from training.wire import events
 from training.wire.commands import Close, Command, Lease, Start
 from training.wire.events import HostSample, Text

@@ -21,7 +21,7 @@ from tests.hostile.folders import RUN, recorded
 from tests.hostile.host import Daemon, End, Keys, Play, Player, acted, answers, endless
 from tests.hostile.launcher import BLOCKED, LEASE, rankboard
 from tests.hostile.values import ESCAPES
-from tests.unit.remote.test_session import HELLO, finishes, trains
+from tests.kit.stage import HELLO, finishes, trains
 from training.agent import MARKER
 from training.wire.commands import Close, Command, Lease, Start
 from training.wire.events import SESSION, Closed, Ended, Exited, HostSample, Text

@@ -17,7 +17,7 @@ from remote.run.state import Verdict
 from tests.hostile.host import End, Hosts, Part, acted
 from tests.hostile.launcher import BLOCKED, LEASE, Watched, session, watch
 from tests.hostile.values import ESCAPES, wild
-from tests.unit.remote.test_session import HELLO, finishes, trains
+from tests.kit.stage import HELLO, finishes, trains
 from training.wire import events
 from training.wire.commands import Close, Command, Connect, Reserve, Start, Stop
 from training.wire.events import SESSION, Ended, Event, Exited, HostSample, Launched, Text

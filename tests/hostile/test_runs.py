@@ -25,18 +25,15 @@ from remote.record import files, recorder, trust
 from remote.record.lock import launcher
 from remote.record.recorder import Recorder, RunFolderError, load_plan
 from remote.transport import Line, Transport, Unreachable
+from tests.kit.commands import Done, Watched
 from tests.kit.foreign_runs import BEGUN, ENDED, FAILED, evil_host, foreign_run, locked, records
 from tests.kit.launches import run as rankboard
-from tests.program.test_attach import Watched, over
-from tests.program.test_run_commands import Done, run
 from training.job import Job
 from training.wire.events import SESSION, Clock, Exited, Launched, Restarted, Text
 from tui.cli import _watch
 from tui.commands import attach
 from tui.commands.events import events_command
 from tui.commands.runs import prune, ps
-
-__all__ = ["over", "run"]
 
 COMMANDS: dict[str, tuple[Callable[..., None], dict[str, Any]]] = {
     "attach": (attach.attach_command(_watch), {"headless": True}),

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.agents import ROOT, Host, host, python, wait_for
+from tests.kit.agents import ROOT, Host, python
+from tests.kit.wait import wait
 from training.agent import ALL_ENDED, OPERATOR_GONE
 from training.agent.__main__ import main
 from training.agent.host.system import LINUX
@@ -34,7 +35,6 @@ from training.wire.events import (
     Text,
 )
 
-__all__ = ["host"]
 pytestmark = pytest.mark.skipif(not LINUX, reason="the proof that nothing is left needs /proc")
 
 SLEEP = "import time; print('up'); time.sleep(600)"
@@ -175,7 +175,7 @@ def test_ranks_keep_the_niceness_that_the_agent_gives_up(host: Host) -> None:
 def test_samples_of_host_and_ranks_come_with_each_tick(host: Host) -> None:
     line = host.follow(times=Times(tick=0.05))
     line.start(python("while True: pass"), python(SLEEP, 1))
-    wait_for(
+    wait(
         lambda: any(sample.cpu > 20 for sample in line.of(RankSample, 0)),
         "rank 0 is seen to be busy",
     )
@@ -234,7 +234,7 @@ def test_stop_ends_who_obeys_who_ignores_it_and_who_is_stopped(host: Host) -> No
     assert stopped[1] == Exited(1, -9, "SIGKILL", stopped=True)
     assert stopped[2].stopped  # by which of the two depends on the kernel
     line.send(Start(2, False, (python("print('again')"),)))
-    wait_for(lambda: line.of(Exited, 0)[-1] == Exited(0, 0), "the second attempt")
+    wait(lambda: line.of(Exited, 0)[-1] == Exited(0, 0), "the second attempt")
     assert line.records[-1].attempt == 2
     line.close()
 
@@ -245,7 +245,7 @@ def test_stop_also_ends_what_left_its_rank_s_group(host: Host) -> None:
     line.wait_for_text("away")
     line.stop(5)
     line.exits(1)
-    wait_for(lambda: len(host.processes()) == 3, "only follower, guard and agent are left")
+    wait(lambda: len(host.processes()) == 3, "only follower, guard and agent are left")
     line.close()
 
 
@@ -339,7 +339,7 @@ def test_a_keep_run_goes_on_without_a_follower_and_ends_by_itself(host: Host) ->
     line.kill()
     agent = line.agent()
     before = time.monotonic()
-    wait_for(lambda: time.monotonic() - before > 0.5, "far more than the time for a reconnect")
+    wait(lambda: time.monotonic() - before > 0.5, "far more than the time for a reconnect")
     assert agent in host.processes()
     flag.touch()
     host.wait_until_empty(5)
@@ -376,9 +376,9 @@ def test_a_failed_run_that_may_be_started_again_waits_for_whoever_does_it(host: 
     line.pid(0), line.pid(1)
     line.kill()
     flag.touch()
-    wait_for(lambda: len(host.processes()) == 2, "guard and agent are left")
+    wait(lambda: len(host.processes()) == 2, "guard and agent are left")
     before = time.monotonic()
-    wait_for(lambda: time.monotonic() - before > 0.5, "far more than the time for a reconnect")
+    wait(lambda: time.monotonic() - before > 0.5, "far more than the time for a reconnect")
     second = host.follow(after=line.records[-1].seq)
     second.send(Start(1, False, (python("print('again')"),), again=True))
     second.wait_for_text("again")
@@ -395,7 +395,7 @@ def test_it_waits_so_long_only_from_the_failure_on(host: Host) -> None:
     line.pid()
     line.kill()
     before = time.monotonic()
-    wait_for(lambda: time.monotonic() - before > 0.6, "it is alone for longer than it will wait")
+    wait(lambda: time.monotonic() - before > 0.6, "it is alone for longer than it will wait")
     flag.touch()
     host.wait_until_empty(5)
     records = host.follow().rest()
@@ -670,7 +670,7 @@ def test_when_preload_dies_its_ranks_go_with_it(host: Host) -> None:
         1: Exited(1, -9, "SIGKILL"),
         2: Exited(2, -9, "SIGKILL"),
     }
-    wait_for(lambda: not descendants(agent), "nothing below the agent")
+    wait(lambda: not descendants(agent), "nothing below the agent")
     line.close()
 
 

@@ -14,14 +14,14 @@ import pytest
 
 from remote.run.stacks import frames, threads, whereabouts
 from remote.run.stall import culprits
-from tests.kit.agents import Follower, Host, host, python, wait_for
+from tests.kit.agents import Follower, Host, python
+from tests.kit.wait import wait
 from training.agent.host import spy, stacks
 from training.agent.host.stacks import SIGNAL
 from training.agent.ranks.launch import SITE
 from training.wire.commands import Placement, Stacks, Start
 from training.wire.events import Spawned, Stack
 
-__all__ = ["host"]
 AT = "print('at it', flush=True)"
 LOAD = f"import sys, time\ndef load_batch():\n    {AT}\n    time.sleep(1000)\n"
 
@@ -124,14 +124,14 @@ def test_a_stopped_rank_is_said_to_be_stopped_and_goes_on_unharmed(
     for rank in range(2):
         follower.wait_for_text("at it", rank)
     os.kill(follower.pid(0), signal.SIGSTOP)
-    wait_for(lambda: spy.letter(follower.pid(0)) == "T", "the stop")
+    wait(lambda: spy.letter(follower.pid(0)) == "T", "the stop")
     stacks = ask(follower, 2)
     assert (stacks[0].source, letter_of(stacks[0])) == ("kernel", "T")
     assert "as it is stopped" in stacks[0].text
     assert f"kill -CONT {follower.pid(0)}" in stacks[0].text
     assert stacks[1].source == "faulthandler"
     os.kill(follower.pid(0), signal.SIGCONT)
-    wait_for(lambda: spy.letter(follower.pid(0)) == "S", "the stop's end")
+    wait(lambda: spy.letter(follower.pid(0)) == "S", "the stop's end")
     stack = ask(follower, 2)[0]
     assert stack.source == "faulthandler"
     assert len(threads(stack.text)) == 2
@@ -193,7 +193,7 @@ def test_the_agent_goes_on_while_a_rank_is_slow_to_answer(host: Host, tmp_path: 
     follower.wait_for_text("at it")
     follower.send(Stacks())
     follower.send(Start(2, False, (python("pass"),)))  # refused, and said so at once
-    wait_for(lambda: "still run" in follower.text(-1, "stderr"), "the answer to a command")
+    wait(lambda: "still run" in follower.text(-1, "stderr"), "the answer to a command")
     assert not follower.of(Stack)
     stack = follower.wait_for(Stack)[0]
     assert stack.source == "kernel"
@@ -222,7 +222,7 @@ def test_a_rank_that_is_not_there_yet_is_told_by_what_starts_it(host: Host) -> N
         preload=f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r}); {preload}"
     )
     follower.start(Placement(0, 0, (), ()), preload=True)
-    wait_for(lambda: "at it" in follower.text(-1, "stderr"), "preload")
+    wait(lambda: "at it" in follower.text(-1, "stderr"), "preload")
     assert not follower.of(Spawned)
     assert ask(follower)[0].source == "faulthandler"
     follower.close()
@@ -265,9 +265,7 @@ def test_of_real_ranks_the_one_is_named_that_is_not_inside_a_collective(
     for rank in range(2):
         follower.wait_for_text("our own site step 0", rank)
     stacks: dict[int, Stack] = {}
-    wait_for(
-        lambda: stacks.update(ask(follower, 3)) or culprits(stacks) == (2,), "all others to wait"
-    )
+    wait(lambda: stacks.update(ask(follower, 3)) or culprits(stacks) == (2,), "all others to wait")
     assert {stack.source for stack in stacks.values()} == {"faulthandler"}
     assert [whereabouts(stacks[rank]).where for rank in range(3)] == [
         "all_reduce",

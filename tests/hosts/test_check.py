@@ -11,13 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.agents import ROOT, Follower, Host, host
+from tests.kit.agents import ROOT, Follower, Host
 from training.agent import WHOLE
 from training.wire.commands import Reserve, Stacks
 from training.wire.events import Hello, Reserved
 from training.wire.jsonl import load
-
-__all__ = ["host"]
 
 HASTY = (
     "import sys; from training.agent.errands import check, table; check.PATIENCE = {}; "

@@ -17,9 +17,9 @@ from remote.cluster.hosts import Host
 from remote.transport import Agent, Errand, Line, Transport, Unreachable
 from remote.transport.local import LocalTransport
 from remote.transport.ssh.transport import SshTransport
-from tests.kit.agents import wait_for
 from tests.kit.sshd import free_port
 from tests.kit.standin import AN_AGENT, Heard, Reader, package
+from tests.kit.wait import wait
 from training.wire.commands import Close, encode
 from training.wire.events import Ended, Hello, decode
 
@@ -225,8 +225,8 @@ def test_close_leaves_no_process_thread_or_descriptor(stage: Stage, tmp_path: Pa
     line = transport.open(stage.host, AN_AGENT, Heard())
     pid = pid_of(Reader(line))
     line.close()
-    wait_for(lambda: not psutil.pid_exists(pid), "its process is gone")
-    wait_for(
+    wait(lambda: not psutil.pid_exists(pid), "its process is gone")
+    wait(
         lambda: here.num_fds() <= before[0] and threading.active_count() <= before[1],
         "its descriptors and threads are gone",
     )

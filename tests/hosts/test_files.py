@@ -29,8 +29,9 @@ from remote.transport.ssh.transport import SshTransport
 from remote.upload import sources
 from remote.upload.files import Files, expected_sizes, folder_of
 from remote.upload.transfers import Transfer
-from tests.kit.agents import ROOT, wait_for
+from tests.kit.agents import ROOT
 from tests.kit.sshd import Sshd
+from tests.kit.wait import wait
 from training.agent import MARKER
 from training.agent.errands.entries import Entry, Misplaced, check, stays
 from training.agent.errands.tree import Damaged, Tree
@@ -234,7 +235,7 @@ def test_a_host_that_is_cut_is_one_problem_and_the_next_upload_puts_it_right(
     thread = threading.Thread(target=lambda: found.append(upload()))
     thread.start()
     staging = upload.root(0).with_name(f"{upload.plan.project}.new")
-    wait_for(
+    wait(
         lambda: staging.is_dir() and any(path.stat().st_size for path in staging.iterdir()),
         "the large file on its way",
     )
@@ -255,7 +256,7 @@ def test_an_upload_that_is_stopped_ends_at_once(sshd: Sshd, here: Path) -> None:
     found: list[dict[int, str]] = []
     thread = threading.Thread(target=lambda: found.append(files.upload()))
     thread.start()
-    wait_for(lambda: upload.transport.sent > 300_000, "the large file on its way to one of them")
+    wait(lambda: upload.transport.sent > 300_000, "the large file on its way to one of them")
     files.stop()
     thread.join(20)
     (problems,) = found

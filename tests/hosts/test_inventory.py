@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.agents import Host, hosting, python, wait_for
+from tests.kit.agents import Host, hosting, python
+from tests.kit.wait import wait
 from training.agent import kept
 from training.agent.errands import outline, run_folders
 from training.agent.errands.outline import Outline
@@ -74,7 +75,7 @@ def test_a_run_is_live_until_its_guard_is_gone(host: Host, tmp_path: Path) -> No
     assert found.began <= found.last <= found.now
     assert found.size >= 1 << 20, "the reserve counts"
     line.close()
-    wait_for(lambda: not listed(tmp_path)[0].live, "the guard is gone")
+    wait(lambda: not listed(tmp_path)[0].live, "the guard is gone")
     (found,) = listed(tmp_path)
     assert (found.phase, found.reason, {exit.rank for exit in found.exits}) == (
         "stopped",
@@ -106,13 +107,13 @@ def test_the_agent_keeps_files_of_plain_names_only(host: Host, tmp_path: Path) -
     line.send(
         *(Keep(name, "bad") for name in names), Keep("plan.json", "first"), Keep("plan.json", "ä")
     )
-    wait_for(
+    wait(
         lambda: (
             (host.folder / "plan.json").exists() and (host.folder / "plan.json").read_text() == "ä"
         ),
         "it is kept",
     )
-    wait_for(
+    wait(
         lambda: line.text(-1, "stderr").count("is not kept: give a plain file name") == len(names),
         "all are refused",
     )

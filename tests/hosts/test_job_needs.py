@@ -16,9 +16,8 @@ from remote.cluster.hosts import Host
 from remote.doctor import doctor
 from remote.plan import needs
 from remote.plan.plan import Plan, Script, Upload
-from tests.hosts.test_doctor import GIB, amiss, check, hello, hellos, plan
 from tests.kit import agents
-from tests.kit.agents import host as host
+from tests.kit.checks import GIB, amiss, check, hello, hellos, plan
 from training.agent.errands.live_runs import live_runs
 from training.agent.host.needs import look
 from training.agent.host.system import CPUINFO, cpu_flags

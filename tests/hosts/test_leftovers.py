@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.agents import Follower, Host, hosting, python, wait_for
+from tests.kit.agents import SLEEP, Host, hosting, kill_both, python
+from tests.kit.wait import wait
 from training.agent.errands import leftovers, process_table
 from training.agent.errands.leftovers import Orphan
 from training.agent.host.system import LINUX
 from training.agent.options import Times
 
 pytestmark = pytest.mark.skipif(not LINUX, reason="needs /proc")
-SLEEP = "import time; print('up', flush=True); time.sleep(600)"
 FAMILY = """
 import os, sys, time
 def child(group=False, session=False, orphan=False, env=None):
@@ -47,20 +47,6 @@ time.sleep(600)
 def host(tmp_path: Path) -> Iterator[Host]:
     with hosting(tmp_path / "runs" / "a-run" / "3") as host:
         yield host
-
-
-def kill_both(line: Follower) -> None:
-    """Guard and agent, as if at once."""
-    agent = line.agent()
-    guard = process_table.processes()[agent].parent
-    for pid in (guard, agent):
-        os.kill(pid, signal.SIGSTOP)
-    for pid in (agent, guard):
-        os.kill(pid, signal.SIGKILL)
-    wait_for(
-        lambda: not {guard, agent} & process_table.processes().keys(), "guard and agent are gone"
-    )
-    line.kill()
 
 
 def find(workdir: Path) -> list[Orphan]:
@@ -88,7 +74,7 @@ def test_a_family_is_found_and_ended(host: Host, tmp_path: Path) -> None:
     line = host.follow()
     line.start(python(FAMILY))
     line.wait_for_text("up")
-    wait_for(lambda: len(host.processes()) == 3 + 1 + 3, "the whole family")
+    wait(lambda: len(host.processes()) == 3 + 1 + 3, "the whole family")
     assert find(tmp_path) == []
     kill_both(line)
     found = find(tmp_path)
@@ -117,7 +103,7 @@ def test_members_of_a_dead_ranks_group_are_found_by_its_number(host: Host, tmp_p
     rank = line.pid()
     kill_both(line)
     os.kill(rank, signal.SIGKILL)
-    wait_for(lambda: rank not in process_table.processes(), "the rank is gone")
+    wait(lambda: rank not in process_table.processes(), "the rank is gone")
     (journal,) = host.folder.glob("*.journal")
     shift(journal, 100, '"event":"spawned"')  # as if its children had come long after it
     found = find(tmp_path)
@@ -135,7 +121,7 @@ def test_a_stopped_agent_whose_guard_is_killed(host: Host, tmp_path: Path) -> No
     agent = line.agent()
     os.kill(agent, signal.SIGSTOP)
     os.kill(process_table.processes()[agent].parent, signal.SIGKILL)
-    wait_for(lambda: find(tmp_path), "the lock is free")
+    wait(lambda: find(tmp_path), "the lock is free")
     found = find(tmp_path)
     assert {(orphan.found, orphan.pid) for orphan in found} == {
         ("agent", agent),

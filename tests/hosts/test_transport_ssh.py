@@ -33,6 +33,7 @@ from remote.transport.ssh.keys import Keys
 from remote.transport.ssh.transport import CLOSING, SshLine, SshTransport
 from tests.kit.sshd import Daemon, Sshd, free_port, keygen
 from tests.kit.standin import AN_AGENT, Heard, Reader, package
+from tests.kit.wait import wait
 from training.wire.commands import Close, encode
 from training.wire.events import Ended, Hello, decode
 
@@ -211,15 +212,13 @@ def test_nothing_is_left(open_line: Open, sshd: Sshd) -> None:
     line = open_line()
     pid = int(str(Reader(line).hello()["pid"]))
     line.close()
-    wait_until(lambda: here.num_fds() <= fds and threading.active_count() <= threads)
-    wait_until(lambda: not psutil.pid_exists(pid) and not sshd.node("node1").connections())
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait(
+        lambda: here.num_fds() <= fds and threading.active_count() <= threads, "the end of threads"
+    )
+    wait(
+        lambda: not psutil.pid_exists(pid) and not sshd.node("node1").connections(),
+        "the end of the far side",
+    )
 
 
 def test_the_real_agent(sshd: Sshd) -> None:
@@ -265,8 +264,8 @@ def test_jump_hosts(open_line: Open, sshd: Sshd) -> None:
         False,
     ]
     line.close()
-    wait_until(lambda: not two.connections())
-    wait_until(lambda: not three.connections())
+    wait(lambda: not two.connections(), "the end of the connection")
+    wait(lambda: not three.connections(), "the end of the connection")
 
 
 def test_jump_host_by_its_name_in_ssh_configuration(
@@ -514,9 +513,8 @@ def test_ssh_agent_that_is_of_no_use(
         if answers:
             threading.Thread(target=lambda: agent.accept()[0].close(), daemon=True).start()
         assert told in refusal(timeout=1.0)
-    wait_until(
-        lambda: all(thread.name != "question" for thread in threading.enumerate())
-    )  # its socket lives as long
+    # its socket lives as long
+    wait(lambda: all(one.name != "question" for one in threading.enumerate()), "the question's end")
     gc.collect()
 
 
@@ -528,7 +526,7 @@ def test_key_of_ssh_agent(
         ["ssh-agent", "-D", "-a", str(tmp_path / "agent")], stdout=subprocess.DEVNULL
     )
     try:
-        wait_until((tmp_path / "agent").exists)
+        wait((tmp_path / "agent").exists, "the agent")
         monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "agent"))
         subprocess.run(["ssh-add", "-q", str(key)], check=True, capture_output=True)
         key.unlink()
@@ -606,7 +604,7 @@ def test_busy_sshd_that_drops_connections_is_tried_again(open_line: Open, sshd: 
     node.stop()
     node.start(MaxStartups="1")
     try:
-        wait_until(lambda: not node.connections())
+        wait(lambda: not node.connections(), "the end of the connection")
         with (
             socket.create_connection((node.address, node.port)) as other,
             ThreadPoolExecutor(1) as pool,
@@ -615,7 +613,7 @@ def test_busy_sshd_that_drops_connections_is_tried_again(open_line: Open, sshd: 
                 other.recv(4) == b"SSH-"
             )  # one that does not log in: there is no place for another
             opening = pool.submit(open_line)
-            wait_until(lambda: "drop connection" in node.log.read_text())
+            wait(lambda: "drop connection" in node.log.read_text(), "a connection too many")
             other.close()
             Reader(opening.result()).hello()
     finally:

@@ -9,15 +9,16 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
+from tests.kit.wait import wait
 from training.agent import MARKER
+from training.agent.errands import process_table
 from training.agent.options import Times
 from training.wire import commands
 from training.wire.commands import Placement
@@ -28,14 +29,6 @@ ROOT = Path(__file__).parents[2]
 MARK = "RANKBOARD_TEST"
 """An environment variable that all processes of one test inherit."""
 E = TypeVar("E", bound=Event)
-
-
-def wait_for(condition: Callable[[], object], what: str, seconds: float = 20.0) -> None:
-    """Until the condition is true; fails when it does not come true in time."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
-        time.sleep(0.005)
 
 
 def marked(mark: str) -> list[int]:
@@ -108,7 +101,7 @@ class Follower:
 
     def wait_for(self, kind: type[E], number: int = 1, rank: int | None = None) -> list[E]:
         """That many events of this kind."""
-        wait_for(
+        wait(
             lambda: len(self.of(kind, rank)) >= number or self.ended, f"{number} x {kind.__name__}"
         )
         assert len(self.of(kind, rank)) >= number, (
@@ -121,7 +114,7 @@ class Follower:
         return "\n".join(text.text for text in self.of(Text, rank) if text.stream == stream)
 
     def wait_for_text(self, text: str, rank: int = 0) -> None:
-        wait_for(lambda: text in self.text(rank), f"{text!r} from rank {rank}")
+        wait(lambda: text in self.text(rank), f"{text!r} from rank {rank}")
 
     def exits(self, number: int) -> dict[int, Exited]:
         """How the ranks ended, when that many have."""
@@ -134,7 +127,7 @@ class Follower:
 
     def rest(self) -> list[Record]:
         """Everything up to the end of the line, which is a clean one."""
-        wait_for(lambda: self.ended, "the end of the journal")
+        wait(lambda: self.ended, "the end of the journal")
         assert self.marker == MARKER
         assert self.process.wait(10) == 0
         return self.records
@@ -201,7 +194,7 @@ class Host:
 
     def wait_until_empty(self, seconds: float) -> None:
         """No process of the test is left, within so long."""
-        wait_for(lambda: not self.processes(), "all processes are gone", seconds)
+        wait(lambda: not self.processes(), "all processes are gone", seconds)
 
 
 @pytest.fixture
@@ -217,10 +210,25 @@ def hosting(folder: Path) -> Iterator[Host]:
     host = Host(folder, uuid.uuid4().hex)
     try:
         yield host
-        wait_for(lambda: not host.processes(), "the test leaves no process", 5)
+        wait(lambda: not host.processes(), "the end of all processes of the test", 20)
     finally:
         for pid in host.processes():
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         for follower in host.followers:
             follower.kill()
+
+
+SLEEP = "import time; print('up', flush=True); time.sleep(600)"
+
+
+def kill_both(line: Follower) -> None:
+    """Guard and agent, as if at once."""
+    agent = line.agent()
+    guard = process_table.processes()[agent].parent
+    for pid in (guard, agent):
+        os.kill(pid, signal.SIGSTOP)
+    for pid in (agent, guard):
+        os.kill(pid, signal.SIGKILL)
+    wait(lambda: not {guard, agent} & process_table.processes().keys(), "guard and agent are gone")
+    line.kill()

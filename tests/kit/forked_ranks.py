@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 
-from tests.kit.training_ranks import ROOT, Ranks, alive, kill, until
+from tests.kit.training_ranks import ROOT, Ranks, alive, kill
+from tests.kit.wait import wait
 from training.job import Job
 from training.wire.commands import Placement
 
@@ -122,7 +123,7 @@ def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forker]:
         left = [pid for run in made.runs if not run.codes for pid in run.known if alive(pid)]
         for pid in left:
             kill(pid)
-        until(lambda: not any(map(alive, left)), "the ranks' end")
+        wait(lambda: not any(map(alive, left)), "the ranks' end")
 
 
 def main() -> None:

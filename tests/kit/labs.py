@@ -7,8 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Any
 
 from remote.lab.lab import Lab, LabState
 from remote.lab.spec import LabError, parse
+from tests.kit.wait import wait
 
 REPOSITORY = Path(__file__).parents[2]
 KINDS = ("net", "pid", "mnt", "uts")
@@ -112,14 +111,6 @@ def reaches(lab: Lab, host: str, other: str) -> bool:
     return bool(python(lab, host, REACH, lab.node(other).address))
 
 
-def until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    """Wait for a condition."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.02)
-
-
 @dataclass(frozen=True)
 class Traces:
     """What shows that a lab is there: its namespaces, its control groups, and how many interfaces
@@ -154,7 +145,7 @@ class Traces:
         of another test.
         """
         left = set(self.members())
-        until(lambda: not left.intersection(self.members()))
+        wait(lambda: not left.intersection(self.members()), "the end of what the lab ran")
         assert links() == self.links
         assert not (groups and [group for group in self.groups if group.exists()])
 

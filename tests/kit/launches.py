@@ -6,8 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,11 +94,3 @@ def _belongs(process: psutil.Process, folder: str, home: str) -> bool:
         folder in word for word in process.cmdline()
     )
     return there or process.environ().get("HOME") == home
-
-
-def until(true: Callable[[], bool], seconds: float) -> bool:
-    """Whether it became true in time."""
-    deadline = time.monotonic() + seconds
-    while not (now := true()) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return now

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kit.training_ranks import until
+from tests.kit.wait import wait
 
 if TYPE_CHECKING:
     from tests.kit.sync_ranks import Case, Outcome
@@ -77,7 +77,7 @@ def running(
     yield result
     if process:
         with process:  # a worker that has no more tests of its own still serves the others
-            until(
+            wait(
                 lambda: not shared or process.poll() is not None,
                 "the cases' end",
                 PATIENCE * len(cases),

@@ -8,25 +8,17 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.kit.wait import wait
 from training.job import Job
 from training.wire.commands import Placement, Start, encode
 from training.wire.events import Evaluated, Event, Record, Step, Text, expand
 
 ROOT = Path(__file__).parents[2]
 DEADLINE = 60.0
-
-
-def until(condition: Callable[[], object], what: str, deadline: float = DEADLINE) -> None:
-    """Waits for a condition, or fails saying what did not come."""
-    end = time.monotonic() + deadline
-    while not condition():
-        assert time.monotonic() < end, f"{what}: not within {deadline:.0f} s"
-        time.sleep(0.01)
 
 
 def alive(pid: int) -> bool:
@@ -141,7 +133,7 @@ def ranks(
     finally:
         started.process.kill()
         started.process.wait()
-        until(lambda: not any(map(alive, started.pids().values())), "the ranks' end")
+        wait(lambda: not any(map(alive, started.pids().values())), "the ranks' end")
 
 
 def kill(pid: int, number: signal.Signals = signal.SIGKILL) -> None:

@@ -19,19 +19,9 @@ from remote.lab.lab import Lab, LabState, Node
 from remote.lab.namespaces import Space
 from remote.lab.spec import LabError, parse
 from remote.transport.local import LocalTransport
-from tests.kit.labs import (
-    REPOSITORY,
-    Traces,
-    collect,
-    facts,
-    python,
-    rate,
-    reaches,
-    refused,
-    serve,
-    until,
-)
+from tests.kit.labs import REPOSITORY, Traces, collect, facts, python, rate, reaches, refused, serve
 from tests.kit.standin import AN_AGENT, Heard, Reader
+from tests.kit.wait import wait
 from training.wire.commands import Close, encode
 from training.wire.events import Ended, Hello, decode
 
@@ -91,7 +81,8 @@ def test_both_directions_of_a_link_are_limited() -> None:
         lab.set_rate("node1", 200 * MEGABYTE)
         assert lab.node("node1").rate == 200 * MEGABYTE
         for sender, receiver in (("node1", "node2"), ("node2", "node1")):
-            until(lambda way=(sender, receiver): rate(lab, *way, MEGABYTE) > 40e6)  # type: ignore[misc]
+            way = (sender, receiver)
+            wait(lambda way=way: rate(lab, *way, MEGABYTE) > 40e6, "the rate of before")
 
 
 def test_a_cut_link_loses_everything_until_it_is_healed() -> None:
@@ -102,7 +93,7 @@ def test_a_cut_link_loses_everything_until_it_is_healed() -> None:
         assert not reaches(lab, "node2", "node1")
         assert reaches(lab, "node3", "node1")
         lab.heal("node2")
-        until(lambda: reaches(lab, "node2", "node1"))
+        wait(lambda: reaches(lab, "node2", "node1"), "the way back")
         with pytest.raises(
             LabError, match=r"^no host 'node4' in the lab: the hosts are node1, node2, node3$"
         ):

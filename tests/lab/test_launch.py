@@ -11,8 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.kit.labs import links, refused, spaces, until
+from tests.kit.labs import links, refused, spaces
 from tests.kit.launches import LONG, QUICK, RANKBOARD, launch
+from tests.kit.wait import wait
 
 
 @pytest.mark.parametrize(
@@ -83,4 +84,4 @@ def test_killed_launcher_leaves_nothing(tmp_path: Path) -> None:
     assert len(inside) == 2 + 2 * 3
     run.process.send_signal(signal.SIGKILL)
     run.end()
-    until(lambda: not any(inside & spaces(pid) for pid in psutil.pids()))
+    wait(lambda: not any(inside & spaces(pid) for pid in psutil.pids()), "the end of the lab")

@@ -21,10 +21,11 @@ from remote.lab import logins, relay
 from remote.lab.folder import Folder
 from remote.lab.lab import LabState
 from remote.lab.spec import LabError
-from tests.kit.labs import REPOSITORY, Traces, refused, until
+from tests.kit.labs import REPOSITORY, Traces, refused
 from tests.kit.launches import LONG, QUICK, RANKBOARD, launch, run
 from tests.kit.slow import slow
 from tests.kit.sshd import SSHD
+from tests.kit.wait import wait
 
 NOBODY = 12345
 """A user who is in no list of users."""
@@ -179,7 +180,7 @@ def test_faults(lab: Command) -> None:
     assert [row[2:5] for row in lab.rows()] == [["1gbit", "down", "up"], ["2.5gbit", "up", "up"]]
     assert "No route to host" in greeting("node1")
     lab("lab", "heal", "1")
-    until(lambda: greeting("node1").startswith("SSH-2.0"))
+    wait(lambda: greeting("node1").startswith("SSH-2.0"), "an sshd")
     lab("lab", "stop-sshd", "2")
     assert [row[4] for row in lab.rows()] == ["up", "down"]
     assert greeting("node2") == "10.10.1.2:22 in the lab: Connection refused"
@@ -260,7 +261,7 @@ def test_two_labs(lab: Command) -> None:
 def test_a_lab_that_ends_takes_its_daemon_along(lab: Command) -> None:
     lab("lab", "up", "--hosts", "1")
     os.kill(state().space.pid, signal.SIGKILL)
-    until(lambda: not Folder("lab").path.exists())
+    wait(lambda: not Folder("lab").path.exists(), "the end of the lab")
 
 
 # An ordinary user ---------------------------------------------------------------------------------

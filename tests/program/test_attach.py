@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +15,15 @@ import pytest
 from remote.cluster.hosts import Cluster, Host
 from remote.errands import inventory
 from remote.errands.errands import Answer
-from remote.launch import Launcher
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError, Policy, Upload
 from remote.record.recorder import Recorder
-from remote.session.session import Session
 from remote.transport import Transport
+from tests.kit.commands import NOWHERE, OBEYING, Done, Watched, recording
+from tests.kit.journals import Hosts, KeptLine, Library
 from tests.kit.launches import LONG, RANKBOARD, launch
 from tests.kit.sshd import Sshd
-from tests.program.test_run_commands import Done, run
-from tests.unit.remote.test_journals import Hosts, KeptLine, Library
-from tests.unit.remote.test_session import all_run, trains, until
+from tests.kit.stage import all_run, trains, until
 from training.agent.errands import run_folders as far
 from training.agent.journal import Journal
 from training.job import Job
@@ -35,12 +31,8 @@ from training.wire.events import PREFIX, Ended, Exited, Finished, Record, Text, 
 from training.wire.jsonl import dumps
 from tui.commands import attach
 
-__all__ = ["run"]
-
 FILE = Cluster("test", (Host("node1", "10.0.0.1"), Host("node2", "10.0.0.2")))
 PLAN = Plan("a-run", FILE.hosts, Job())
-NOWHERE: Any = None
-"""A transport that nobody uses."""
 
 
 # Plans of hosts -----------------------------------------------------------------------------------
@@ -204,37 +196,6 @@ def test_a_host_answers_with_the_runs_that_may_be_meant(tmp_path: Path) -> None:
 # Commands -----------------------------------------------------------------------------------------
 
 
-@dataclass
-class Watched:
-    """What a command would have shown: sessions, and how they were begun."""
-
-    launchers: list[Launcher] = field(default_factory=list)
-    sessions: list[Session] = field(default_factory=list)
-
-    def __call__(
-        self,
-        launcher: Launcher,
-        session: Session,
-        headless: bool,
-        json: bool,
-        leaves: bool,
-        verbose: bool = False,
-    ) -> int:
-        self.launchers.append(launcher)
-        self.sessions.append(session)
-        return 42
-
-
-@pytest.fixture
-def over(monkeypatch: pytest.MonkeyPatch) -> Callable[[Transport], None]:
-    """Have the commands reach hosts by this transport."""
-
-    def over(transport: Transport) -> None:
-        monkeypatch.setattr(attach, "Transports", lambda: transport)
-
-    return over
-
-
 def test_a_run_that_is_begun_after_coming_back_is_kept_over_ssh(
     run: Callable[..., Done], over: Callable[[Transport], None], tmp_path: Path
 ) -> None:
@@ -333,40 +294,7 @@ def test_logs_follows_from_elsewhere_from_the_first_line_on(
 
 # Stopping what a process of this machine records --------------------------------------------------
 
-RECORDING = """
-import signal, time
-from pathlib import Path
-from remote.cluster.hosts import Host
-from remote.plan.plan import Plan
-from remote.record.recorder import Recorder
-from remote.run.state import RunState
-from training.wire.events import SESSION, Closed, Record, Stopping
-from training.job import Job
-plan = Plan("a-run", (Host("node1", "127.0.0.1"),), Job())
-recorder = Recorder(Path("runs"), plan)
-signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1, signal.SIGQUIT})
-print("up", flush=True)
-number = signal.sigwait({signal.SIGUSR1, signal.SIGQUIT})
-"""
-OBEYING = """
-for seq, event in enumerate((Stopping(f"{signal.Signals(number).name} came", True), Closed()), 1):
-    recorder.write(Record(SESSION, 0, seq, float(seq), event))
-recorder.close(RunState(plan))
-"""
 DEAF = "time.sleep(600)"
-
-
-@contextmanager
-def recording(folder: Path, then: str) -> Iterator[int]:
-    """A process that records a-run, and does this when it is told to stop."""
-    words = [sys.executable, "-c", RECORDING + then, "rankboard"]
-    with subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE) as process:
-        try:
-            assert process.stdout
-            assert process.stdout.readline() == b"up\n"
-            yield process.pid
-        finally:
-            process.kill()
 
 
 @pytest.mark.parametrize(("now", "name"), [(False, "SIGUSR1"), (True, "SIGQUIT")])

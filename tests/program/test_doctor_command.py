@@ -19,8 +19,6 @@ from remote.run.state import RunState
 from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.histories import History, plan
 from tests.kit.sshd import Sshd
-from tests.kit.sshd import daemons as daemons
-from tests.kit.sshd import sshd as sshd
 from training.job import Job
 from training.wire.events import SESSION, Checked, Closed, Hello, Lost, Spawned, Stopping
 from tui.app import Launch, RankboardApp

@@ -19,16 +19,13 @@ from remote.plan.plan import Plan
 from remote.record import summary
 from remote.record.recorder import Recorder
 from remote.transport import Transport
-from tests.program.test_attach import NOWHERE, OBEYING, Watched, over, recording
-from tests.program.test_run_commands import Done, run
-from tests.unit.tui.test_headless import good, printed
+from tests.kit.commands import NOWHERE, OBEYING, Done, Watched, recording
+from tests.kit.printing import good, printed
 from training.job import Job
 from training.wire.events import EVENTS
 from tui.commands.attach import attach_command
 from tui.commands.events import events_command
 from tui.text.headless import JsonPrinter, printer
-
-__all__ = ["over", "run"]
 
 
 def objects(text: str) -> list[dict[str, Any]]:

@@ -18,22 +18,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.launches import LONG, QUICK, RANKBOARD, launch, left_behind, run, until
+from tests.kit.launches import LONG, QUICK, RANKBOARD, launch, left_behind, run
 from tests.kit.slow import slow
 from tests.kit.sshd import Sshd
+from tests.kit.wait import wait
 
 LOCAL = ("--local", "4")
 
 
 @pytest.fixture(autouse=True)
 def nothing_left(tmp_path: Path) -> Iterator[None]:
-    """Whatever a test did, five seconds later none of its processes is there."""
+    """Whatever a test did, none of its processes is there afterwards."""
     yield
-    left = [] if until(lambda: not left_behind(tmp_path), 5) else left_behind(tmp_path)
-    told = [f"{process.pid} {process.cmdline()}" for process in left]
-    for process in left:
-        process.kill()
-    assert not told
+    try:
+        wait(lambda: not left_behind(tmp_path), "the end of all that it has started", 20)
+    finally:
+        for process in left_behind(tmp_path):
+            process.kill()
 
 
 def over_ssh(sshd: Sshd, count: int = 4) -> tuple[str, ...]:
@@ -322,9 +323,9 @@ FRONT_ENDS = pytest.mark.parametrize("front_end", [(), ("--run",)], ids=["dashbo
 @FRONT_ENDS
 def test_closed_terminal_stops_the_run(front_end: tuple[str, ...], tmp_path: Path) -> None:
     pid, terminal = in_a_terminal(tmp_path, "--local", "2", *LONG, *front_end)
-    assert until(lambda: trains_meanwhile(terminal, tmp_path), 30)
+    wait(lambda: trains_meanwhile(terminal, tmp_path), "steps")
     os.close(terminal)
-    assert until(lambda: os.waitpid(pid, os.WNOHANG)[0] == pid, 15)
+    wait(lambda: os.waitpid(pid, os.WNOHANG)[0] == pid, "the end of the launcher")
     (summary,) = tmp_path.glob("runs/*/summary.json")
     assert json.loads(summary.read_text())["verdict"] == "stopped"
 
@@ -337,10 +338,11 @@ def test_a_kept_run_goes_on_when_its_launcher_is_terminated(
     pid, terminal = in_a_terminal(
         tmp_path, "--local", "2", "--on-disconnect", "keep", *LONG, *front_end
     )
-    assert until(lambda: trains_meanwhile(terminal, tmp_path), 30)
+    wait(lambda: trains_meanwhile(terminal, tmp_path), "steps")
     os.kill(pid, signal.SIGTERM)
-    assert until(
-        lambda: trains_meanwhile(terminal, tmp_path) and os.waitpid(pid, os.WNOHANG) == (pid, 0), 15
+    wait(
+        lambda: trains_meanwhile(terminal, tmp_path) and os.waitpid(pid, os.WNOHANG) == (pid, 0),
+        "the end of the launcher",
     )
     os.close(terminal)
     assert len(left_behind(tmp_path)) > 3

@@ -8,12 +8,11 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from remote.cluster.hosts import Cluster, Host
 from remote.errands import cleaning, inventory
@@ -22,11 +21,12 @@ from remote.plan.plan import Plan, PlanError, Script
 from remote.record import trust
 from remote.record.recorder import Recorder, load_plan
 from remote.transport.ssh.transport import SshTransport
-from tests.hosts.test_leftovers import SLEEP, kill_both
 from tests.kit import launches
+from tests.kit.agents import SLEEP, hosting, kill_both, python
 from tests.kit.agents import Host as AgentHost
-from tests.kit.agents import hosting, python, wait_for
+from tests.kit.commands import Done
 from tests.kit.sshd import Sshd
+from tests.kit.wait import wait
 from training.agent import WHOLE
 from training.agent.errands.run_folders import Archive, RunFolder, codec
 from training.agent.host.system import LINUX
@@ -69,33 +69,6 @@ def live(sshd: Sshd) -> Iterator[Live]:
         yield sshd, hosts, agent
         line.kill()
         agent.wait_until_empty(10)
-
-
-@dataclass
-class Done:
-    """What a command has printed, and its exit code."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-@pytest.fixture
-def run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Done]:
-    """Runs a command in the test's folder, in this process."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(command: Callable[..., None], **flags: object) -> Done:
-        code = 0
-        try:
-            command(runs_dir=Path("runs"), **flags)
-        except typer.Exit as error:
-            code = error.exit_code
-        return Done(code, *capsys.readouterr())
-
-    return run
 
 
 def table(text: str) -> list[list[str]]:
@@ -239,7 +212,7 @@ def test_a_live_local_run_stays_and_its_orphans_are_found(
         assert "processes of it are left" in run(prune, older_than="0", yes=True).stderr
         done = run(ps, orphans=True, json=True, yes=True)
         assert [json.loads(text)["pid"] for text in done.stdout.splitlines()] == [rank]
-        wait_for(lambda: not agent.processes(), "it is gone")
+        wait(lambda: not agent.processes(), "it is gone")
         assert "removed" in run(prune, older_than="0", yes=True).stderr
         assert not any((tmp_path / "runs").glob("[!.]*"))
 

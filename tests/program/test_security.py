@@ -29,7 +29,7 @@ from remote.transport.ssh.transport import SshTransport
 from tests.kit import labs
 from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.agents import Host as AgentHost
-from tests.kit.agents import host, python
+from tests.kit.agents import python
 from tests.kit.histories import History, raised, said
 from tests.kit.histories import plan as planned
 from tests.kit.launches import LONG, Launched, launch
@@ -43,8 +43,6 @@ from tui.app import Launch, RankboardApp
 from tui.commands.trust import Trusting
 from tui.text import live
 from tui.text.headless import JsonPrinter, PlainPrinter, Printer
-
-__all__ = ["host"]
 
 TOKEN, NAME = 'hunter2-"quoted"-ünder', "LAB_TOKEN"
 

@@ -15,7 +15,8 @@ import torch
 from torch import nn
 
 from tests.kit.forked_ranks import Forked, Forker
-from tests.kit.training_ranks import alive, kill, until
+from tests.kit.training_ranks import alive, kill
+from tests.kit.wait import wait
 from training import registry
 from training.checkpoint.resume import Key, _check, _manifest, choose, look
 from training.checkpoint.save import Position
@@ -311,7 +312,7 @@ def test_killed_between_two_files_the_checkpoint_before_counts(
     )  # as a restart of the run: in the same folder
     run = forked.start(f"killed-{blocked}", again, [folder, folder])
     others = {"rank0.pt", "rank1.pt", "model.pt"} - {blocked}
-    until(lambda: others <= {path.name for path in newest.iterdir()}, "the other files")
+    wait(lambda: others <= {path.name for path in newest.iterdir()}, "the other files")
     for pid in run.known:
         kill(pid)
     assert run.wait() == dict.fromkeys(range(2), -signal.SIGKILL)
@@ -435,8 +436,8 @@ def test_each_host_has_a_copy_that_counts_at_every_moment(
     newest[1].mkdir(parents=True)
     os.mkfifo(newest[1] / "manifest.json.part")
     run = forked.start("moment", replace(job, resume="moment"), folders, copies=True)
-    until(lambda: (newest[0] / "manifest.json").exists(), "the first host's copy")
-    until(lambda: (newest[1] / "model.pt").exists(), "the second host's model")
+    wait(lambda: (newest[0] / "manifest.json").exists(), "the first host's copy")
+    wait(lambda: (newest[1] / "model.pt").exists(), "the second host's model")
     for pid in run.known:
         kill(pid)
     run.wait()

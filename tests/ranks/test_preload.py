@@ -7,7 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.kit.training_ranks import ROOT, Ranks, alive, kill, ranks, until
+from tests.kit.training_ranks import ROOT, Ranks, alive, kill, ranks
+from tests.kit.wait import wait
 from training.job import Job
 from training.wire.events import Entered
 
@@ -29,7 +30,7 @@ def fds(pid: int) -> dict[int, str]:
 
 def test_a_rank_is_a_process_of_its_own(tmp_path: Path) -> None:
     with ranks(tmp_path, JOB, world=3, only=2) as started:
-        until(
+        wait(
             lambda: len(started.pids()) == 2 and waiting(started),
             "two ranks that wait for the third",
         )
@@ -37,7 +38,7 @@ def test_a_rank_is_a_process_of_its_own(tmp_path: Path) -> None:
             assert os.getpgid(pid) == pid
             assert os.getsid(pid) == os.getsid(started.process.pid)
             # the C library blocks signals for a moment while it starts a thread
-            until(lambda pid=pid: not signals(pid, "SigBlk"), f"rank {rank} with no signal blocked")
+            wait(lambda pid=pid: not signals(pid, "SigBlk"), f"rank {rank} with no signal blocked")
             assert not signals(pid, "SigCgt") & 1 << signal.SIGTERM - 1
             held = fds(pid)
             assert [Path(held[number]).name for number in range(3)] == [
@@ -61,7 +62,7 @@ def signals(pid: int, kind: str) -> int:
 
 def test_only_rank_0_listens_and_only_where_it_was_told(tmp_path: Path) -> None:
     with ranks(tmp_path, JOB, world=3, only=2) as started:
-        until(
+        wait(
             lambda: len(started.pids()) == 2 and waiting(started),
             "two ranks that wait for the third",
         )
@@ -78,14 +79,14 @@ def test_only_rank_0_listens_and_only_where_it_was_told(tmp_path: Path) -> None:
 
 def test_exit_statuses_and_signals_are_reported_as_they_were(tmp_path: Path) -> None:
     with ranks(tmp_path, JOB, world=4, only=3) as started:
-        until(
+        wait(
             lambda: len(started.pids()) == 3 and waiting(started),
             "three ranks that wait for the fourth",
         )
         kill(started.pids()[2], signal.SIGTERM)
-        until(lambda: 2 in started.exits(), "the end of rank 2")
+        wait(lambda: 2 in started.exits(), "the end of rank 2")
         kill(started.pids()[1], signal.SIGKILL)
-        until(lambda: 1 in started.exits(), "the end of rank 1")
+        wait(lambda: 1 in started.exits(), "the end of rank 1")
         assert alive(started.pids()[0])
         kill(started.pids()[0], signal.SIGINT)
         assert {
@@ -96,12 +97,12 @@ def test_exit_statuses_and_signals_are_reported_as_they_were(tmp_path: Path) -> 
 
 def test_ranks_die_with_the_preload(tmp_path: Path) -> None:
     with ranks(tmp_path, JOB, world=3, only=2) as started:
-        until(
+        wait(
             lambda: len(started.pids()) == 2 and waiting(started),
             "two ranks that wait for the third",
         )
         kill(started.process.pid)
-        until(lambda: not any(map(alive, started.pids().values())), "the ranks' end", 5)
+        wait(lambda: not any(map(alive, started.pids().values())), "the ranks' end")
 
 
 def test_the_preload_dies_with_who_started_it(tmp_path: Path) -> None:
@@ -117,9 +118,9 @@ def test_the_preload_dies_with_who_started_it(tmp_path: Path) -> None:
     ) as parent:
         assert parent.stdout
         pid = int(parent.stdout.readline())
-        until(lambda: "libtorch" in Path(f"/proc/{pid}/maps").read_text(), "a preload that imports")
+        wait(lambda: "libtorch" in Path(f"/proc/{pid}/maps").read_text(), "a preload that imports")
         kill(parent.pid)
-        until(lambda: not alive(pid), "the preload's end", 5)
+        wait(lambda: not alive(pid), "the preload's end")
 
 
 def test_a_failing_rank_says_why_and_exits_with_1(tmp_path: Path) -> None:
@@ -131,9 +132,9 @@ def test_a_failing_rank_says_why_and_exits_with_1(tmp_path: Path) -> None:
 
 def test_a_rank_whose_peer_was_killed_fails_at_once(tmp_path: Path) -> None:
     with ranks(tmp_path, LONG, world=2) as started:
-        until(lambda: len(started.pids()) == 2 and started.steps(0), "the first step")
+        wait(lambda: len(started.pids()) == 2 and started.steps(0), "the first step")
         kill(started.pids()[1])
-        until(lambda: len(started.exits()) == 2, "the end of both", 5)
+        wait(lambda: len(started.exits()) == 2, "the end of both")
         assert os.waitstatus_to_exitcode(started.wait()[0]) == 1
         assert "Traceback" in started.err(0)
 

@@ -18,11 +18,12 @@ from torch import distributed, nn
 
 from remote.run.state import RunPhase, Verdict
 from tests.kit import rank_calls, training_ranks
+from tests.kit.comparing import compare
 from tests.kit.forked_ranks import Forker
 from tests.kit.histories import History, plan, stepped
 from tests.kit.sync_ranks import Case
 from tests.kit.sync_runs import Ran
-from tests.ranks.test_sync_exact import compare
+from tests.kit.wait import wait
 from training import options
 from training.job import Job, JobError
 from training.meter import Meter
@@ -317,12 +318,10 @@ def test_a_rank_that_dies_ends_the_others_at_once(
     job = Job(sync="parameter_server", sync_option=words, steps=1_000_000, batch_size=12)
     told = {"worker": 0, "parameter server": 1}[last_words.split(" (", maxsplit=1)[0]]
     with training_ranks.ranks(tmp_path, job, WORLD) as started:
-        training_ranks.until(lambda: started.steps(2) and started.steps(1), "the first steps")
+        wait(lambda: started.steps(2) and started.steps(1), "the first steps")
         training_ranks.kill(started.pids()[dies])
         others = set(range(WORLD)) - {dies}
-        training_ranks.until(
-            lambda: others <= started.exits().keys(), "the others' end", deadline=10
-        )
+        wait(lambda: others <= started.exits().keys(), "the others' end")
         assert f"PeerError: {last_words}: " in started.err(told)
         assert " by peer" in started.err(told)
 

@@ -8,6 +8,7 @@ from remote.record import summary
 from remote.run.stacks import Presence, whereabouts
 from remote.run.stall import COMPILING, LEAST, complete, culprits, stalled
 from remote.run.state import RankPhase, RunState, Verdict
+from tests.kit.dumps import C10D, LOADS, OUTER, SITE, STOPPED, WAITS, by, dump
 from tests.kit.histories import History, plan, stepped
 from training.wire.events import (
     SESSION,
@@ -28,43 +29,10 @@ from training.wire.events import (
     Stopping,
 )
 
-SITE = "/opt/venv/lib/python3.11/site-packages"
-C10D = (
-    (f"{SITE}/torch/distributed/distributed_c10d.py", "all_reduce"),
-    (f"{SITE}/torch/distributed/c10d_logger.py", "wrapper"),
-)
-OUTER = (
-    ("/home/me/train.py", "step", "loss = step()"),
-    ("/home/me/train.py", "<module>", "main()"),
-)
-
-
-def dump(
-    *frames: tuple[str, ...], state: str = "S (sleeping), in futex_do_wait", before: str = ""
-) -> Stack:
-    """What the agent says of a rank whose calls are these, the newest first."""
-    lines = [f"state: {state}; process 4711, python", *([before] if before else [])]
-    lines.append("Current thread 0x00007f23197f0b80 (most recent call first):")
-    for file, function, *code in frames:
-        lines += [f'  File "{file}", line 41 in {function}', *(f"    {line}" for line in code)]
-    return Stack(0, "faulthandler", "\n".join(lines) + "\n")
-
-
-WAITS = dump(*C10D, *OUTER)
-LOADS = dump(
-    ("/home/me/train.py", "load_batch", "time.sleep(9)"),
-    *OUTER,
-    state="S (sleeping), in hrtimer_nanosleep",
-)
 ON_GPU = dump(
     (f"{SITE}/torch/cuda/streams.py", "synchronize", "super().synchronize()"),
     ("/w/code/ab12/training/meter.py", "phases", "self.end.synchronize()"),
     ("/w/code/ab12/training/progress.py", "report"),
-)
-STOPPED = Stack(
-    0,
-    "kernel",
-    "state: T (stopped); process 7, python\nno Python stack: as it is stopped, it cannot tell",
 )
 MUTE = Stack(
     0,
@@ -81,10 +49,6 @@ SPIED = Stack(
     f"({SITE}/torch/distributed/distributed_c10d.py:3913)\n"
     "    <module> (/home/me/train.py:20)",
 )
-
-
-def by(stack: Stack, rank: int) -> Stack:
-    return Stack(rank, stack.source, stack.text)
 
 
 def waiting(history: History, seconds: float) -> History:

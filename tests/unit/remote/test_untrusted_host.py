@@ -26,10 +26,8 @@ from remote.session.host_clock import LATE, HostClock
 from remote.session.session import Session
 from remote.transport.local import LocalTransport
 from remote.transport.ssh.transport import SshLine
-from tests.kit.agents import wait_for
 from tests.kit.histories import History, plan, raised, state_of, stepped
-from tests.kit.standin import AN_AGENT, Heard, Reader, package
-from tests.unit.remote.test_session import (
+from tests.kit.stage import (
     HELLO,
     ActedLine,
     Stage,
@@ -45,6 +43,8 @@ from tests.unit.remote.test_session import (
     until,
     waits_once,
 )
+from tests.kit.standin import AN_AGENT, Heard, Reader, package
+from tests.kit.wait import wait
 from training.wire.commands import Close, Command, Keep, Lease, OnDisconnect, Reserve, Start, Stop
 from training.wire.events import (
     PREFIX,
@@ -219,7 +219,7 @@ def test_a_run_is_not_left_to_hosts_of_which_one_does_not_read(often: None, tmp_
     session, batches = running(stage, tmp_path)
     wire = session._links[1].wire
     assert wire is not None
-    wait_for(lambda: wire.held_up > 0.6, "the write is held up")
+    wait(lambda: wire.held_up > 0.6, "the write is held up")
     session.detach()
     until(
         session,
@@ -248,7 +248,7 @@ def test_a_local_line_is_closed_while_a_write_to_it_waits(tmp_path: Path) -> Non
 
     writer = threading.Thread(target=write)
     writer.start()
-    wait_for(lambda: line._writing.locked(), "the write waits")
+    wait(lambda: line._writing.locked(), "the write waits")
     line.close()
     writer.join(20)
     assert not writer.is_alive()

@@ -16,7 +16,7 @@ import pytest
 from rich.cells import cell_len
 
 from tests.kit.acted import until
-from tests.unit.tui.test_run import Stage, asked
+from tests.kit.dashboard import Stage, asked
 from tui.widgets import palette
 
 RANKBOARD = Path(sys.executable).parent / "rankboard"

@@ -16,13 +16,13 @@ from rich.console import Console
 
 from remote.run.state import RunState
 from tests.kit.histories import GLOO, START, History, plan, raised, said, stepped
+from tests.kit.printing import FOLDER, HELLO, good, printed, show
 from training.wire.events import (
     SESSION,
     Clock,
     Detached,
     Evaluated,
     Exited,
-    Hello,
     HostSample,
     Launched,
     Lost,
@@ -35,47 +35,7 @@ from training.wire.events import (
     expand,
 )
 from tui.text import live, outcome
-from tui.text.headless import MOMENT, Gathered, JsonPrinter, PlainPrinter, Printer, printer
-
-FOLDER = Path("/runs/a-run")
-HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30, "2.14.1")
-
-
-def show(history: History, to: Printer, size: int = 7) -> RunState:
-    """Feed a printer batch by batch, as the command line does."""
-    state = RunState(history.plan)
-    for start in range(0, len(history.records), size):
-        batch = [part for one in history.records[start : start + size] for part in expand(one)]
-        for record in batch:
-            state.apply(record)
-        to.batch(batch, state)
-    to.end(state)
-    return state
-
-
-def printed(
-    history: History, make: Callable[[io.StringIO, io.StringIO], Printer]
-) -> tuple[str, str]:
-    """What a printer writes to stdout and stderr."""
-    out, err = io.StringIO(), io.StringIO()
-    show(history, make(out, err))
-    return out.getvalue(), err.getvalue()
-
-
-def good() -> History:
-    """A run of two hosts that ends well."""
-    history = (
-        History(plan(2)).session(Reaching(0, "connecting")).say(0, HELLO).session(Clock(0, 0.0))
-    )
-    history.training(steps=40, data=0.01, compute=0.06, sync=0.03, samples=16)
-    history.rank(
-        0,
-        said(0, "Batch Idx: 20\n\x1b[31m[red]Loss\r1.0", "stdout"),
-        Evaluated(0, 1, 10, 0.5, 0.914, 100, 0.2),
-    )
-    history.say(1, said(-1, "preload speaks")).done(0, 1)
-    history.closed()
-    return history
+from tui.text.headless import MOMENT, Gathered, JsonPrinter, PlainPrinter, printer
 
 
 def failed() -> History:
@@ -408,7 +368,7 @@ PIPED = """
 import sys
 from pathlib import Path
 sys.path[:0] = [{tests!r}]
-from tests.unit.tui.test_headless import good, show
+from tests.kit.printing import good, show
 from tui.text.headless import printer
 history = good()
 with printer(history.state(), {json}, Path()) as to:

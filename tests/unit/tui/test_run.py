@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 import re
 from dataclasses import replace
@@ -12,9 +11,9 @@ import pytest
 from textual.events import Key
 from textual.pilot import Pilot
 
-from remote.plan.plan import Plan
 from remote.run.state import Verdict
 from tests.kit.acted import ActedSession, cluster, make_plan, until
+from tests.kit.dashboard import Stage, asked
 from training.job import Job
 from training.wire import events
 from training.wire.events import SESSION
@@ -32,48 +31,6 @@ from tui.screens.stacks import StacksScreen
 from tui.widgets import palette
 from tui.widgets.chart import Chart
 from tui.widgets.log_view import LogView
-
-
-class Stage:
-    """A dashboard over one acted run."""
-
-    def __init__(self, hosts: int = 2, slots: int = 2, runs_dir: Path = Path("runs")) -> None:
-        self.sessions: list[ActedSession] = []
-        lab = cluster(hosts, slots)
-        self.app = RankboardApp(
-            Launch(lab, lab, Job(), make_plan, self._begin, at_once=True, runs_dir=runs_dir)
-        )
-
-    def _begin(self, plan: Plan) -> ActedSession:
-        self.sessions.append(ActedSession(plan))
-        return self.sessions[-1]
-
-    @property
-    def session(self) -> ActedSession:
-        return self.sessions[-1]
-
-    @property
-    def screen(self) -> RunScreen:
-        return next(screen for screen in self.app.screen_stack if isinstance(screen, RunScreen))
-
-    def text(self) -> str:
-        """What is on the screen."""
-        strips = self.app.screen._compositor.render_strips()
-        return "\n".join(strip.text for strip in strips)
-
-    async def train(self, pilot: Pilot[None], steps: int = 60) -> None:
-        self.session.start()
-        self.session.steps(1, steps)
-        await self.heard(pilot, steps)
-
-    async def heard(self, pilot: Pilot[None], step: int) -> None:
-        await until(pilot, lambda: all(rank.step == step for rank in self.session.state.ranks))
-        await until(pilot, lambda: f"step {step}/" in self.text())
-
-    async def ended(self, pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: not self.app.live)
-        self.app.tick()
-        await pilot.pause()
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (160, 48), (200, 60)])
@@ -514,16 +471,6 @@ async def test_what_is_typed_while_the_dashboard_is_busy_does_not_stop_a_run(
         assert stage.app.screen.focused.id == "stay"
         stage.session.close()
         await stage.ended(pilot)
-
-
-async def asked(pilot: Pilot[None]) -> Dialog:
-    """The dialog that asks, once it can be answered."""
-    await until(
-        pilot,
-        lambda: isinstance(pilot.app.screen, Dialog) and math.isfinite(pilot.app.screen.drawn),
-    )
-    assert isinstance(pilot.app.screen, Dialog)
-    return pilot.app.screen
 
 
 async def test_what_was_typed_before_the_question_was_drawn_does_not_answer_it() -> None:

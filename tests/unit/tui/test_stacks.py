@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.kit.acted import ActedSession, until
-from tests.unit.remote.test_stall import C10D, LOADS, OUTER, STOPPED, WAITS, by, dump
-from tests.unit.tui.test_run import Stage
+from tests.kit.dashboard import Stage
+from tests.kit.dumps import C10D, LOADS, OUTER, STOPPED, WAITS, by, dump
 from training.wire.events import SESSION, Stack, Stalled
 from tui.screens.run import RunScreen
 from tui.screens.stacks import StacksScreen

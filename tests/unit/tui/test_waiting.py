@@ -11,8 +11,8 @@ import pytest
 from remote.run.state import RunState
 from remote.run.waiting import PATIENCE, waiting
 from tests.kit.acted import until
+from tests.kit.dashboard import Stage
 from tests.kit.histories import History, plan
-from tests.unit.tui.test_run import Stage
 from training.wire.events import (
     SESSION,
     Entered,

@@ -1,0 +1,118 @@
+"""Commands in this process: what they print, what they would have shown, and whom they reach."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from remote.launch import Launcher
+from remote.session.session import Session
+from remote.transport import Transport
+from tui.commands import attach
+
+
+@dataclass
+class Done:
+    """What a command has printed, and its exit code."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Done]:
+    """Runs a command in the test's folder, in this process."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(command: Callable[..., None], **flags: object) -> Done:
+        code = 0
+        try:
+            command(runs_dir=Path("runs"), **flags)
+        except typer.Exit as error:
+            code = error.exit_code
+        return Done(code, *capsys.readouterr())
+
+    return run
+
+
+NOWHERE: Any = None
+"""A transport that nobody uses."""
+
+
+@dataclass
+class Watched:
+    """What a command would have shown: sessions, and how they were begun."""
+
+    launchers: list[Launcher] = field(default_factory=list)
+    sessions: list[Session] = field(default_factory=list)
+
+    def __call__(
+        self,
+        launcher: Launcher,
+        session: Session,
+        headless: bool,
+        json: bool,
+        leaves: bool,
+        verbose: bool = False,
+    ) -> int:
+        self.launchers.append(launcher)
+        self.sessions.append(session)
+        return 42
+
+
+@pytest.fixture
+def over(monkeypatch: pytest.MonkeyPatch) -> Callable[[Transport], None]:
+    """Have the commands reach hosts by this transport."""
+
+    def over(transport: Transport) -> None:
+        monkeypatch.setattr(attach, "Transports", lambda: transport)
+
+    return over
+
+
+RECORDING = """
+import signal, time
+from pathlib import Path
+from remote.cluster.hosts import Host
+from remote.plan.plan import Plan
+from remote.record.recorder import Recorder
+from remote.run.state import RunState
+from training.wire.events import SESSION, Closed, Record, Stopping
+from training.job import Job
+plan = Plan("a-run", (Host("node1", "127.0.0.1"),), Job())
+recorder = Recorder(Path("runs"), plan)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1, signal.SIGQUIT})
+print("up", flush=True)
+number = signal.sigwait({signal.SIGUSR1, signal.SIGQUIT})
+"""
+
+
+OBEYING = """
+for seq, event in enumerate((Stopping(f"{signal.Signals(number).name} came", True), Closed()), 1):
+    recorder.write(Record(SESSION, 0, seq, float(seq), event))
+recorder.close(RunState(plan))
+"""
+
+
+@contextmanager
+def recording(folder: Path, then: str) -> Iterator[int]:
+    """A process that records a-run, and does this when it is told to stop."""
+    words = [sys.executable, "-c", RECORDING + then, "rankboard"]
+    with subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout
+            assert process.stdout.readline() == b"up\n"
+            yield process.pid
+        finally:
+            process.kill()

@@ -1,0 +1,67 @@
+"""The dashboard over a session that is acted out."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+from remote.plan.plan import Plan
+from tests.kit.acted import ActedSession, cluster, make_plan, until
+from training.job import Job
+from tui.app import Launch, RankboardApp
+from tui.screens.dialogs import Dialog
+from tui.screens.run import RunScreen
+
+
+class Stage:
+    """A dashboard over one acted run."""
+
+    def __init__(self, hosts: int = 2, slots: int = 2, runs_dir: Path = Path("runs")) -> None:
+        self.sessions: list[ActedSession] = []
+        lab = cluster(hosts, slots)
+        self.app = RankboardApp(
+            Launch(lab, lab, Job(), make_plan, self._begin, at_once=True, runs_dir=runs_dir)
+        )
+
+    def _begin(self, plan: Plan) -> ActedSession:
+        self.sessions.append(ActedSession(plan))
+        return self.sessions[-1]
+
+    @property
+    def session(self) -> ActedSession:
+        return self.sessions[-1]
+
+    @property
+    def screen(self) -> RunScreen:
+        return next(screen for screen in self.app.screen_stack if isinstance(screen, RunScreen))
+
+    def text(self) -> str:
+        """What is on the screen."""
+        strips = self.app.screen._compositor.render_strips()
+        return "\n".join(strip.text for strip in strips)
+
+    async def train(self, pilot: Pilot[None], steps: int = 60) -> None:
+        self.session.start()
+        self.session.steps(1, steps)
+        await self.heard(pilot, steps)
+
+    async def heard(self, pilot: Pilot[None], step: int) -> None:
+        await until(pilot, lambda: all(rank.step == step for rank in self.session.state.ranks))
+        await until(pilot, lambda: f"step {step}/" in self.text())
+
+    async def ended(self, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: not self.app.live)
+        self.app.tick()
+        await pilot.pause()
+
+
+async def asked(pilot: Pilot[None]) -> Dialog:
+    """The dialog that asks, once it can be answered."""
+    await until(
+        pilot,
+        lambda: isinstance(pilot.app.screen, Dialog) and math.isfinite(pilot.app.screen.drawn),
+    )
+    assert isinstance(pilot.app.screen, Dialog)
+    return pilot.app.screen

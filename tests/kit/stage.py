@@ -1,0 +1,327 @@
+"""Hosts that are acted out: a transport whose lines lead to agents that play a part."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from queue import SimpleQueue
+
+from remote.cluster.hosts import Host
+from remote.plan.plan import Plan, Policy
+from remote.record.recorder import Recorder, read
+from remote.run.state import RunState
+from remote.session.session import Session
+from remote.transport import Agent, Program, Progress, Unreachable
+from tests.kit.wait import GUARD, looks
+from training.job import Job
+from training.wire import commands
+from training.wire.commands import (
+    Close,
+    Command,
+    Connect,
+    Lease,
+    Reserve,
+    Start,
+    Stop,
+)
+from training.wire.events import (
+    PREFIX,
+    Connected,
+    Ended,
+    Event,
+    Exited,
+    Finished,
+    Hello,
+    HostSample,
+    Launched,
+    Record,
+    Reserved,
+    Spawned,
+    Text,
+    decode,
+    encode,
+    to_object,
+)
+from training.wire.jsonl import dumps
+
+HELLO = Hello(
+    "h",
+    "u",
+    1,
+    "3.11",
+    "/usr/bin/python3",
+    "Linux",
+    "boot",
+    2.0,
+    1,
+    torch="2",
+    route_address="127.0.0.1",
+)
+
+
+DIED = Ended("the agent died: SIGKILL", died=True)
+
+
+Part = Callable[["ActedLine", Command | None], None]
+
+
+_saying = threading.Lock()
+
+
+class ActedLine:
+    """The line to an agent that is played by `part`: called with each command, and with None when
+    the agent begins.
+
+    `journal` is the agent's, which outlives its lines: what follows record `after` comes first.
+    `lines` are all that lead to that agent; what it says comes over each.
+    """
+
+    def __init__(
+        self,
+        host: int,
+        part: Part,
+        release: threading.Event,
+        journal: list[bytes],
+        after: int,
+        lines: list[ActedLine],
+    ) -> None:
+        self.host, self._part, self._release, self.journal, self._lines = (
+            host,
+            part,
+            release,
+            journal,
+            lines,
+        )
+        self.commands: list[Command] = []
+        last = decode(journal[-1]) if journal else None
+        self.attempt = last.attempt if last else 0
+        self.was_let_go = True
+        self._said: SimpleQueue[bytes] = SimpleQueue()
+        with _saying:
+            for line in journal[after:]:
+                self._said.put(line)
+            lines.append(self)
+        if not journal:
+            part(self, None)
+
+    def say(self, *events: Event) -> None:
+        with _saying:
+            for event in events:
+                record = Record(self.host, self.attempt, len(self.journal) + 1, time.time(), event)
+                self.journal.append(encode(record).encode())
+                for line in self._lines:
+                    line._said.put(self.journal[-1])
+
+    @property
+    def runs(self) -> bool:
+        """Whether its rank has not exited."""
+        told = [
+            kind for line in self.journal for kind in (b'"launched"', b'"exited"') if kind in line
+        ]
+        return told[-1:] == [b'"launched"']
+
+    @property
+    def rank(self) -> int:
+        """The rank that it started last."""
+        said = [record.event for record in map(decode, self.journal) if record]
+        return [event.ranks[0] for event in said if isinstance(event, Launched)][-1]
+
+    def drop(self) -> None:
+        """The connection breaks."""
+        self._said.put(b"")
+
+    def read(self) -> bytes:
+        return self._said.get()
+
+    def write(self, data: bytes) -> None:
+        command = commands.decode(data)
+        assert command is not None
+        self.commands.append(command)
+        if isinstance(command, Start):
+            self.attempt = command.attempt
+        self._part(self, command)
+
+    def close(self) -> str:
+        self.was_let_go &= self._release.wait(5)
+        self._said.put(b"")
+        return ""
+
+
+class Stage:
+    """A transport to hosts that play these parts. A line is let go once `release` is set, which it
+    is from the start."""
+
+    def __init__(self, *parts: Part | Exception) -> None:
+        self._parts = parts
+        self.lines: dict[int, ActedLine] = {}
+        self.opened: list[tuple[int, int]] = []
+        """The host of each line, and the number of the last record that was known then."""
+        self.journals: dict[int, list[bytes]] = {}
+        self._lines: dict[int, list[ActedLine]] = {}
+        self.gone = False
+        """Whether new lines end at once."""
+        self.ways = threading.Event()
+        """Whether hosts can be reached, or take for ever."""
+        self.ways.set()
+        self.refuses: set[int] = set()
+        """Hosts to which no new line comes to be."""
+        self.release = threading.Event()
+        self.release.set()
+
+    def open(self, _: Host, program: Program, progress: Progress) -> ActedLine:
+        assert isinstance(program, Agent)
+        part, host = self._parts[program.host], program.host
+        after = program.after
+        progress.phase("connecting")
+        self.ways.wait()
+        if isinstance(part, Exception):
+            raise part
+        if host in self.refuses:
+            raise Unreachable("connection refused")
+        self.opened.append((host, after))
+        line = ActedLine(
+            host,
+            part,
+            self.release,
+            self.journals.setdefault(host, []),
+            after,
+            self._lines.setdefault(host, []),
+        )
+        self.lines[host] = line
+        if self.gone:
+            line.drop()
+        return line
+
+    def session(self, folder: Path, policy: Policy = Policy()) -> Session:  # noqa: B008
+        plan = self.plan(policy)
+        return Session(plan, self, Recorder(folder, plan))
+
+    def plan(self, policy: Policy = Policy()) -> Plan:  # noqa: B008
+        hosts = tuple(
+            Host(f"node{number}", f"127.0.0.{number}") for number in range(1, len(self._parts) + 1)
+        )
+        return Plan("a-run", hosts, Job(), policy)
+
+    def act(self, folder: Path) -> RunState:
+        """What became of the run, from start to end."""
+        return ended(self.session(folder))
+
+
+def ended(session: Session) -> RunState:
+    """The state once all batches have come; fails where that takes too long."""
+    errors: list[BaseException] = []
+
+    def listen() -> None:
+        try:
+            for _ in session.batches():
+                pass
+        except BaseException as error:  # noqa: BLE001 - raised below
+            errors.append(error)
+
+    thread = threading.Thread(target=listen, daemon=True)
+    thread.start()
+    thread.join(GUARD)
+    assert not thread.is_alive(), "the session hangs"
+    if errors:
+        raise errors[0]
+    return session.state
+
+
+def trains(line: ActedLine, command: Command | None) -> None:
+    """An agent whose ranks train until they are stopped."""
+    match command:
+        case None:
+            line.say(HELLO)
+        case Reserve(address):
+            line.say(Reserved(address, 29_500 + line.host))
+        case Connect(targets):
+            line.say(*(Connected(*target, 0.001) for target in targets))
+        case Start(placements=placements, hosts=hosts):
+            line.say(Launched(tuple(placement.rank for placement in placements), hosts))
+            line.say(*(Spawned(placement.rank, 1) for placement in placements))
+        case Stop() if line.runs:
+            line.say(Exited(line.rank, -15, "SIGTERM", stopped=True))
+        case Close():
+            line.say(Ended("closed"))
+
+
+def finishes(line: ActedLine, command: Command | None) -> None:
+    """An agent whose rank finishes at once."""
+    trains(line, command)
+    if isinstance(command, Start):
+        done = PREFIX + dumps(to_object(Finished(line.host, 1, 1, 1.0)))
+        line.say(Text(line.host, "stdout", done), Exited(line.host, 0))
+
+
+def until(session: Session, batches: Iterator[list[Record]], condition: Callable[[], bool]) -> None:
+    """Take batches until the condition holds."""
+    for _ in looks("what the session is to come to"):
+        if condition():
+            return
+        next(batches)
+
+
+def all_run(session: Session) -> bool:
+    return all(rank.pid for rank in session.state.ranks)
+
+
+def recorded(folder: Path) -> list[Record]:
+    return list(read(folder / "a-run"))
+
+
+def running(
+    stage: Stage,
+    folder: Path,
+    policy: Policy = Policy(),  # noqa: B008
+) -> tuple[Session, Iterator[list[Record]]]:
+    """A session whose ranks run, and the batches that are still to come."""
+    session = stage.session(folder, policy)
+    batches = session.batches()
+    until(session, batches, lambda: all_run(session))
+    return session, batches
+
+
+def to_the_end(batches: Iterator[list[Record]]) -> None:
+    """Take all that is still to come."""
+    for _ in batches:
+        continue
+
+
+def samples(line: ActedLine, command: Command | None) -> None:
+    """An agent that gives a sign of life at each lease."""
+    trains(line, command)
+    if isinstance(command, Lease):
+        line.say(HostSample((), 1, 1))
+
+
+def come_back(stage: Stage, folder: Path, policy: Policy) -> Session:
+    plan = stage.plan(policy)
+    session = Session(plan, stage, Recorder(folder, plan, again=True))
+    session.catch_up(recorded(folder))
+    return session
+
+
+def from_elsewhere(stage: Stage, folder: Path, policy: Policy) -> Session:
+    """A session that comes back where nothing is recorded of the run."""
+    plan = stage.plan(policy)
+    session = Session(plan, stage, Recorder(folder / "elsewhere", plan))
+    session.catch_up(())
+    return session
+
+
+def waits_once(line: ActedLine, command: Command | None) -> None:
+    """An agent whose rank trains until it is stopped in the first attempt, and finishes in the
+    second."""
+    if isinstance(command, Start) and command.attempt == 0:
+        trains(line, command)
+    else:
+        finishes(line, command)
+
+
+def loses_its_agent(line: ActedLine, command: Command | None) -> None:
+    """An agent that is killed once its rank runs."""
+    trains(line, command)
+    if isinstance(command, Start):
+        line.say(Exited(line.host, -9, "SIGKILL", stopped=True), DIED)

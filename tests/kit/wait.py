@@ -1,0 +1,30 @@
+"""The one way in which tests wait: until a condition holds, with a guard against hanging.
+
+The guard is generous on purpose. It never says how long something may take.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+GUARD = 60.0
+"""Seconds after which a test counts as hanging."""
+PAUSE = 0.005
+"""Seconds between two looks."""
+
+
+def wait(condition: Callable[[], object], what: str, seconds: float = GUARD) -> None:
+    """Return once the condition holds; fail where the guard runs out first."""
+    for _ in looks(what, seconds):
+        if condition():
+            return
+        time.sleep(PAUSE)
+
+
+def looks(what: str, seconds: float = GUARD) -> Iterator[None]:
+    """The turns of a loop that waits for `what`; fail where the guard runs out."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        yield
+    raise AssertionError(f"not within {seconds:g} s: {what}")
