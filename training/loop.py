@@ -134,11 +134,7 @@ class Trainer:
         for group in self.shard.groups(epoch, first):
             figures = self.iterate(group)
             self.step += 1
-            made.append(
-                Iteration(
-                    self.step, group.samples, figures, self.meter.lap(), self.method.staleness
-                )
-            )
+            made.append(Iteration(self.step, group.samples, figures, self.meter.lap()))
             if len(made) > late:
                 self.report(made.popleft())
             if self.meets(self.step):

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import torch
 from torch import nn
@@ -30,14 +31,15 @@ class Phases:
     ready: float
     cpu_seconds: float
 
-    def asdict(self) -> dict[str, float]:
+    def asdict(self) -> dict[str, Any]:
         """By the names that `Step` gives them."""
         return asdict(self)
 
 
 @dataclass(slots=True)
 class Lap:
-    """The points of one step, from the end of the step before it to its own end."""
+    """The points of one step, from the end of the step before it to its own end. `figures` are
+    what the sync method and others have added, by their names in `Step`."""
 
     start: Point
     gradient: Point
@@ -46,7 +48,7 @@ class Lap:
     waits_before_gradient: int = 0
     end: Point = 0.0
     cpu_seconds: float = 0.0
-    bytes_sent: int = 0
+    figures: dict[str, Any] = field(default_factory=dict)
 
     def phases(self) -> Phases:
         """The figures. On a GPU this waits until the step has ended there."""
@@ -68,7 +70,6 @@ class Meter:
 
     def __init__(self, device: torch.device) -> None:
         self._on_gpu = device.type == "cuda"
-        self.bytes_sent = 0
         self.start()
 
     def watch(self, model: nn.Module) -> None:
@@ -102,17 +103,20 @@ class Meter:
         backward."""
         self._lap.waits.append((self._lap.gradient, self._now()))
 
+    def add(self, name: str, value: int | float) -> None:
+        """Adds to a figure of this step, which is 0 at its start; `name` is a field of `Step`."""
+        self._lap.figures[name] = self._lap.figures.get(name, 0) + value
+
     def lap(self) -> Lap:
         """The step has ended, and the next one starts."""
         lap = self._lap
         lap.end = self._now()
         lap.cpu_seconds = time.process_time() - self._cpu
-        lap.bytes_sent = self.bytes_sent
         self._begin(lap.end)
         return lap
 
     def _begin(self, now: Point) -> None:
-        self._lap, self._cpu, self.bytes_sent = Lap(now, now), time.process_time(), 0
+        self._lap, self._cpu = Lap(now, now), time.process_time()
 
     def _gradient(self, _: torch.Tensor) -> None:
         self._lap.gradient = self._now()

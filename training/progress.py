@@ -1,5 +1,5 @@
-"""What a rank says of its steps: an event of each, at times a line to read, and the sums of an
-epoch."""
+"""What a rank reports of its steps: an event for each, now and then a line to read, and the totals
+of an epoch."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ from training.wire.events import Epoch, Step, emit
 
 @dataclass(frozen=True)
 class Iteration:
-    """One step that was made. `figures` (2,) float64, perhaps still to come from a GPU: sum of
-    losses, how many right."""
+    """One step. `figures` (2,) float64: the sum of the losses and the number of correct samples;
+    on a GPU they may not have arrived yet."""
 
     step: int
     samples: int
     figures: torch.Tensor
     lap: Lap
-    staleness: int
 
 
 @dataclass
 class Sums:
-    """An epoch's steps so far, on this rank: of the one in which it resumed, those since."""
+    """The totals of an epoch so far, on this rank; after a resume, since the resume."""
 
     loss: float = 0.0
     correct: int = 0
@@ -36,87 +35,91 @@ class Sums:
     seconds: float = 0.0
     steps: int = 0
 
+    def add(self, loss: float, step: Step) -> None:
+        """Adds a step, with the sum of its losses."""
+        self.loss += loss
+        self.correct += step.correct
+        self.samples += step.samples
+        self.seconds += step.seconds
+        self.steps += 1
+
 
 class Progress:
-    """One rank's: it says what each step was, and in a line to read what every `log_every`-th step
-    of the run was, the first, and every epoch. Job and place of the rank; `steps` are the run's,
-    `steps_per_epoch` an epoch's."""
+    """Reports the steps of one rank. Prints a line for every `log_every`-th step of the run, for
+    the first, and for every epoch."""
 
     def __init__(self, rank: int, job: Job, steps: int, steps_per_epoch: int) -> None:
+        """`steps` of the run, `steps_per_epoch` of an epoch."""
         self._rank, self._steps, self._steps_per_epoch = rank, steps, steps_per_epoch
-        self._log_every, self._as_reference = job.log_every, job.log_format == "reference"
+        self._log_every = job.log_every
+        self._as_reference = job.log_format == "reference"
         self._sums = Sums()
 
     def report(self, made: Iteration) -> None:
-        """Says what a step was."""
-        phases = made.lap.phases()  # first: on a GPU this waits for the figures
-        total, correct = made.figures.tolist()
-        loss, right = total / made.samples, int(correct)
-        sums = self._sums
-        sums.loss, sums.correct, sums.samples = (
-            sums.loss + total,
-            sums.correct + right,
-            sums.samples + made.samples,
-        )
-        sums.seconds, sums.steps = sums.seconds + phases.seconds, sums.steps + 1
+        """Reports a step. On a GPU this waits until its figures have arrived."""
+        phases = made.lap.phases()
+        loss, correct = made.figures.tolist()
         epoch, batch = divmod(made.step - 1, self._steps_per_epoch)
         step = Step(
-            self._rank,
-            epoch + 1,
-            made.step,
-            loss,
-            **phases.asdict(),
+            rank=self._rank,
+            epoch=epoch + 1,
+            step=made.step,
+            loss=loss / made.samples,
             samples=made.samples,
-            correct=right,
-            bytes_sent=made.lap.bytes_sent,
-            staleness=made.staleness,
+            correct=int(correct),
+            **phases.asdict(),
+            **made.lap.figures,
         )
+        self._sums.add(loss, step)
         emit(step)
-        if (
-            self._as_reference and batch % self._log_every == 0
-        ):  # its index starts anew in each epoch
-            say(self._reference_step(step, batch))
-        elif not self._as_reference and (made.step == 1 or made.step % self._log_every == 0):
+        if self._as_reference:
+            # The reference counts batches from 0 in each epoch.
+            if batch % self._log_every == 0:
+                say(self._reference_step(step, batch))
+        elif made.step == 1 or made.step % self._log_every == 0:
             say(self._step(step))
 
     def report_epoch(self, epoch: int, step: int) -> None:
-        """Says what the steps of an epoch were, of which that step was the last."""
+        """Reports the totals of an epoch, whose last step was `step`."""
         sums, self._sums = self._sums, Sums()
         loss, accuracy = sums.loss / sums.samples, sums.correct / sums.samples
-        emit(said := Epoch(self._rank, epoch, step, loss, accuracy, sums.samples, sums.seconds))
+        done = Epoch(self._rank, epoch, step, loss, accuracy, sums.samples, sums.seconds)
+        emit(done)
         pace = sums.seconds / sums.steps
-        say(self._reference_epoch(said, pace) if self._as_reference else self._epoch(said, pace))
+        say(self._reference_epoch(done, pace) if self._as_reference else self._epoch(done, pace))
 
     def report_test(self, loss: float, accuracy: float, epoch: int) -> None:
-        """Says what an evaluation found."""
+        """Prints the result of an evaluation."""
         if self._as_reference:
             say(f"Test Loss: {loss:.3f}, Test Accuracy: {accuracy:.3f}")
         else:
             say(f"epoch {epoch} test loss {figures.loss(loss)} acc {accuracy:.4f}")
 
     def _step(self, step: Step) -> str:
-        of = f"epoch {step.epoch} step {step.step}/{self._steps}"
+        head = f"epoch {step.epoch} step {step.step}/{self._steps}"
         accuracy = step.correct / step.samples
-        return f"{of} loss {figures.loss(step.loss)} acc {accuracy:.2f} {step.seconds:.3f} s/iter"
+        return f"{head} loss {figures.loss(step.loss)} acc {accuracy:.2f} {step.seconds:.3f} s/iter"
 
-    def _epoch(self, said: Epoch, pace: float) -> str:
-        found = f"mean loss {figures.loss(said.loss)} acc {said.accuracy:.2f}"
-        return f"epoch {said.epoch} done: {found} {pace:.3f} s/iter, {said.seconds:.2f} s"
+    def _epoch(self, epoch: Epoch, pace: float) -> str:
+        result = f"mean loss {figures.loss(epoch.loss)} acc {epoch.accuracy:.2f}"
+        return f"epoch {epoch.epoch} done: {result} {pace:.3f} s/iter, {epoch.seconds:.2f} s"
 
     def _reference_step(self, step: Step, batch: int) -> str:
-        found = f"Batch Loss: {step.loss:.3f}, Batch Accuracy: {step.correct / step.samples:.3f}"
+        accuracy = step.correct / step.samples
         return (
-            f"Rank: {self._rank} Batch Idx: {batch}, {found}, Batch Duration: {step.seconds:.3f} "
-            "seconds"
+            f"Rank: {self._rank} Batch Idx: {batch}, Batch Loss: {step.loss:.3f}, "
+            f"Batch Accuracy: {accuracy:.3f}, Batch Duration: {step.seconds:.3f} seconds"
         )
 
-    def _reference_epoch(self, said: Epoch, pace: float) -> str:
-        found = f"Train Loss: {said.loss:.3f}, Train Accuracy: {said.accuracy:.3f}"
-        took = f"Avg Batch Duration: {pace:.3f} seconds, Epoch Duration: {said.seconds:.3f} seconds"
-        return f"Rank: {self._rank} Epoch: {said.epoch}, {found}, {took}"
+    def _reference_epoch(self, epoch: Epoch, pace: float) -> str:
+        return (
+            f"Rank: {self._rank} Epoch: {epoch.epoch}, Train Loss: {epoch.loss:.3f}, "
+            f"Train Accuracy: {epoch.accuracy:.3f}, Avg Batch Duration: {pace:.3f} seconds, "
+            f"Epoch Duration: {epoch.seconds:.3f} seconds"
+        )
 
 
 def say(line: str) -> None:
-    """A line to read, on stdout between the events."""
+    """Prints a line to read, on stdout between the events."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()

@@ -93,7 +93,7 @@ class Run:
             lap = self.meter.lap()
             assert lap.phases().sync > 0 or self.place.world_size == 1
             assert lap.phases().compute > 0
-            sent.append(lap.bytes_sent)
+            sent.append(lap.figures.get("bytes_sent", 0))
         return sent
 
     def step_joined(self, uses: Use, accumulate: int) -> None:

@@ -77,7 +77,7 @@ class Run:
                 for micro in range(accumulate):
                     self.backward(net, rank, micro)
             self.step += 1
-            sent.append(self.meter.lap().bytes_sent)
+            sent.append(self.meter.lap().figures.get("bytes_sent", 0))
         return sent
 
     def backward(self, net: nn.Module, rank: int, micro: int) -> None:

@@ -80,7 +80,8 @@ class Rank:
         self.made += 1
         self.method.reduce(self.net)
         self.method.step(self.optimizer)
-        self.said.append((self.method.staleness, self.meter.lap().bytes_sent))
+        figures = self.meter.lap().figures
+        self.said.append((figures.get("staleness", 0), figures["bytes_sent"]))
 
     def parameters(self) -> list[torch.Tensor]:
         """A copy."""

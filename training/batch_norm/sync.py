@@ -106,7 +106,7 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
     def _sum(self, tensor: torch.Tensor) -> None:
         with self._meter.waiting():
             distributed.all_reduce(tensor, group=self._group)
-        self._meter.bytes_sent += payload.ring(tensor.nbytes, self._group.size())
+        self._meter.add("bytes_sent", payload.ring(tensor.nbytes, self._group.size()))
 
 
 class _Normalise(torch.autograd.Function):

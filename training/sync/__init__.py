@@ -54,11 +54,6 @@ class SyncMethod:
         """Changes the parameters."""
         optimizer.step()
 
-    @property
-    def staleness(self) -> int:
-        """How many updates behind the gradient of the last step was."""
-        return 0
-
     def settle(self, model: nn.Module) -> None:
         """Makes the parameters equal before the model is evaluated or kept. Called by all ranks at
         the same step."""

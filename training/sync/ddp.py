@@ -162,7 +162,7 @@ class Method(SyncMethod):
         return 4 * len(self._named)
 
     def _count_bytes(self, size: int) -> None:
-        self._meter.bytes_sent += payload.ring(size, self._place.world_size)
+        self._meter.add("bytes_sent", payload.ring(size, self._place.world_size))
 
     def _check_used(self) -> None:
         if self._finds_unused:

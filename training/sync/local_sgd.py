@@ -65,7 +65,7 @@ class Method(SyncMethod):
             self._wait()
             for bucket in self._buckets:
                 self._gradients.unpack(bucket)
-            self._meter.bytes_sent += self._bytes
+            self._meter.add("bytes_sent", self._bytes)
             return
         for bucket in self._buckets:
             bucket.used = [
@@ -81,7 +81,7 @@ class Method(SyncMethod):
             self._alone += 1
         if self._alone == self.options.every:
             self._average()
-            self._meter.bytes_sent += self._bytes
+            self._meter.add("bytes_sent", self._bytes)
 
     def settle(self, model: nn.Module) -> None:
         """Averages the parameters, unless they have just been."""

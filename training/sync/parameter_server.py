@@ -96,11 +96,6 @@ class Method(SyncMethod):
         """The server makes the step; workers take over the parameters."""
         self._side.step(optimizer)
 
-    @property
-    def staleness(self) -> int:
-        """Updates of others between this rank's last pull and the push after it."""
-        return self._side.staleness
-
     def settle(self, model: nn.Module) -> None:
         """All take over what the server holds when all have come here."""
         self._side.settle(model)
@@ -152,18 +147,14 @@ class Worker(SyncMethod):
         self._wait()
         for bucket in self._gradients.buckets:
             bucket.reset()
-        self._meter.bytes_sent += HEADER_BYTES + self._gradients.size
+        self._meter.add("bytes_sent", HEADER_BYTES + self._gradients.size)
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Pulls."""
+        """Pulls the parameters, and with them the staleness that the server found."""
         self._pull()
-
-    @property
-    def staleness(self) -> int:
-        """As the server found it."""
-        return (
-            int(self._answer[1]) if self._stale else 0
-        )  # on a GPU reading it waits for the step's end
+        if self._stale:
+            # On a GPU reading it waits for the step's end.
+            self._meter.add("staleness", int(self._answer[1]))
 
     def settle(self, model: nn.Module) -> None:
         """Pulls what the server holds when all have come here."""

@@ -121,7 +121,6 @@ class AsyncServer(SyncMethod):
         )
         self._seats = [Seat(line, self._held) for line in lines]
         self._version = 0  # of the model
-        self._staleness = 0
         self._due = 0  # steps that each worker is to be served before `serve` returns
         self._changed = threading.Condition()  # guards what is held and all below
         self._threads: list[threading.Thread] = []
@@ -139,25 +138,21 @@ class AsyncServer(SyncMethod):
         self._gradients.flush()
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Pushes its own gradient, and pulls the parameters."""
+        """Pushes its own gradient, and pulls the parameters. The staleness is the number of updates
+        that the others made between its last pull and this push."""
         with self._meter.waiting():
             self._changed.acquire()
         try:
             self._check()
-            self._staleness = self._held.apply(
-                [bucket.buffer for bucket in self._gradients.buckets], self._version
-            )
+            own = [bucket.buffer for bucket in self._gradients.buckets]
+            self._meter.add("staleness", self._held.apply(own, self._version))
             self._pull()
-            self._meter.bytes_sent, self._sent = self._meter.bytes_sent + self._sent, 0
+            self._meter.add("bytes_sent", self._sent)
+            self._sent = 0
         finally:
             self._changed.release()
         for bucket in self._gradients.buckets:
             bucket.reset()
-
-    @property
-    def staleness(self) -> int:
-        """How many updates the others made between its pull and its push."""
-        return self._staleness
 
     def serve(self, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:
         """Waits until each worker has made so many more steps."""

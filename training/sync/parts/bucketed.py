@@ -68,7 +68,7 @@ class Bucketed(SyncMethod):
         exchanged = self.exchanged()
         while bucket := self._next(exchanged):
             self._gradients.unpack(bucket)
-        self.meter.bytes_sent += self._bytes
+        self.meter.add("bytes_sent", self._bytes)
 
     def _next(self, exchanged: Iterator[Bucket]) -> Bucket | None:
         with self.meter.waiting():

@@ -72,7 +72,8 @@ class SyncServer(SyncMethod):
         with self._meter.waiting():
             for line, works in sent:
                 line.wait(works)
-        self._meter.bytes_sent += len(self._lines) * (HEADER_BYTES + nbytes(self._parameters))
+        each = HEADER_BYTES + nbytes(self._parameters)
+        self._meter.add("bytes_sent", len(self._lines) * each)
 
     def serve(self, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:
         """So many rounds without a gradient of its own."""
