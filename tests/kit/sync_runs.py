@@ -38,14 +38,12 @@ def ran_on_gpus(
 
 
 def chosen(request: pytest.FixtureRequest, fixture: str) -> list[Case]:
-    """The cases of all tests of this session that use the fixture and are not skipped, each
-    once."""
-    items = [
+    """The cases of all tests of this session that use the fixture, each once."""
+    used = [
         item
         for item in request.session.items
         if isinstance(item, pytest.Function) and fixture in item.fixturenames
     ]
-    used = [item for item in items if not any(mark.args[0] for mark in item.iter_markers("skipif"))]
     return list(dict.fromkeys(item.callspec.params["case"] for item in used))
 
 

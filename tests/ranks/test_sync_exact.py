@@ -120,19 +120,8 @@ def test_parameters_are_those_of_one_process(ran: Ran, case: Case) -> None:
     compare(case, ran(case), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(
-            case,
-            marks=pytest.mark.skipif(
-                case.world > GPUS, reason=f"{case.world} ranks need a GPU each: {GPUS} here"
-            ),
-        )
-        for case in DOUBLE
-    ],
-    ids=str,
-)
+# each rank has a GPU of its own
+@pytest.mark.parametrize("case", [case for case in DOUBLE if case.world <= GPUS], ids=str)
 def test_parameters_are_those_of_one_process_on_gpus(ran_on_gpus: Ran, case: Case) -> None:
     compare(case, ran_on_gpus(case), rtol=1e-9, atol=1e-12)
 
