@@ -31,6 +31,7 @@ from remote.cluster.hosts import Host
 from remote.transport import Errand
 from remote.transport.deploy import archive, bootstrap
 from training.wire.commands import Close, encode
+from training.wire.enums import Reach
 
 ROUNDS = 7
 COUNT = 64
@@ -41,7 +42,7 @@ AGAIN = 0.15
 class Quiet:
     """Hears nothing of the way to a host."""
 
-    def phase(self, name: str) -> None:
+    def phase(self, name: Reach) -> None:
         pass
 
     def said(self, text: str) -> None:

@@ -25,6 +25,7 @@ from training.loop import Trainer
 from training.place import Place
 from training.progress import say
 from training.rendezvous import meet
+from training.wire.enums import Phase
 from training.wire.events import Entered, emit
 
 
@@ -53,9 +54,9 @@ def run(job: Job, place: Place) -> None:
     """
     if threads := os.environ.get("OMP_NUM_THREADS"):
         torch.set_num_threads(int(threads))  # a forked rank's torch was loaded before this was set
-    emit(Entered(place.rank, "loading"))
+    emit(Entered(place.rank, Phase.LOADING))
     train_set, test_set = (datasets.load(job, split) for split in ("train", "test"))
-    emit(Entered(place.rank, "rendezvous"))
+    emit(Entered(place.rank, Phase.RENDEZVOUS))
     device, backend, lack = meet(place)
     if device.type == "cpu":
         keep_freed_memory()

@@ -27,6 +27,7 @@ from training.progress import Iteration, Progress, say
 from training.rendezvous import PATIENCE, new_group
 from training.shard import Group, shard
 from training.sync import SyncMethod, broadcast
+from training.wire.enums import Phase
 from training.wire.events import Drifted, Entered, Evaluated, Finished, Saved, Started, emit
 
 
@@ -147,7 +148,7 @@ class Trainer:
 
     def serve_epoch(self) -> None:
         """What a rank does instead that holds the parameters for the others."""
-        emit(Entered(self.place.rank, "serving"))
+        emit(Entered(self.place.rank, Phase.SERVING))
         end = min((self.step // self.shard.steps + 1) * self.shard.steps, self.steps)
         while self.step < end:
             stop = next(
@@ -210,7 +211,7 @@ class Trainer:
         here."""
         assert self.checkpoints
         rank, began = self.place.rank, time.perf_counter()
-        emit(Entered(rank, "saving"))
+        emit(Entered(rank, Phase.SAVING))
         self.settle()
         size = self.checkpoints.save(self.step)
         seconds = time.perf_counter() - began
@@ -221,7 +222,7 @@ class Trainer:
                 f"{self.checkpoints.folder}"
             )
         if self.step < self.steps:
-            emit(Entered(rank, "training" if self.trains else "serving"))
+            emit(Entered(rank, Phase.TRAINING if self.trains else Phase.SERVING))
 
     def compare(self) -> None:
         """Says so if the ranks' models differ, which the method keeps equal."""
@@ -246,7 +247,7 @@ class Trainer:
     def evaluate(self) -> None:
         """Tests the model that the ranks settle on."""
         rank = self.place.rank
-        emit(Entered(rank, "evaluating"))
+        emit(Entered(rank, Phase.EVALUATING))
         self.settle()
         own = self.own_accuracy()
         with self.batch_norm.agreed(self.net):
@@ -266,7 +267,7 @@ class Trainer:
         if rank == 0:
             self.progress.report_test(found.loss, found.accuracy, self.epoch)
         if self.step < self.steps:
-            emit(Entered(rank, "training" if self.trains else "serving"))
+            emit(Entered(rank, Phase.TRAINING if self.trains else Phase.SERVING))
 
     def wait_for_slowest(self) -> None:
         """Returns when all ranks have come, each of which was free to go at its own pace."""

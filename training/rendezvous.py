@@ -13,6 +13,7 @@ import torch
 from torch import distributed
 
 from training.place import Place
+from training.wire.enums import Phase
 from training.wire.events import Entered, emit
 
 PATIENCE = timedelta(minutes=30)
@@ -30,7 +31,7 @@ def meet(place: Place) -> tuple[torch.device, str, str]:
     On GPUs with NCCL where every rank has one of its own, else on CPUs with Gloo.
     """
     store = _store(place)
-    emit(Entered(place.rank, "joining"))
+    emit(Entered(place.rank, Phase.JOINING))
     keys = [f"device/{rank}" for rank in range(place.world_size)]
     store.set(keys[place.rank], " ".join(gpu(place)))
     store.wait(keys, PATIENCE)

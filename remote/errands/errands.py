@@ -16,6 +16,7 @@ from remote.transport import Errand, Line, Transport, Unreachable
 from remote.transport.deploy import last_line
 from remote.transport.line_cutter import LineTooLong
 from training.agent import WHOLE
+from training.wire.enums import Reach
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Answer:
 class Silent:
     """Hears nothing of the way to a host."""
 
-    def phase(self, name: str) -> None:
+    def phase(self, name: Reach) -> None:
         pass
 
     def said(self, text: str) -> None:

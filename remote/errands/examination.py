@@ -26,6 +26,7 @@ from remote.transport import Errand, Line, Transport, Unreachable
 from remote.transport.deploy import last_line
 from remote.transport.line_cutter import LineTooLong
 from training.wire.commands import Close, Command, Connect, Reserve, encode
+from training.wire.enums import Reach
 from training.wire.events import (
     SESSION,
     Checked,
@@ -248,7 +249,7 @@ class Examination:
         one.offset = record.time - time.time()
         self._apply(record)
         self._say(Clock(one.index, one.offset))
-        self._say(Reaching(one.index, "ready"))
+        self._say(Reaching(one.index, Reach.READY))
 
     def _lose(self, one: Subject, problem: str) -> None:
         """Go on without a host; once the facts are known there is nothing left to check."""
@@ -365,7 +366,7 @@ class _Progress:
     def __init__(self, index: int, say: Callable[[Event], None]) -> None:
         self._index, self._say = index, say
 
-    def phase(self, name: str) -> None:
+    def phase(self, name: Reach) -> None:
         self._say(Reaching(self._index, name))
 
     def said(self, text: str) -> None:

@@ -22,6 +22,7 @@ from remote.record import trust
 from remote.record.files import is_folder
 from remote.record.recorder import EVENTS, PLAN, SUMMARY, RunFolderError, load_plan, meant, verdict
 from remote.record.resume import NODE
+from remote.run import agent_end
 from remote.transport import Errand, Transport
 from training.agent.errands import run_folders
 from training.agent.errands.run_folders import LAST, Archive, RunFolder
@@ -49,6 +50,13 @@ class Part:
     def idle(self) -> float:
         """Seconds since its last record, 0 where the host's clock cannot be believed."""
         return max(0.0, self.folder.now - self.folder.last)
+
+    @property
+    def reason(self) -> str:
+        """Why the run ended there, as far as is known; "" while it is live."""
+        if self.folder.ended:
+            return agent_end.describe(self.folder.ended)
+        return "" if self.folder.live else "agent and guard were killed, or the host went down"
 
     @property
     def name(self) -> str:
@@ -127,7 +135,7 @@ class Run:
     @property
     def reasons(self) -> tuple[str, ...]:
         """Why it ended, one of each kind."""
-        return tuple(dict.fromkeys(part.folder.reason for part in self.parts if part.folder.reason))
+        return tuple(dict.fromkeys(part.reason for part in self.parts if part.reason))
 
     @property
     def step(self) -> int:

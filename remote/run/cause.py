@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from remote.doctor.check import listed
+from remote.run.agent_end import describe
 from remote.run.last_words import HEADER, LINKS, PREFIX, RAISED
-from training.wire.events import Exited
+from training.wire.enums import EndReason
+from training.wire.events import Ended, Exited
 
 TAIL = 20
 """Lines of a rank's last words that a cause keeps."""
-DISK_FULL = "the disk is full"
-"""How the reason of an agent starts that had no room for its journal any more."""
 
 
 class Evidence(IntEnum):
@@ -189,14 +189,13 @@ def advice(exited: Exited, tail: Sequence[str], host: str) -> str:
     return ""
 
 
-def ended(reason: str, host: str, folder: str) -> tuple[str, str]:
+def ended(end: Ended, host: str, folder: str) -> tuple[str, str]:
     """What an agent that could not go on has died of, and what to do about it. `folder`: the run's
     on that host."""
-    if not reason.startswith(DISK_FULL) or not folder:
-        return reason, ""
-    what = f"{DISK_FULL}: no room for the run's journal in {folder}{reason.removeprefix(DISK_FULL)}"
+    if end.reason is not EndReason.DISK_FULL or not folder:
+        return describe(end), ""
     return (
-        what,
+        describe(replace(end, detail=f"no room for the run's journal in {folder}")),
         f"make room there (df -h {folder}), or set workdir of {host} in hosts.toml to a folder on "
         "a larger disk",
     )

@@ -296,8 +296,8 @@ class HostState:
     """One host as last heard of; `heard` is when, by the session's clock. `cpu` is percent per
     core, memory and network bytes.
 
-    `since` is when its phase began. `reason` says why it
-    is lost, refused or ended. `began` is when its agent began, before which nothing of it happened.
+    `since` is when its phase began. `reason` says why it is lost, refused or ended; `end` is its
+    agent's last record. `began` is when its agent began, before which nothing of it happened.
     `saved_step` is the newest checkpoint that its first rank said is complete: on this host alone,
     where others may be lost. `missed`: nothing is heard of it, `back` is when records came again;
     `gone`: it was lost, or its agent killed; `parted`: a connection to it broke.
@@ -317,6 +317,7 @@ class HostState:
     sent: int = 0
     received: int = 0
     reason: str = ""
+    end: events.Ended | None = None
     gone: bool = False
     saved_step: int = 0
     missed: bool = False

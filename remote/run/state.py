@@ -14,8 +14,8 @@ from dataclasses import replace
 from remote.doctor.doctor import WARNING, is_told, refusal
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import OnNan, OnStall, Plan, Script
+from remote.run import agent_end, stall, verdict
 from remote.run import cause as causes
-from remote.run import stall, verdict
 from remote.run.cause import Cause, Death, Evidence
 from remote.run.last_words import last_words
 from remote.run.ranks import (
@@ -34,7 +34,6 @@ from remote.run.ranks import (
 from remote.run.series import NAN, Series, Timing
 from remote.run.stall import Stall
 from remote.sanitise import fit, shortened
-from training.agent import ALL_ENDED, CLOSED, OPERATOR_GONE
 from training.job import Job
 from training.wire import events
 from training.wire.events import Event, Hello, Record
@@ -64,16 +63,12 @@ USAGE = 2
 may mean anything by it."""
 REACHING_AGAIN = (HostPhase.CONNECTING, HostPhase.DEPLOYING, HostPhase.STARTING)
 """Phases of a host that has told its facts and to which another connection is being made."""
-STOPPED = "stopped: "
-"""How the reason of an agent starts that stopped its ranks without the session."""
 DURING = {
     RankPhase.LOADING: "loading its data",
     RankPhase.RENDEZVOUS: "reaching the rendezvous",
     RankPhase.JOINING: "joining the others",
 }
 """What a rank was at that ended before its first step."""
-WORKING = {phase.value: phase for phase in RankPhase if phase not in FATES}
-REACHING = {phase.value: phase for phase in HostPhase}
 
 
 class RunState:
@@ -246,7 +241,7 @@ class RunState:
                 rank.cpu, rank.memory = event.cpu, event.memory
                 rank.cpu_series.append(when - self.started, event.cpu)
             case events.Entered():
-                self._enter(rank, event.phase, when)
+                self._enter(rank, RankPhase(event.phase), when)
             case events.Started():
                 rank.begun, rank.pid = event, event.pid
                 if not self.begun:
@@ -344,12 +339,12 @@ class RunState:
                 "", f"the ranks go on, after a stall of {when - self.stalls[-1].since:.0f} s", when
             )
 
-    def _enter(self, rank: RankState, phase: str, when: float) -> None:
-        if rank.phase in FATES or phase not in WORKING:
+    def _enter(self, rank: RankState, phase: RankPhase, when: float) -> None:
+        if rank.phase in FATES:
             return
-        rank.enter(WORKING[phase], when)
+        rank.enter(phase, when)
         self._look_at_stall(when)
-        if phase == RankPhase.TRAINING and self.phase is RunPhase.STARTING:
+        if phase is RankPhase.TRAINING and self.phase is RunPhase.STARTING:
             self.phase = RunPhase.TRAINING
 
     def _text(
@@ -425,15 +420,17 @@ class RunState:
                 record.attempt == self.attempt or self.phase is RunPhase.STARTING
             ):
                 self._heard_stop(when)
-            case events.Ended(reason, died):
-                host.reason = reason
+            case events.Ended() as ended:
+                host.end, host.reason = ended, agent_end.describe(ended)
                 if host.phase is not HostPhase.LOST:
                     host.enter(HostPhase.ENDED, when)
-                if died:
-                    self._host_died(host, reason, when)
-                elif reason.startswith(STOPPED):
-                    self.stop_reason = self.stop_reason or reason.removeprefix(STOPPED)
-                    if host.parted and reason.startswith(OPERATOR_GONE):  # others still had theirs
+                if ended.died:
+                    folder = host.hello.folder if host.hello else ""
+                    what, advice = causes.ended(ended, host.name, folder)
+                    self._host_died(host, what, when, advice=advice)
+                elif ended.reason in agent_end.STOPPED:
+                    self.stop_reason = self.stop_reason or agent_end.why(ended)
+                    if host.parted:  # others still had theirs
                         self._host_died(
                             host,
                             "the connection to it was lost for too long, so it stopped its ranks",
@@ -448,11 +445,18 @@ class RunState:
         self.stop_reason = self.stop_reason or "stopped from elsewhere"
         self._settle()
 
-    def _host_died(self, host: HostState, what: str, when: float, *, refused: bool = False) -> None:
+    def _host_died(
+        self,
+        host: HostState,
+        what: str,
+        when: float,
+        *,
+        refused: bool = False,
+        advice: str = "",
+    ) -> None:
         host.gone = True
         # What dies after we began to stop all is no cause.
         evidence = Evidence.KILLED if when < self._stopping else Evidence.NONE
-        what, advice = causes.ended(what, host.name, host.hello.folder if host.hello else "")
         tail = last_words(tuple(host.tail), causes.TAIL)
         advice = self.plan.named(advice)
         host.death = host.death or Death(
@@ -466,8 +470,8 @@ class RunState:
         host = self._host(getattr(record.event, "on", events.SESSION))
         name = host.name if host else ""
         match record.event:
-            case events.Reaching(_, phase) if host and phase in REACHING:
-                host.enter(REACHING[phase], when)
+            case events.Reaching(_, phase) if host:
+                host.enter(HostPhase(phase), when)
             case events.Clock(_, offset) if host:
                 if not host.heard:  # but for its Hello, which came before its clock was known
                     host.began += host.offset - offset
@@ -633,7 +637,7 @@ class RunState:
         ends = [
             host
             for host in self.hosts
-            if host.reason and not host.reason.startswith((ALL_ENDED, CLOSED))
+            if host.reason and not (host.end and host.end.reason in agent_end.QUIET)
         ]
         reasons = [f"{host.name}: {host.reason.removeprefix(f'{host.name}: ')}" for host in ends]
         return (
@@ -661,7 +665,8 @@ class RunState:
     def _is_left(self) -> bool:
         """Whether agents have stopped their ranks by themselves, each as it found its operator
         gone."""
-        return any(host.reason.startswith(OPERATOR_GONE) and not host.gone for host in self.hosts)
+        ends = [host.end for host in self.hosts if host.end and not host.gone]
+        return any(end.reason in agent_end.STOPPED for end in ends)
 
     def _settle(self) -> None:
         """Pick the cause anew, and with it every ended rank's fate."""

@@ -22,6 +22,7 @@ from remote.transport import Agent, Line, Transport, Unreachable
 from remote.transport.deploy import last_line
 from remote.transport.line_cutter import LineCutter
 from training.wire.commands import Close, Command, Lease, encode
+from training.wire.enums import Reach
 from training.wire.events import Ended, Event, Exited, Hello, Launched, Reaching, Record, Said
 
 ROOM = 256
@@ -285,7 +286,7 @@ class Link:
         """Whether it is being reached for the first time."""
         return self.opening is not None and not self.tried_at
 
-    def phase(self, name: str) -> None:
+    def phase(self, name: Reach) -> None:
         """How far the transport is (see `Progress`)."""
         if not self.done:  # else it stays a lost one
             self.queue.put(Heard(Reaching(self.index, name)))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from remote.session.connection import Link, Wire
 from remote.transport import Transport
+from training.wire.enums import Reach
 from training.wire.events import Event, Parted, Reaching, Said, Silent
 
 SILENT = 10.0
@@ -35,7 +36,7 @@ class Upkeep:
         """A wire is there: it is the link's from now on."""
         wire.link.take(wire)
         if wire.link.hello and not wire.link.done:
-            self._say(Reaching(wire.link.index, "ready"))
+            self._say(Reaching(wire.link.index, Reach.READY))
 
     def broken(self, wire: Wire, reason: str) -> None:
         """A wire has ended. Where an agent is there, or may be, another one is opened; else the

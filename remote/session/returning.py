@@ -20,6 +20,7 @@ from remote.session.session import BATCH, Session
 from remote.transport import Errand, Line, Transport, Unreachable
 from remote.transport.line_cutter import LineCutter, LineTooLong
 from training.agent import WHOLE
+from training.wire.enums import Reach
 from training.wire.events import (
     SESSION,
     Clock,
@@ -256,7 +257,7 @@ class ReturningSession(Session):
                 self._batch.append(one)
             self._recorder.raw(line)
             if isinstance(record.event, Hello) and not link.done:
-                self._say(Reaching(link.index, "ready"))
+                self._say(Reaching(link.index, Reach.READY))
         self.catch_up(())
         if problem := self._recorder.flush():
             self._say(Said(SESSION, problem))

@@ -23,6 +23,7 @@ from remote.limits import LIMITS, Limits
 from remote.plan import needs, serialize
 from remote.plan.plan import OnNan, OnStall, Plan, PlanError, Script, check
 from remote.record.recorder import PLAN, Recorder
+from remote.run import agent_end
 from remote.run.state import RunState, Verdict
 from remote.sanitise import cut
 from remote.session import reconnect
@@ -31,9 +32,9 @@ from remote.session.startup import Startup
 from remote.session.watchdog import Halts
 from remote.transport import Agent, Transport
 from remote.transport.line_cutter import LineTooLong
-from training.agent import ALL_ENDED, CLOSED
 from training.job import Job
 from training.wire.commands import Close, Connect, Keep, Lease, OnDisconnect, Reserve, Start, Stop
+from training.wire.enums import Reach
 from training.wire.events import (
     SESSION,
     SESSION_EVENTS,
@@ -521,7 +522,7 @@ class Session:
                 if self._stage in (Stage.REACHING, Stage.STARTING):  # else it said so long ago
                     link.clock.measure(record.time, time.time())
                 self._say(Clock(link.index, link.clock.offset))
-                self._say(Reaching(link.index, "ready"))
+                self._say(Reaching(link.index, Reach.READY))
                 link.send(Keep(PLAN, serialize.dump(self._public)))
                 self._settle()
             case Reserved() as reserved:
@@ -545,12 +546,12 @@ class Session:
                 ):  # an exit code 0 before the last step is a failure too
                     self._fail()
                 self._close_if_over()
-            case Ended(reason, died):
+            case Ended() as ended:
                 # An agent that is kept ends by itself once its ranks have, or where another
                 # launcher closes it, which is no failure by itself; else somebody killed it, or its
                 # disk is full.
                 if self._stage is not Stage.CLOSING and (
-                    died or not reason.startswith((ALL_ENDED, CLOSED))
+                    ended.died or ended.reason not in agent_end.QUIET
                 ):
                     self._unfit = True
                     self._fail()
@@ -558,7 +559,7 @@ class Session:
                     self._lose(
                         link,
                         f"{link.host.name}: its agent ended while the ranks were being started: "
-                        f"{reason}",
+                        f"{agent_end.describe(ended)}",
                     )
                 else:
                     self._finish(link)

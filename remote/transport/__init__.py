@@ -15,6 +15,7 @@ from typing import Protocol
 
 from remote.cluster.hosts import Host
 from remote.transport.host_keys import HostKeys
+from training.wire.enums import Reach
 
 sys.modules.setdefault("invoke", None)  # type: ignore[arg-type]
 # paramiko does without invoke, which takes a third of its import: it is for `Match exec`, and that
@@ -100,7 +101,7 @@ class Progress(Protocol):
     """Hears how far a transport is: `phase` is connecting, deploying or starting; `text` what a
     login shell printed."""
 
-    def phase(self, name: str) -> None: ...
+    def phase(self, name: Reach) -> None: ...
 
     def said(self, text: str) -> None: ...
 

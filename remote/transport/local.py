@@ -18,6 +18,7 @@ from typing import IO
 from remote.cluster.hosts import Host
 from remote.transport import Enter, Kind, Program, Progress, Unreachable
 from remote.transport.deploy import PACKAGE, Failed, Noise, Ready, Talk, last_line, quoted
+from training.wire.enums import Reach
 
 CLOSING = 1.0
 """Seconds that a follower has to end by itself once its stdin is closed."""
@@ -50,7 +51,7 @@ class LocalTransport:
     def open(self, host: Host, program: Program, progress: Progress) -> LocalLine:
         """Start a follower here, and return the line to it once its marker has come. Raises:
         Unreachable."""
-        progress.phase("starting")
+        progress.phase(Reach.STARTING)
         python = host.python or sys.executable
         argv = [
             *self._enter(host.name),

@@ -21,6 +21,7 @@ from remote.transport.deploy import last_line
 from remote.upload.sources import shown
 from training.agent.errands.entries import Entry, Incoming
 from training.agent.errands.tree import Damaged
+from training.wire.enums import Reach
 from training.wire.jsonl import dumps
 
 TOLD = 2.0
@@ -39,7 +40,7 @@ Tell = Callable[[int, str], None]
 class _Quiet:
     """The way to a host has been told of already, when its agent was reached."""
 
-    def phase(self, name: str) -> None:
+    def phase(self, name: Reach) -> None:
         pass
 
     def said(self, text: str) -> None:

@@ -13,10 +13,11 @@ from remote.plan import serialize
 from remote.plan.plan import Plan
 from tests.hostile.host import End, Hosts, Play, acted
 from tests.kit.stage import HELLO
-from training.agent import ALL_ENDED, WHOLE
+from training.agent import WHOLE
 from training.job import Job
 from training.wire import events
 from training.wire.commands import Close, Command
+from training.wire.enums import EndReason
 from training.wire.events import (
     PREFIX,
     Ended,
@@ -46,7 +47,7 @@ def ended(host: int) -> tuple[Event, ...]:
         Text(host, "stdout", f"hello from rank {host}"),
         Text(host, "stdout", done),
         Exited(host, 0),
-        Ended(ALL_ENDED),
+        Ended(EndReason.ALL_ENDED),
     )
 
 
@@ -73,7 +74,7 @@ def keeper(plan: str) -> Play:
 
     def part(end: End, command: Command | None) -> None:
         if isinstance(command, Close):
-            end.say(Ended("closed"))
+            end.say(Ended(EndReason.CLOSED))
 
     def errand(end: End) -> None:
         match end.words[0]:

@@ -35,7 +35,6 @@ HONEST = RunFolder(
     "/home/u/.rankboard/runs/20261119-a-run/0",
     False,
     "finished",
-    "",
     1e9,
     1e9,
     2e9,

@@ -18,6 +18,7 @@ from tests.hostile.folders import RUN, ended, kept, lines, recorded, session_say
 from tests.hostile.host import Hosts
 from training.wire import events
 from training.wire.commands import Start
+from training.wire.enums import EndReason
 
 COMMANDS = {
     "attach": ("attach", RUN, "--run"),
@@ -391,7 +392,9 @@ RECORDS: dict[str, list[bytes]] = {
     "deep": [b'{"host":0,"x":' + b"[" * 50_000 + b"\n"],
     "bytes": [bytes(range(256)) * 20],
     "one long line": [b"x" * 3_000_000 + b"\n"],
-    "escapes": lines(0, [events.Text(0, "stdout", CONTROL), events.Ended(CONTROL)])[:2],
+    "escapes": lines(
+        0, [events.Text(0, "stdout", CONTROL), events.Ended(EndReason.AGENT_DIED, CONTROL)]
+    )[:2],
 }
 
 

@@ -24,6 +24,7 @@ from tests.hostile.values import ESCAPES
 from tests.kit.stage import HELLO, finishes, trains
 from training.agent import MARKER
 from training.wire.commands import Close, Command, Lease, Start
+from training.wire.enums import EndReason
 from training.wire.events import SESSION, Closed, Ended, Exited, HostSample, Text
 
 HEADLESS = ("--run", "--no-fetch", "--steps", "100000")
@@ -143,7 +144,7 @@ def test_a_stop_reaches_the_host_in_whose_name_another_spoke(keys: Keys, tmp_pat
     def forges(end: End, command: Command | None) -> None:
         trains(end, command)  # type: ignore[arg-type]
         if isinstance(command, Start):
-            for number, said in enumerate((Exited(0, 0), Ended("closed")), 500):
+            for number, said in enumerate((Exited(0, 0), Ended(EndReason.CLOSED)), 500):
                 end.say(said, host=0, seq=number)
             end.say(Closed(), host=SESSION, seq=500)
 

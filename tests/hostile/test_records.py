@@ -20,6 +20,7 @@ from tests.hostile.values import ESCAPES, wild
 from tests.kit.stage import HELLO, finishes, trains
 from training.wire import events
 from training.wire.commands import Close, Command, Connect, Reserve, Start, Stop
+from training.wire.enums import EndReason
 from training.wire.events import SESSION, Ended, Event, Exited, HostSample, Launched, Text
 from training.wire.jsonl import dumps
 
@@ -154,12 +155,12 @@ def test_wild_facts_of_a_host(fact: str, value: Any, tmp_path: Path) -> None:
 
 def last_words(rank: int) -> tuple[Event, ...]:
     done = events.PREFIX + dumps(events.to_object(events.Finished(rank, 1, 1, 1.0)))
-    return Text(rank, "stdout", done), Exited(rank, 0), Ended("closed")
+    return Text(rank, "stdout", done), Exited(rank, 0), Ended(EndReason.CLOSED)
 
 
 FORGED: dict[str, tuple[int, tuple[Event, ...]]] = {
     "another's end": (0, last_words(0)),
-    "another's death": (0, (Ended("the agent died: SIGKILL", died=True),)),
+    "another's death": (0, (Ended(EndReason.AGENT_DIED, "SIGKILL", died=True),)),
     "another's stop": (0, (events.StopHeard(by_person=True),)),
     "another's launch": (0, (Launched((0,), (0, 1)),)),
     "another's facts": (0, (replace(HELLO, hostname="evil"),)),
@@ -360,9 +361,9 @@ ODD: dict[str, Part] = {
     "no ranks": says(Start, Launched((), ())),
     "other hosts": says(Start, Launched((1,), (5, 6, 7))),
     "no hosts": says(Start, Launched((1,), ())),
-    "an end at once": says(Start, Ended(ESCAPES)),
-    "a death at once": says(Start, Ended(ESCAPES, died=True)),
-    "ends without end": says(Start, *[Ended("closed")] * 500),
+    "an end at once": says(Start, Ended(EndReason.AGENT_DIED, ESCAPES)),
+    "a death at once": says(Start, Ended(EndReason.AGENT_DIED, ESCAPES, died=True)),
+    "ends without end": says(Start, *[Ended(EndReason.CLOSED)] * 500),
     "exits of others": says(
         Start, Launched((1,), (0, 1)), *[Exited(rank, 1, ESCAPES) for rank in (0, 99, -1)]
     ),
@@ -386,7 +387,7 @@ def test_odd_answers_to_commands(case: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("at", [Reserve, Connect, Start], ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize(
     "end",
-    [Ended("stopped: operator gone"), Ended("the disk is full", died=True)],
+    [Ended(EndReason.OPERATOR_GONE), Ended(EndReason.DISK_FULL, died=True)],
     ids=["ended", "died"],
 )
 def test_a_host_that_leaves_while_a_restart_begins_is_a_failure_of_that_attempt(
@@ -417,7 +418,7 @@ def test_a_host_that_leaves_while_a_restart_begins_is_a_failure_of_that_attempt(
 def test_a_cause_is_told_where_no_restart_is_left(tmp_path: Path) -> None:
     def leaves(own: End, command: Command | None) -> None:
         if isinstance(command, Reserve) and own.player.of(Stop):
-            own.say(Ended("stopped: operator gone"))
+            own.say(Ended(EndReason.OPERATOR_GONE))
         else:
             trains(own, command)  # type: ignore[arg-type]
 

@@ -15,12 +15,12 @@ import pytest
 
 from tests.kit.agents import ROOT, Host, python
 from tests.kit.wait import wait
-from training.agent import ALL_ENDED, OPERATOR_GONE
 from training.agent.__main__ import main
 from training.agent.host.system import LINUX
 from training.agent.options import Times
 from training.agent.ranks.processes import descendants
 from training.wire.commands import Close, Lease, Placement, Reserve, Start, Stop
+from training.wire.enums import EndReason
 from training.wire.events import (
     AGENT,
     Ended,
@@ -74,7 +74,7 @@ def test_a_run_of_two_ranks_from_hello_to_ended(host: Host) -> None:
     line.start(python(code, 0, RANK="0"), python(code, 1, RANK="1"))
     line.exits(2)
     records = line.close()
-    assert ended(records) == Ended("closed")
+    assert ended(records) == Ended(EndReason.CLOSED)
     first = records[0].event
     assert isinstance(first, Hello)
     assert (first.route_interface, first.folder) == ("lo", str(host.folder))
@@ -129,7 +129,7 @@ def test_a_descendant_that_holds_the_pipe_does_not_hold_up_the_exit(host: Host) 
     )
     assert line.exits(1)[0] == Exited(0, 0)
     assert line.text() == "last words"
-    assert ended(line.close()) == Ended("closed")
+    assert ended(line.close()) == Ended(EndReason.CLOSED)
 
 
 def test_a_flood_comes_whole_and_in_order_while_the_agent_obeys(host: Host) -> None:
@@ -160,7 +160,7 @@ def test_binary_output_and_a_line_of_a_megabyte(host: Host) -> None:
     assert "".join(piece.text for piece in pieces) == "y" * 1_000_000
     expected = (bytes(range(256)) * 16 * 200).decode(errors="replace")
     assert line.text().replace("\n", "") == expected.replace("\n", "")
-    assert ended(line.close()) == Ended("closed")
+    assert ended(line.close()) == Ended(EndReason.CLOSED)
 
 
 def test_ranks_keep_the_niceness_that_the_agent_gives_up(host: Host) -> None:
@@ -256,7 +256,7 @@ def test_close_leaves_nothing_behind_when_the_line_ends(host: Host) -> None:
     line.wait_for_text("up", 1)
     records = line.close()
     assert host.processes() == []
-    assert ended(records) == Ended("closed")
+    assert ended(records) == Ended(EndReason.CLOSED)
     assert all(event.stopped for event in line.of(Exited))
     assert not list(host.folder.glob("reserve"))
 
@@ -303,7 +303,7 @@ def test_a_new_follower_goes_on_where_the_killed_one_was(host: Host) -> None:
     third.exits(1)
     rest = second.close()
     records = known + rest
-    assert ended(records) == Ended("closed")
+    assert ended(records) == Ended(EndReason.CLOSED)
     assert third.rest() == rest
     texts = [record.event.text for record in records if isinstance(record.event, Text)]
     assert "\n".join(texts).split("\n") == [str(n) for n in range(1000)]
@@ -323,7 +323,7 @@ def test_a_stop_run_ends_when_its_follower_is_killed(host: Host) -> None:
     line.wait_for_text("up", 1)
     line.kill()
     host.wait_until_empty(5)
-    assert ended(host.follow().rest()) == Ended(OPERATOR_GONE)
+    assert ended(host.follow().rest()) == Ended(EndReason.OPERATOR_GONE)
 
 
 def test_a_keep_run_goes_on_without_a_follower_and_ends_by_itself(host: Host) -> None:
@@ -344,7 +344,7 @@ def test_a_keep_run_goes_on_without_a_follower_and_ends_by_itself(host: Host) ->
     flag.touch()
     host.wait_until_empty(5)
     last = host.follow()
-    assert ended(last.rest()) == Ended(ALL_ENDED)
+    assert ended(last.rest()) == Ended(EndReason.ALL_ENDED)
     assert last.text() == "went"
 
 
@@ -385,7 +385,7 @@ def test_a_failed_run_that_may_be_started_again_waits_for_whoever_does_it(host: 
     second.wait_for(Exited, 3)
     second.kill()
     host.wait_until_empty(5)
-    assert ended(host.follow().rest()) == Ended(ALL_ENDED)
+    assert ended(host.follow().rest()) == Ended(EndReason.ALL_ENDED)
 
 
 def test_it_waits_so_long_only_from_the_failure_on(host: Host) -> None:
@@ -399,7 +399,7 @@ def test_it_waits_so_long_only_from_the_failure_on(host: Host) -> None:
     flag.touch()
     host.wait_until_empty(5)
     records = host.follow().rest()
-    assert ended(records) == Ended(ALL_ENDED)
+    assert ended(records) == Ended(EndReason.ALL_ENDED)
     (failed,) = [record.time for record in records if isinstance(record.event, Exited)]
     assert 0.3 < records[-1].time - failed < 3
 
@@ -425,7 +425,7 @@ def test_only_what_is_to_be_started_again_is_waited_for(
     line.kill()
     host.wait_until_empty(5)
     records = host.follow().rest()
-    assert ended(records) == Ended(ALL_ENDED)
+    assert ended(records) == Ended(EndReason.ALL_ENDED)
     (exited,) = [record.time for record in records if isinstance(record.event, Exited)]
     assert (records[-1].time - exited > 0.7) == waits
 
@@ -438,8 +438,7 @@ def test_where_agent_and_guard_are_gone_at_once_the_journal_gets_its_end(host: H
     os.kill(agent, signal.SIGKILL)
     os.kill(guard, signal.SIGKILL)
     (end,) = [record.event for record in line.rest() if isinstance(record.event, Ended)]
-    assert end.died
-    assert "agent and guard are gone" in end.reason
+    assert end == Ended(EndReason.ABANDONED, died=True)
     assert ended(host.follow().rest()) == end
 
 
@@ -458,7 +457,7 @@ def test_without_a_sign_of_life_a_stop_run_ends(host: Host) -> None:
         line.send(Lease())
         line.wait_for(HostSample, len(line.of(HostSample)) + 1)
     assert not line.of(Exited)
-    assert ended(line.rest()) == Ended(f"{OPERATOR_GONE}, no sign of life for 0.6 s")
+    assert ended(line.rest()) == Ended(EndReason.LEASE_EXPIRED, "0.6 s")
 
 
 def test_a_follower_without_input_exits(host: Host) -> None:
@@ -480,7 +479,7 @@ def test_a_follower_ends_with_its_stdin(host: Host) -> None:
 
 def test_a_folder_with_a_very_long_path(host: Host) -> None:
     host.folder = host.folder / ("x" * 100) / ("y" * 100)
-    assert ended(host.follow().close()) == Ended("closed")
+    assert ended(host.follow().close()) == Ended(EndReason.CLOSED)
 
 
 def test_a_folder_that_cannot_be_used_is_a_message(host: Host) -> None:
@@ -503,7 +502,7 @@ def test_when_the_agent_is_killed_all_below_it_goes_and_the_guard_says_so(host: 
     os.kill(line.agent(), signal.SIGKILL)
     records = line.rest()
     assert host.processes() == []
-    assert ended(records) == Ended("the agent died: SIGKILL", died=True)
+    assert ended(records) == Ended(EndReason.AGENT_DIED, "SIGKILL", died=True)
     assert records[-1].attempt == 1
 
 
@@ -515,7 +514,7 @@ def test_when_somebody_tells_the_agent_to_terminate_it_ends_its_ranks_and_says_s
     line.wait_for_text("away")
     line.wait_for_text("up", 1)
     os.kill(line.agent(), signal.SIGTERM)
-    assert ended(line.rest()) == Ended("the agent was told to terminate (SIGTERM)", died=True)
+    assert ended(line.rest()) == Ended(EndReason.TERMINATED, died=True)
     assert host.processes() == []
     assert all(event.stopped for event in line.exits(2).values())
 
@@ -530,7 +529,7 @@ def test_when_the_guard_is_killed_nothing_is_left(host: Host) -> None:
     os.kill(guard, signal.SIGKILL)
     records = line.rest()
     host.wait_until_empty(5)
-    assert ended(records) == Ended("the guard died", died=True)
+    assert ended(records) == Ended(EndReason.GUARD_DIED, died=True)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can mount a small file system to fill")
@@ -543,7 +542,7 @@ def test_a_full_disk_stops_the_run_and_is_told(host: Host) -> None:
     try:
         line = host.follow()
         line.start(python("while True: print('x' * 10_000)"), python(SLEEP, 1))
-        assert ended(line.rest()) == Ended("the disk is full", died=True)
+        assert ended(line.rest()) == Ended(EndReason.DISK_FULL, died=True)
         assert all(event.stopped for event in line.exits(2).values())
     finally:
         subprocess.run(["umount", "--lazy", str(host.folder)], check=True)
@@ -556,8 +555,8 @@ def test_a_mistake_in_the_agent_itself_is_told(host: Host) -> None:
     )
     line.start(python(SLEEP), preload=True)
     last = ended(line.rest())
-    assert last.died
-    assert last.reason.startswith("the agent died: ValueError: not enough values to unpack")
+    assert (last.reason, last.died) == (EndReason.AGENT_DIED, True)
+    assert last.detail.startswith("ValueError: not enough values to unpack")
     assert host.processes() == []
 
 
@@ -607,7 +606,7 @@ def test_preload_forks_the_ranks_and_reports_them(host: Host) -> None:
             Text,
             Exited,
         ]
-    assert ended(line.close()) == Ended("closed")
+    assert ended(line.close()) == Ended(EndReason.CLOSED)
 
 
 def test_a_rank_that_writes_before_it_is_reported_is_heard_after_it(host: Host) -> None:
@@ -620,7 +619,7 @@ def test_a_rank_that_writes_before_it_is_reported_is_heard_after_it(host: Host) 
         Text,
         Exited,
     ]
-    assert ended(line.close()) == Ended("closed")
+    assert ended(line.close()) == Ended(EndReason.CLOSED)
 
 
 def test_a_second_attempt_may_follow_before_the_first_preload_is_gone(host: Host) -> None:
@@ -629,7 +628,7 @@ def test_a_second_attempt_may_follow_before_the_first_preload_is_gone(host: Host
         line.send(Start(attempt, True, (python(f"print({attempt})"),)))
         assert line.wait_for(Exited, attempt)[-1] == Exited(0, 0)
     assert line.text() == "1\n2\n3"
-    assert ended(line.close()) == Ended("closed")
+    assert ended(line.close()) == Ended(EndReason.CLOSED)
 
 
 def test_a_working_folder_that_is_not_there_is_said(host: Host) -> None:
@@ -718,4 +717,4 @@ def test_an_agent_collects_garbage_though_what_starts_it_does_not(
 def test_close_is_obeyed_at_once_without_ranks(host: Host) -> None:
     line = host.follow()
     line.send(Close(), Close())
-    assert ended(line.rest()) == Ended("closed")
+    assert ended(line.rest()) == Ended(EndReason.CLOSED)

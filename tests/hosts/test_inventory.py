@@ -21,6 +21,7 @@ from training.agent.errands.run_folders import Archive, RunFolder
 from training.agent.host.system import LINUX
 from training.agent.journal import Journal
 from training.wire.commands import Keep
+from training.wire.enums import EndReason
 from training.wire.events import (
     PREFIX,
     Ended,
@@ -77,9 +78,9 @@ def test_a_run_is_live_until_its_guard_is_gone(host: Host, tmp_path: Path) -> No
     line.close()
     wait(lambda: not listed(tmp_path)[0].live, "the guard is gone")
     (found,) = listed(tmp_path)
-    assert (found.phase, found.reason, {exit.rank for exit in found.exits}) == (
+    assert (found.phase, found.ended, {exit.rank for exit in found.exits}) == (
         "stopped",
-        "closed",
+        Ended(EndReason.CLOSED),
         {0, 1},
     )
     (kept,) = run_folders.plan([str(tmp_path), "a-run"])
@@ -139,23 +140,26 @@ def exited(*codes: int, stopped: bool = False) -> list[Event]:
 @pytest.mark.parametrize(
     ("events", "verdict"),
     [
-        ([Launched((0, 1)), *exited(0, 0), Ended("closed")], "finished"),
-        ([Launched((0, 1)), *exited(0, 1), Ended("closed")], "failed"),
+        ([Launched((0, 1)), *exited(0, 0), Ended(EndReason.CLOSED)], "finished"),
+        ([Launched((0, 1)), *exited(0, 1), Ended(EndReason.CLOSED)], "failed"),
         (
             [
                 Launched((0, 1)),
                 Exited(0, 1),
                 Exited(1, -15, "SIGTERM", stopped=True),
-                Ended("closed"),
+                Ended(EndReason.CLOSED),
             ],
             "failed",
         ),
-        ([Launched((0, 1)), *exited(-15, -15, stopped=True), Ended("closed")], "stopped"),
-        ([Launched((0,)), Ended("stopped: operator gone")], "stopped"),
-        ([Launched((0,)), *exited(1), Launched((0,)), *exited(0), Ended("closed")], "finished"),
-        ([Launched((0,)), *exited(0), Ended("the agent died: SIGKILL", died=True)], "lost"),
+        ([Launched((0, 1)), *exited(-15, -15, stopped=True), Ended(EndReason.CLOSED)], "stopped"),
+        ([Launched((0,)), Ended(EndReason.OPERATOR_GONE)], "stopped"),
+        (
+            [Launched((0,)), *exited(1), Launched((0,)), *exited(0), Ended(EndReason.CLOSED)],
+            "finished",
+        ),
+        ([Launched((0,)), *exited(0), Ended(EndReason.AGENT_DIED, "SIGKILL", died=True)], "lost"),
         ([Launched((0,)), Spawned(0, 7)], "lost"),
-        ([Ended("closed")], "not started"),
+        ([Ended(EndReason.CLOSED)], "not started"),
         ([], "lost"),
     ],
 )

@@ -35,6 +35,7 @@ from tests.kit.sshd import Daemon, Sshd, free_port, keygen
 from tests.kit.standin import AN_AGENT, Heard, Reader, package
 from tests.kit.wait import wait
 from training.wire.commands import Close, encode
+from training.wire.enums import EndReason
 from training.wire.events import Ended, Hello, decode
 
 Open = Callable[..., SshLine]
@@ -239,7 +240,7 @@ def test_the_real_agent(sshd: Sshd) -> None:
         while True:
             events.append(decode(next(again)))
     assert [record.event for record in events if record and isinstance(record.event, Ended)] == [
-        Ended("closed")
+        Ended(EndReason.CLOSED)
     ]
     assert not [record for record in events if record and record.seq <= hello.seq]
     again.line.close()

@@ -17,6 +17,7 @@ from remote.run.state import RunState
 from tests.kit.wait import looks
 from training.job import Job
 from training.wire import events
+from training.wire.enums import EndReason
 from training.wire.events import SESSION, Event, Record
 from tui.app import RankboardApp
 
@@ -197,7 +198,7 @@ class ActedSession:
 
     def close(self) -> None:
         for index in range(len(self.plan.hosts)):
-            self.say(index, events.Ended("all ranks have ended"))
+            self.say(index, events.Ended(EndReason.ALL_ENDED))
         self.say(SESSION, events.Closed(), after=0.1)
         self._queue.put(None)
 

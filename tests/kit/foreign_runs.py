@@ -16,6 +16,7 @@ from remote.cluster.hosts import Host
 from remote.plan import serialize
 from remote.plan.plan import Plan, Policy
 from training.job import Job
+from training.wire.enums import EndReason
 from training.wire.events import (
     SESSION,
     Closed,
@@ -43,7 +44,7 @@ ENDED = (
     *BEGUN,
     (SESSION, Stopping("enough", True)),
     (0, Exited(0, -15, "SIGTERM", stopped=True)),
-    (0, Ended("closed")),
+    (0, Ended(EndReason.CLOSED)),
 )
 ENDED = (*ENDED, (SESSION, Closed()))
 

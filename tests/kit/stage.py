@@ -26,6 +26,7 @@ from training.wire.commands import (
     Start,
     Stop,
 )
+from training.wire.enums import EndReason
 from training.wire.events import (
     PREFIX,
     Connected,
@@ -61,7 +62,7 @@ HELLO = Hello(
 )
 
 
-DIED = Ended("the agent died: SIGKILL", died=True)
+DIED = Ended(EndReason.AGENT_DIED, "SIGKILL", died=True)
 
 
 Part = Callable[["ActedLine", Command | None], None]
@@ -244,7 +245,7 @@ def trains(line: ActedLine, command: Command | None) -> None:
         case Stop() if line.runs:
             line.say(Exited(line.rank, -15, "SIGTERM", stopped=True))
         case Close():
-            line.say(Ended("closed"))
+            line.say(Ended(EndReason.CLOSED))
 
 
 def finishes(line: ActedLine, command: Command | None) -> None:

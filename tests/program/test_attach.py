@@ -27,6 +27,7 @@ from tests.kit.stage import all_run, trains, until
 from training.agent.errands import run_folders as far
 from training.agent.journal import Journal
 from training.job import Job
+from training.wire.enums import EndReason
 from training.wire.events import PREFIX, Ended, Exited, Finished, Record, Text, encode, to_object
 from training.wire.jsonl import dumps
 from tui.commands import attach
@@ -271,7 +272,7 @@ def finished(folder: Path) -> Hosts:
         line.say(
             Text(rank, "stdout", f"{done}\nrank {rank} is done"),
             Exited(rank, 0),
-            Ended("all ranks have ended"),
+            Ended(EndReason.ALL_ENDED),
         )
     return stage
 

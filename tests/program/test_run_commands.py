@@ -33,6 +33,7 @@ from training.agent.host.system import LINUX
 from training.agent.journal import Journal
 from training.job import Job
 from training.wire.commands import Keep
+from training.wire.enums import EndReason
 from training.wire.events import Ended, Exited, Hello, Launched
 from training.wire.jsonl import dumps
 from tui.commands.runs import _removable_rows, _total, prune, ps
@@ -48,7 +49,7 @@ def ended_run(workdir: Path, name: str, index: int = 0, code: int = 0) -> Path:
     folder.mkdir(parents=True)
     hello = Hello("x", "ada", 1, "3", "python3", "Linux", HERE.read_text().strip(), 2.0, 1)
     Journal(str(folder), index).write(
-        1, [hello, Launched((index,)), Exited(index, code), Ended("closed")]
+        1, [hello, Launched((index,)), Exited(index, code), Ended(EndReason.CLOSED)]
     )
     return folder
 
@@ -258,7 +259,7 @@ def told(host: str, index: int = 0, name: str = "20261122-a", **figures: Any) ->
         "now": 1e9 + 7200,
         "size": 10**6,
     }
-    usual |= {"reason": "", "folder": "", "hosts": 2, "world_size": 2} | figures
+    usual |= {"ended": Ended(EndReason.CLOSED), "folder": "", "hosts": 2, "world_size": 2} | figures
     return inventory.Part(host, "~", RunFolder(name, index, **usual))
 
 

@@ -38,6 +38,7 @@ from training.agent.host.redaction import Redaction
 from training.agent.ranks.pipes import CHUNK, Lines, Pipe
 from training.job import Job
 from training.wire import events
+from training.wire.enums import EndReason, Reach
 from training.wire.events import AGENT, Hello, Spawned, Stack, Text
 from tui.app import Launch, RankboardApp
 from tui.commands.trust import Trusting
@@ -365,7 +366,7 @@ def evil() -> History:
         EVIL,
     )
     history.session(
-        events.Reaching(0, "connecting"),
+        events.Reaching(0, Reach.CONNECTING),
         events.Said(0, EVIL),
         events.Checked(1, EVIL, "failed", EVIL, EVIL),
     )
@@ -376,15 +377,15 @@ def evil() -> History:
         events.Connected(EVIL, 1, 0.1, EVIL),
         Text(AGENT, "stderr", EVIL),
     )
-    history.say(
-        1, hello, events.Reserved(EVIL, 29_500), events.Launched((1,)), events.Entered(1, EVIL)
-    )
+    history.say(1, hello, events.Reserved(EVIL, 29_500), events.Launched((1,)))
     begun = events.Started(0, 100, 2, EVIL, EVIL, EVIL, 1, 61_706, 40, 10, 640, 100)
     history.rank(0, begun, said(0, EVIL, "stdout"), events.Stack(0, EVIL, EVIL))
     history.session(events.Parted(1, EVIL), events.Lost(1, EVIL, True)).rank(
         0, *raised(0, f"ValueError: {EVIL}")
     )
-    history.rank(0, events.Exited(0, -9, EVIL)).say(0, events.Ended(EVIL, True))
+    history.rank(0, events.Exited(0, -9, EVIL)).say(
+        0, events.Ended(EndReason.AGENT_DIED, EVIL, True)
+    )
     return history.session(events.Refused(1, EVIL), events.Stopping(EVIL, False), events.Closed())
 
 

@@ -19,13 +19,3 @@ code_changed = False
 
 WHOLE = {"whole": True}
 """The last line of an errand's answer, as JSON: nothing before it is missing."""
-
-ALL_ENDED = "all ranks have ended"
-"""The reason of `Ended` of a run that was kept without an operator to its end."""
-CLOSED = "closed"
-"""The reason of `Ended` where a launcher has sent `Close`."""
-BOTH_GONE = "agent and guard are gone"
-"""How the reason of `Ended` starts that a follower wrote, since neither of them could: it does not
-know what they have left."""
-OPERATOR_GONE = "stopped: operator gone"
-"""How the reason of `Ended` starts when a run that was not to be kept has lost its operator."""

@@ -16,11 +16,12 @@ import sys
 import threading
 import time
 
-from training.agent import BOTH_GONE, MARKER
+from training.agent import MARKER
 from training.agent.errands.live_runs import LOCK
 from training.agent.guard import guard
 from training.agent.journal import Journal, Reader, reserve, segments
 from training.agent.options import Options, Times
+from training.wire.enums import EndReason
 from training.wire.events import Ended
 
 SOCKET = "agent.sock"
@@ -59,8 +60,8 @@ def _bury(host: int) -> None:
     """Write the last record in the place of agent and guard, where neither could."""
     journal = Journal(".", host)
     if not (journal.last and isinstance(journal.last.event, Ended)):
-        why = f"{BOTH_GONE}: the host was restarted, or somebody killed both"
-        journal.write(journal.last.attempt if journal.last else 0, [Ended(why, died=True)])
+        end = Ended(EndReason.ABANDONED, died=True)
+        journal.write(journal.last.attempt if journal.last else 0, [end])
     journal.close()
 
 

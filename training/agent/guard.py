@@ -15,6 +15,7 @@ from training.agent.options import Options, Times
 from training.agent.ranks import processes
 from training.agent.ranks.ranks import signal_name
 from training.agent.server import Agent
+from training.wire.enums import EndReason
 from training.wire.events import Ended, Exited, Spawned, decode
 
 LOG = "agent.log"
@@ -89,13 +90,10 @@ def _bury(host: int, code: int, left: list[int]) -> None:
         journal.close()
         return
     why = signal_name(code) or _last_words() or f"exit code {code}"
-    if left:
-        why += f"; could not be killed: pid {', '.join(map(str, left))}"
     if not LINUX:
         why += "; processes that had left their rank's group may live on"
-    journal.write(
-        journal.last.attempt if journal.last else 0, [Ended(f"the agent died: {why}", died=True)]
-    )
+    end = Ended(EndReason.AGENT_DIED, why, died=True, left=tuple(left))
+    journal.write(journal.last.attempt if journal.last else 0, [end])
     journal.close()
 
 

@@ -10,9 +10,9 @@ import selectors
 import signal
 import socket
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from training.agent import ALL_ENDED, CLOSED, OPERATOR_GONE, kept
+from training.agent import kept
 from training.agent.host import facts
 from training.agent.host.dial import Dialler
 from training.agent.host.redaction import Redaction
@@ -26,6 +26,7 @@ from training.agent.ranks.pipes import CHUNK
 from training.agent.ranks.ranks import Ranks
 from training.agent.ranks.starts import Starter
 from training.wire import commands
+from training.wire.enums import EndReason
 from training.wire.events import AGENT, Connected, Ended, Event, Hello, Reserved, StopHeard, Text
 
 NICE = 10
@@ -69,8 +70,8 @@ class Agent:
         self._reserved: socket.socket | None = None
         self._attempt, self._next_attempt, self._again, self._keep = 0, 0, False, options.keep
         self._asked: commands.Reserve | None = None
-        self._reason = ""
-        self._over = self._died = False
+        self._end_with: Ended | None = None
+        self._over = False
         self._alone_since = self._heard_at = time.monotonic()
         self._tick_at = self._alone_since + times.tick
         self._kill_at = self._give_up_at = math.inf
@@ -110,7 +111,7 @@ class Agent:
         numbers = os.read(self._signals, CHUNK)
         if signal.SIGTERM in numbers:
             self._look_for_guard()
-            self._end("the agent was told to terminate (SIGTERM)", died=True)
+            self._end(EndReason.TERMINATED, died=True)
         with contextlib.suppress(ChildProcessError):
             while (child := os.waitpid(-1, os.WNOHANG))[0]:
                 self._starter.reaped(*child)
@@ -171,7 +172,7 @@ class Agent:
                 self._again &= command.again
                 self._stop(command.grace)
             case commands.Close():
-                self._end(CLOSED)
+                self._end(EndReason.CLOSED)
             case commands.OnDisconnect() as command:
                 self._keep = command.keep
             case None:
@@ -200,11 +201,9 @@ class Agent:
     def _start(self, command: commands.Start) -> None:
         if command.attempt < self._next_attempt:  # once more, over a new connection
             return
-        if self._ranks.live or self._reason:
-            self._complain(
-                f"attempt {command.attempt} is not started: "
-                f"{self._reason or 'ranks of the one before still run'}"
-            )
+        if self._ranks.live or self._end_with:
+            why = "the agent is ending" if self._end_with else "ranks of the one before still run"
+            self._complain(f"attempt {command.attempt} is not started: {why}")
             return
         if self._kill_at < math.inf:
             self._kill()
@@ -227,9 +226,9 @@ class Agent:
         self._give_up_at = time.monotonic() + self._times.last
         self._ranks.sweep()
 
-    def _end(self, reason: str, *, died: bool = False) -> None:
-        if not self._reason:
-            self._reason, self._died = reason, died
+    def _end(self, reason: EndReason, detail: str = "", *, died: bool = False) -> None:
+        if not self._end_with:
+            self._end_with = Ended(reason, detail, died)
             self._stop(self._times.grace)
 
     # Time
@@ -252,25 +251,25 @@ class Agent:
         if now >= self._tick_at:
             self._tick_at = max(self._tick_at + self._times.tick, now)
             self._tick()
-        if not self._reason:
+        if not self._end_with:
             self._look_for_operator(now)
         if now >= self._kill_at or (self._kill_at < math.inf and not self._ranks.live):
             self._kill()  # also what a stopped rank has left behind
-        if self._reason and (not self._ranks.live or now >= self._give_up_at):
-            self._finish()
+        if self._end_with and (not self._ranks.live or now >= self._give_up_at):
+            self._finish(self._end_with)
 
     def _look_for_operator(self, now: float) -> None:
         alone = not self._connections and now - self._alone_since >= self._times.reconnect
         if self._keep and not self._ranks.live:
             if alone and not self._may_start_again(now):
-                self._end(ALL_ENDED)
+                self._end(EndReason.ALL_ENDED)
         elif self._keep:
             if alone and self._ranks.failed and self._kill_at == math.inf:
                 self._stop(self._times.grace)  # nobody else is there to do it
         elif alone:
-            self._end(OPERATOR_GONE)
+            self._end(EndReason.OPERATOR_GONE)
         elif now - self._heard_at >= self._times.lease:
-            self._end(f"{OPERATOR_GONE}, no sign of life for {self._times.lease:g} s")
+            self._end(EndReason.LEASE_EXPIRED, f"{self._times.lease:g} s")
 
     def _may_start_again(self, now: float) -> bool:
         """Whether ranks have failed that somebody may still come to start again."""
@@ -279,7 +278,7 @@ class Agent:
 
     def _look_for_guard(self) -> None:
         if os.getppid() != self._guard:
-            self._end("the guard died", died=True)
+            self._end(EndReason.GUARD_DIED, died=True)
 
     def _tick(self) -> None:
         self._ranks.out_of_memory.tick()
@@ -294,7 +293,7 @@ class Agent:
 
     def _flush(self) -> None:
         if self._journal.full:
-            self._end("the disk is full", died=True)
+            self._end(EndReason.DISK_FULL, died=True)
             self._said[:] = [event for event in self._said if not isinstance(event, Text)]
         if not self._said:
             return
@@ -303,8 +302,7 @@ class Agent:
         for connection in self._connections:
             self._wake(connection)
 
-    def _finish(self) -> None:
+    def _finish(self, end: Ended) -> None:
         left = processes.end_descendants(self._times.last)
-        more = f"; could not be killed: pid {', '.join(map(str, left))}" if left else ""
-        self._said.append(Ended(self._reason + more, self._died))
+        self._said.append(replace(end, left=tuple(left)))
         self._over = True

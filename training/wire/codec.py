@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
-from typing import Any, get_args, get_origin, get_type_hints
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 Reader = Callable[[Any], Any]
 
@@ -14,8 +16,9 @@ class Codec:
     """JSON objects ↔ frozen dataclasses of one family, told apart by the value of `key`.
 
     A value whose type is not the field's, or an int of more than 64 bits, makes the object
-    undecodable; an int where a float is due does not. A class may have a method `validate`, which
-    raises ValueError where values make no sense.
+    undecodable; an int where a float is due does not. An enum is read by its value, a string; an
+    unknown one makes the object undecodable, unless the enum has a member for it. A class may have
+    a method `validate`, which raises ValueError where values make no sense.
     """
 
     def __init__(self, key: str, types: Iterable[type[Any]]) -> None:
@@ -91,6 +94,10 @@ def reader_of(hint: Any) -> Reader:
         return _dataclass_reader(hint)  # type: ignore[arg-type]
     if get_origin(hint) is tuple:
         return _tuple_reader(hint)
+    if get_origin(hint) in (Union, UnionType):
+        return _optional_reader(hint)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return _enum_reader(hint)
     accepted = (float, int) if hint is float else (hint,)
 
     def read(value: Any) -> Any:
@@ -101,6 +108,17 @@ def reader_of(hint: Any) -> Reader:
         return value
 
     return read
+
+
+def _optional_reader(hint: Any) -> Reader:
+    (wanted,) = (arg for arg in get_args(hint) if arg is not NoneType)
+    inner = reader_of(wanted)
+    return lambda value: None if value is None else inner(value)
+
+
+def _enum_reader(hint: type[Enum]) -> Reader:
+    read_word = reader_of(str)
+    return lambda value: hint(read_word(value))
 
 
 def _tuple_reader(hint: Any) -> Reader:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from training.wire.codec import Codec, reader_of
+from training.wire.enums import EndReason, Phase, Reach
 from training.wire.jsonl import dumps, load
 
 PREFIX = "@rankboard "
@@ -59,11 +60,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Entered(Event):
-    """A rank has entered a phase: loading, rendezvous, joining (it has reached the others' store),
-    training, serving, evaluating or saving."""
+    """A rank has entered a phase."""
 
     rank: int
-    phase: str
+    phase: Phase
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,14 +382,17 @@ class StopHeard(Event):
 
 @dataclass(frozen=True, slots=True)
 class Ended(Event):
-    """The last record of a host's agent: all its ranks are gone.
+    """The last record of a host's agent: all its ranks are gone, except the processes `left`, which
+    it could not kill.
 
-    `died`: it could not go on. It was killed (then its guard writes this) or told to terminate by
-    somebody else, the disk is full, or its guard was killed.
+    `detail` is for people: how an agent died, or for how long it heard nothing. `died`: the agent
+    could not go on.
     """
 
-    reason: str
+    reason: EndReason
+    detail: str = ""
     died: bool = False
+    left: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,11 +409,10 @@ class Dropped(Event):
 
 @dataclass(frozen=True, slots=True)
 class Reaching(Event):
-    """The session is at this phase of reaching host number `on`: connecting, deploying, starting or
-    ready."""
+    """The session is at this phase of reaching host number `on`."""
 
     on: int
-    phase: str
+    phase: Reach
 
 
 @dataclass(frozen=True, slots=True)

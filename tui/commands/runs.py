@@ -330,7 +330,13 @@ def _object(run: Run) -> dict[str, Any]:
         for name in ("phase", "live", "hosts", "ranks", "step", "steps", "began", "idle", "size")
     }
     parts = [
-        {"name": part.host or None, "idle": part.idle, **_plain(part.folder)} for part in run.parts
+        {
+            "name": part.host or None,
+            "idle": part.idle,
+            "reason": part.reason,
+            **_plain(part.folder),
+        }
+        for part in run.parts
     ]
     return {"run": run.name, **figures, "reasons": run.reasons, "parts": parts}
 

@@ -41,6 +41,7 @@ from remote.transport.problem import Deadline, Dropped, Problem
 from remote.transport.ssh.connect import Connection, Way
 from remote.transport.ssh.keys import Keys
 from remote.transport.ssh.trust import Shown, Unverified
+from training.wire.enums import Reach
 
 Reached = TypeVar("Reached")
 BLOCK = 65536
@@ -70,7 +71,7 @@ class SshTransport:
     def open(self, host: Host, program: Program, progress: Progress) -> SshLine:
         """Log in, put the code there if need be, and return the line once the agent's marker has
         come. Raises: Unreachable."""
-        progress.phase("connecting")
+        progress.phase(Reach.CONNECTING)
         deadline = Deadline(host.timeout)
         connection = None
         try:
@@ -157,7 +158,7 @@ def _start(
 ) -> SshLine:
     """Run the one command, and talk until the agent speaks."""
     deadline.doing = "starting its agent"
-    progress.phase("starting")
+    progress.phase(Reach.STARTING)
     command = bootstrap(host.python or "python3", host.workdir, code, program.argv())
     channel = _run(connection, command, deadline)
     line = SshLine(connection, channel)
@@ -170,12 +171,12 @@ def _start(
                     progress.said(text)
                 case Needed():
                     needed = True
-                    progress.phase("deploying")
+                    progress.phase(Reach.DEPLOYING)
                     _upload(channel, code, deadline)
                 case Placed():
                     placed, deadline.doing = True, "starting its agent"
                     if needed:
-                        progress.phase("starting")
+                        progress.phase(Reach.STARTING)
                 case Changed(folder):
                     progress.said(
                         f"the code in {folder} was not as it had been sent: it has been sent again"

@@ -11,7 +11,7 @@ import pytest
 from remote.run.cause import Cause, Evidence, exception, judge, ranks_text
 from remote.run.state import Verdict
 from tests.kit.histories import GLOO, TRACEBACK, History, plan, raised, said, state_of
-from training.agent import OPERATOR_GONE
+from training.wire.enums import EndReason
 from training.wire.events import (
     SESSION,
     Closed,
@@ -278,7 +278,7 @@ HISTORIES: list[tuple[str, Build, Verdict, str, str]] = [
         lambda h: (
             h.rank(2, Exited(2, -9, "SIGKILL", stopped=True)),
             [h.rank(r, *raised(r, GLOO)) for r in (0, 1, 3)],
-            h.say(2, Ended("the agent died: SIGKILL", died=True)),
+            h.say(2, Ended(EndReason.AGENT_DIED, "SIGKILL", died=True)),
         ),
         Verdict.LOST,
         "node3: the agent died: SIGKILL; ranks 0 to 3 failed as a consequence",
@@ -321,7 +321,9 @@ HISTORIES: list[tuple[str, Build, Verdict, str, str]] = [
     (
         "the operator is gone, the agents stop by themselves",
         lambda h: [
-            h.rank(r, Exited(r, -15, "SIGTERM", stopped=True)).rank(r, Ended("operator gone"))
+            h.rank(
+                r, Exited(r, -15, "SIGTERM", stopped=True), Ended(EndReason.OPERATOR_GONE)
+            )
             for r in range(4)
         ],
         Verdict.STOPPED,
@@ -336,7 +338,7 @@ HISTORIES: list[tuple[str, Build, Verdict, str, str]] = [
             h.rank(3, *raised(3, GLOO)),
             h.session(Stopping("a rank or host "
             "failed", False)),  # by who has come back, and heard of some only
-            [h.rank(r, Ended(OPERATOR_GONE)) for r in range(4)],
+            [h.rank(r, Ended(EndReason.OPERATOR_GONE)) for r in range(4)],
         ),
         Verdict.STOPPED,
         "",
@@ -347,7 +349,7 @@ HISTORIES: list[tuple[str, Build, Verdict, str, str]] = [
         lambda h: (
             h.rank(3, *raised(3, "ValueError: bad batch")),
             [h.rank(r, Exited(r, -15, "SIGTERM", stopped=True)) for r in range(3)],
-            [h.rank(r, Ended(OPERATOR_GONE)) for r in range(4)],
+            [h.rank(r, Ended(EndReason.OPERATOR_GONE)) for r in range(4)],
         ),
         Verdict.FAILED,
         "node4, rank 3: ValueError: bad batch at step 12",

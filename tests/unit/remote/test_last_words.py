@@ -7,6 +7,7 @@ import pytest
 from remote.run.cause import TAIL
 from remote.run.last_words import HEADER, LINKS, last_words
 from tests.kit.histories import GLOO, History, plan, said
+from training.wire.enums import EndReason
 from training.wire.events import Ended, Exited, Hello
 from tui.text import outcome
 
@@ -204,7 +205,7 @@ def test_a_full_disk_of_a_host_is_named_with_its_folder() -> None:
     )
     history = History(plan(2)).say(1, hello).training(steps=3)
     history.rank(1, Exited(1, -15, "SIGTERM", stopped=True)).say(
-        1, Ended("the disk is full", died=True)
+        1, Ended(EndReason.DISK_FULL, died=True)
     )
     state = history.rank(0, Exited(0, -15, "SIGTERM", stopped=True)).closed()
     assert outcome.cause(state)[:2] == [

@@ -19,6 +19,7 @@ from remote.run.series import Means, joined
 from remote.run.state import HostPhase, RankPhase, RunPhase, RunState, Series, Timing, Verdict
 from remote.sanitise import shown
 from tests.kit.histories import GLOO, START, History, plan, raised, said, state_of, stepped
+from training.wire.enums import EndReason, Phase, Reach
 from training.wire.events import (
     EVENTS,
     PREFIX,
@@ -99,7 +100,7 @@ def test_the_way_of_a_run() -> None:
     assert then(SESSION, Stopping("enough", True)) == ("stopping", "ready", "evaluating")
     assert then(1, Exited(1, -15, "SIGTERM", stopped=True)) == ("stopping", "ready", "stopped")
     assert then(1, Entered(1, "training")) == ("stopping", "ready", "stopped")
-    assert then(1, Ended("closed")) == ("stopping", "ended", "stopped")
+    assert then(1, Ended(EndReason.CLOSED)) == ("stopping", "ended", "stopped")
     assert state.verdict is None
     assert (state.ranks[1].pid, state.ranks[1].exit, state.hosts[1].hello) == (77, "SIGTERM", HELLO)
     closed = history.closed()
@@ -178,7 +179,7 @@ def test_a_lost_host_stays_lost() -> None:
         History(plan(2))
         .training()
         .session(Lost(1, "no sign of life", True))
-        .say(1, Ended("closed"))
+        .say(1, Ended(EndReason.CLOSED))
         .state()
     )
     assert (state.hosts[1].phase, state.ranks[1].phase) == ("lost", "lost")
@@ -535,6 +536,9 @@ def test_a_record_that_fits_nothing_changes_nothing_and_raises_nothing() -> None
         "str": ("", "training", "failed", "ready", "stderr", "x\ny", "\ud800"),
         "tuple[int, ...]": ((), (0, -5, 99)),
         "tuple[float, ...]": ((), (1.0, float("nan"))),
+        "Phase": tuple(Phase),
+        "Reach": tuple(Reach),
+        "EndReason": tuple(EndReason),
     }
     state = RunState(plan())
     for _ in range(3_000):

@@ -47,6 +47,7 @@ from training.wire.commands import (
     Start,
     Stop,
 )
+from training.wire.enums import EndReason
 from training.wire.events import (
     PREFIX,
     SESSION,
@@ -486,7 +487,7 @@ def test_a_run_whose_end_nobody_saw_is_ended_by_who_comes_back(tmp_path: Path) -
     left(stage, tmp_path, Policy(keep=True))
     for rank, line in stage.lines.items():
         done = PREFIX + dumps(to_object(Finished(rank, 1, 1, 1.0)))
-        line.say(Text(rank, "stdout", done), Exited(rank, 0), Ended("all ranks have ended"))
+        line.say(Text(rank, "stdout", done), Exited(rank, 0), Ended(EndReason.ALL_ENDED))
     session = come_back(stage, tmp_path, Policy(keep=True))
     for _ in session.batches():
         continue
@@ -667,7 +668,7 @@ def waits_for_its_start(line: ActedLine, command: Command | None) -> None:
     if command is None:
         line.say(HELLO)
     elif isinstance(command, Close):
-        line.say(Ended("closed"))
+        line.say(Ended(EndReason.CLOSED))
 
 
 def test_a_run_that_its_launcher_has_not_started_yet_is_stopped_from_elsewhere(
@@ -701,7 +702,7 @@ def test_hosts_that_another_launcher_has_closed_after_the_end_are_no_failure(
     session, batches = running(stage, tmp_path, Policy())
     for line in stage.lines.values():
         done = PREFIX + dumps(to_object(Finished(line.host, 1, 1, 1.0)))
-        line.say(Text(line.host, "stdout", done), Exited(line.host, 0), Ended("closed"))
+        line.say(Text(line.host, "stdout", done), Exited(line.host, 0), Ended(EndReason.CLOSED))
         until(session, batches, lambda line=line: session.state.ranks[line.host].exited)  # type: ignore[misc]
     to_the_end(batches)
     assert (session.state.verdict, session.state.stop_reason) == (Verdict.FINISHED, "")

@@ -46,6 +46,7 @@ from tests.kit.stage import (
 from tests.kit.standin import AN_AGENT, Heard, Reader, package
 from tests.kit.wait import wait
 from training.wire.commands import Close, Command, Keep, Lease, OnDisconnect, Reserve, Start, Stop
+from training.wire.enums import EndReason
 from training.wire.events import (
     PREFIX,
     SESSION,
@@ -70,7 +71,7 @@ from training.wire.events import (
 )
 from training.wire.jsonl import dumps
 
-GONE = Ended("stopped: operator gone")
+GONE = Ended(EndReason.OPERATOR_GONE)
 
 
 @pytest.fixture(autouse=True)
@@ -369,7 +370,7 @@ def forged(host: int, event: Event, seq: int = 1_000) -> str:
         [
             forged(0, Text(0, "stdout", PREFIX + '{"event":"finished"}')),
             forged(0, Exited(0, 0)),
-            forged(0, Ended("closed")),
+            forged(0, Ended(EndReason.CLOSED)),
         ],
         [forged(SESSION, Closed())],
         [forged(SESSION, Clock(99, 5.0)), forged(SESSION, Clock(0, 5.0))],
@@ -631,7 +632,14 @@ def test_a_run_that_has_failed_has_a_cause() -> None:
             ends: list[tuple[int, tuple[Event, ...]]] = [
                 (host, raised(host, "RuntimeError: Connection closed by peer")),
                 (host, (Exited(host, dice.choice((0, 1, -15)), stopped=dice.random() < 0.5),)),
-                (host, (dice.choice((GONE, Ended("closed"), Ended("the guard died", died=True))),)),
+                (
+                    host,
+                    (
+                        dice.choice(
+                            (GONE, Ended(EndReason.CLOSED), Ended(EndReason.GUARD_DIED, died=True))
+                        ),
+                    ),
+                ),
                 (
                     SESSION,
                     (Lost(host, f"node{host + 1}: no sign of life", reached=dice.random() < 0.5),),

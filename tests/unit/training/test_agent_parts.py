@@ -19,6 +19,7 @@ from training.agent.host.system import LINUX
 from training.agent.journal import Journal, Reader, reserve, segments
 from training.agent.ranks import ports, processes
 from training.agent.ranks.pipes import CHUNK, Lines, Pipe
+from training.wire.enums import EndReason
 from training.wire.events import Dropped, Ended, Event, Record, Text, decode
 
 
@@ -107,9 +108,9 @@ def test_a_journal_whose_writer_was_killed_goes_on_after_its_last_whole_line(
     journal = Journal(str(tmp_path), 0)
     assert journal.last
     assert journal.last.attempt == 2
-    journal.write(2, [Ended("the agent died", died=True)])
+    journal.write(2, [Ended(EndReason.AGENT_DIED, died=True)])
     (last,) = read(reader)
-    assert (last.seq, last.event) == (3, Ended("the agent died", died=True))
+    assert (last.seq, last.event) == (3, Ended(EndReason.AGENT_DIED, died=True))
 
 
 def test_a_full_disk_takes_the_reserve_and_then_the_last_records(
@@ -160,8 +161,8 @@ def test_on_a_disk_that_is_really_full_the_last_record_is_readable(tmp_path: Pat
         journal = Journal(str(tmp_path), 0)
         while not journal.full:
             journal.write(0, [text(0, 10_000)])
-        journal.write(0, [Ended("the disk is full")])
-        assert read(Reader(str(tmp_path), 0, 0))[-1].event == Ended("the disk is full")
+        journal.write(0, [Ended(EndReason.DISK_FULL)])
+        assert read(Reader(str(tmp_path), 0, 0))[-1].event == Ended(EndReason.DISK_FULL)
     finally:
         subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
 

@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 
+from training.wire.enums import EndReason, Phase, Reach
 from training.wire.events import (
     EVENTS,
     PREFIX,
+    Ended,
+    Entered,
     Event,
     Hello,
     Record,
@@ -22,6 +25,7 @@ from training.wire.events import (
     decode,
     encode,
     expand,
+    fault,
     to_object,
 )
 from training.wire.jsonl import dumps
@@ -32,6 +36,9 @@ VALUES: dict[str, Any] = {
     "float": (0.0, -1.5, 3, 1e300, float("inf")),
     "bool": (True, False),
     "str": TEXTS,
+    "Phase": tuple(Phase),
+    "Reach": tuple(Reach),
+    "EndReason": tuple(EndReason),
     "tuple[int, ...]": ((), (1, 2, 3)),
     "tuple[float, ...]": ((), (1.0, 2.5)),
     "tuple[str, ...]": ((), ("a", "ö")),
@@ -77,6 +84,22 @@ def test_unknown_keys_are_ignored_and_missing_ones_take_their_defaults() -> None
         '"loss":1,"seconds":2,"new":[1]}'
     )
     assert decode(line) == Record(0, 0, 1, 2.0, Step(0, 1, 1, 1.0, 2.0))
+
+
+def test_an_unknown_word_never_raises() -> None:
+    end = Record(0, 0, 1, 2.0, Ended(EndReason.CLOSED, left=(7,)))
+    newer = decode(encode(end).replace("closed", "evicted"))
+    assert newer == Record(0, 0, 1, 2.0, Ended(EndReason.UNKNOWN, left=(7,)))
+    assert decode(encode(end).replace('"closed"', "7")) is None
+    dreams = encode(Record(0, 0, 1, 2.0, Entered(0, Phase.SAVING))).replace("saving", "dreaming")
+    assert decode(dreams) is None
+    assert fault(dreams) == "entered: phase: 'dreaming' is not a valid Phase"
+
+
+def test_a_word_prints_as_its_value() -> None:
+    assert f"{Phase.SAVING} {Reach.READY!s} {to_object(Entered(0, Phase.SAVING))['phase']}" == (
+        "saving ready saving"
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from training.agent.errands import removal, run_folders
 from training.agent.errands.removal import alone, remove
 from training.agent.follower import LOCK
 from training.agent.journal import Journal
+from training.wire.enums import EndReason
 from training.wire.events import Ended, Text
 
 
@@ -22,7 +23,7 @@ def workdir(tmp_path: Path) -> Path:
         folder = workdir / "runs" / "a-run" / str(index)
         (folder / "checkpoints" / "step-7").mkdir(parents=True)
         (folder / "checkpoints" / "step-7" / "rank-0.pt").write_bytes(b"x" * 10_000)
-        Journal(str(folder), index).write(1, [Text(0, "stdout", "hello"), Ended("closed")])
+        Journal(str(folder), index).write(1, [Text(0, "stdout", "hello"), Ended(EndReason.CLOSED)])
     (workdir / "code" / "old").mkdir(parents=True)
     os.utime(workdir / "code" / "old", (0, 0))
     (tmp_path / "precious").mkdir()

@@ -18,7 +18,6 @@ Never found are processes of another user, and those of a live run of any workdi
 from __future__ import annotations
 
 import os
-import re
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -26,7 +25,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from training.agent import BOTH_GONE
 from training.agent.errands import process_table
 from training.agent.errands.outline import boot, told, weighty
 from training.agent.errands.process_table import Process, Table
@@ -36,6 +34,7 @@ from training.agent.journal import Reader, segments
 from training.agent.options import Times
 from training.place import FOLDER
 from training.wire.codec import Codec
+from training.wire.enums import EndReason
 from training.wire.events import Ended, Exited, Hello, Record, Spawned
 
 RUN = "RANKBOARD_RUN"
@@ -46,7 +45,6 @@ EARLIEST = 300.0
 """Seconds that a process may have begun before it was recorded; more would be a clock that was
 set."""
 
-_LEFT = re.compile(r"could not be killed: pid ([\d, ]+)")
 _ENVIRONMENT = "its environment names the run"
 Found = dict[int, tuple[str, int, str]]
 """By pid: the run, the host's index, and by what the process is known to be the run's."""
@@ -193,9 +191,9 @@ def _recorded(folder: str, host: int, candidates: Table) -> dict[int, str]:
                 ranks[rank] = (pid, record.time)
             case Exited(rank):  # from here on its number may be somebody else's
                 ranks.pop(rank, None)
-            case Ended(reason) if not _is_buried(record):
+            case Ended(left=pids) if not _is_abandoned(record):
                 ranks.clear()
-                left = dict.fromkeys(_unkillable(reason), record.time)
+                left = dict.fromkeys(pids, record.time)
     found = {pid: "agent" for pid in agent if _was(candidates, pid, agent[pid])}
     found |= {pid: "could not be killed" for pid in left if _was(candidates, pid, left[pid])}
     last = _last(folder, host) if ranks else 0.0
@@ -226,30 +224,26 @@ def _was(candidates: Table, pid: int, when: float) -> bool:
     return pid in candidates and when - EARLIEST <= candidates[pid].began <= when + SLACK
 
 
-def _unkillable(reason: str) -> list[int]:
-    found = _LEFT.search(reason)
-    return [int(pid) for pid in re.findall(r"\d+", found[1])] if found else []
-
-
 def _clean(folder: str, host: int) -> bool:
     """Whether the journal ends with the word that nothing is left."""
     starts = segments(folder)
     last = None
     for record in _weighty(folder, host, starts[-1] - 1) if starts else ():
-        last = None if _is_buried(record) else record.event
-    return not starts or (isinstance(last, Ended) and not _unkillable(last.reason))
+        last = None if _is_abandoned(record) else record.event
+    return not starts or (isinstance(last, Ended) and not last.left)
 
 
-def _is_buried(record: Record) -> bool:
-    """Whether it is the end of an agent whose guard was gone, too, and so could see to nothing."""
-    return isinstance(record.event, Ended) and record.event.reason.startswith(BOTH_GONE)
+def _is_abandoned(record: Record) -> bool:
+    """Whether it is the end of an agent whose guard was gone too, so that nobody killed its
+    ranks."""
+    return isinstance(record.event, Ended) and record.event.reason is EndReason.ABANDONED
 
 
 def _last(folder: str, host: int) -> float:
     """The time of the last record, up to which the agent lived, and so knew of every rank that
     exited."""
     return max(
-        (record.time for record in told(folder, host) if not _is_buried(record)), default=0.0
+        (record.time for record in told(folder, host) if not _is_abandoned(record)), default=0.0
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from training.agent.journal import Reader, segments
+from training.wire.enums import EndReason, Phase
 from training.wire.events import (
     Ended,
     Entered,
@@ -32,6 +33,7 @@ HEAD, TAIL = 64 << 10, 128 << 10
 STILL = 3600.0
 """Seconds without a change after which what no lock can tell of counts as not in use."""
 
+_STOPPED = (EndReason.OPERATOR_GONE, EndReason.LEASE_EXPIRED)
 _WEIGHTY = re.compile(rb'"event":"(?:hello|launched|spawned|exited|ended)"')
 
 
@@ -104,7 +106,7 @@ class Outline:
             case Started(steps=steps):
                 self.steps = steps
             case Step(step=step):
-                self.step, self.phase = max(self.step, step), "training"
+                self.step, self.phase = max(self.step, step), Phase.TRAINING
             case Evaluated(step=step):
                 self.step = max(self.step, step)
 
@@ -127,7 +129,7 @@ class Outline:
         if not self.ended or self.ended.died:
             return "lost"
         fate = self._fate()
-        return "stopped" if self.ended.reason.startswith("stopped") and fate != "failed" else fate
+        return "stopped" if self.ended.reason in _STOPPED and fate != "failed" else fate
 
     def _fate(self) -> str:
         exits = self.exits.values()
@@ -136,12 +138,6 @@ class Outline:
         if any(exit.stopped for exit in exits):
             return "stopped"
         return "finished" if exits else "not started"
-
-    def reason(self, live: bool) -> str:
-        """Why it ended, as far as the journal tells."""
-        if self.ended:
-            return self.ended.reason
-        return "" if live else "agent and guard were killed, or the host went down"
 
 
 def boot() -> str:

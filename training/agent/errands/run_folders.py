@@ -18,7 +18,7 @@ from training.agent.errands.outline import STILL, Outline, told
 from training.agent.kept import CODE, PLAN
 from training.agent.ranks.launch import CODE as OWN_CODE
 from training.wire.codec import Codec
-from training.wire.events import Exited
+from training.wire.events import Ended, Exited
 from training.wire.jsonl import load
 
 RUNS, ARCHIVES = "runs", "code"
@@ -32,11 +32,12 @@ class RunFolder:
     """What one host has of one run.
 
     `phase`: what its ranks do; once none is left finished, failed, stopped, `not started` or, of an
-    ended run, `lost` (the agent could not go on; `reason` says why). `began` and `last` are the
-    times of its first and last record and `now` that of the listing, by the host's clock. `size` in
-    bytes on disk. `ranks` are those of this host. `steps` (0: not known) are the whole run's.
-    `hosts` and `world_size` are the plan's, 0 where it is not kept there. `here`: it is this
-    machine's, not that of another one which shares the folder.
+    ended run, `lost` (the agent could not go on). `ended` is the agent's last record, None where it
+    could not write one. `began` and `last` are the times of its first and last record and `now`
+    that of the listing, by the host's clock. `size` in bytes on disk. `ranks` are those of this
+    host. `steps` (0: not known) are the whole run's. `hosts` and `world_size` are the plan's, 0
+    where it is not kept there. `here`: it is this machine's, not that of another one which shares
+    the folder.
     """
 
     run: str
@@ -44,7 +45,6 @@ class RunFolder:
     folder: str
     live: bool
     phase: str
-    reason: str
     began: float
     last: float
     now: float
@@ -57,6 +57,7 @@ class RunFolder:
     world_size: int = 0
     planned: bool = False
     here: bool = True
+    ended: Ended | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,6 @@ def examine(workdir: str, run: str, host: int) -> RunFolder:
         folder=folder,
         live=live,
         phase=outline.doing() if live else outline.verdict(),
-        reason=outline.reason(live),
         began=outline.began,
         last=outline.last,
         now=now,
@@ -177,6 +177,7 @@ def examine(workdir: str, run: str, host: int) -> RunFolder:
         world_size=world_size,
         planned=planned,
         here=outline.here,
+        ended=outline.ended,
     )
 
 

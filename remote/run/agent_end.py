@@ -1,0 +1,37 @@
+"""Why an agent ended, in words."""
+
+from __future__ import annotations
+
+from training.wire.enums import EndReason
+from training.wire.events import Ended
+
+QUIET = (EndReason.CLOSED, EndReason.ALL_ENDED)
+"""The ends of an agent that are no failure."""
+STOPPED = (EndReason.OPERATOR_GONE, EndReason.LEASE_EXPIRED)
+"""The ends of an agent that stopped its ranks without a launcher."""
+
+_SENTENCES = {
+    EndReason.CLOSED: "closed",
+    EndReason.ALL_ENDED: "all ranks have ended",
+    EndReason.OPERATOR_GONE: "operator gone",
+    EndReason.LEASE_EXPIRED: "operator gone, no sign of life",
+    EndReason.TERMINATED: "the agent was told to terminate (SIGTERM)",
+    EndReason.GUARD_DIED: "the guard died",
+    EndReason.DISK_FULL: "the disk is full",
+    EndReason.AGENT_DIED: "the agent died",
+    EndReason.ABANDONED: "agent and guard are gone: the host restarted, or both were killed",
+    EndReason.UNKNOWN: "the agent ended for a reason that this version does not know",
+}
+
+
+def why(end: Ended) -> str:
+    """Why the agent ended: "the agent died: SIGKILL; could not be killed: pid 7"."""
+    between = " for " if end.reason is EndReason.LEASE_EXPIRED else ": "
+    detail = f"{between}{end.detail}" if end.detail else ""
+    left = f"; could not be killed: pid {', '.join(map(str, end.left))}" if end.left else ""
+    return f"{_SENTENCES[end.reason]}{detail}{left}"
+
+
+def describe(end: Ended) -> str:
+    """What the agent did: "stopped: operator gone", or why it ended."""
+    return f"stopped: {why(end)}" if end.reason in STOPPED else why(end)
