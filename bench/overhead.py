@@ -149,7 +149,7 @@ def cpu_seconds(pid: int) -> float:
 
 def iteration_time(runs: Path) -> float:
     """Mean seconds of the iterations after the first, from the records of the one run there."""
-    from remote.record.recorder import read
+    from remote.record.read import records as read
     from training.wire.events import Step
 
     (run,) = (path.parent for path in runs.glob("*/events.jsonl"))

@@ -17,7 +17,7 @@ from pathlib import Path
 from parts.loopback import Loopback, loopback
 
 from remote.plan.plan import Plan, Script
-from remote.record.recorder import Recorder
+from remote.record.write import Recorder
 from remote.session.session import Session
 from remote.transport.ssh.transport import SshTransport
 from training.job import Job

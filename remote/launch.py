@@ -20,7 +20,9 @@ from remote.plan import plan as planning
 from remote.plan.environment import forwarded
 from remote.plan.plan import Plan, PlanError, Policy, Upload
 from remote.record import resume
-from remote.record.recorder import EVENTS, Recorder, read
+from remote.record.layout import EVENTS, NODE
+from remote.record.read import records
+from remote.record.write import Recorder
 from remote.session.returning import ReturningSession
 from remote.session.session import Session
 from remote.transport import Transport
@@ -58,9 +60,7 @@ class Launcher:
         # what an agent keeps on its node goes where the run is recorded: one folder is the whole
         # run
         if local:
-            hosts = tuple(
-                replace(host, workdir=str(self.runs_dir / run / resume.NODE)) for host in hosts
-            )
+            hosts = tuple(replace(host, workdir=str(self.runs_dir / run / NODE)) for host in hosts)
         policy = replace(self.policy, fetch=self.policy.fetch and not local)
         plan = Plan(run, hosts, job, policy, uploads, project, cluster.file or HOSTS_FILE)
         planning.check(plan)
@@ -111,7 +111,9 @@ class Launcher:
         """What is recorded here of a run, perhaps nothing. Raises: RunFolderError."""
         folder = self.runs_dir / plan.run
         return (
-            read(folder, len(plan.hosts), self.remark) if (folder / EVENTS).exists() else iter(())
+            records(folder, len(plan.hosts), self.remark)
+            if (folder / EVENTS).exists()
+            else iter(())
         )
 
     def check(self, plan: Plan) -> Examination:

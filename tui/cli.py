@@ -23,12 +23,12 @@ from remote.plan import plan as planning
 from remote.plan import serialize
 from remote.plan.plan import PlanError
 from remote.record import resume, summary
+from remote.record.layout import REPORT
 from remote.record.lock import STOP
-from remote.record.recorder import REPORT
 from remote.run.state import RunState, Verdict
 from remote.session.session import Session
 from remote.transport.registry import is_here
-from training.agent.errands.run_folders import LAST
+from training.agent.layout import LAST
 from training.job import Job, JobError
 from training.registry import UnknownName
 from training.wire.events import Record

@@ -14,15 +14,15 @@ from pathlib import Path
 
 from remote.cluster.hosts import Host
 from remote.errands.inventory import Inventory, Run, ask, values
+from remote.record.layout import NODE, PLAN
 from remote.record.lock import launcher
-from remote.record.recorder import PLAN
-from remote.record.resume import NODE
 from remote.transport import Transport
 from training.agent.errands import leftovers, removal, run_folders
 from training.agent.errands.leftovers import Live, Orphan, Signalled
 from training.agent.errands.outline import STILL
 from training.agent.errands.removal import Refused, Removed
 from training.agent.host.system import LINUX
+from training.agent.layout import run_folder
 
 ENDING, REMOVING = 15.0, 300.0
 """Seconds that a host may need to end processes, and to remove one folder."""
@@ -248,5 +248,5 @@ def _remove_record(runs_dir: Path, name: str) -> None:
         raise Refused("processes of it are left: rankboard ps --orphans")
     with ExitStack() as locks:
         for run, host in run_folders.folders(node):
-            locks.enter_context(removal.alone(run_folders.path(node, run, host)))
+            locks.enter_context(removal.alone(run_folder(node, run, host)))
         removal.rename(str(folder), str(runs_dir))

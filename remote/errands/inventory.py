@@ -20,12 +20,14 @@ from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError
 from remote.record import trust
 from remote.record.files import is_folder
-from remote.record.recorder import EVENTS, PLAN, SUMMARY, RunFolderError, load_plan, meant, verdict
-from remote.record.resume import NODE
+from remote.record.find import meant
+from remote.record.layout import EVENTS, NODE, PLAN, SUMMARY
+from remote.record.read import RunFolderError, load_plan, verdict
 from remote.run import agent_end
 from remote.transport import Errand, Transport
 from training.agent.errands import run_folders
-from training.agent.errands.run_folders import LAST, Archive, RunFolder
+from training.agent.errands.run_folders import Archive, RunFolder
+from training.agent.layout import ARCHIVES, LAST, RUNS
 from training.wire.codec import Codec
 
 AGES, BYTES, COUNT = 1e11, 10**18, 10**6
@@ -61,7 +63,7 @@ class Part:
     @property
     def name(self) -> str:
         """The folder below the workdir."""
-        return f"{run_folders.RUNS}/{self.folder.run}/{self.folder.host}"
+        return f"{RUNS}/{self.folder.run}/{self.folder.host}"
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,7 @@ class Code:
     @property
     def name(self) -> str:
         """The folder below the workdir."""
-        return f"{run_folders.ARCHIVES}/{self.archive.name}"
+        return f"{ARCHIVES}/{self.archive.name}"
 
 
 @dataclass(frozen=True)

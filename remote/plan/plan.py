@@ -18,6 +18,7 @@ from types import MappingProxyType
 from remote.cluster.hosts import HOSTS, HOSTS_FILE, RANKS, Host, naming
 from remote.format import count
 from training.agent.host.redaction import stand_in
+from training.agent.layout import NODE, UPLOADS, run_folder
 from training.job import Job, JobError
 from training.place import COPIES
 from training.wire.commands import Placement
@@ -25,7 +26,6 @@ from training.wire.events import Hello
 
 RESTARTS = 10_000
 """How often a run restarts at most."""
-NODE = "node"
 """The folder in a run's directory that takes the place of a host's workdir where this machine is
 the host."""
 
@@ -171,12 +171,12 @@ class Plan:
 
     def folder(self, index: int) -> str:
         """Where host number `index` keeps what it knows of the run."""
-        return f"{self.hosts[index].workdir}/runs/{self.run}/{index}"
+        return run_folder(self.hosts[index].workdir, self.run, index)
 
     def cwd(self, index: int) -> str:
         """Where the ranks of host number `index` work."""
         workdir = self.hosts[index].workdir
-        return f"{workdir}/files/{self.project}" if self.project else workdir
+        return f"{workdir}/{UPLOADS}/{self.project}" if self.project else workdir
 
 
 def new_run(work: Job | Script, now: datetime) -> str:

@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING
 
 from remote.plan.plan import PlanError
 from remote.record import files
+from remote.record.layout import LOCK
 
 if TYPE_CHECKING:
     import psutil
 
-LOCK = "launcher.pid"
-"""Held, by the launcher whose number and machine are in it, as long as it records the run."""
 STOP = signal.SIGUSR1
 """Tells that launcher to stop the run. SIGTERM also comes when the machine shuts down, over which a
 kept run goes on."""

@@ -15,19 +15,17 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from remote.plan.plan import NODE as NODE
 from remote.plan.plan import Plan, PlanError
-from remote.record import recorder
-from remote.record.files import contains, is_folder
-from remote.record.recorder import EVENTS, PLAN, RunFolderError, load_plan
+from remote.record import find as naming
+from remote.record import layout
+from remote.record.checkpoints import has_saved, may_have_saved, saved_step
+from remote.record.files import is_folder
+from remote.record.layout import FETCHED, NODE, PLAN, fetched, local_run
+from remote.record.read import RunFolderError, has_begun, load_plan, summarized
 from remote.sanitise import one_line
-from training.agent.errands.run_folders import LAST
+from training.agent.layout import LAST
 from training.job import Job
 from training.registry import did_you_mean, form_of, split
-
-FETCHED = "hosts"
-"""The folder in a run's directory in which each host has one of its own with what was fetched from
-it."""
 
 
 def job_of(given: Mapping[str, Any], runs_dir: Path, local: bool) -> Job:
@@ -86,17 +84,17 @@ def _named(job: Job, recorded: Path, local: bool, uploads: bool) -> str:
         )
         raise PlanError(f"--resume {job.resume}: {plan.run} had folders on its hosts: add {wanted}")
     _check_place(plan, recorded, job.resume, local)
-    if local and any(_fetched(recorded)):
+    if local and any(fetched(recorded)):
         return str((recorded / FETCHED).absolute())
-    if not _has_saved(recorded) and (local or not _may_have_saved(recorded, old)):
+    if not has_saved(recorded) and (local or not may_have_saved(recorded, old)):
         raise PlanError(f"--resume {job.resume}: {_unsaved(plan.run, old, recorded, local)}")
-    return str((recorded / NODE / "runs" / plan.run).absolute()) if local else plan.run
+    return str(local_run(recorded).absolute()) if local else plan.run
 
 
 def _check_left(job: Job, recorded: Path, ranks: int) -> None:
     """Raises: PlanError, where the newest checkpoint is known to be of the last step that the job
     asks for."""
-    plan, summary = _plan(recorded), recorder.summarized(recorded)
+    plan, summary = _plan(recorded), summarized(recorded)
     old, total = _job(plan, job.resume), summary.get("steps")
     if job.differs(old) or ranks != plan.world_size:
         return
@@ -105,43 +103,11 @@ def _check_left(job: Job, recorded: Path, ranks: int) -> None:
             return
         total = total // (old.epochs or 1) * (job.epochs or 1)
     total = job.steps or total
-    if total and _saved_step(recorded) >= total:
+    if total and saved_step(recorded) >= total:
         raise PlanError(
             f"--resume {job.resume}: Already complete ({total} steps). Raise --epochs or --steps "
             "to continue."
         )
-
-
-def _saved_step(recorded: Path) -> int:
-    """The step of the newest complete checkpoint of a run, as far as this machine knows it; 0 where
-    it knows of none."""
-    manifests = [
-        *_fetched(recorded),
-        *(recorded / NODE).glob("runs/*/*/checkpoints/step-*/manifest.json"),
-    ]
-    steps = [
-        int(number)
-        for one in manifests
-        if (number := one.parent.name.removeprefix("step-")).isdecimal()
-    ]
-    ranks = recorder.summarized(recorded).get("ranks") if not is_folder(recorded / NODE) else ()
-    for rank in ranks if isinstance(ranks, list) else ():
-        if isinstance(rank, dict) and isinstance(step := rank.get("checkpoint_step"), int):
-            steps.append(step)
-    return max(steps, default=0)
-
-
-def _has_saved(recorded: Path) -> bool:
-    """Whether this machine knows of a checkpoint of the run."""
-    return _saved_step(recorded) > 0 or (
-        not is_folder(recorded / NODE) and contains(recorded / EVENTS, rb"\"event\":\"saved\"")
-    )
-
-
-def _may_have_saved(recorded: Path, job: Job) -> bool:
-    """Whether the hosts may have a checkpoint that this machine does not know of, as the run was
-    left or lost."""
-    return bool(job.checkpoint_every) and recorder.verdict(recorded) in ("", "lost")
 
 
 def _was_uploaded(job: Job, plan: Plan) -> bool:
@@ -155,17 +121,13 @@ def _check_place(plan: Plan, recorded: Path, resume: str, local: bool) -> None:
     """Raises: PlanError, where the checkpoints of a recorded run are not where this one is to
     run."""
     own = is_folder(recorded / NODE)
-    if own != local and not (local and any(_fetched(recorded))):
+    if own != local and not (local and any(fetched(recorded))):
         where = (
             f"on this machine: add --local {plan.world_size}"
             if own
             else "on the hosts of its hosts file: leave out --local"
         )
         raise PlanError(f"--resume {resume}: the checkpoints of {plan.run} are {where}")
-
-
-def _fetched(recorded: Path) -> Iterator[Path]:
-    return (recorded / FETCHED).glob("*/checkpoints/step-*/manifest.json")
 
 
 def find(resume: str, runs_dir: Path, local: bool) -> Path | None:
@@ -178,7 +140,7 @@ def find(resume: str, runs_dir: Path, local: bool) -> Path | None:
     if resume == LAST:
         return _newest(runs_dir, local)
     if not _is_path(resume):
-        return recorder.find(resume, runs_dir)
+        return naming.find(resume, runs_dir)
     folder = Path(resume).expanduser()
     return folder if (folder / PLAN).is_file() else None
 
@@ -186,8 +148,8 @@ def find(resume: str, runs_dir: Path, local: bool) -> Path | None:
 def _of_this_place(runs_dir: Path, local: bool) -> Iterator[tuple[Path, Job]]:
     """The recorded runs whose checkpoints are, if anywhere, where a new one is to run, with their
     jobs, the newest first."""
-    for recorded in reversed(recorder.recorded(runs_dir)):
-        if local == is_folder(recorded / NODE) or (local and any(_fetched(recorded))):
+    for recorded in reversed(layout.recorded(runs_dir)):
+        if local == is_folder(recorded / NODE) or (local and any(fetched(recorded))):
             with suppress(PlanError):  # a program of one's own, or no plan at all
                 yield recorded, _job(_plan(recorded), LAST)
 
@@ -197,9 +159,9 @@ def _newest(runs_dir: Path, local: bool) -> Path:
     Raises: PlanError."""
     possible = None
     for recorded, job in _of_this_place(runs_dir, local):
-        if _has_saved(recorded):
+        if has_saved(recorded):
             return recorded
-        if not local and _may_have_saved(recorded, job):
+        if not local and may_have_saved(recorded, job):
             possible = possible or recorded
     if possible:
         return possible
@@ -244,18 +206,18 @@ def _same(job: Job, old: Job, run: str) -> None:
 
 
 def _absent(run: str, runs_dir: Path) -> str:
-    known = sorted((path.parent.name for path in runs_dir.glob(f"*/{PLAN}")), reverse=True)
+    known = [folder.name for folder in reversed(layout.recorded(runs_dir))]
     there = f"the newest there are {', '.join(known[:3])}" if known else "there is none at all"
     return f"no run of this name in {runs_dir}{did_you_mean(run, known) or ''} ({there})"
 
 
 def _unsaved(run: str, job: Job, recorded: Path, local: bool) -> str:
     """Why there is no checkpoint of a run, and what to do."""
-    if job.checkpoint_every and recorder.has_begun(recorded):
+    if job.checkpoint_every and has_begun(recorded):
         before = f"; it went on from {one_line(job.resume)} itself" if job.resume else ""
         return f"{run} ended before a checkpoint was complete{before}"
     others = islice(
-        (one.name for one, _ in _of_this_place(recorded.parent, local) if _has_saved(one)), 3
+        (one.name for one, _ in _of_this_place(recorded.parent, local) if has_saved(one)), 3
     )
     another = f", or resume another run: {names}" if (names := ", ".join(others)) else ""
     return f"The run saved no checkpoint. Start it with --checkpoint-every{another}."

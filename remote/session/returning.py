@@ -14,7 +14,7 @@ from remote.errands.errands import Silent
 from remote.errands.reading import read
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
-from remote.record.recorder import Recorder
+from remote.record.write import Recorder
 from remote.sanitise import one_line
 from remote.session.session import BATCH, Session
 from remote.transport import Errand, Line, Transport, Unreachable

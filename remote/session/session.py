@@ -22,7 +22,8 @@ from remote.doctor import doctor
 from remote.limits import LIMITS, Limits
 from remote.plan import needs, serialize
 from remote.plan.plan import OnNan, OnStall, Plan, PlanError, Script, check
-from remote.record.recorder import PLAN, Recorder
+from remote.record.layout import PLAN
+from remote.record.write import Recorder
 from remote.run import agent_end
 from remote.run.state import RunState, Verdict
 from remote.sanitise import cut

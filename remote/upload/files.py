@@ -15,19 +15,19 @@ from remote.format import count, size
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan, PlanError
 from remote.record.files import make_folder
-from remote.record.resume import FETCHED
+from remote.record.layout import FETCHED
 from remote.run.ranks import RankState
 from remote.transport import Transport
 from remote.upload import sources
 from remote.upload.sources import Source, shown
 from remote.upload.transfers import TOLD, Tell, Transfer, Transfers
 from training.agent.errands.entries import Entry, chunks, entries_of, opened
-from training.agent.errands.files import LAST
 from training.agent.errands.tree import Damaged, Tree
+from training.agent.layout import CHECKPOINTS, MANIFEST, REPORTS
 from training.job import Job
 from training.wire.events import SESSION
 
-RESULTS = ("checkpoints", "reports")
+RESULTS = (CHECKPOINTS, REPORTS)
 """The folders of a run's folder on a host that are fetched."""
 
 
@@ -97,7 +97,7 @@ class Files:
         }
 
     def _stays(self, index: int) -> str:
-        return f"what was saved there stays in {self._plan.folder(index)}/checkpoints"
+        return f"what was saved there stays in {self._plan.folder(index)}/{CHECKPOINTS}"
 
     def _perform(self, verb: str, hosts: Collection[int], work: partial[None]) -> dict[int, str]:
         transfers = [
@@ -233,7 +233,7 @@ def _land(transfer: Transfer, tree: Tree, entries: Sequence[Entry], failed: list
         folder, _, name = entry.path.rpartition("/")
         data = _while_there_is_room(transfer, tree, transfer.incoming.take(entry.size))
         try:
-            if name == LAST and any(path.startswith(f"{folder}/") for path in failed):
+            if name == MANIFEST and any(path.startswith(f"{folder}/") for path in failed):
                 for _ in data:
                     continue
             else:

@@ -15,7 +15,7 @@ from pathlib import Path
 from remote.cluster.hosts import Host
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan, Policy
-from remote.record.recorder import Recorder
+from remote.record.write import Recorder
 from remote.run.state import RunState
 from remote.session.session import Session
 from remote.transport import Transport

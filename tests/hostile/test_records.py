@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from remote.record.recorder import read
+from remote.record.read import records as read
 from remote.run.state import Verdict
 from tests.hostile.host import End, Hosts, Part, acted
 from tests.hostile.launcher import BLOCKED, LEASE, Watched, session, watch

@@ -21,15 +21,18 @@ import pytest
 from remote.cluster.hosts import Cluster, Host, HostsError
 from remote.limits import LIMITS
 from remote.plan.plan import Plan, PlanError, Policy
-from remote.record import files, recorder, trust
+from remote.record import files, trust
+from remote.record import read as reading
 from remote.record.lock import launcher
-from remote.record.recorder import Recorder, RunFolderError, load_plan
+from remote.record.read import RunFolderError, load_plan
+from remote.record.write import Recorder
+from remote.run.state import RunState
 from remote.transport import Line, Transport, Unreachable
 from tests.kit.commands import Done, Watched
 from tests.kit.foreign_runs import BEGUN, ENDED, FAILED, evil_host, foreign_run, locked, records
 from tests.kit.launches import run as rankboard
 from training.job import Job
-from training.wire.events import SESSION, Clock, Exited, Launched, Restarted, Text
+from training.wire.events import SESSION, Clock, Exited, Launched, Record, Restarted, Text
 from tui.cli import _watch
 from tui.commands import attach
 from tui.commands.events import events_command
@@ -349,19 +352,19 @@ def test_no_link_is_followed(name: str, tmp_path: Path) -> None:
         into.raw(records(BEGUN).encode())
         problem = into.flush()
         assert bool(problem) == (name in ("events.jsonl", "logs/rank-0.log"))
-        into.close(recorder.RunState(load_plan(folder)))
+        into.close(RunState(load_plan(folder)))
     assert victim.read_text() == "kept"
-    for read in (
+    for look in (
         lambda: launcher(folder),
-        lambda: list(recorder.read(folder)),
-        lambda: recorder.verdict(folder),
+        lambda: list(reading.records(folder)),
+        lambda: reading.verdict(folder),
     ):
         with suppress(RunFolderError):
-            read()
+            look()
 
 
 def record_of(text: Text) -> Iterator[Any]:
-    yield recorder.Record(0, 0, 1, 1.0, text)
+    yield Record(0, 0, 1, 1.0, text)
 
 
 @pytest.mark.parametrize("name", ["logs", "."])
@@ -527,7 +530,7 @@ def test_garbage_among_the_records_is_left_out(tmp_path: Path) -> None:
         + "\n{"
     )
     folder = foreign_run(tmp_path / "runs", Host("node1", "x"), lines=garbage)
-    assert len(list(recorder.read(folder, 1))) == len(BEGUN)
+    assert len(list(reading.records(folder, 1))) == len(BEGUN)
 
 
 # Bounds -------------------------------------------------------------------------------------------
@@ -541,7 +544,7 @@ def test_a_file_is_read_up_to_a_limit(name: str, tmp_path: Path) -> None:
     tracemalloc.start()
     with suppress(RunFolderError):
         load_plan(folder)
-    assert recorder.verdict(folder) == ""
+    assert reading.verdict(folder) == ""
     assert launcher(folder) is None
     assert tracemalloc.get_traced_memory()[1] < 3 * LIMITS.summary
     tracemalloc.stop()
@@ -554,7 +557,7 @@ def test_a_line_without_end_is_left_out(tmp_path: Path) -> None:
         lines=" " * 9 + "x" * (9 << 20) + "\n" + records(BEGUN),
     )
     tracemalloc.start()
-    found = list(recorder.read(folder, 1))
+    found = list(reading.records(folder, 1))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(found) == 2 * len(BEGUN)
@@ -659,7 +662,7 @@ def test_numbers_beyond_bounds_are_mistakes_in_flags(
 
 def test_many_ranks_take_little_memory_before_they_say_anything() -> None:
     tracemalloc.start()
-    recorder.RunState(Plan("a-run", (Host("node1", "x", slots=4096),), Job()))
+    RunState(Plan("a-run", (Host("node1", "x", slots=4096),), Job()))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 100 << 20

@@ -20,6 +20,7 @@ from training.agent.errands.removal import alone
 from training.agent.errands.run_folders import Archive, RunFolder
 from training.agent.host.system import LINUX
 from training.agent.journal import Journal
+from training.agent.layout import CODE
 from training.wire.commands import Keep
 from training.wire.enums import EndReason
 from training.wire.events import (
@@ -119,7 +120,7 @@ def test_the_agent_keeps_files_of_plain_names_only(host: Host, tmp_path: Path) -
         "all are refused",
     )
     assert (host.folder / "plan.json").stat().st_mode & 0o777 == 0o600
-    assert (host.folder / kept.CODE).read_text() == str(Path(kept.__file__).parents[2])
+    assert (host.folder / CODE).read_text() == str(Path(kept.__file__).parents[2])
     assert not list(tmp_path.rglob("*.part"))
     assert not (tmp_path / "runs" / "a-run" / "up").exists()
     line.close()
@@ -245,14 +246,14 @@ def test_code_is_used_by_the_live_run_that_names_it_or_by_any_that_does_not(tmp_
         os.utime(tmp_path / "code" / name, (0, 0) if name != "new" else None)
     folder = tmp_path / "runs" / "a-run" / "0"
     folder.mkdir(parents=True)
-    (folder / kept.CODE).write_text(str(tmp_path / "code" / "mine"))
+    (folder / CODE).write_text(str(tmp_path / "code" / "mine"))
     ended = run_folders.examine(str(tmp_path), "a-run", 0)
     with alone(str(folder)):
         live = run_folders.examine(str(tmp_path), "a-run", 0)
     assert (ended.live, live.live) == (False, True)
     assert used(tmp_path, [ended]) == {"new"}
     assert used(tmp_path, [live]) == {"new", "mine"}
-    (folder / kept.CODE).unlink()
+    (folder / CODE).unlink()
     assert used(tmp_path, [live]) == {"new", "mine", "old"}
 
 

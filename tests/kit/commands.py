@@ -86,7 +86,7 @@ import signal, time
 from pathlib import Path
 from remote.cluster.hosts import Host
 from remote.plan.plan import Plan
-from remote.record.recorder import Recorder
+from remote.record.write import Recorder
 from remote.run.state import RunState
 from training.wire.events import SESSION, Closed, Record, Stopping
 from training.job import Job

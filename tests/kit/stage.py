@@ -10,7 +10,8 @@ from queue import SimpleQueue
 
 from remote.cluster.hosts import Host
 from remote.plan.plan import Plan, Policy
-from remote.record.recorder import Recorder, read
+from remote.record.read import records as read
+from remote.record.write import Recorder
 from remote.run.state import RunState
 from remote.session.session import Session
 from remote.transport import Agent, Program, Progress, Unreachable

@@ -17,7 +17,7 @@ from remote.errands import inventory
 from remote.errands.errands import Answer
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError, Policy, Upload
-from remote.record.recorder import Recorder
+from remote.record.write import Recorder
 from remote.transport import Transport
 from tests.kit.commands import NOWHERE, OBEYING, Done, Watched, recording
 from tests.kit.journals import Hosts, KeptLine, Library

@@ -10,7 +10,7 @@ import pytest
 
 from remote.cluster.hosts import Host
 from remote.plan.plan import Plan, Script
-from remote.record.recorder import Recorder
+from remote.record.write import Recorder
 from remote.run.state import RankPhase, Verdict
 from remote.session.session import Session
 from remote.transport.local import LocalTransport

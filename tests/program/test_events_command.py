@@ -17,7 +17,7 @@ import pytest
 from remote.cluster.hosts import Host
 from remote.plan.plan import Plan
 from remote.record import summary
-from remote.record.recorder import Recorder
+from remote.record.write import Recorder
 from remote.transport import Transport
 from tests.kit.commands import NOWHERE, OBEYING, Done, Watched, recording
 from tests.kit.printing import good, printed

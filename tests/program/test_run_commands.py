@@ -19,7 +19,8 @@ from remote.errands import cleaning, inventory
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError, Script
 from remote.record import trust
-from remote.record.recorder import Recorder, load_plan
+from remote.record.read import load_plan
+from remote.record.write import Recorder
 from remote.transport.ssh.transport import SshTransport
 from tests.kit import launches
 from tests.kit.agents import SLEEP, hosting, kill_both, python

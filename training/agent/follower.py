@@ -17,16 +17,12 @@ import threading
 import time
 
 from training.agent import MARKER
-from training.agent.errands.live_runs import LOCK
 from training.agent.guard import guard
 from training.agent.journal import Journal, Reader, reserve, segments
+from training.agent.layout import LOCK, SOCKET
 from training.agent.options import Options, Times
 from training.wire.enums import EndReason
 from training.wire.events import Ended
-
-SOCKET = "agent.sock"
-"""Where the agent listens: relative to the run's folder, as the path of a socket may have 107 bytes
-at most."""
 
 _MOMENT = 0.01
 
@@ -111,7 +107,7 @@ def _found(options: Options, lock: int, times: Times, preload: tuple[str, ...]) 
     if os.path.exists(SOCKET):
         os.unlink(SOCKET)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    listener.bind(SOCKET)
+    listener.bind(SOCKET)  # a relative path: that of a socket may have 107 bytes
     listener.listen(16)
     if os.fork() == 0:
         guard(options, listener, lock, times, preload)

@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
+from training.agent import layout
 from training.agent.errands.live_runs import regular
 from training.wire.events import Dropped, Event, Record, decode, encode
 
@@ -23,26 +24,26 @@ RESERVE = 1 << 20
 BLOCK = 1 << 20
 """Bytes of one read; no record is longer (a `Text` of 128 KiB with every byte escaped is not)."""
 
-_SUFFIX = ".journal"
-_RESERVE_NAME = "reserve"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def segments(folder: str) -> list[int]:
     """The first sequence number of each segment, in order."""
     return sorted(
-        int(name.removesuffix(_SUFFIX)) for name in os.listdir(folder) if name.endswith(_SUFFIX)
+        int(name.removesuffix(layout.JOURNAL))
+        for name in os.listdir(folder)
+        if name.endswith(layout.JOURNAL)
     )
 
 
 def reserve(folder: str) -> None:
     """Take the reserve. Raises: OSError, where the disk has not even that."""
-    with open(os.path.join(folder, _RESERVE_NAME), "wb") as file:
+    with open(os.path.join(folder, layout.RESERVE), "wb") as file:
         file.write(bytes(RESERVE))
 
 
 def _path(folder: str, first: int) -> str:
-    return os.path.join(folder, f"{first:012d}{_SUFFIX}")
+    return os.path.join(folder, f"{first:012d}{layout.JOURNAL}")
 
 
 class Journal:
@@ -55,7 +56,7 @@ class Journal:
             (first, os.path.getsize(_path(folder, first))) for first in segments(folder)
         )
         self.last: Record | None = None
-        self.full = not os.path.exists(os.path.join(folder, _RESERVE_NAME))
+        self.full = not os.path.exists(os.path.join(folder, layout.RESERVE))
         """Whether the reserve had to be given up."""
         self._next, self._fd, self._size = 1, -1, segment
         if self._sizes:
@@ -88,7 +89,7 @@ class Journal:
             except OSError as error:
                 if error.errno not in _FULL or self.full:
                     raise
-                os.unlink(os.path.join(self._folder, _RESERVE_NAME))
+                os.unlink(os.path.join(self._folder, layout.RESERVE))
                 self.full = True
 
     def close(self) -> None:
@@ -96,7 +97,7 @@ class Journal:
         if self._fd >= 0:
             os.close(self._fd)
         if not self.full:
-            os.unlink(os.path.join(self._folder, _RESERVE_NAME))
+            os.unlink(os.path.join(self._folder, layout.RESERVE))
 
     def _turn(self) -> None:
         """Begin a new segment, and delete the oldest ones beyond the limit."""

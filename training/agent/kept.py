@@ -6,13 +6,11 @@ import contextlib
 import os
 import re
 
-PLAN = "plan.json"
-CODE = "code"
-"""Names the folder of the code that the run's agent works from, for whoever removes old code."""
+from training.agent.layout import CHECKPOINTS, LOCK, RESERVE
 
 _PLAIN = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", re.ASCII)
 _OWN = re.compile(
-    r"lock|reserve|checkpoints|start-.*|agent\..*|.*\.(?:journal|part)", re.IGNORECASE
+    rf"{LOCK}|{RESERVE}|{CHECKPOINTS}|start-.*|agent\..*|.*\.(?:journal|part)", re.IGNORECASE
 )
 
 

@@ -12,7 +12,7 @@ import socket
 import time
 from dataclasses import dataclass, field, replace
 
-from training.agent import kept
+from training.agent import kept, layout
 from training.agent.host import facts
 from training.agent.host.dial import Dialler
 from training.agent.host.redaction import Redaction
@@ -80,7 +80,7 @@ class Agent:
         """Until the end. Raises: OSError, where the journal cannot be written any more."""
         processes.lower_priority(NICE)
         self._listen_to_signals()
-        kept.write(kept.CODE, CODE)
+        kept.write(layout.CODE, CODE)
         self._listener.setblocking(False)
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         while not self._over:

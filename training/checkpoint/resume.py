@@ -20,9 +20,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import distributed, nn
 
+from training.agent.layout import CHECKPOINTS, MANIFEST
 from training.checkpoint.save import (
-    FOLDER,
-    MANIFEST,
     MODEL,
     Checkpoints,
     Parts,
@@ -222,7 +221,7 @@ def _known(root: Path, place: Place) -> str:
     """Which runs there are beside the one that was looked for by its name."""
     if not place.folder or root.parent != Path(place.folder).parent.parent:
         return ""
-    there = sorted({path.parts[-3] for path in root.parent.glob(f"*/*/{FOLDER}")})
+    there = sorted({path.parts[-3] for path in root.parent.glob(f"*/*/{CHECKPOINTS}")})
     return (
         f" (runs with checkpoints on this host: {', '.join(there)})"
         if there

@@ -31,6 +31,7 @@ from typing import IO, Any
 import torch
 from torch import distributed, nn
 
+from training.agent.layout import CHECKPOINTS, MANIFEST, STEP
 from training.batch_norm.layers import BatchNorm
 from training.disk import reason
 from training.job import Job, JobError
@@ -38,7 +39,7 @@ from training.place import Place
 from training.sync import SyncMethod
 from training.traits import Traits
 
-FOLDER, MODEL, MANIFEST = "checkpoints", "model.pt", "manifest.json"
+MODEL = "model.pt"
 PATIENCE = timedelta(minutes=30)
 """How long ranks wait for one with a slow disk."""
 
@@ -114,7 +115,7 @@ class Checkpoints:
 
     def __init__(self, job: Job, place: Place, parts: Parts, steps_per_epoch: int) -> None:
         self.job, self.place, self.parts, self.steps_per_epoch = job, place, parts, steps_per_epoch
-        self.folder = Path(place.folder, FOLDER).absolute()
+        self.folder = Path(place.folder, CHECKPOINTS).absolute()
         self.keeps_model = place.rank == 0 or (
             place.copies and bool(place.folder) and place.local_rank == 0
         )
@@ -132,7 +133,7 @@ class Checkpoints:
             raise JobError(
                 f"--checkpoint-every {job.checkpoint_every}: {self.folder} holds another run's "
                 f"checkpoint of step {there[-1]}: "
-                f"go on from it with --resume {FOLDER}, or move the folder away"
+                f"go on from it with --resume {CHECKPOINTS}, or move the folder away"
             )
 
     def _goes_on_here(self) -> bool:
@@ -153,7 +154,7 @@ class Checkpoints:
     def save(self, step: int) -> int:
         """Saves the model on which the ranks have settled: the bytes that this rank wrote. Raises:
         CheckpointError."""
-        where, rank = self.folder / f"step-{step:06}", self.place.rank
+        where, rank = self.folder / f"{STEP}{step:06}", self.place.rank
         head = {"step": step, "token": self._token, "world_size": self.place.world_size}
         sizes, own = {}, f"rank{rank}.pt"
         with _explained(where, ()):
@@ -216,7 +217,7 @@ def search(resume: str, place: Place) -> Iterator[Path]:
     root = root_of(resume, place)
     if not os.path.isdir(root):  # False also where it may not be asked
         return
-    for folder in (*sorted(root.glob(f"*/{FOLDER}")), root / FOLDER, root):
+    for folder in (*sorted(root.glob(f"*/{CHECKPOINTS}")), root / CHECKPOINTS, root):
         if os.path.isdir(folder):
             yield folder
 
@@ -230,7 +231,9 @@ def root_of(resume: str, place: Place) -> Path:
 
 def steps(folder: Path) -> list[Path]:
     """The folders of the checkpoints in `folder`, complete or not, in the order of their steps."""
-    return sorted((path for path in folder.glob("step-*") if path.name[5:].isdecimal()), key=number)
+    return sorted(
+        (path for path in folder.glob(f"{STEP}*") if path.name[len(STEP) :].isdecimal()), key=number
+    )
 
 
 def number(where: Path) -> int:

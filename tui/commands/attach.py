@@ -18,17 +18,18 @@ from remote.errands import inventory
 from remote.errands.inventory import Kept
 from remote.launch import Launcher
 from remote.plan.plan import RESTARTS, Plan, PlanError, Policy
-from remote.record import lock, recorder, trust
+from remote.record import lock, read, trust
 from remote.record.files import is_folder
-from remote.record.recorder import RunFolderError
-from remote.record.resume import NODE
+from remote.record.find import find
+from remote.record.layout import NODE
+from remote.record.read import RunFolderError
 from remote.run.state import RunState, Verdict
 from remote.sanitise import shown
 from remote.session import returning
 from remote.session.session import Session
 from remote.transport import Transport
 from remote.transport.registry import Transports, is_here
-from training.agent.errands.run_folders import LAST
+from training.agent.layout import LAST
 from training.wire.events import SESSION, Ended, Record, Said, Text, expand
 from tui.text import outcome
 from tui.text.headless import prefixed
@@ -62,7 +63,7 @@ def reached(
     """The way to the run's hosts, and its plan. `max_restarts`: how often it may restart, where the
     operator says so."""
     try:
-        folder = recorder.find(run, runs_dir)
+        folder = find(run, runs_dir)
         transports = Transports()
         kept = _here(folder, hosts) if folder else _on_hosts(transports, run, hosts, runs_dir)
         if run == LAST:
@@ -80,7 +81,7 @@ def reached(
 def _here(folder: Path, hosts: Path | None) -> Kept:
     """A run that is recorded here, with the ways to its hosts. Raises: HostsError, PlanError,
     RunFolderError."""
-    plan = recorder.load_plan(folder)
+    plan = read.load_plan(folder)
     foreign = not trust.has_ways(plan)
     if plan.run != folder.name:
         raise RunFolderError(
@@ -293,7 +294,7 @@ def records_of(launcher: Launcher, plan: Plan, follow: bool) -> Iterator[Record]
     """What is recorded here, and what a launcher that still does goes on to record."""
     folder = launcher.runs_dir / plan.run
     return (
-        recorder.follow(folder, len(plan.hosts), launcher.remark)
+        read.follow(folder, len(plan.hosts), launcher.remark)
         if follow and lock.launcher(folder)
         else launcher.recorded(plan)
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from remote.record import lock, recorder
+from remote.record import lock, read
 from tui.commands.attach import (
     UNREACHABLE,
     HostsFile,
@@ -38,7 +38,7 @@ def events_command(watch: Watch) -> Callable[..., None]:
         """
         with reached(run, hosts, runs_dir) as (launcher, kept):
             folder = launcher.runs_dir / kept.plan.run
-            left = not (lock.launcher(folder) or recorder.verdict(folder))
+            left = not (lock.launcher(folder) or read.verdict(folder))
             if left and not kept.refusal:  # its hosts have more
                 raise typer.Exit(watch(launcher, launcher.attach(kept), True, True, True))
             show = JsonPrinter(sys.stdout, sys.stderr, folder=folder)

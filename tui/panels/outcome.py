@@ -13,7 +13,7 @@ from textual.widgets import Static
 
 from remote.format import fixed, number, percent
 from remote.record.classification import Report
-from remote.record.recorder import REPORT
+from remote.record.layout import REPORT
 from remote.run.last_words import last_words
 from remote.run.state import Cause, RankState, RunState, Verdict
 from tui.panels import figures

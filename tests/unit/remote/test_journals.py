@@ -12,7 +12,8 @@ import pytest
 
 from remote.cluster.hosts import Host
 from remote.plan.plan import Plan, Policy
-from remote.record.recorder import LOGS, Recorder
+from remote.record.layout import LOGS
+from remote.record.write import Recorder
 from remote.run.state import HostPhase, Verdict
 from remote.session.returning import ReturningSession
 from remote.transport import Unreachable

@@ -13,7 +13,9 @@ import pytest
 from remote.cluster.hosts import Host
 from remote.plan.plan import Plan, PlanError, Script, Upload
 from remote.record import resume, summary
-from remote.record.recorder import Recorder, read
+from remote.record.layout import NODE
+from remote.record.read import records as read
+from remote.record.write import Recorder
 from tests.kit.histories import History, plan, stepped
 from tests.kit.launches import QUICK, launch, run
 from tests.kit.slow import slow
@@ -43,7 +45,7 @@ def record(
     """A recorded run, perhaps with a checkpoint: what a launcher finds of it."""
     Recorder(runs, Plan(name, (Host("local", "127.0.0.1"),), work))
     if local:
-        where = runs / name / resume.NODE / "runs" / name / "0" / "checkpoints" / "step-000010"
+        where = runs / name / NODE / "runs" / name / "0" / "checkpoints" / "step-000010"
         where.mkdir(parents=True)
         if complete:
             (where / "manifest.json").touch()
@@ -74,7 +76,7 @@ def test_what_is_left_out_is_as_in_the_run(runs: Path) -> None:
 def test_ranks_of_this_machine_are_told_where_it_is(runs: Path) -> None:
     folder = record(runs, "old")
     job = replace(OLD, resume="old")
-    there = str(runs / "old" / resume.NODE / "runs" / "old")
+    there = str(runs / "old" / NODE / "runs" / "old")
     assert resume.located(job, runs, local=True, uploads=False).resume == there
     assert (
         resume.located(replace(job, resume=str(folder)), runs, local=True, uploads=False).resume

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from remote.plan.plan import OnNan, OnStall, Policy, Upload
-from remote.record.recorder import Recorder
+from remote.record.write import Recorder
 from remote.run.state import HostPhase, RunPhase, Verdict
 from remote.session.session import AWAY, EVIDENCE, Session
 from tests.kit.stage import (

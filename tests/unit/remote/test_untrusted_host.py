@@ -19,7 +19,7 @@ import pytest
 from remote.cluster.hosts import Host
 from remote.limits import Limits
 from remote.plan.plan import Policy
-from remote.record.recorder import Recorder
+from remote.record.write import Recorder
 from remote.run.state import RunState, Verdict
 from remote.session.connection import Asked
 from remote.session.host_clock import LATE, HostClock

@@ -9,8 +9,8 @@ import pytest
 
 from training.agent.errands import removal, run_folders
 from training.agent.errands.removal import alone, remove
-from training.agent.follower import LOCK
 from training.agent.journal import Journal
+from training.agent.layout import LOCK
 from training.wire.enums import EndReason
 from training.wire.events import Ended, Text
 

@@ -34,12 +34,11 @@ from training.agent.errands.entries import (
     stays,
 )
 from training.agent.errands.tree import Damaged, Tree, scan
+from training.agent.layout import MANIFEST
 
 PATIENCE = 60
 """Seconds without a byte from or to the launcher after which an errand ends, as nobody is there any
 more."""
-LAST = "manifest.json"
-"""The file that makes a checkpoint complete: it goes when the others have gone."""
 
 BEAT = 10
 """Seconds after which an errand that reads long says so."""
@@ -202,7 +201,7 @@ def send(words: Sequence[str]) -> Said:
     entries: list[Entry] = []
     unread = []
     for path in sorted(
-        scan(root, words[1:]), key=lambda path: (os.path.basename(path) == LAST, path)
+        scan(root, words[1:]), key=lambda path: (os.path.basename(path) == MANIFEST, path)
     ):
         try:
             entries += _announced(root, path)

@@ -28,9 +28,10 @@ from typing import Any
 from training.agent.errands import process_table
 from training.agent.errands.outline import boot, told, weighty
 from training.agent.errands.process_table import Process, Table
-from training.agent.errands.run_folders import RUNS, absolute, folders, held, path
+from training.agent.errands.run_folders import folders, held
 from training.agent.host.system import LINUX
 from training.agent.journal import Reader, segments
+from training.agent.layout import RUNS, absolute, run_folder
 from training.agent.options import Times
 from training.place import FOLDER
 from training.wire.codec import Codec
@@ -137,7 +138,9 @@ def find(workdirs: Sequence[str]) -> list[Orphan]:
         for run, host in folders(workdir):
             if not held(workdir, run, host):
                 with suppress(OSError):  # it has just been removed
-                    for pid, how in _recorded(path(workdir, run, host), host, candidates).items():
+                    for pid, how in _recorded(
+                        run_folder(workdir, run, host), host, candidates
+                    ).items():
                         found.setdefault(pid, (run, host, how))
     _add_descendants(found, candidates)
     homes = {os.path.realpath(os.path.join(workdir, RUNS)) for workdir in workdirs}

@@ -7,10 +7,9 @@ import errno
 import os
 import stat
 
+from training.agent.layout import LOCK, NODE, PLAN, RUNS
 from training.wire.jsonl import load
 
-LOCK = "lock"
-"""Held by a run's guard as long as it lives, in the run's folder."""
 LONGEST = 8 << 20
 """Bytes of a small file, such as a plan, that are read."""
 NEWEST = 32
@@ -60,12 +59,12 @@ def live_runs(folder: str) -> tuple[tuple[str, int], ...]:
     """
     runs, own = os.path.dirname(os.path.dirname(folder)), os.path.basename(os.path.dirname(folder))
     found: dict[str, int] = {}
-    if os.path.basename(runs) != "runs":
+    if os.path.basename(runs) != RUNS:
         return ()
     for run, place in _places(runs):
         for host in _names(place):
             if run != own and _is_live(f"{place}/{host}/{LOCK}"):
-                found[run] = found.get(run, 0) + _ranks(f"{place}/{host}/plan.json", host)
+                found[run] = found.get(run, 0) + _ranks(f"{place}/{host}/{PLAN}", host)
     return tuple(found.items())
 
 
@@ -73,9 +72,9 @@ def _places(runs: str) -> list[tuple[str, str]]:
     """Each run with the folder that holds those of its hosts."""
     workdir = os.path.dirname(runs)
     recorded = os.path.dirname(os.path.dirname(workdir))
-    if os.path.basename(workdir) != "node":
+    if os.path.basename(workdir) != NODE:
         return [(run, f"{runs}/{run}") for run in _names(runs)]
-    return [(run, f"{recorded}/{run}/node/runs/{run}") for run in _names(recorded)]
+    return [(run, f"{recorded}/{run}/{NODE}/{RUNS}/{run}") for run in _names(recorded)]
 
 
 def _names(folder: str) -> list[str]:

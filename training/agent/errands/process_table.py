@@ -13,8 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from training.agent.errands.live_runs import locked
+from training.agent.layout import LOCK, RUNS
 
-_LOCK = re.compile(r".*/runs/[^/]+/\d+/lock(?: \(deleted\))?")
+_LOCK = re.compile(rf".*/{RUNS}/[^/]+/\d+/{LOCK}(?: \(deleted\))?")
 
 
 @dataclass(frozen=True)

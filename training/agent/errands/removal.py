@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from training.agent.errands import leftovers, run_folders
-from training.agent.errands.live_runs import LOCK
-from training.agent.errands.run_folders import ARCHIVES, RUNS
 from training.agent.host.system import LINUX
+from training.agent.layout import ARCHIVES, LOCK, RUNS, absolute, run_folder
 from training.wire.codec import Codec
 
 _NAME = re.compile(rf"{RUNS}/([^/]+)/(\d+)|{ARCHIVES}/([^/]+)")
@@ -45,7 +44,7 @@ codec = Codec("kind", (Removed,))
 def remove(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The errand `remove WORKDIR NAME …`, each name a folder below WORKDIR: `runs/RUN/HOST INDEX`
     or `code/DIGEST`."""
-    workdir = run_folders.absolute(arguments[0])
+    workdir = absolute(arguments[0])
     left = {(orphan.run, orphan.host) for orphan in leftovers.find([workdir])} if LINUX else set()
     parents = [os.path.join(workdir, name) for name in (RUNS, ARCHIVES)]
     for name in arguments[1:]:
@@ -75,8 +74,8 @@ def _remove(workdir: str, name: str, left: set[tuple[str, int]]) -> None:
         raise Refused("processes of it are left: rankboard ps --orphans")
     if run_folders.examine(workdir, run, host).live:
         raise Refused("it is live")
-    with alone(run_folders.path(workdir, run, host)):
-        rename(run_folders.path(workdir, run, host), os.path.join(workdir, RUNS))
+    with alone(run_folder(workdir, run, host)):
+        rename(run_folder(workdir, run, host), os.path.join(workdir, RUNS))
     with suppress(OSError):  # another host's folder is in it
         os.rmdir(os.path.join(workdir, RUNS, run))
 

@@ -13,18 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from training.agent.errands.live_runs import LOCK, locked, read
+from training.agent.errands.live_runs import locked, read
 from training.agent.errands.outline import STILL, Outline, told
-from training.agent.kept import CODE, PLAN
+from training.agent.layout import ARCHIVES, CODE, LAST, LOCK, PLAN, RUNS, absolute, run_folder
 from training.agent.ranks.launch import CODE as OWN_CODE
 from training.wire.codec import Codec
 from training.wire.events import Ended, Exited
 from training.wire.jsonl import load
-
-RUNS, ARCHIVES = "runs", "code"
-"""What a workdir holds: the runs' folders, RUN/HOST INDEX, and the unpacked code, by its digest."""
-LAST = "last"
-"""What stands for the name of the newest run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +91,9 @@ def plan(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
     name, else of those whose names begin so, or for `last` of the newest; with what time it is
     here."""
     workdir, wanted = absolute(arguments[0]), arguments[1]
-    files = ((run, os.path.join(path(workdir, run, host), PLAN)) for run, host in folders(workdir))
+    files = (
+        (run, os.path.join(run_folder(workdir, run, host), PLAN)) for run, host in folders(workdir)
+    )
     kept = {run: file for run, file in files if os.path.exists(file)}
     names = list(kept)[-1:] if wanted == LAST else [run for run in kept if run.startswith(wanted)]
     plans = {}
@@ -107,16 +104,6 @@ def plan(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
     now = time.time()
     for run, text in plans.items():
         yield {"run": run, "plan": text, "now": now}
-
-
-def absolute(workdir: str) -> str:
-    """The workdir as the agents know it."""
-    return os.path.abspath(os.path.expanduser(workdir))
-
-
-def path(workdir: str, run: str, host: int) -> str:
-    """A run's folder."""
-    return os.path.join(workdir, RUNS, run, str(host))
 
 
 def folders(workdir: str) -> Iterator[tuple[str, int]]:
@@ -143,14 +130,14 @@ def held(workdir: str, run: str, host: int) -> bool:
     """Whether a run's guard is alive, or may be: the folder of another user is not for us to
     judge."""
     try:
-        return locked(os.path.join(path(workdir, run, host), LOCK))
+        return locked(os.path.join(run_folder(workdir, run, host), LOCK))
     except OSError:
         return True
 
 
 def examine(workdir: str, run: str, host: int) -> RunFolder:
     """What there is to know of a run's folder. Raises: OSError."""
-    folder, now = path(workdir, run, host), time.time()
+    folder, now = run_folder(workdir, run, host), time.time()
     held = locked(
         os.path.join(folder, LOCK)
     )  # before the journal: what has ended by then has written its last record

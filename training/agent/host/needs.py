@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 
 from training.agent.host.system import disk_free, existing
+from training.agent.layout import CHECKPOINTS, MANIFEST, SAVED, STEP, step_of
 
 TYPE_CHECKING = False  # as typing itself takes long to import
 if TYPE_CHECKING:
@@ -85,10 +86,9 @@ def _newest_step(resume: str, folder: str) -> int:
     runs = os.path.dirname(os.path.dirname(folder))
     root = os.path.expanduser(resume) if "/" in resume else os.path.join(runs, resume)
     steps = [0]
-    for below in ("*/checkpoints", "checkpoints", "."):
-        for manifest in glob(os.path.join(escape(root), below, "step-*", "manifest.json")):
-            number = os.path.basename(os.path.dirname(manifest))[5:]
-            steps += [int(number)] if number.isdecimal() else []
+    for below in (f"*/{CHECKPOINTS}", CHECKPOINTS, "."):
+        for manifest in glob(os.path.join(escape(root), below, f"{STEP}*", MANIFEST)):
+            steps.append(step_of(manifest))
     return max(steps)
 
 
@@ -97,6 +97,6 @@ def _with_checkpoints(folder: str) -> tuple[str, ...]:
     from glob import escape, glob
 
     runs = os.path.dirname(os.path.dirname(folder))
-    manifests = glob(os.path.join(escape(runs), "*", "*", "checkpoints", "step-*", "manifest.json"))
+    manifests = glob(os.path.join(escape(runs), "*", "*", SAVED))
     names = {os.path.relpath(manifest, runs).split(os.sep)[0] for manifest in manifests}
     return tuple(sorted(names, reverse=True)[:KNOWN])

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
 from training.agent.host import spy
+from training.agent.layout import STACKS
 from training.agent.ranks import processes
 from training.agent.ranks.pipes import CHUNK
 from training.wire.events import Event, Stack
@@ -28,7 +29,6 @@ from training.wire.events import Event, Stack
 SIGNAL = 49
 """A real-time signal from the middle of their range: programs use the others for purposes of their
 own."""
-FOLDER = "stacks"
 ANSWER = 1.0
 """Seconds that a process has to write its stacks."""
 SPY = 0.8
@@ -46,7 +46,7 @@ def register(folder: str) -> None:
     nothing)."""
     if sys.platform != "linux":
         return
-    path = os.path.join(folder, FOLDER, str(os.getpid()))
+    path = os.path.join(folder, STACKS, str(os.getpid()))
     with contextlib.suppress(OSError):
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         os.unlink(path)
@@ -60,7 +60,7 @@ class Collector:
     def __init__(
         self, selector: selectors.BaseSelector, say: Callable[[Event], None], folder: str
     ) -> None:
-        self._say, self._folder = say, os.path.join(os.path.realpath(folder), FOLDER)
+        self._say, self._folder = say, os.path.join(os.path.realpath(folder), STACKS)
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         self._found: SimpleQueue[Stack] = SimpleQueue()
         self._ready, self._wake = os.pipe()

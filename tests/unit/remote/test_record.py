@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 
 from remote.plan.plan import OnNan, Plan, PlanError, Policy
-from remote.record import recorder, summary, trust
+from remote.record import layout, summary, trust
 from remote.record.lock import Holder, launcher
-from remote.record.recorder import Recorder, RunFolderError, load_plan, read
+from remote.record.read import RunFolderError, load_plan
+from remote.record.read import records as read
+from remote.record.write import Recorder
 from remote.run.state import RunState
 from tests.kit.histories import GLOO, START, History, plan, raised, said, state_of
 from training.job import Job
@@ -99,7 +101,7 @@ def test_one_launcher_at_a_time_records_a_run(tmp_path: Path) -> None:
 
 def test_a_line_that_an_earlier_launcher_tore_tears_no_other(tmp_path: Path) -> None:
     first = Recorder(tmp_path, plan())
-    (first.folder / recorder.EVENTS).write_bytes(b'{"event":"hel')
+    (first.folder / layout.EVENTS).write_bytes(b'{"event":"hel')
     first.release()
     second = Recorder(tmp_path, plan(), again=True)
     second.write(Record(SESSION, 0, 1, 1.0, Said(SESSION, "whole")))
@@ -401,7 +403,7 @@ def test_a_run_that_was_left_has_no_verdict(tmp_path: Path) -> None:
 
 def test_a_summary_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     into = Recorder(tmp_path, plan())
-    (into.folder / recorder.SUMMARY).mkdir()
+    (into.folder / layout.SUMMARY).mkdir()
     assert "cannot write" in into.close(RunState(plan()))
 
 

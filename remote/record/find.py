@@ -1,0 +1,43 @@
+"""Finds a recorded run by what a person calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from remote.plan.plan import PlanError
+from remote.record.layout import PLAN, recorded
+from remote.record.read import has_begun
+from training.agent.layout import LAST
+
+LISTED = 5
+"""Runs that are named where several are meant."""
+
+
+def find(run: str, runs_dir: Path) -> Path | None:
+    """The folder of the run that is recorded here by this name, by one that begins so, or (`last`)
+    as the newest that has begun; None where there is none. Raises: PlanError, where several begin
+    so."""
+    folders = recorded(runs_dir)
+    if run == LAST and not (runs_dir / LAST / PLAN).exists():
+        return next(filter(has_begun, reversed(folders)), next(reversed(folders), None))
+    name = meant(run, [folder.name for folder in folders])
+    return runs_dir / name if name else None
+
+
+def meant(run: str, names: Sequence[str]) -> str:
+    """Which of these names, the newest last, somebody means by `run`: that one, the one that
+    begins so, or (`last`) the newest; "" where there is none. Raises: PlanError, where several
+    begin so."""
+    if run == LAST or run in names:
+        return run if run in names else next(reversed(names), "")
+    fits = [name for name in names if name.startswith(run)]
+    if len(fits) > 1:
+        newest = "".join(f"\n  {name}" for name in fits[: -LISTED - 1 : -1])
+        more = (
+            f"\n  and {len(fits) - LISTED} more; rankboard ps lists them"
+            if len(fits) > LISTED
+            else ""
+        )
+        raise PlanError(f"{run}: {len(fits)} runs begin so; write more of the name:{newest}{more}")
+    return next(iter(fits), "")

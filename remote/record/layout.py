@@ -1,0 +1,58 @@
+"""What lies where in a run's directory on the operator's machine: every name, once.
+
+plan.json          the plan, and with which versions it was launched
+plan.mac           proves to the user who recorded plan.json that nobody has changed it
+launcher.pid       held by the launcher that records the run; its process and machine
+events.jsonl       every record, in order of arrival
+logs/              rank-N.log: every line of a rank; host-N.log: what a host's agent prints
+summary.json       what became of the run, at its end
+report.txt         the classification report of the last evaluation, if there is one
+hosts/NAME/        results that were fetched from a host
+node/              with --local: the workdir of the hosts, see `training.agent.layout`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from training.agent.layout import NODE, PLAN, RUNS, SAVED
+
+__all__ = ["NODE", "PLAN"]
+
+SIGNATURE = "plan.mac"
+LOCK = "launcher.pid"
+EVENTS = "events.jsonl"
+LOGS = "logs"
+SUMMARY, REPORT = "summary.json", "report.txt"
+FETCHED = "hosts"
+
+
+def rank_log(folder: Path, rank: int) -> Path:
+    """The log of a rank."""
+    return folder / LOGS / f"rank-{rank}.log"
+
+
+def host_log(folder: Path, host: int) -> Path:
+    """The log of a host's agent."""
+    return folder / LOGS / f"host-{host}.log"
+
+
+def recorded(runs_dir: Path) -> list[Path]:
+    """The directories of the runs that are recorded here, the newest last."""
+    return sorted(path.parent for path in runs_dir.glob(f"*/{PLAN}"))
+
+
+def local_run(folder: Path) -> Path:
+    """With --local: the folder of the run in its workdir, which has one folder per host."""
+    return folder / NODE / RUNS / folder.name
+
+
+def fetched(folder: Path) -> Iterator[Path]:
+    """The manifests of complete checkpoints that were fetched."""
+    return (folder / FETCHED).glob(f"*/{SAVED}")
+
+
+def kept(folder: Path) -> Iterator[Path]:
+    """With --local: the manifests of complete checkpoints in the workdir."""
+    return (folder / NODE).glob(f"{RUNS}/*/*/{SAVED}")

@@ -1,0 +1,150 @@
+"""Reads the directory of a run back. See `remote.record.layout`.
+
+A run directory may be somebody else's work. What is read of it is data: no link is followed, no
+file is read without a bound, and `remote.record.trust` says what its plan may decide.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from remote.cluster.hosts import HOSTS
+from remote.limits import LIMITS
+from remote.plan import serialize
+from remote.plan.plan import Plan
+from remote.record import files, trust
+from remote.record.layout import EVENTS, PLAN, SIGNATURE, SUMMARY
+from remote.record.lock import launcher
+from remote.transport.line_cutter import LineCutter, LineTooLong
+from training.wire.events import SESSION, Launched, Record, Restarted, decode, expand
+from training.wire.jsonl import load
+
+LOOK = 0.2
+"""Seconds between two looks at what another launcher has recorded."""
+
+
+class RunFolderError(ValueError):
+    """A folder that holds no run that can be read; the text says what is wrong with it."""
+
+
+def verdict(folder: Path) -> str:
+    """What became of a recorded run, in a word; "" where that is not known: it goes on, was left,
+    or its launcher died."""
+    word = summarized(folder).get("verdict")
+    return word if isinstance(word, str) and word.isprintable() else ""
+
+
+def summarized(folder: Path) -> dict[str, Any]:
+    """The summary of a recorded run, as it stands in the file; empty where there is none."""
+    try:
+        return load(files.read(folder / SUMMARY, LIMITS.summary)) or {}
+    except OSError:
+        return {}
+
+
+def has_begun(folder: Path) -> bool:
+    """Whether ranks of a recorded run have been started, or are being started now."""
+    return launcher(folder) is not None or files.contains(folder / EVENTS, b'"event":"launched"')
+
+
+def load_plan(folder: Path) -> Plan:
+    """The plan of a recorded run: whole, where this user has recorded it, else what
+    `trust.harmless` takes from it.
+
+    Raises: RunFolderError.
+    """
+    path = folder / PLAN
+    try:
+        data = files.read(path, LIMITS.plan)
+        plan = serialize.parse(data)
+    except OSError as error:
+        raise RunFolderError(f"{folder} holds no run: {path.name}: {error.strerror}") from error
+    except ValueError as error:
+        raise RunFolderError(f"{path} is no plan: {error}") from error
+    try:
+        is_signed = trust.is_signed(data, files.read(folder / SIGNATURE, LIMITS.small_file))
+    except OSError:
+        is_signed = False
+    return plan if is_signed else trust.harmless(plan)
+
+
+def records(
+    folder: Path, hosts: int = HOSTS, remark: Callable[[str], object] = len
+) -> Iterator[Record]:
+    """The records of a recorded run with so many hosts, expanded, in order of arrival. `remark` is
+    told what was left out.
+
+    Raises: RunFolderError.
+    """
+    path, sieve = folder / EVENTS, _Sieve(hosts)
+    try:
+        yield from sieve.records(files.lines(path))
+    except OSError as error:
+        raise RunFolderError(f"{folder} holds no run: {path.name}: {error.strerror}") from error
+    sieve.tell(path, remark)
+
+
+def follow(folder: Path, hosts: int, remark: Callable[[str], object] = len) -> Iterator[Record]:
+    """What is recorded of a run and what its launcher goes on to record, expanded, as long as it
+    does. See `records`.
+
+    Raises: RunFolderError.
+    """
+    path, sieve, cutter = folder / EVENTS, _Sieve(hosts), LineCutter()
+    while not path.exists() and launcher(folder):  # it has just begun
+        time.sleep(LOOK)
+    try:
+        with files.opened(path) as file:
+            over = False
+            while not over:
+                over = not launcher(
+                    folder
+                )  # looked up before the read: what it wrote last is read yet
+                while block := file.read(1 << 16):
+                    yield from sieve.records(cutter.feed(block))
+                if not over:
+                    time.sleep(LOOK)
+    except OSError as error:
+        raise RunFolderError(f"{folder} holds no run: {path.name}: {error.strerror}") from error
+    except LineTooLong as error:
+        raise RunFolderError(f"{path}: {error}") from error
+    sieve.tell(path, remark)
+
+
+class _Sieve:
+    """Takes records out of lines, expanded, and leaves out those that no session and no host of the
+    run can have written."""
+
+    def __init__(self, hosts: int) -> None:
+        self._hosts = hosts
+        self._strange = 0
+
+    def records(self, lines: Iterable[bytes]) -> Iterator[Record]:
+        """The records of these lines."""
+        for line in lines:
+            record = decode(line)
+            if record is None:  # a torn line, for one
+                continue
+            if self._fits(record):
+                yield from expand(record)
+            else:
+                self._strange += 1
+
+    def _fits(self, record: Record) -> bool:
+        event = record.event
+        named = {record.host, getattr(event, "on", SESSION)}
+        listed = event.hosts if isinstance(event, Launched | Restarted) else ()
+        return all(SESSION <= host < self._hosts for host in named) and all(
+            0 <= host < self._hosts for host in listed
+        )
+
+    def tell(self, path: Path, remark: Callable[[str], object]) -> None:
+        """Remark on what was left out."""
+        if self._strange:
+            remark(
+                f"{path}: {self._strange} records were left out: they tell of hosts that the run "
+                "does not have"
+            )

@@ -1,0 +1,157 @@
+"""Writes the directory of a run: everything that the run says, on the operator's disk. See
+`remote.record.layout`.
+
+It does not know what a record means, except for text. A disk that fails costs records, never the
+run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from remote.plan import serialize
+from remote.plan.plan import Plan, PlanError
+from remote.record import files, layout, lock, summary, trust
+from remote.run.state import RunState
+from training.wire.events import Record, Text, encode
+
+
+class Recorder:
+    """Writes one run's directory. Records gather in memory until `flush`; no file stays open in
+    between."""
+
+    def __init__(self, runs_dir: Path, plan: Plan, again: bool = False) -> None:
+        """`again`: the directory is there, and is gone on with. Raises: PlanError, where the
+        directory cannot be made."""
+        self.folder = runs_dir / plan.run
+        self._events = self.folder / layout.EVENTS
+        self._world_size = plan.world_size
+        self._waiting: dict[Path, list[bytes]] = {}
+        self._problem = ""
+        try:
+            self._lock = self._make(runs_dir, plan, again)
+        except OSError as error:
+            raise PlanError(
+                f"cannot record the run in {self.folder}: {error.strerror}; give another --runs-dir"
+            ) from error
+        written = (self._events, *(self.folder / layout.LOGS).iterdir()) if again else ()
+        self._torn = set(filter(_is_torn, written))
+
+    def _make(self, runs_dir: Path, plan: Plan, again: bool) -> int:
+        """Make the directory; the lock on it. Raises: OSError."""
+        with suppress(FileExistsError):
+            runs_dir.mkdir(mode=0o700, parents=True)
+            # for git, and for uploads of the folder around it
+            files.write(runs_dir / ".gitignore", b"*\n")
+        files.make_folder(self.folder, exist_ok=again)
+        files.make_folder(self.folder / layout.LOGS, exist_ok=again)
+        held = lock.take(self.folder / layout.LOCK)
+        if not (self.folder / layout.PLAN).exists():  # else it keeps its contents and its owner
+            _write_plan(self.folder, plan)
+        return held
+
+    def raw(self, lines: bytes) -> None:
+        """Keep records that an agent has encoded, whole lines."""
+        self._put(self._events, lines)
+
+    def write(self, record: Record) -> None:
+        """Keep a record of the session's own."""
+        self._put(self._events, _bytes(encode(record)))
+
+    def text(self, record: Record) -> None:
+        """Keep a rank's lines in its log; other records are none of its business. Expects expanded
+        records."""
+        text = record.event
+        if isinstance(text, Text):
+            is_rank = 0 <= text.rank < self._world_size
+            log = (
+                layout.rank_log(self.folder, text.rank)
+                if is_rank
+                else layout.host_log(self.folder, record.host)
+            )
+            self._put(log, _bytes(text.text + "\n"))
+
+    def flush(self) -> str:
+        """Write all that has gathered. Returns, the first time that this fails, what there is to
+        tell of it; else ""."""
+        waiting, self._waiting = self._waiting, {}
+        told = self._problem
+        for path, chunks in waiting.items():
+            try:
+                self._append(path, b"".join(chunks))
+            except OSError as error:
+                self._torn.add(path)
+                problem = (
+                    f"cannot write {path}: {error.strerror}; the run goes on, but its record has "
+                    "gaps"
+                )
+                self._problem = self._problem or problem
+        return "" if told else self._problem
+
+    def close(self, state: RunState) -> str:
+        """Write what is left, the summary and the report. Returns what `flush` does."""
+        problem = self.flush()
+        self.release()
+        written = {
+            layout.SUMMARY: _json(summary.of(state)),
+            layout.REPORT: summary.report(state),
+        }
+        for name, text in written.items():
+            try:
+                if text:
+                    files.write(self.folder / name, _bytes(text))
+            except OSError as error:
+                problem = problem or f"cannot write {self.folder / name}: {error.strerror}"
+        return problem
+
+    def release(self) -> None:
+        """Let another launcher record the run."""
+        with suppress(OSError):
+            (self.folder / layout.LOCK).unlink()
+        if self._lock >= 0:
+            os.close(self._lock)
+        self._lock = -1
+
+    def _put(self, path: Path, data: bytes) -> None:
+        self._waiting.setdefault(path, []).append(data)
+
+    def _append(self, path: Path, data: bytes) -> None:
+        """Append to a file. After a write that failed, perhaps in the middle of a line, the next
+        begins a line of its own."""
+        with files.append(path) as file:
+            left = memoryview(b"\n" + data if path in self._torn else data)
+            while left:
+                left = left[file.write(left) :]
+        self._torn.discard(path)
+
+
+def _is_torn(path: Path) -> bool:
+    """Whether a file ends in the middle of a line."""
+    try:
+        with files.opened(path) as file:
+            return (
+                file.seek(0, os.SEEK_END) > 0
+                and file.seek(-1, os.SEEK_END) >= 0
+                and file.read(1) != b"\n"
+            )
+    except OSError:
+        return False
+
+
+def _bytes(text: str) -> bytes:
+    # A lone surrogate, which JSON may bring, is no UTF-8; its escape is what JSON wrote.
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _json(data: dict[str, Any]) -> str:
+    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _write_plan(folder: Path, plan: Plan) -> None:
+    data = _bytes(serialize.dump(plan))
+    files.write(folder / layout.PLAN, data)
+    files.write(folder / layout.SIGNATURE, trust.signature(data).encode())

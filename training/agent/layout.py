@@ -1,0 +1,50 @@
+"""What lies where on a host: every name in its workdir, once. The launcher and the agent use it.
+
+    WORKDIR/
+      code/DIGEST-PYTHON/         rankboard's code
+      files/PROJECT/              what the operator uploads; the ranks work there
+      runs/RUN/HOST/              one run on the host with this number:
+        lock                      held by the guard as long as it lives
+        agent.sock, agent.log     the agent's socket; its own errors, and those of the guard
+        NUMBER.journal, reserve   the records of the agent; room for the last ones on a full disk
+        plan.json, code           the plan; the path of the code that the agent runs
+        stacks/PID                where a rank is
+        checkpoints/step-NUMBER/  complete once manifest.json is there
+        reports/                  what the ranks report
+
+With `--local` the workdir is `node/` in the run's own directory.
+"""
+
+from __future__ import annotations
+
+import os
+
+RUNS, ARCHIVES, UPLOADS = "runs", "code", "files"
+LOCK, SOCKET, LOG = "lock", "agent.sock", "agent.log"
+JOURNAL, RESERVE = ".journal", "reserve"
+PLAN, CODE = "plan.json", "code"
+STACKS = "stacks"
+CHECKPOINTS, STEP, MANIFEST = "checkpoints", "step-", "manifest.json"
+REPORTS = "reports"
+NODE = "node"
+LAST = "last"
+"""Stands for the name of the newest run."""
+
+SAVED = f"{CHECKPOINTS}/{STEP}*/{MANIFEST}"
+"""The glob pattern, below a run's folder, of the complete checkpoints."""
+
+
+def run_folder(workdir: str, run: str, host: int) -> str:
+    """The folder of a run on a host."""
+    return f"{workdir}/{RUNS}/{run}/{host}"
+
+
+def absolute(workdir: str) -> str:
+    """The workdir on this machine."""
+    return os.path.abspath(os.path.expanduser(workdir))
+
+
+def step_of(manifest: str | os.PathLike[str]) -> int:
+    """The step of a checkpoint by the path of its manifest; 0 where the path has none."""
+    number = os.path.basename(os.path.dirname(manifest)).removeprefix(STEP)
+    return int(number) if number.isdecimal() else 0
