@@ -19,7 +19,7 @@ import typer
 from remote.cluster.hosts import Cluster, HostsError
 from remote.lab.spec import LabError
 from remote.launch import Launcher
-from remote.plan import plan as planning
+from remote.plan import dry_run as rehearsal
 from remote.plan import serialize
 from remote.plan.plan import PlanError
 from remote.record import resume, summary
@@ -179,7 +179,7 @@ def _launch(
             launcher = Launcher(transports, runs_dir.absolute(), policy(policy_flags, keep))
             if dry_run:
                 plan = launcher.plan(hosts, job)
-                typer.echo(serialize.dump(plan) if json else planning.dry_run(plan), nl=not json)
+                typer.echo(serialize.dump(plan) if json else rehearsal.dry_run(plan), nl=not json)
                 return
             if spec or any(host.address.startswith("127.") for host in hosts.hosts):
                 os.nice(

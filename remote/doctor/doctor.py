@@ -15,7 +15,8 @@ from dataclasses import replace
 from remote.cluster.hosts import Host
 from remote.doctor import job, machine, network, software
 from remote.doctor.check import FAILED, OK, WARNING, Facts, Found, listed
-from remote.plan.plan import Plan, PlanError, master_address
+from remote.plan.place import master_address
+from remote.plan.plan import Plan, PlanError
 from remote.transport.registry import kind
 from training.wire.commands import Connect, Reserve
 from training.wire.events import Checked, Connected, Hello, Reserved

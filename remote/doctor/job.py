@@ -19,12 +19,10 @@ INSTEAD = "leave it out; --sync ddp --sync-option compression=bf16 halves the tr
 
 def checks(plan: Plan) -> tuple[str, ...]:
     """Which of the checks below the plan's work has a use for."""
-    if not isinstance(plan.work, Job):
+    if not (job := plan.job):
         return ()
-    has_files = (
-        path_of(plan.work) or registry.declared("datasets", plan.work.dataset, "FILES") is not None
-    )
-    return ("data",) * bool(has_files) + ("job",) + ("precision",) * (plan.work.precision == "bf16")
+    has_files = path_of(job) or registry.declared("datasets", job.dataset, "FILES") is not None
+    return ("data",) * bool(has_files) + ("job",) + ("precision",) * (job.precision == "bf16")
 
 
 def data(facts: Facts, index: int) -> Found:
@@ -113,5 +111,5 @@ def precision(facts: Facts, index: int) -> Found:
 
 
 def _job(facts: Facts) -> Job:
-    assert isinstance(facts.plan.work, Job), "only jobs are checked"
-    return facts.plan.work
+    assert facts.plan.job, "only jobs are checked"
+    return facts.plan.job

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from ipaddress import ip_address, ip_interface
 
 from remote.doctor.check import FAILED, OK, Facts, Found
+from remote.plan.place import is_loopback
 from training.wire.events import Connected, Reserved
 
 _BRIDGE = re.compile(r"(docker|br-|virbr|podman|cni|lxcbr|lxdbr|vmnet|vboxnet)")
@@ -112,14 +113,6 @@ def _joins(address: str, prefix: int, others: set[str]) -> bool:
 
 def _addresses(facts: Facts, index: int) -> set[str]:
     return {address for _, address, _ in facts.hello(index).interfaces}
-
-
-def is_loopback(address: str) -> bool:
-    """Whether that is an address which leads to the own machine only."""
-    try:
-        return ip_address(address).is_loopback
-    except ValueError:
-        return False
 
 
 def port(index: int, reserved: Reserved) -> Found:

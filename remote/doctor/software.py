@@ -10,7 +10,6 @@ from remote.doctor.check import FAILED, OK, WARNING, Facts, Found
 from remote.plan.plan import Plan
 from remote.transport.deploy import archive
 from training import registry
-from training.job import Job
 from training.wire.events import Hello
 
 
@@ -34,7 +33,7 @@ def torch(facts: Facts, index: int) -> Found:
     """The version of torch and what it was built for. A user's script may do without, where all
     hosts do."""
     hello, usual = facts.hello(index), facts.usual(_torch)
-    if not hello.torch and (isinstance(facts.plan.work, Job) or usual):
+    if not hello.torch and (facts.plan.job or usual):
         return Found(
             FAILED,
             f"{hello.executable} (Python {hello.python}) has no torch",
@@ -93,11 +92,11 @@ def torchvision(facts: Facts, index: int) -> Found:
 
 def torchvision_needed(plan: Plan) -> str:
     """What of the job is torchvision's: `model`, `dataset` or nothing."""
-    if not isinstance(plan.work, Job):
+    if not (job := plan.job):
         return ""
-    if plan.work.model.startswith("torchvision/"):
+    if job.model.startswith("torchvision/"):
         return "model"
-    module = re.split(r"\W", plan.work.dataset)[0]
+    module = re.split(r"\W", job.dataset)[0]
     return "dataset" if _imports_torchvision(module) else ""
 
 

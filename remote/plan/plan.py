@@ -1,33 +1,21 @@
-"""The plan of a run: which ranks run where, and with which command and environment. Pure: it does
-no I/O."""
+"""The plan of a run: what is done, on which hosts, and what happens when something fails. Pure: it
+does no I/O."""
 
 from __future__ import annotations
 
 import math
-import posixpath
 import secrets
 import shlex
-from collections import Counter
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from ipaddress import ip_address
-from types import MappingProxyType
 
 from remote.cluster.hosts import HOSTS, HOSTS_FILE, RANKS, Host, naming
-from remote.format import count
-from training.agent.host.redaction import stand_in
 from training.agent.layout import NODE, UPLOADS, run_folder
 from training.job import Job, JobError
-from training.place import COPIES
-from training.wire.commands import Placement
-from training.wire.events import Hello
 
 RESTARTS = 10_000
 """How often a run restarts at most."""
-"""The folder in a run's directory that takes the place of a host's workdir where this machine is
-the host."""
 
 
 class PlanError(ValueError):
@@ -134,6 +122,11 @@ class Plan:
     hosts_file: str = HOSTS_FILE
 
     @property
+    def job(self) -> Job | None:
+        """The work, where it is a job of ours and not a user's own program."""
+        return self.work if isinstance(self.work, Job) else None
+
+    @property
     def is_local(self) -> bool:
         """Whether this machine itself is the hosts, as with `--local`: what they keep then lies in
         the run's own directory."""
@@ -192,190 +185,8 @@ def check(plan: Plan) -> None:
         raise PlanError(
             "no host is left to run on: choose one, or see --nodes, --only and --exclude"
         )
-    if isinstance(plan.work, Job):
+    if plan.job:
         try:
-            plan.work.check_world(plan.world_size)
+            plan.job.check_world(plan.world_size)
         except JobError as error:
             raise PlanError(str(error)) from None
-
-
-def notes(plan: Plan) -> tuple[str, ...]:
-    """What a user should know of the plan before it starts, one line each."""
-    trainers = plan.work.trainers(plan.world_size) if isinstance(plan.work, Job) else []
-    if not isinstance(plan.work, Job) or not trainers or plan.work.batch_size % len(trainers) == 0:
-        return ()
-    share, more = divmod(plan.work.batch_size, len(trainers))
-    first = f"rank {trainers[0]} takes" if more == 1 else f"ranks {_listed(trainers[:more])} take"
-    ranks = f"{len(trainers)} ranks{' that train' if len(trainers) < plan.world_size else ''}"
-    return (
-        f"batch size {plan.work.batch_size} does not divide by {ranks}: "
-        f"{first} {share + 1} samples{'' if more == 1 else ' each'}, the others {share}",
-    )
-
-
-def _listed(ranks: Sequence[int]) -> str:
-    """Ranks in order: all between the first and the last, but for those that are left out."""
-    first, last = ranks[0], ranks[-1]
-    without = ", ".join(str(rank) for rank in range(first, last) if rank not in ranks)
-    return f"{first} to {last}{f' but {without}' if without else ''}"
-
-
-def master_address(plan: Plan, facts: Sequence[Hello]) -> str:
-    """The address of the first host at which the others meet.
-
-    Raises: PlanError, where its interface is missing, or other machines could not reach the
-    address.
-    """
-    host, hello = plan.hosts[0], facts[0]
-    address = address_of(host, hello)
-    if is_loopback(address) and len({fact.boot_id for fact in facts}) > 1:
-        known = ", ".join(
-            f"{name} ({address})"
-            for name, address, _ in hello.interfaces
-            if not is_loopback(address)
-        )
-        raise PlanError(
-            f"{host.name}: the other hosts cannot reach it at {address}; "
-            f"in hosts.toml set its interface to one of: {known or 'none found'}"
-        )
-    return address
-
-
-def address_of(host: Host, hello: Hello) -> str:
-    """The address at which other hosts reach this one: its `interface`'s, else that of the one that
-    leads to the master.
-
-    Raises: PlanError, where there is no such interface.
-    """
-    if not host.interface:
-        return hello.route_address or host.address
-    for name, address, _ in hello.interfaces:
-        if name == host.interface:
-            return address
-    known = ", ".join(f"{name} ({address})" for name, address, _ in hello.interfaces)
-    raise PlanError(
-        f"{host.name}: no interface {host.interface!r} there; in hosts.toml set interface to one "
-        f"of: {known}"
-    )
-
-
-def is_loopback(address: str) -> bool:
-    try:
-        return ip_address(address).is_loopback
-    except ValueError:
-        return False
-
-
-def place(
-    plan: Plan,
-    facts: Sequence[Hello | None],
-    address: str,
-    port: int | str,
-    forwarded: Mapping[str, str] = MappingProxyType({}),
-) -> tuple[tuple[Placement, ...], ...]:
-    """For every host its ranks' commands and environments.
-
-    `facts` are the hosts', in order; None for those of a host not asked yet, whose choices then
-    show as `<…>`. `address` and `port` are the rendezvous. `forwarded` has the values of what the
-    hosts' `env_from` name (see `remote.plan.environment`). Raises: PlanError, where one is missing
-    there.
-    """
-    threads = _threads(plan, facts)
-    placements: list[list[Placement]] = [[] for _ in plan.hosts]
-    for slot in plan.slots:
-        host = plan.hosts[slot.host]
-        interface = host.interface or _route_interface(plan, facts[slot.host])
-        env = {
-            "RANK": slot.rank,
-            "LOCAL_RANK": slot.local_rank,
-            "WORLD_SIZE": plan.world_size,
-            "LOCAL_WORLD_SIZE": host.slots,
-            "GROUP_RANK": slot.host,
-            "GROUP_WORLD_SIZE": len(plan.hosts),
-            "MASTER_ADDR": address,
-            "MASTER_PORT": port,
-            "OMP_NUM_THREADS": threads[slot.host],
-            "RANKBOARD_RUN": plan.run,
-        }
-        if plan.copies:
-            env[COPIES] = 1
-        if interface:
-            env |= {
-                "GLOO_SOCKET_IFNAME": interface,
-                "NCCL_SOCKET_IFNAME": f"={interface}",
-            }  # else NCCL takes all that begin so
-        given = (
-            *host.env,
-            *_forwarded(host, forwarded),
-            *((key, str(value)) for key, value in env.items()),
-        )
-        placements[slot.host].append(
-            Placement(slot.rank, slot.local_rank, plan.work.argv(), given, host.env_from)
-        )
-    return tuple(map(tuple, placements))
-
-
-def _forwarded(host: Host, values: Mapping[str, str]) -> list[tuple[str, str]]:
-    if missing := [name for name in host.env_from if name not in values]:
-        raise PlanError(
-            f"{host.name}: env_from names {', '.join(missing)}, which this launcher's environment "
-            "does not have"
-        )
-    return [(name, values[name]) for name in host.env_from]
-
-
-def _route_interface(plan: Plan, hello: Hello | None) -> str:
-    return hello.route_interface if hello else f"<interface to {plan.hosts[0].name}>"
-
-
-def _threads(plan: Plan, facts: Sequence[Hello | None]) -> list[int | str]:
-    """OMP_NUM_THREADS per host: hosts that are one machine (one boot id) share its cores among all
-    their ranks."""
-    ranks = Counter[str]()
-    for host, fact in zip(plan.hosts, facts, strict=True):
-        ranks[fact.boot_id if fact else ""] += host.slots
-    return [
-        host.threads
-        or (
-            max(1, int(fact.cores) // ranks[fact.boot_id])
-            if fact
-            else "<cores of the machine / ranks on it>"
-        )
-        for host, fact in zip(plan.hosts, facts, strict=True)
-    ]
-
-
-def dry_run(plan: Plan) -> str:
-    """The plan as text: every rank's host, command and environment, as far as they are known before
-    a host is asked."""
-    master = plan.hosts[0]
-    address = (
-        master.address
-        if not master.interface
-        else f"<address of {master.interface} on {master.name}>"
-    )
-    port = master.master_port or f"<chosen on {master.name}>"
-    size = f"{count(plan.world_size, 'rank')} on {count(len(plan.hosts), 'host')}"
-    lines = [f"{size}, for example as run {plan.run} (each start makes a new name)", *notes(plan)]
-    lines.append(f"every rank: {plan.work.command_line()}")
-    hidden = {name: stand_in(name) for host in plan.hosts for name in host.env_from}
-    placed = place(plan, [None] * len(plan.hosts), address, port, hidden)
-    for index, (host, placements) in enumerate(zip(plan.hosts, placed, strict=True)):
-        lines.append(
-            f"\n{host.name}  {host.user + '@' if host.user else ''}{host.address}  {host.python}  "
-            f"{host.workdir}"
-        )
-        lines += [
-            f"  upload {one.source} to {posixpath.join(plan.cwd(index), one.target)}"
-            for one in plan.uploads
-        ]
-        for placement in placements:
-            env = " ".join(f"{key}={_quoted(value)}" for key, value in placement.env)
-            lines.append(f"  rank {placement.rank}: {env}")
-    return "\n".join(lines)
-
-
-def _quoted(value: str) -> str:
-    """A value to read: in quotes where it would not be clear where it begins and ends, as that of
-    NCCL_SOCKET_IFNAME."""
-    return f"'{value}'" if value.startswith("=") or " " in value else value

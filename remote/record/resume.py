@@ -184,8 +184,8 @@ def _is_path(resume: str) -> bool:
 
 
 def _job(plan: Plan, resume: str) -> Job:
-    if isinstance(plan.work, Job):
-        return plan.work
+    if plan.job:
+        return plan.job
     raise PlanError(
         f"--resume {resume}: {plan.run} ran a program of yours, whose checkpoints rankboard does "
         "not know"

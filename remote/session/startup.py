@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from remote.doctor import doctor
-from remote.plan.plan import Plan, PlanError, master_address, place
+from remote.plan.place import master_address, place
+from remote.plan.plan import Plan, PlanError
 from remote.session.connection import Link
 from training.job import Job
 from training.wire.commands import Start

@@ -82,8 +82,8 @@ class Files:
         that saves nothing costs nothing. What went wrong is for a warning: it says where the
         results stay.
         """
-        work = self._plan.work
-        if not self._plan.policy.fetch or (isinstance(work, Job) and not work.checkpoint_every):
+        job = self._plan.job
+        if not self._plan.policy.fetch or (job and not job.checkpoint_every):
             return {}
         every = enumerate(self._plan.hosts)
         problems = {

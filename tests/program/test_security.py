@@ -22,8 +22,10 @@ from rich.console import Console
 
 from remote.cluster.hosts import Host, HostsError, load
 from remote.plan import serialize
+from remote.plan.dry_run import dry_run
 from remote.plan.environment import forwarded
-from remote.plan.plan import Plan, PlanError, dry_run, place
+from remote.plan.place import place
+from remote.plan.plan import Plan, PlanError
 from remote.transport.ssh.known_hosts import find
 from remote.transport.ssh.transport import SshTransport
 from tests.kit import labs

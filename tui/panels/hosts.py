@@ -9,7 +9,7 @@ from statistics import fmean
 from textual.app import ComposeResult
 
 from remote.format import UNKNOWN, duration, percent, short_size
-from remote.plan.plan import is_loopback
+from remote.plan.place import is_loopback
 from remote.run.state import HostPhase, HostState, RunState
 from remote.run.waiting import REACHING, age
 from tui.panels import figures

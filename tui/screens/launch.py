@@ -18,7 +18,8 @@ from textual.widgets import Button, Checkbox, Footer, Input, Select, Static
 from remote.cluster.hosts import Cluster
 from remote.doctor.job import INSTEAD, SLOW
 from remote.format import count
-from remote.plan.plan import Plan, PlanError, notes
+from remote.plan.dry_run import notes
+from remote.plan.plan import Plan, PlanError
 from training import options
 from training.agent.host.system import cpu_flags, lacks_bf16
 from training.job import Job, JobError, groups, help_text, usual_lr

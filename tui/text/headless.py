@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 from remote.format import count
-from remote.plan.plan import Plan, notes
+from remote.plan.dry_run import notes
+from remote.plan.plan import Plan
 from remote.record import summary
 from remote.run.cause import ranks_text
 from remote.run.state import RunPhase, RunState

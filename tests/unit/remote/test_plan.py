@@ -11,18 +11,9 @@ import pytest
 
 from remote.cluster.hosts import Host
 from remote.plan import serialize
-from remote.plan.plan import (
-    Plan,
-    PlanError,
-    Policy,
-    Upload,
-    check,
-    dry_run,
-    master_address,
-    new_run,
-    notes,
-    place,
-)
+from remote.plan.dry_run import dry_run, notes
+from remote.plan.place import master_address, place
+from remote.plan.plan import Plan, PlanError, Policy, Upload, check, new_run
 from training.job import Job
 from training.place import Place
 from training.wire.events import Hello

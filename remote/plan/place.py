@@ -1,0 +1,145 @@
+"""Places the ranks of a plan: the address where they meet, and the command and environment of each.
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
+from types import MappingProxyType
+
+from remote.cluster.hosts import Host
+from remote.plan.plan import Plan, PlanError, Slot
+from training.place import COPIES
+from training.wire.commands import Placement
+from training.wire.events import Hello
+
+
+def place(
+    plan: Plan,
+    facts: Sequence[Hello | None],
+    address: str,
+    port: int | str,
+    forwarded: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[tuple[Placement, ...], ...]:
+    """For every host its ranks' commands and environments.
+
+    `facts` are the hosts', in order; None for those of a host not asked yet, whose choices then
+    show as `<…>`. `address` and `port` are the rendezvous. `forwarded` has the values of what the
+    hosts' `env_from` name (see `remote.plan.environment`). Raises: PlanError, where one is missing
+    there.
+    """
+    threads = _threads(plan, facts)
+    placements: list[list[Placement]] = [[] for _ in plan.hosts]
+    for slot in plan.slots:
+        host = plan.hosts[slot.host]
+        env = _torchrun(plan, slot) | {
+            "MASTER_ADDR": address,
+            "MASTER_PORT": port,
+            "OMP_NUM_THREADS": threads[slot.host],
+            "RANKBOARD_RUN": plan.run,
+        }
+        if plan.copies:
+            env[COPIES] = 1
+        env |= _interface(host.interface or _route_interface(plan, facts[slot.host]))
+        texts = tuple((key, str(value)) for key, value in env.items())
+        given = (*host.env, *_forwarded(host, forwarded), *texts)
+        placements[slot.host].append(
+            Placement(slot.rank, slot.local_rank, plan.work.argv(), given, host.env_from)
+        )
+    return tuple(map(tuple, placements))
+
+
+def _torchrun(plan: Plan, slot: Slot) -> dict[str, int | str]:
+    """The place of a rank, in the variables that torchrun sets."""
+    return {
+        "RANK": slot.rank,
+        "LOCAL_RANK": slot.local_rank,
+        "WORLD_SIZE": plan.world_size,
+        "LOCAL_WORLD_SIZE": plan.hosts[slot.host].slots,
+        "GROUP_RANK": slot.host,
+        "GROUP_WORLD_SIZE": len(plan.hosts),
+    }
+
+
+def _interface(name: str) -> dict[str, int | str]:
+    """Makes ranks use this interface. Without the `=`, NCCL takes all whose names begin so."""
+    return {"GLOO_SOCKET_IFNAME": name, "NCCL_SOCKET_IFNAME": f"={name}"} if name else {}
+
+
+def _forwarded(host: Host, values: Mapping[str, str]) -> list[tuple[str, str]]:
+    if missing := [name for name in host.env_from if name not in values]:
+        raise PlanError(
+            f"{host.name}: env_from names {', '.join(missing)}, which this launcher's environment "
+            "does not have"
+        )
+    return [(name, values[name]) for name in host.env_from]
+
+
+def _route_interface(plan: Plan, hello: Hello | None) -> str:
+    return hello.route_interface if hello else f"<interface to {plan.hosts[0].name}>"
+
+
+def _threads(plan: Plan, facts: Sequence[Hello | None]) -> list[int | str]:
+    """OMP_NUM_THREADS per host: hosts that are one machine (one boot id) share its cores among all
+    their ranks."""
+    ranks = Counter[str]()
+    for host, fact in zip(plan.hosts, facts, strict=True):
+        ranks[fact.boot_id if fact else ""] += host.slots
+    return [
+        host.threads
+        or (
+            max(1, int(fact.cores) // ranks[fact.boot_id])
+            if fact
+            else "<cores of the machine / ranks on it>"
+        )
+        for host, fact in zip(plan.hosts, facts, strict=True)
+    ]
+
+
+def master_address(plan: Plan, facts: Sequence[Hello]) -> str:
+    """The address of the first host at which the others meet.
+
+    Raises: PlanError, where its interface is missing, or other machines could not reach the
+    address.
+    """
+    host, hello = plan.hosts[0], facts[0]
+    address = address_of(host, hello)
+    if is_loopback(address) and len({fact.boot_id for fact in facts}) > 1:
+        known = ", ".join(
+            f"{name} ({address})"
+            for name, address, _ in hello.interfaces
+            if not is_loopback(address)
+        )
+        raise PlanError(
+            f"{host.name}: the other hosts cannot reach it at {address}; "
+            f"in hosts.toml set its interface to one of: {known or 'none found'}"
+        )
+    return address
+
+
+def address_of(host: Host, hello: Hello) -> str:
+    """The address at which other hosts reach this one: its `interface`'s, else that of the one that
+    leads to the master.
+
+    Raises: PlanError, where there is no such interface.
+    """
+    if not host.interface:
+        return hello.route_address or host.address
+    for name, address, _ in hello.interfaces:
+        if name == host.interface:
+            return address
+    known = ", ".join(f"{name} ({address})" for name, address, _ in hello.interfaces)
+    raise PlanError(
+        f"{host.name}: no interface {host.interface!r} there; in hosts.toml set interface to one "
+        f"of: {known}"
+    )
+
+
+def is_loopback(address: str) -> bool:
+    """Whether this address leads to the own machine only."""
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return False
