@@ -28,7 +28,7 @@ def of(state: RunState) -> dict[str, Any]:
             "cause": asdict(state.cause) | {"text": state.cause.text()} if state.cause else None,
             "started": state.started,
             "elapsed": state.elapsed,
-            "steps": state.total_steps,
+            "steps": state.progress.steps,
             "diverged": _diverged(state),
             "training_seconds": state.training_seconds,
             "means": _means(
@@ -40,11 +40,11 @@ def of(state: RunState) -> dict[str, Any]:
             "job": None if isinstance(work, Script) else asdict(work),
             "script": work.words if isinstance(work, Script) else None,
             "test": _test(state),
-            "evaluations": [_evaluation(one) for one in state.evaluations],
+            "evaluations": [_evaluation(one) for one in state.progress.evaluations],
             "ranks": [_rank(rank, state) for rank in state.ranks],
             "hosts": [_host(host) for host in state.hosts],
             "stalls": [asdict(stall) for stall in state.stalls],
-            "restarts": [asdict(restart) for restart in state.restarts],
+            "restarts": [asdict(restart) for restart in state.progress.restarts],
             "remarks": remarks(state),
         }
     )
@@ -91,7 +91,7 @@ def _names(hosts: Sequence[HostState]) -> str:
 def report(state: RunState) -> str:
     """The last evaluation's classification report and confusion matrix, to read; "" where there is
     no matrix."""
-    last = state.evaluations[-1] if state.evaluations else None
+    last = state.progress.evaluations[-1] if state.progress.evaluations else None
     if not last or not last.confusion:
         return ""
     found = (
@@ -118,10 +118,10 @@ def _checkpoints(state: RunState) -> Iterator[str]:
 
 
 def _drift(state: RunState) -> Iterator[str]:
-    if state.drift and state.largest_drift:
+    if state.progress.drift and state.progress.largest_drift:
         yield (
-            f"drift: from step {state.drift.step} on the ranks' models differed, at most "
-            f"{state.largest_drift.extent}"
+            f"drift: from step {state.progress.drift.step} on the ranks' models differed, at most "
+            f"{state.progress.largest_drift.extent}"
         )
 
 
@@ -185,7 +185,7 @@ def _means(early: Means, whole: Means) -> dict[str, Any]:
 def _diverged(state: RunState) -> dict[str, Any] | None:
     """Where the loss was first no finite number; `loss` is that number by name, as strict JSON has
     none."""
-    first = state.diverged
+    first = state.progress.diverged
     return {"rank": first.rank, "step": first.step, "loss": str(first.value)} if first else None
 
 
@@ -208,9 +208,9 @@ def _evaluation(found: Evaluated) -> dict[str, Any]:
 
 
 def _test(state: RunState) -> dict[str, Any] | None:
-    if not state.evaluations:
+    if not state.progress.evaluations:
         return None
-    last = state.evaluations[-1]
+    last = state.progress.evaluations[-1]
     if not last.confusion:
         return {"confusion": None, "classes": None, "report": None} | _evaluation(last)
     report = Report.of(last.confusion, last.classes)

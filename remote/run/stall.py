@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from remote.plan.plan import Plan, Script
 from remote.run.cause import Death, Evidence, ranks_text
-from remote.run.ranks import HostPhase, HostState, RankPhase, RankState, RunPhase
+from remote.run.host import HostState
+from remote.run.phases import HostPhase, RankPhase, RunPhase
+from remote.run.rank import RankState
 from remote.run.stacks import ON_GPU, Presence, Whereabouts, threads, whereabouts
 from training.job import Job
 from training.wire.events import Stack, Stalled
@@ -17,28 +19,39 @@ from training.wire.events import Stack, Stalled
 if TYPE_CHECKING:
     from remote.run.state import RunState
 
-LEAST = 30.0
-"""Seconds without a step before a rank counts as stalled, however fast its steps are."""
-TIMES = 10
-"""Of its median step's seconds, for slow ones."""
-COMPILING = 300.0
-"""Seconds that a first step may take which compiles the model; an evaluation and a checkpoint
-too."""
 MEETINGS = frozenset({RankPhase.EVALUATING, RankPhase.SAVING})
 """The phases between steps, which end for all ranks together."""
 FRESH = 5.0
 """Seconds since a host was heard up to which its ranks are judged: a live agent samples its host
 each second."""
-NEAR = 3.0
-"""Seconds by which ranks that wait for each other may come to a halt one after the other."""
 FRAMES = 20
 """Lines of its stack that are told of the rank for which a run was stopped."""
 
 
 @dataclass(frozen=True)
+class Times:
+    """How long ranks may make no step, in seconds."""
+
+    least: float = 30.0
+    """Until a rank counts as stalled, however fast its steps are."""
+    factor: float = 10.0
+    """Of its median step's seconds, for slow ones."""
+    compiling: float = 300.0
+    """For a first step that compiles the model, an evaluation and a checkpoint."""
+    near: float = 3.0
+    """By which ranks that wait for each other may come to a halt one after the other."""
+
+
+TIMES = Times()
+
+
+@dataclass(frozen=True)
 class Stall:
-    """These ranks have made no step from `since` on. `text` says so, and once their stacks have
-    come, for whom all wait: `culprits`. `over` is when they went on, 0 before."""
+    """These ranks have made no step from `since` on.
+
+    `text` says so, and once their stacks have come, for whom all wait: `culprits`. `explained`: all
+    is known that will be. `over` is when they went on, 0 before.
+    """
 
     ranks: tuple[int, ...]
     since: float
@@ -46,12 +59,13 @@ class Stall:
     culprits: tuple[int, ...] = ()
     text: str = ""
     over: float = 0.0
+    explained: bool = False
 
 
 # Which ranks --------------------------------------------------------------------------------------
 
 
-def stalled(run: RunState, now: float) -> Stalled | None:
+def stalled(run: RunState, now: float, times: Times = TIMES) -> Stalled | None:
     """What is to be said where a rank has come to a halt of which nothing was said yet. `now` is
     the session's clock.
 
@@ -63,14 +77,16 @@ def stalled(run: RunState, now: float) -> Stalled | None:
     moved = max((_moved(rank) for rank in run.ranks), default=0.0)
     back = max((host.back for host in run.hosts), default=0.0)
     silences = {
-        rank.rank: (silence(rank, host, moved, back), limit(rank, run.plan))
+        rank.rank: (silence(rank, host, moved, back), limit(rank, run.plan, times))
         for rank, host in ((rank, run.hosts[rank.host]) for rank in run.ranks)
         if _is_judged(rank, host, run.plan, now)
     }
     late = {rank for rank, (seconds, most) in silences.items() if seconds >= most}
     if not any(not run.ranks[rank].stalled for rank in late):
         return None
-    ranks = tuple(rank for rank, (seconds, most) in silences.items() if seconds >= most - NEAR)
+    ranks = tuple(
+        rank for rank, (seconds, most) in silences.items() if seconds >= most - times.near
+    )
     return Stalled(ranks, min(silences[rank][0] for rank in ranks))
 
 
@@ -83,13 +99,13 @@ def silence(rank: RankState, host: HostState, moved: float, back: float) -> floa
     return host.heard - max(since, back)
 
 
-def limit(rank: RankState, plan: Plan) -> float:
+def limit(rank: RankState, plan: Plan, times: Times = TIMES) -> float:
     """Seconds without a step after which the rank counts as stalled."""
     if rank.phase in MEETINGS:
-        return max(COMPILING, TIMES * rank.pace, _evaluation(rank, plan))
+        return max(times.compiling, times.factor * rank.pace, _evaluation(rank, plan))
     if not rank.recent:
-        return COMPILING if getattr(plan.work, "compile", False) else LEAST
-    return max(LEAST, TIMES * rank.pace)
+        return times.compiling if getattr(plan.work, "compile", False) else times.least
+    return max(times.least, times.factor * rank.pace)
 
 
 def _moved(rank: RankState) -> float:

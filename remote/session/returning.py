@@ -20,17 +20,12 @@ from remote.session.session import BATCH, Session
 from remote.transport import Errand, Line, Transport, Unreachable
 from remote.transport.line_cutter import LineCutter, LineTooLong
 from training.agent import WHOLE
-from training.wire.enums import Reach
 from training.wire.events import (
     SESSION,
-    Clock,
     Dropped,
-    Hello,
-    Reaching,
     Record,
     Said,
     decode,
-    expand,
 )
 from training.wire.jsonl import load
 
@@ -200,9 +195,9 @@ def _error(line: bytes) -> str:
 
 
 class ReturningSession(Session):
-    """One that comes back to a run of which nothing is recorded here. First it takes in what all
-    hosts have, in order of time: an attempt is then met before those that followed it, also on
-    hosts that these left out."""
+    """One that returns to a run of which nothing is recorded here. First it takes in what all hosts
+    have, in order of time: an attempt is then met before those that followed it, also on hosts that
+    these left out."""
 
     def __init__(
         self,
@@ -220,13 +215,13 @@ class ReturningSession(Session):
         self._refused: set[int] = set()
         self.catch_up(())
 
-    def batches(self) -> Iterator[list[Record]]:
-        """As any session's; what the hosts have comes first. Whoever asks for something does not
-        wait for that: what is then missing comes over the wires."""
+    def _recalled(self) -> Iterator[list[Record]]:
+        """What the hosts have. Whoever asks for something does not wait for it: what is then
+        missing comes over the connections."""
+        controller = self._controller
         with self.lock:
             for index, offset in self._offsets.items():
-                self._links[index].clock.offset = offset
-                self._say(Clock(index, offset))
+                controller.set_clock(index, offset, self._now())
         yield self._taken()
         problems: list[Problem] = []
         found = fetch(self._transport, self.plan, {}, self._offsets, problems, self._queue.empty)
@@ -237,30 +232,18 @@ class ReturningSession(Session):
                 yield self._taken()
         with self.lock:
             for index, problem in problems:
-                self._say(Said(index, problem))
-        yield from super().batches()
+                controller.take_event(Said(index, problem), self._now())
 
     def _bring(self, batch: Sequence[tuple[bytes, Record]]) -> None:
         """Record these, and take them in."""
         for line, record in batch:
-            link = self._links[record.host]
-            if record.host in self._refused or self._refusal(link, record):
-                self._refused.add(
-                    record.host
-                )  # it comes again over its connection, and the host is lost then
+            if record.host in self._refused:
                 continue
-            if link.clock.moved(record, time.time()):
-                self._say(Clock(link.index, link.clock.offset))
-            for one in expand(record):
-                self._recorder.text(one)
-                self._catch(one)
-                self._batch.append(one)
-            self._recorder.raw(line)
-            if isinstance(record.event, Hello) and not link.done:
-                self._say(Reaching(link.index, Reach.READY))
-        self.catch_up(())
+            if not self._controller.take_journal(record, line, self._now()):
+                # It comes again over its connection, and the host is lost then.
+                self._refused.add(record.host)
         if problem := self._recorder.flush():
-            self._say(Said(SESSION, problem))
+            self._controller.take_event(Said(SESSION, problem), self._now())
 
 
 def _batches(found: Iterator[tuple[bytes, Record]]) -> Iterator[list[tuple[bytes, Record]]]:

@@ -1,75 +1,54 @@
-"""What is done when ranks make no steps any more: their stacks are told, and then what the plan's
-policy says."""
+"""Decisions when ranks make no progress: ask for their stacks, then do what the policy says."""
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable, Sequence
-
 from remote.plan.plan import OnStall
 from remote.run import stall
-from remote.run.state import RunState
-from remote.session.connection import Link
+from remote.run.course import Stage
+from remote.run.stall import Stall
+from remote.session.actions import Action, Say, Send
+from remote.session.view import View
 from training.wire.commands import Stacks
-from training.wire.events import SESSION, Event, Said
-
-STACKS = 5.0
-"""Seconds that the ranks' stacks have to come before a stall is acted on."""
+from training.wire.events import StacksAsked, StallExplained, Stopping
 
 
-class Halts:
-    """Watches for stalls. What there is to tell goes to `say`; to `stop`, why the policy wants the
-    attempt to end."""
+def watch(view: View) -> list[Action]:
+    """Notice a stall, and act on it once the stacks of the ranks have come, or should have."""
+    if view.course.stage is not Stage.RUNNING:
+        return []
+    if found := stall.stalled(view.run, view.now, view.times.stall):
+        return [Say(found), *ask_stacks(view)]
+    current = view.run.stall
+    if not current or current.explained:
+        return []
+    if view.policy.on_stall is not OnStall.REPORT:
+        if any(host.missed for host, _ in view.live()):
+            return []  # the ranks may wait for a host that is silent
+        if view.course.stacks_asked_at < _moving_again_at(view):
+            return ask_stacks(view) if view.now >= _moving_again_at(view) else []
+    if view.now < view.course.stacks_asked_at + view.times.stacks and not stall.complete(view.run):
+        return []
+    return _act(view, current)
 
-    def __init__(
-        self,
-        run: RunState,
-        links: Sequence[Link],
-        say: Callable[[Event], None],
-        stop: Callable[[str], None],
-    ) -> None:
-        self._run, self._links, self._say, self._stop = run, links, say, stop
-        self._policy = run.plan.policy.on_stall
-        self._act_at, self._silent_at = math.inf, 0.0
 
-    def forget(self) -> None:
-        """The ranks begin anew."""
-        self._act_at = math.inf
+def ask_stacks(view: View) -> list[Action]:
+    """Ask where each rank is."""
+    running = [(host, ways) for host, ways in view.live() if host.running and ways.is_open]
+    return [
+        Say(StacksAsked()),
+        *(Send(host.index, Stacks(), view.now) for host, _ in running),
+    ]
 
-    def ask_stacks(self) -> None:
-        """Have it told where each rank is."""
-        for link in self._links:
-            if link.running:
-                link.send(Stacks())
 
-    def look(self, now: float) -> None:
-        """See whether ranks have come to a halt, and act on it once their stacks have come, or
-        should have."""
-        if found := stall.stalled(self._run, time.time()):
-            self._say(found)
-            self._ask_again(now)
-        if not self._run.stall or self._act_at == math.inf:
-            return
-        silent = [link.heard for link in self._links if link.silent and not link.done]
-        if silent and self._policy is not OnStall.REPORT:
-            # The ranks wait for a host that is silent, and once it is back for TCP, which takes as
-            # long again at the most.
-            self._silent_at = min(*silent, self._silent_at or now)
-            self._act_at = now + (now - self._silent_at) + STACKS
-        elif now >= self._act_at and self._silent_at:
-            self._ask_again(now)
-        elif now >= self._act_at or (stall.complete(self._run) and not self._silent_at):
-            self._act(self._run.stall.text)
+def _moving_again_at(view: View) -> float:
+    """When the ranks should move again after a host was silent: TCP takes as long again at most."""
+    since = view.run.stall.since if view.run.stall else 0.0
+    back = [host.back + host.away for host in view.run.hosts if host.back > since]
+    return max(back, default=0.0)
 
-    def _ask_again(self, now: float) -> None:
-        self.ask_stacks()
-        self._act_at, self._silent_at = now + STACKS, 0.0
 
-    def _act(self, what: str) -> None:
-        """A stall is known as well as it will be."""
-        self._act_at = math.inf
-        if self._policy is OnStall.REPORT:
-            self._say(Said(SESSION, what))
-        else:
-            self._stop(what)
+def _act(view: View, current: Stall) -> list[Action]:
+    if view.policy.on_stall is OnStall.REPORT:
+        return [Say(StallExplained(current.text))]
+    final = view.policy.on_stall is OnStall.STOP
+    return [Say(Stopping(current.text, by_person=False, final=final))]

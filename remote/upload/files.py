@@ -16,7 +16,7 @@ from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan, PlanError
 from remote.record.files import make_folder
 from remote.record.layout import FETCHED
-from remote.run.ranks import RankState
+from remote.run.rank import RankState
 from remote.transport import Transport
 from remote.upload import sources
 from remote.upload.sources import Source, shown

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from remote.run.stall import LEAST
-from remote.session.watchdog import STACKS
+from remote.run.stall import TIMES
+from remote.session.times import TIMES as SESSION_TIMES
 from tests.faults import broken
 from tests.faults.proof import Expected, Stage
 from tests.kit.launches import LONG
@@ -79,7 +79,7 @@ def test_stopped_rank_and_an_interrupt(stage: Stage) -> None:
 def test_stopped_rank_is_a_stall(stage: Stage) -> None:
     training = stage.train(*LONG, "--on-stall", "stop")
     os.kill(training.ranks[2], signal.SIGSTOP)
-    expected = failed("stalled", "by SIGSTOP", within=LEAST + STACKS + 10)
+    expected = failed("stalled", "by SIGSTOP", within=TIMES.least + SESSION_TIMES.stacks + 10)
     stage.prove("SIGSTOP of rank 2, --on-stall stop", training.run, expected, time.monotonic())
 
 

@@ -154,7 +154,7 @@ class Watched:
     @property
     def told(self) -> str:
         """All narration."""
-        return "\n".join(note.text for note in self.state.notes)
+        return "\n".join(note.text for note in self.state.log.notes)
 
 
 def plan(hosts: tuple[Host, ...], **policy: object) -> Plan:

@@ -91,7 +91,7 @@ def test_a_flood_costs_its_host_alone(case: str, tmp_path: Path) -> None:
     assert watched.held_up < LEASE + BLOCKED
     assert good.of(Close)
     assert growth.bytes < 100 * MIB
-    assert sum(len(line.text) for line in watched.state.log) < 4 * SMALL.log
+    assert sum(len(line.text) for line in watched.state.log.lines) < 4 * SMALL.log
 
 
 def test_a_host_that_shuts_its_ears_holds_up_nobody(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_line_in_small_pieces_is_a_line(size: int, tmp_path: Path) -> None:
     hosts = Hosts(acted(trains), acted(part))
     watched = watch(
         session(hosts, tmp_path, hosts.hosts),
-        lambda watched: any("in pieces" in line.text for line in watched.state.log),
+        lambda watched: any("in pieces" in line.text for line in watched.state.log.lines),
     )
     assert not any(host.gone for host in watched.state.hosts)
 

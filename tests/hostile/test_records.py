@@ -65,7 +65,7 @@ def holds(hosts: Hosts, watched: Watched, folder: Path) -> None:
         assert player.of(Close) or not player.of(Start), "nobody closed it"
     assert watched.held_up < LEASE + BLOCKED
     assert 0 <= state.elapsed < 60
-    assert all(line.text.isprintable() for line in state.log)
+    assert all(line.text.isprintable() for line in state.log.lines)
     json.loads((folder / "a-run" / "summary.json").read_text(), parse_constant=refuse)
     for record in read(folder / "a-run"):
         assert record.host in range(SESSION, len(hosts.players))
@@ -217,7 +217,7 @@ def test_a_number_out_of_order_costs_that_host_at_most(seq: Any, tmp_path: Path)
 
     hosts, watched = run(tmp_path, trains, up_to(forge))
     holds(hosts, watched, tmp_path)
-    heard = any("heard all the same" in line.text for line in watched.state.log)
+    heard = any("heard all the same" in line.text for line in watched.state.log.lines)
     assert heard or watched.state.hosts[1].gone
 
 
@@ -234,7 +234,7 @@ def test_an_attempt_that_nobody_asked_for_starts_nothing(
     hosts, watched = run(tmp_path, trains, up_to(forge), max_restarts=restarts, keep=True)
     holds(hosts, watched, tmp_path)
     assert len(hosts.players[0].of(Start)) <= 1 + restarts
-    assert len(watched.state.restarts) <= restarts
+    assert len(watched.state.progress.restarts) <= restarts
 
 
 @pytest.mark.parametrize("failing", [1, 3])

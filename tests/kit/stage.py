@@ -5,8 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
+
+import pytest
 
 from remote.cluster.hosts import Host
 from remote.plan.plan import Plan, Policy
@@ -14,6 +17,7 @@ from remote.record.read import records as read
 from remote.record.write import Recorder
 from remote.run.state import RunState
 from remote.session.session import Session
+from remote.session.times import TIMES, Times
 from remote.transport import Agent, Program, Progress, Unreachable
 from tests.kit.wait import GUARD, looks
 from training.job import Job
@@ -151,9 +155,21 @@ class ActedLine:
         return ""
 
 
+def hasten(
+    monkeypatch: pytest.MonkeyPatch, stall_least: float | None = None, **seconds: float
+) -> None:
+    """Have the sessions of the test take less time."""
+    times: Times = replace(Stage.times, **seconds)  # type: ignore[arg-type]
+    if stall_least is not None:
+        times = replace(times, stall=replace(times.stall, least=stall_least))
+    monkeypatch.setattr(Stage, "times", times)
+
+
 class Stage:
     """A transport to hosts that play these parts. A line is let go once `release` is set, which it
     is from the start."""
+
+    times: Times = TIMES
 
     def __init__(self, *parts: Part | Exception) -> None:
         self._parts = parts
@@ -198,7 +214,7 @@ class Stage:
 
     def session(self, folder: Path, policy: Policy = Policy()) -> Session:  # noqa: B008
         plan = self.plan(policy)
-        return Session(plan, self, Recorder(folder, plan))
+        return Session(plan, self, Recorder(folder, plan), times=self.times)
 
     def plan(self, policy: Policy = Policy()) -> Plan:  # noqa: B008
         hosts = tuple(
@@ -300,7 +316,7 @@ def samples(line: ActedLine, command: Command | None) -> None:
 
 def come_back(stage: Stage, folder: Path, policy: Policy) -> Session:
     plan = stage.plan(policy)
-    session = Session(plan, stage, Recorder(folder, plan, again=True))
+    session = Session(plan, stage, Recorder(folder, plan, again=True), times=stage.times)
     session.catch_up(recorded(folder))
     return session
 
@@ -308,7 +324,7 @@ def come_back(stage: Stage, folder: Path, policy: Policy) -> Session:
 def from_elsewhere(stage: Stage, folder: Path, policy: Policy) -> Session:
     """A session that comes back where nothing is recorded of the run."""
     plan = stage.plan(policy)
-    session = Session(plan, stage, Recorder(folder / "elsewhere", plan))
+    session = Session(plan, stage, Recorder(folder / "elsewhere", plan), times=stage.times)
     session.catch_up(())
     return session
 

@@ -40,9 +40,11 @@ def test_a_model_that_differs_is_found_and_noted(ran: Ran, case: Case) -> None:
     lines = [PREFIX + dumps(to_object(drifted)) for drifted in first.drift]
     state = history.rank(0, said(0, "\n".join(lines), "stdout")).state()
     notes = [
-        line.text for line in state.log if line.stream == "note" and "models differ" in line.text
+        line.text
+        for line in state.log.lines
+        if line.stream == "note" and "models differ" in line.text
     ]
     assert len(notes) == 1, "a drift is noted where it begins"
     assert notes[0].startswith("drift: after step 2 the ranks' models differ ")
     assert ("on some ranks they are not numbers" in notes[0]) == (case.fault == "not a number")
-    assert state.largest_drift == max(first.drift, key=lambda drifted: drifted.difference)
+    assert state.progress.largest_drift == max(first.drift, key=lambda drifted: drifted.difference)

@@ -362,7 +362,7 @@ def test_a_rank_that_serves_takes_no_part_in_figures_and_progress() -> None:
     run = history.state()
     assert (run.step, run.phase) == (20, RunPhase.TRAINING)
     assert run.eta == pytest.approx(2.0)
-    assert list(run.ranks[1].staleness_series.mean) == [3.0] * 20
+    assert list(run.ranks[1].series["staleness"].mean) == [3.0] * 20
     server, *_, average, _ = outcome.table(run)
     assert set(server[2:]) == {"-"}
     assert average[2] == "0.100"

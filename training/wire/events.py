@@ -477,6 +477,53 @@ class Stalled(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class StacksAsked(Event):
+    """The hosts are asked for the stacks of their ranks."""
+
+
+@dataclass(frozen=True, slots=True)
+class StallExplained(Event):
+    """The stall is understood as well as it will be; `text` names who holds the ranks up."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attached(Event):
+    """A launcher has returned to the run. Records that follow are its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preparing(Event):
+    """The hosts numbered `hosts` take part in the attempt: they are checked, and ports reserved."""
+
+    hosts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared(Event):
+    """All hosts have answered what the start depends on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Starting(Event):
+    """The hosts of the attempt are told to start its ranks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failing(Event):
+    """The attempt has failed. The others have a moment for their last words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transferring(Event):
+    """A transfer of files, `upload` or `fetch`, begins, or is `over`."""
+
+    what: str
+    over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Restarted(Event):
     """All ranks start again on the hosts numbered `hosts`, for this `reason`: the record's attempt
     begins."""
@@ -486,9 +533,18 @@ class Restarted(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Leaving(Event):
+    """A person has asked to detach: the launcher leaves once the ranks run. False: it cannot."""
+
+    leaving: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Detached(Event):
-    """The launcher leaves; the run goes on without it. Records that follow are of one that came
-    back."""
+    """The launcher leaves; the run goes on without it. `cut_off`: nobody asked for it; the launcher
+    hears no host any more, or cannot start the run again."""
+
+    cut_off: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -514,11 +570,22 @@ class Refused(Event):
 
 @dataclass(frozen=True, slots=True)
 class Stopping(Event):
-    """The session stops all ranks. `by_person`: somebody asked for it; else it follows from a
-    failure."""
+    """All ranks are stopped. `by_person`: somebody asked for it; else it follows from a failure.
+
+    `now`: ranks get no time to end by themselves. `elsewhere`: the person asked another launcher.
+    `final`: the run is not restarted.
+    """
 
     reason: str
     by_person: bool
+    now: bool = False
+    elsewhere: bool = False
+    final: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Closing(Event):
+    """Nothing is left to run: every agent is told to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -555,9 +622,19 @@ SESSION_EVENTS = (
         Lost,
         Refused,
         Stalled,
+        StacksAsked,
+        StallExplained,
+        Attached,
+        Preparing,
+        Prepared,
+        Starting,
+        Failing,
+        Transferring,
         Stopping,
         Restarted,
+        Leaving,
         Detached,
+        Closing,
         Closed,
     ),
 )

@@ -14,4 +14,4 @@ class Cpu(Curves):
     look = Look("time", clock=True, from_zero=True)
 
     def series(self, rank: RankState) -> Series:
-        return rank.cpu_series
+        return rank.series["cpu"]

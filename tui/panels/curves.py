@@ -44,12 +44,13 @@ class Curves(Panel):
         if versions != self._versions and (self._age >= EVERY or run.phase is RunPhase.ENDED):
             self._versions, self._age = versions, 0
             restarts = [
-                restart.seconds if self.look.clock else restart.step for restart in run.restarts
+                restart.seconds if self.look.clock else restart.step
+                for restart in run.progress.restarts
             ]
             self.query_one(Chart).draw(
                 [_curve(number, each) for number, each in enumerate(series)], restarts
             )
-        self.caption(self._legend(len(series), bool(run.restarts)))
+        self.caption(self._legend(len(series), bool(run.progress.restarts)))
 
     def toggle_log(self) -> None:
         """A logarithmic y axis, or again a linear one."""

@@ -96,8 +96,8 @@ def _progress(run: RunState, width: int, now: float) -> str:
     """A bar as wide as the figures leave room for."""
     step = run.step
     epoch = max((rank.epoch for rank in run.ranks), default=0)
-    total = run.total_steps
-    facts = f"epoch {epoch}/{run.epochs or '?'}  step {step}/{total or '?'}"
+    total = run.progress.steps
+    facts = f"epoch {epoch}/{run.progress.epochs or '?'}  step {step}/{total or '?'}"
     elapsed = duration(max(run.elapsed, now - run.started) if run.started else 0.0)
     times = f"{elapsed} elapsed"
     if run.phase is not RunPhase.ENDED:

@@ -20,7 +20,7 @@ class Log(Panel):
 
     def show(self, run: RunState) -> None:
         self._ranks = len(run.ranks)
-        self.query_one(LogView).show(run.log, run.log_count)
+        self.query_one(LogView).show(run.log.lines, run.log.count)
         self._describe()
 
     def cycle_rank(self) -> None:

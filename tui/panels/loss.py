@@ -14,4 +14,4 @@ class Loss(Curves):
     look = Look("step")
 
     def series(self, rank: RankState) -> Series:
-        return rank.loss_series
+        return rank.series["loss"]

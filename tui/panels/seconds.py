@@ -14,4 +14,4 @@ class Seconds(Curves):
     look = Look("step", from_zero=True)
 
     def series(self, rank: RankState) -> Series:
-        return rank.seconds_series
+        return rank.series["seconds"]

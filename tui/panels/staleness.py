@@ -23,4 +23,4 @@ class Staleness(Curves):
         return isinstance(plan.work, Job) and plan.work.traits().stale
 
     def series(self, rank: RankState) -> Series:
-        return rank.staleness_series
+        return rank.series["staleness"]

@@ -40,8 +40,6 @@ class Session(Protocol):
     plan: Plan
     state: RunState
     lock: threading.Lock
-    keep: bool
-    cut_off: bool
 
     def batches(self) -> Iterator[list[Record]]:
         """Records as they come, already applied to `state`; ends with the run. To be iterated by
@@ -50,6 +48,14 @@ class Session(Protocol):
     @property
     def detached(self) -> bool:
         """Whether the run was left to its agents."""
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether that was so since none of them was heard any more."""
+
+    @property
+    def keep(self) -> bool:
+        """Whether the agents go on with the run when this session is gone."""
 
     def stop(self, reason: str = ..., *, now: bool = ...) -> None:
         """Ask for the end of the run, `now` without the time that ranks have to end by themselves;

@@ -71,7 +71,7 @@ def printer(
         _narrate(sys.stderr, outcome.opening(state))
     for note in notes(state.plan):
         _narrate(sys.stderr, note)
-    told = state.log_count
+    told = state.log.count
     if json:
         to_program = JsonPrinter(sys.stdout, sys.stderr, told, folder=folder, verbose=verbose)
         to_program.replay(before, state.plan)
@@ -140,7 +140,7 @@ class Narration:
             line = one_line(self._line(record, state))
             if line:
                 yield line
-        fresh = [note for note in state.notes if note.number >= self._next]
+        fresh = [note for note in state.log.notes if note.number >= self._next]
         for note in fresh:
             if note.host:
                 self._of_hosts.add(note.text, _number(note.host, state))
@@ -148,7 +148,7 @@ class Narration:
                 yield from self._gathered(state, at_once=True)  # which came before
                 if state.has_begun or not outcome.repeats(note.text, state.cause):
                     yield note.text
-        self._next = state.log_count
+        self._next = state.log.count
         yield from self._gathered(state)
         if self._verbose:
             yield from self._stages(state)

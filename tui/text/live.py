@@ -114,7 +114,7 @@ def _progress(state: RunState, now: float) -> RenderableType:
         hosts = ", ".join(_host(host, state, now) for host in state.hosts)
         spent = duration(age(state.started, state, now))
         return Line(f"starting {spent}  {hosts}", style="bold", no_wrap=True, overflow="ellipsis")
-    step, total = state.step, state.total_steps
+    step, total = state.step, state.progress.steps
     slowest = max((rank.pace for rank in state.ranks if rank.recent), default=float("nan"))
     row = Table.grid(padding=(0, 2))
     row.add_row(

@@ -11,7 +11,7 @@ from dataclasses import replace
 from remote.format import count, duration, fixed, loss, or_unknown, percent, rate, seconds
 from remote.plan.plan import Script
 from remote.run.last_words import HEADER
-from remote.run.ranks import FATES
+from remote.run.phases import FATES
 from remote.run.series import Means, joined
 from remote.run.state import Cause, RankPhase, RankState, RunState, Verdict
 
@@ -192,7 +192,7 @@ def _lost(state: RunState) -> str:
 
 def _diverged(state: RunState) -> str:
     """How a run finished whose loss was no finite number at times."""
-    if not (first := state.diverged):
+    if not (first := state.progress.diverged):
         return ""
     newest = state.ranks[first.rank].loss
     if math.isfinite(newest):
@@ -220,7 +220,7 @@ def verdict(state: RunState) -> str:
     spent = duration(state.elapsed)
     match state.verdict:
         case Verdict.FINISHED:
-            training, again = state.training_seconds, len(state.restarts)
+            training, again = state.training_seconds, len(state.progress.restarts)
             restarted = f" after {count(again, 'restart')}" if again else ""
             took = f"; training took {fixed(training, 2)} s of it" if training else ""
             return f"finished in {spent}{restarted}{_diverged(state)}{took}"
@@ -234,7 +234,7 @@ def verdict(state: RunState) -> str:
         case Verdict.FAILED:
             return f"failed after {spent}"
         case None:
-            if not state.detached:
+            if not state.course.detached:
                 return f"left after {spent}; the run may go on"
             return (
                 f"detached after {spent}: the run continues; rankboard attach {state.plan.run} "

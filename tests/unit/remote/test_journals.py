@@ -154,7 +154,7 @@ def test_who_comes_from_elsewhere_has_every_record_of_every_attempt(tmp_path: Pa
     shown: list[Record] = []
     until_shown(there, batches, shown)
     assert there.state.attempt == 1
-    assert len(there.state.restarts) == 1
+    assert len(there.state.progress.restarts) == 1
     assert [rank.host for rank in there.state.ranks] == [0, 2]
     assert there.state.cause is None
     stage.lines[0].say(stepped(0, 1))
@@ -177,7 +177,7 @@ def until_shown(
     """Until all that the hosts had is taken in, and the wires are open."""
     for batch in batches:
         shown += batch
-        if session.state.attempt == 1 and all_run(session) and session._links[0].wire:
+        if session.state.attempt == 1 and all_run(session) and session._in_use[0]:
             return
 
 
@@ -201,7 +201,7 @@ def test_texts_are_in_the_logs_of_who_comes_from_elsewhere(tmp_path: Path) -> No
     stage.lines[2].say(Text(1, "stdout", "meanwhile"))
     there = returning(stage, tmp_path / "there", KEPT, {})
     batches = there.batches()
-    until(there, batches, lambda: any(line.text == "meanwhile" for line in there.state.log))
+    until(there, batches, lambda: any(line.text == "meanwhile" for line in there.state.log.lines))
     there.stop()
     for _ in batches:
         continue
@@ -219,7 +219,7 @@ def test_a_clock_that_is_off_is_known_before_anything_else(tmp_path: Path) -> No
     there.stop()
     for _ in batches:
         continue
-    assert there._links[2].clock.offset == 3600.0
+    assert there.state.hosts[2].offset == pytest.approx(3600.0)
     assert isinstance(recorded(tmp_path / "there")[0].event, Clock)
 
 
@@ -236,7 +236,7 @@ def test_a_host_whose_journal_does_not_come_is_told_of_and_followed_all_the_same
     until(
         there,
         batches,
-        lambda: any("stood still for 0.2 s" in note.text for note in there.state.notes),
+        lambda: any("stood still for 0.2 s" in note.text for note in there.state.log.notes),
     )
     until(there, batches, lambda: all_run(there))
     there.stop()

@@ -385,7 +385,7 @@ def test_what_is_no_confusion_matrix_gives_no_report(
 def test_drift_is_noted_once_and_remarked() -> None:
     history = History(plan(2)).training(steps=4)
     state = history.rank(0, Drifted(0, 2, 2e-6), Drifted(0, 4, 5e-3), Drifted(0, 6, 4e-3)).state()
-    assert [note.text for note in state.notes] == [
+    assert [note.text for note in state.log.notes] == [
         "drift: after step 2 the ranks' models differ by 2.0e-06, relatively"
     ]
     assert summary.of(state)["remarks"] == [

@@ -144,7 +144,7 @@ def test_a_loss_that_is_no_number_is_warned_of_once(
     )
     history.rank(1, Step(1, 2, 13, later, 0.1)).done(0, 1)
     state = history.closed()
-    told = [note.text for note in state.notes if "loss" in note.text]
+    told = [note.text for note in state.log.notes if "loss" in note.text]
     assert told == [f"{text}; training continues. Lower --lr, or stop such runs with --on-nan stop"]
     assert outcome.verdict(state).startswith(verdict)
     assert summary.of(state)["diverged"] == {"rank": 1, "step": 12, "loss": str(value)}
@@ -163,15 +163,15 @@ def test_a_loss_that_is_nan_fails_a_run_that_is_to_stop_then() -> None:
 def test_a_restart_from_before_the_divergence_forgets_it() -> None:
     history = History(plan(2)).training(steps=5).rank(0, Step(0, 1, 6, math.nan, 0.1))
     state = started_again(history, 4)
-    assert state.diverged is None
-    assert started_again(history, 6).diverged is not None
+    assert state.progress.diverged is None
+    assert started_again(history, 6).progress.diverged is not None
 
 
 def test_records_dropped_from_a_journal_may_have_held_the_end() -> None:
     history = History(plan(1)).training(steps=3).rank(0, Dropped(4, 9), Exited(0, 0))
     state = history.closed()
     assert state.verdict is Verdict.FINISHED
-    assert "records 4 to 9 were dropped" in state.notes[0].text
+    assert "records 4 to 9 were dropped" in state.log.notes[0].text
 
 
 def test_a_lost_host_stays_lost() -> None:
@@ -203,9 +203,9 @@ def test_steps() -> None:
     assert rank.sync_share == pytest.approx(0.5)
     assert rank.timing.count == 25
     assert rank.timing.rule == pytest.approx(0.1 * statistics.mean(range(2, 26)))
-    assert list(rank.loss_series.x) == list(range(1, 26))
-    assert list(rank.seconds_series.mean) == pytest.approx([0.1 * step for step in range(1, 26)])
-    assert (state.total_steps, state.epochs) == (40, 4)
+    assert list(rank.series["loss"].x) == list(range(1, 26))
+    assert list(rank.series["seconds"].mean) == pytest.approx([0.1 * step for step in range(1, 26)])
+    assert (state.progress.steps, state.progress.epochs) == (40, 4)
 
 
 def test_the_share_of_sync_is_that_of_the_last_20_steps() -> None:
@@ -236,7 +236,7 @@ def test_what_is_not_known_is_nan() -> None:
     )
     times = (rank.timing.rule, rank.timing.median, rank.timing.p95, rank.timing.mean, state.eta)
     assert all(math.isnan(figure) for figure in (*figures, *times))
-    assert (state.elapsed, state.total_steps, state.epochs) == (0, 0, 0)
+    assert (state.elapsed, state.progress.steps, state.progress.epochs) == (0, 0, 0)
 
 
 def test_eta_is_that_of_the_rank_furthest_behind() -> None:
@@ -268,8 +268,8 @@ def test_samples_and_tests() -> None:
         5,
         6,
     )
-    assert list(rank.cpu_series.mean) == [95.5]
-    assert list(rank.cpu_series.x) == [pytest.approx(0.03)]
+    assert list(rank.series["cpu"].mean) == [95.5]
+    assert list(rank.series["cpu"].x) == [pytest.approx(0.03)]
 
 
 def test_a_host_is_ready_as_soon_as_it_is_heard_again_whichever_way() -> None:
@@ -299,8 +299,8 @@ def test_curves_go_on_over_a_restart_with_a_mark(told: tuple[int, Event]) -> Non
     again = Started(1, 77, 2, "cpu", "gloo", "2.14.1", 1, 61_706, 40, 10, 640, 100, resumed=15)
     for at, said_again in enumerate([again, *(stepped(1, step) for step in range(16, 26))]):
         state.apply(Record(2, 1, 901 + at, START + 61 + at, said_again))
-    assert list(state.ranks[1].loss_series.x) == list(range(1, 26))
-    ((seconds, step),) = [(restart.seconds, restart.step) for restart in state.restarts]
+    assert list(state.ranks[1].series["loss"].x) == list(range(1, 26))
+    ((seconds, step),) = [(restart.seconds, restart.step) for restart in state.progress.restarts]
     assert (round(seconds), step) == (60, 15)
 
 
@@ -341,7 +341,7 @@ def test_an_epoch_that_begins_anew_stands_once() -> None:
     )
     rank = state.ranks[0]
     assert [(one.epoch, one.loss) for one in rank.epochs] == [(1, 3.0), (2, 1.9), (3, 1.0)]
-    assert [(one.epoch, one.loss, one.confusion) for one in state.evaluations] == [
+    assert [(one.epoch, one.loss, one.confusion) for one in state.progress.evaluations] == [
         (1, 3.0, ()),
         (2, 1.9, ()),
         (3, 1.0, ((1,),)),
@@ -360,10 +360,10 @@ def test_where_all_begins_anew_nothing_of_later_epochs_stays() -> None:
     state = started_again(history, 0, *steps(1, 10, 0.2), *epoch(1, 2.5))
     assert (
         [one.loss for one in state.ranks[0].epochs]
-        == [one.loss for one in state.evaluations]
+        == [one.loss for one in state.progress.evaluations]
         == [2.5]
     )
-    assert state.evaluations[-1].confusion
+    assert state.progress.evaluations[-1].confusion
     assert state.ranks[0].epoch_seconds == pytest.approx([2.0])
 
 
@@ -430,7 +430,7 @@ def test_times_are_by_the_sessions_clock() -> None:
         state.apply(record)
     assert (state.started, state.now, state.elapsed) == (START, START + 5, 5)
     assert state.hosts[0].heard >= START + 5
-    assert list(state.ranks[0].cpu_series.x) == [5.0]
+    assert list(state.ranks[0].series["cpu"].x) == [5.0]
 
 
 def test_time_does_not_run_backwards() -> None:
@@ -470,13 +470,15 @@ def test_the_log_counts_all_and_keeps_the_last() -> None:
     for _ in range(3):
         history.rank(1, said(1, "\n".join(["line"] * 9_000), "stdout"))
     state = history.rank(1, said(1, "\n".join(map(str, range(30_000))), "stderr")).state()
-    assert state.log_count == 2 + 27_000 + 30_000
-    assert len(state.log) == 20_000
-    assert (state.log[0].number, state.log[0].text) == (2 + 27_000 + 10_000, "10000")
-    assert (state.log[-1].number, state.log[-1].text) == (state.log_count - 1, "29999")
-    assert {(line.host, line.rank, line.stream) for line in state.log} == {("node2", 1, "stderr")}
+    assert state.log.count == 2 + 27_000 + 30_000
+    assert len(state.log.lines) == 20_000
+    assert (state.log.lines[0].number, state.log.lines[0].text) == (2 + 27_000 + 10_000, "10000")
+    assert (state.log.lines[-1].number, state.log.lines[-1].text) == (state.log.count - 1, "29999")
+    assert {(line.host, line.rank, line.stream) for line in state.log.lines} == {
+        ("node2", 1, "stderr")
+    }
     assert [
-        (note.number, note.host, note.rank, note.stream, note.text) for note in state.notes
+        (note.number, note.host, note.rank, note.stream, note.text) for note in state.log.notes
     ] == [
         (0, "node2", -1, "note", "Welcome"),
         (1, "node2", -1, "note", "to node2"),
@@ -485,7 +487,9 @@ def test_the_log_counts_all_and_keeps_the_last() -> None:
 
 def test_what_an_agent_prints_is_the_hosts() -> None:
     state = History(plan(2)).say(1, said(-1, "no memory")).state()
-    assert [(line.host, line.rank, line.text) for line in state.log] == [("node2", -1, "no memory")]
+    assert [(line.host, line.rank, line.text) for line in state.log.lines] == [
+        ("node2", -1, "no memory")
+    ]
 
 
 def test_notes_tell_what_the_session_did() -> None:
@@ -493,7 +497,7 @@ def test_notes_tell_what_the_session_did() -> None:
         Silent(0, 10.4), Lost(1, "gone", True), Stopping("enough", True)
     )
     history.say(0, Reserved("", 0, "port 29500 is in use"))
-    told = [(note.host, note.text) for note in history.state().notes]
+    told = [(note.host, note.text) for note in history.state().log.notes]
     assert told == [
         ("node1", "silent for 10 s"),
         ("node2", "gone"),
@@ -653,7 +657,7 @@ def test_a_step_of_nan_does_not_raise() -> None:
     state = RunState(plan(1))
     state.apply(Record(0, 0, 1, START, Step(0, 1, 1, float("nan"), 0.1)))
     assert math.isnan(state.ranks[0].loss)
-    assert math.isnan(state.ranks[0].loss_series.mean[0])
+    assert math.isnan(state.ranks[0].series["loss"].mean[0])
 
 
 @pytest.mark.parametrize(("unfit", "verdict"), [(True, Verdict.REFUSED), (False, Verdict.LOST)])

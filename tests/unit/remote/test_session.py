@@ -13,7 +13,8 @@ import pytest
 from remote.plan.plan import OnNan, OnStall, Policy, Upload
 from remote.record.write import Recorder
 from remote.run.state import HostPhase, RunPhase, Verdict
-from remote.session.session import AWAY, EVIDENCE, Session
+from remote.session.session import Session
+from remote.session.times import TIMES
 from tests.kit.stage import (
     DIED,
     HELLO,
@@ -25,6 +26,7 @@ from tests.kit.stage import (
     ended,
     finishes,
     from_elsewhere,
+    hasten,
     loses_its_agent,
     recorded,
     running,
@@ -144,7 +146,7 @@ class Uploading:
 def uploads(stage: Stage, folder: Path) -> tuple[Session, Uploading]:
     """A session whose plan has something to upload."""
     plan = replace(stage.plan(), uploads=(Upload("/photos", "photos"),))
-    session, files = Session(plan, stage, Recorder(folder, plan)), Uploading()
+    session, files = Session(plan, stage, Recorder(folder, plan), times=stage.times), Uploading()
     session.__dict__["_files"] = files
     return session, files
 
@@ -228,7 +230,7 @@ def test_what_has_come_counts_though_nobody_read_it_for_long(
 ) -> None:
     """The first look at the clock after a pause must not take for lost what only waits in the
     queue."""
-    monkeypatch.setattr("remote.session.reconnect.LOST", 0.5)
+    hasten(monkeypatch, lost=0.5)
     monkeypatch.setattr("remote.session.session.BATCH", 1)
     stage = Stage(trains, trains)
     session = stage.session(tmp_path)
@@ -255,7 +257,7 @@ def never_ends(line: ActedLine, command: Command | None) -> None:
 def test_only_the_host_that_does_not_end_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("remote.session.session.CLOSING", 0.3)
+    hasten(monkeypatch, closing=0.3)
     session = Stage(trains, never_ends).session(tmp_path)
     batches = session.batches()
     while not all(rank.pid for rank in session.state.ranks):
@@ -270,15 +272,15 @@ def test_only_the_host_that_does_not_end_is_lost(
 def test_a_host_of_which_nothing_is_heard_is_not_waited_for_by_a_person_who_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("remote.session.session.MOMENT", 0.3)
+    hasten(monkeypatch, moment=0.3)
     session = Stage(trains, never_ends).session(tmp_path)
     batches = session.batches()
     until(session, batches, lambda: all_run(session))
-    session._links[1].heard -= 20
+    session._controller.connections[1].heard_at -= 20
     session.stop()
     stopped = time.monotonic()
     to_the_end(batches)
-    assert time.monotonic() - stopped < AWAY
+    assert time.monotonic() - stopped < TIMES.away
     assert [host.gone for host in session.state.hosts] == [False, True]
     assert session.state.hosts[1].reason == "node2: has not been heard for 20 s"
 
@@ -313,8 +315,7 @@ def test_what_comes_over_two_lines_counts_once(
 ) -> None:
     """A host that is silent gets a second line, over which comes what is on its way over the first,
     too."""
-    monkeypatch.setattr("remote.session.reconnect.SILENT", 0.3)
-    monkeypatch.setattr("remote.session.session.LOOK", 0.02)
+    hasten(monkeypatch, silent=0.3, tick=0.02)
     stage = Stage(trains)
     session = stage.session(tmp_path)
     batches = session.batches()
@@ -350,10 +351,7 @@ def deaf_at_stop(line: ActedLine, command: Command | None) -> None:
 
 
 def test_a_host_that_stays_away_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("remote.session.reconnect.LOST", 0.5)
-    monkeypatch.setattr("remote.session.session.LEASE", 0.02)
-    monkeypatch.setattr("remote.session.reconnect.RETRY", 0.05)
-    monkeypatch.setattr("remote.session.session.LOOK", 0.05)
+    hasten(monkeypatch, lost=0.5, lease=0.02, retry=0.05, tick=0.05)
     stage = Stage(samples, trains)
     session, batches = running(stage, tmp_path)
     stage.refuses.add(1)
@@ -400,10 +398,14 @@ def test_a_run_that_is_left_goes_on_and_can_be_come_back_to(tmp_path: Path) -> N
     for line in stage.lines.values():
         line.say(Text(line.host, "stdout", "meanwhile"))
     plan = stage.plan(Policy(keep=True))
-    second = Session(plan, stage, Recorder(tmp_path, plan, again=True))
+    second = Session(plan, stage, Recorder(tmp_path, plan, again=True), times=stage.times)
     second.catch_up(recorded(tmp_path))
     batches = second.batches()
-    until(second, batches, lambda: sum(line.text == "meanwhile" for line in second.state.log) == 2)
+    until(
+        second,
+        batches,
+        lambda: sum(line.text == "meanwhile" for line in second.state.log.lines) == 2,
+    )
     second.stop()
     to_the_end(batches)
     assert second.state.verdict is Verdict.STOPPED
@@ -421,7 +423,7 @@ def test_a_run_is_come_back_to_from_a_machine_that_knows_nothing_of_it(tmp_path:
     first.detach()
     to_the_end(batches)
     plan = stage.plan(Policy(keep=True))
-    second = Session(plan, stage, Recorder(tmp_path / "there", plan))
+    second = Session(plan, stage, Recorder(tmp_path / "there", plan), times=stage.times)
     second.catch_up(())
     batches = second.batches()
     until(second, batches, lambda: all_run(second))
@@ -502,9 +504,7 @@ def test_a_line_over_which_nothing_comes_is_no_way_to_a_host(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An agent that is gone without a last word, whose follower ends at once, again and again."""
-    monkeypatch.setattr("remote.session.reconnect.PARTED", 0.5)
-    monkeypatch.setattr("remote.session.reconnect.RETRY", 0.05)
-    monkeypatch.setattr("remote.session.session.LOOK", 0.02)
+    hasten(monkeypatch, parted=0.5, retry=0.05, tick=0.02)
     stage = Stage(trains)
     session, batches = running(stage, tmp_path)
     stage.gone = True
@@ -518,13 +518,7 @@ def test_a_kept_run_of_which_nothing_is_heard_any_more_is_left_and_not_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where the network of this machine is away."""
-    for name, seconds in (
-        ("reconnect.SILENT", 0.1),
-        ("reconnect.LOST", 0.2),
-        ("session.UNHEARD", 1.0),
-        ("session.LOOK", 0.02),
-    ):
-        monkeypatch.setattr(f"remote.session.{name}", seconds)
+    hasten(monkeypatch, silent=0.1, lost=0.2, unheard=1.0, tick=0.02)
     stage = Stage(trains, trains)
     session = stage.session(tmp_path, Policy(keep=True))
     for _ in session.batches():
@@ -546,18 +540,19 @@ def test_a_kept_run_of_which_nothing_is_heard_any_more_is_left_and_not_given_up(
 def test_a_host_that_cannot_be_reached_from_elsewhere_does_not_end_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("remote.session.session.LOOK", 0.02)
-    monkeypatch.setattr("remote.session.reconnect.SILENT", 0.1)
+    hasten(monkeypatch, tick=0.02, silent=0.1)
     stage = Stage(trains, trains)
     left(stage, tmp_path / "here", Policy(keep=True))
     stage.refuses.add(1)
     session = from_elsewhere(stage, tmp_path, Policy(keep=True))
     batches = session.batches()
     until(
-        session, batches, lambda: any("trying again" in note.text for note in session.state.notes)
+        session,
+        batches,
+        lambda: any("trying again" in note.text for note in session.state.log.notes),
     )
     began = time.monotonic()
-    until(session, batches, lambda: time.monotonic() > began + EVIDENCE + 0.2)
+    until(session, batches, lambda: time.monotonic() > began + TIMES.evidence + 0.2)
     assert not any(
         isinstance(command, Stop) for line in stage.lines.values() for command in line.commands
     )
@@ -584,13 +579,7 @@ def test_a_run_none_of_whose_hosts_can_be_reached_from_elsewhere_is_given_up_at_
 def test_what_lives_on_on_a_host_that_was_lost_is_reached_by_a_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, seconds in (
-        ("reconnect.LOST", 0.5),
-        ("reconnect.RETRY", 0.05),
-        ("session.LOOK", 0.05),
-        ("session.LEASE", 0.02),
-    ):
-        monkeypatch.setattr(f"remote.session.{name}", seconds)
+    hasten(monkeypatch, lost=0.5, retry=0.05, tick=0.05, lease=0.02)
     stage = Stage(samples, trains)
     session, batches = running(stage, tmp_path, Policy(keep=True))
     stage.refuses.add(1)
@@ -609,8 +598,7 @@ def test_what_lives_on_on_a_host_that_was_lost_is_reached_by_a_stop(
 def test_a_stop_waits_for_hosts_that_take_long_to_be_reached(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("AWAY", "CLOSING", "LOOK"):
-        monkeypatch.setattr(f"remote.session.session.{name}", 0.1)
+    hasten(monkeypatch, away=0.1, closing=0.1, tick=0.1)
     stage = Stage(trains, trains)
     left(stage, tmp_path, Policy(keep=True))
     stage.ways.clear()
@@ -641,7 +629,7 @@ def test_who_asks_twice_waits_for_no_host(tmp_path: Path) -> None:
 def test_a_host_that_has_not_heard_of_a_stop_is_stopped_by_who_comes_back(
     stops: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("remote.session.session.AWAY", 0.1)
+    hasten(monkeypatch, away=0.1)
     stage = Stage(trains, trains)
     session, batches = running(stage, tmp_path, Policy(keep=True))
     stage.refuses.add(1)
@@ -674,8 +662,7 @@ def waits_for_its_start(line: ActedLine, command: Command | None) -> None:
 def test_a_run_that_its_launcher_has_not_started_yet_is_stopped_from_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("CLOSING", "LOOK"):
-        monkeypatch.setattr(f"remote.session.session.{name}", 0.1)
+    hasten(monkeypatch, closing=0.1, tick=0.1)
     stage = Stage(waits_for_its_start, waits_for_its_start)
     session = from_elsewhere(stage, tmp_path, Policy(keep=True))
     session.stop()
@@ -734,9 +721,9 @@ def test_a_restart_by_who_comes_back_goes_without_a_host_that_is_off(tmp_path: P
     all_fail(stage)
     stage.refuses.add(1)
     session = come_back(stage, tmp_path, policy)
-    for rank in session.state.ranks:  # as a launcher that was killed just then had recorded
-        session._links[rank.rank].note(Record(rank.rank, 0, 1, 0.0, Exited(rank.rank, 1)))
-    session._failed = True
+    # As a launcher that was killed just then had recorded.
+    now = time.time()
+    session.catch_up(Record(rank, 0, 1, now, Exited(rank, 1)) for rank in (0, 1))
     state = ended(session)
     assert (state.verdict, state.attempt, [rank.rank for rank in state.ranks]) == (
         Verdict.FINISHED,
@@ -749,14 +736,22 @@ def test_a_restart_waits_for_who_has_the_variables_that_the_ranks_need(tmp_path:
     stage, policy = Stage(waits_once), Policy(keep=True, max_restarts=1)
     plan = stage.plan(policy)
     plan = replace(plan, hosts=tuple(replace(host, env_from=("TOKEN",)) for host in plan.hosts))
-    first = Session(plan, stage, Recorder(tmp_path, plan), forwarded={"TOKEN": "x"})
+    first = Session(
+        plan, stage, Recorder(tmp_path, plan), times=stage.times, forwarded={"TOKEN": "x"}
+    )
     batches = first.batches()
     until(first, batches, lambda: all_run(first))
     first.detach()
     to_the_end(batches)
     all_fail(stage)
     for forwarded, verdict in (({}, None), ({"TOKEN": "x"}, Verdict.FINISHED)):
-        session = Session(plan, stage, Recorder(tmp_path, plan, again=True), forwarded=forwarded)
+        session = Session(
+            plan,
+            stage,
+            Recorder(tmp_path, plan, again=True),
+            times=stage.times,
+            forwarded=forwarded,
+        )
         session.catch_up(recorded(tmp_path))
         to_the_end(session.batches())
         assert (session.detached, session.state.verdict) == (verdict is None, verdict)
@@ -809,13 +804,7 @@ def step(line: ActedLine, number: int) -> None:
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, seconds in (
-        ("run.stall.LEAST", 0.5),
-        ("session.watchdog.STACKS", 0.1),
-        ("session.session.LOOK", 0.02),
-        ("session.session.LEASE", 0.05),
-    ):
-        monkeypatch.setattr(f"remote.{name}", seconds)
+    hasten(monkeypatch, stall_least=0.5, stacks=0.1, tick=0.02, lease=0.05)
 
 
 def test_a_stall_ends_a_run_that_is_to_stop_then(soon: None, tmp_path: Path) -> None:
@@ -830,7 +819,7 @@ def test_a_stall_ends_a_run_that_is_to_stop_then(soon: None, tmp_path: Path) -> 
 def test_a_stall_is_not_acted_on_while_a_host_is_silent(
     soon: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("remote.session.reconnect.SILENT", 0.2)
+    hasten(monkeypatch, silent=0.2)
     stage = Stage(stands_still, stands_still_unheard)
     session = stage.session(tmp_path, Policy(on_stall=OnStall.STOP))
     batches = session.batches()
@@ -879,7 +868,7 @@ def test_a_loss_that_is_nan_ends_a_run_that_is_to_stop_then(
     assert state.cause is not None
     assert state.cause.what == "loss is NaN"
     assert state.cause.step == 2
-    assert not state.restarts
+    assert not state.progress.restarts
 
 
 # Attempts -----------------------------------------------------------------------------------------
@@ -899,7 +888,7 @@ def test_a_run_that_failed_is_started_again(tmp_path: Path) -> None:
     state = ended(stage.session(tmp_path, Policy(max_restarts=1)))
     assert state.verdict is Verdict.FINISHED
     assert state.attempt == 1
-    assert len(state.restarts) == 1
+    assert len(state.progress.restarts) == 1
 
 
 def all_fail(stage: Stage) -> None:
@@ -921,7 +910,7 @@ def test_who_comes_back_to_a_run_that_has_failed_starts_it_again_first(
         come_back(stage, tmp_path, policy) if here else from_elsewhere(stage, tmp_path, policy)
     )
     state = ended(session)
-    assert (state.verdict, state.attempt, len(state.restarts)) == (Verdict.FINISHED, 1, 1)
+    assert (state.verdict, state.attempt, len(state.progress.restarts)) == (Verdict.FINISHED, 1, 1)
     for host, line in stage.lines.items():
         asked = [command for command in line.commands if not isinstance(command, (Lease, Keep))]
         assert [type(command) for command in asked] == [Reserve, Connect, Start, Close]
@@ -966,7 +955,7 @@ def test_a_restart_that_another_launcher_has_made_is_not_made_again(
     session.detach()
     to_the_end(batches)
     plan = stage.plan(policy)
-    another = Session(plan, stage, Recorder(tmp_path / "another", plan))
+    another = Session(plan, stage, Recorder(tmp_path / "another", plan), times=stage.times)
     another.catch_up(record for record in recorded(tmp_path) if record.attempt == 0)
     batches = another.batches()
     until(another, batches, lambda: all_run(another) and another.state.attempt == 1)
@@ -1018,13 +1007,7 @@ def test_it_is_started_again_without_a_lost_host_where_enough_are_left(tmp_path:
 def test_what_is_left_on_a_host_that_comes_back_too_late_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, seconds in (
-        ("reconnect.LOST", 0.3),
-        ("reconnect.SILENT", 0.1),
-        ("session.LOOK", 0.02),
-        ("session.LEASE", 0.02),
-    ):
-        monkeypatch.setattr(f"remote.session.{name}", seconds)
+    hasten(monkeypatch, lost=0.3, silent=0.1, tick=0.02, lease=0.02)
     stage = Stage(samples, samples)
     session, batches = running(stage, tmp_path, Policy(keep=True, max_restarts=1, min_nodes=1))
     stage.refuses.add(1)
@@ -1038,7 +1021,7 @@ def test_what_is_left_on_a_host_that_comes_back_too_late_ends(
         lambda: any(isinstance(command, Close) for command in stage.lines[1].commands),
     )
     assert not any(isinstance(command, Close) for command in stage.lines[0].commands)
-    until(session, batches, lambda: session.state.notes[-1].text.startswith("is back"))
+    until(session, batches, lambda: session.state.log.notes[-1].text.startswith("is back"))
     assert session.state.hosts[1].phase is HostPhase.LOST
     session.stop()
     to_the_end(batches)
@@ -1067,7 +1050,7 @@ def test_it_goes_on_from_a_checkpoint_that_the_hosts_left_have(both: bool, tmp_p
     start = [command for command in stage.lines[0].commands if isinstance(command, Start)][-1]
     argv = start.placements[0].argv
     assert argv[argv.index("--resume") + 1] == ("a-run" if both else "")
-    said = [note.text for note in state.notes if "begins anew" in note.text]
+    said = [note.text for note in state.log.notes if "begins anew" in note.text]
     assert said == (
         [] if both else ["no host that is left has a complete checkpoint: the run begins anew"]
     )
@@ -1087,7 +1070,7 @@ def test_one_host_alone_is_started_again(tmp_path: Path) -> None:
     batches = session.batches()
     until(session, batches, lambda: session.state.attempt == 1 and all_run(session))
     began = time.monotonic()
-    until(session, batches, lambda: time.monotonic() > began + EVIDENCE + 0.2)
+    until(session, batches, lambda: time.monotonic() > began + TIMES.evidence + 0.2)
     session.stop()
     to_the_end(batches)
     assert session.state.verdict is Verdict.STOPPED
@@ -1121,7 +1104,7 @@ def test_who_has_no_patience_with_a_run_that_has_ended_has_it_closed(tmp_path: P
     left(stage, tmp_path, Policy(keep=True))
     session = come_back(stage, tmp_path, Policy(keep=True))
     stage.lines[0].say(Exited(0, 0))
-    session._links[0].note(Record(0, 0, 1, 0.0, Exited(0, 0)))
+    session.catch_up([Record(0, 0, 1, time.time(), Exited(0, 0))])
     session.stop(now=True)
     to_the_end(session.batches())
     assert not session.state.hosts[0].gone
@@ -1149,7 +1132,11 @@ def test_no_host_speaks_for_another_one_or_for_the_session(tmp_path: Path) -> No
     for host in (0, SESSION):
         forged = encode(Record(host, 0, 1_000, time.time(), Exited(0, 1)))
         stage.lines[1]._said.put(forged.encode())
-    until(session, batches, lambda: sum("exited" in note.text for note in session.state.notes) == 2)
+    until(
+        session,
+        batches,
+        lambda: sum("exited" in note.text for note in session.state.log.notes) == 2,
+    )
     assert session.state.ranks[0].exited is None
     session.stop()
     to_the_end(batches)
@@ -1165,7 +1152,7 @@ def test_who_stops_a_run_that_would_start_again_is_obeyed(tmp_path: Path) -> Non
     until(
         session,
         batches,
-        lambda: sum(note.text.startswith("stopped by") for note in session.state.notes) == 1,
+        lambda: sum(note.text.startswith("stopped by") for note in session.state.log.notes) == 1,
     )
     stage.lines[1].say(Exited(1, -15, "SIGTERM", stopped=True))
     to_the_end(batches)

@@ -6,7 +6,7 @@ import pytest
 
 from remote.record import summary
 from remote.run.stacks import Presence, whereabouts
-from remote.run.stall import COMPILING, LEAST, complete, culprits, stalled
+from remote.run.stall import TIMES, complete, culprits, stalled
 from remote.run.state import RankPhase, RunState, Verdict
 from tests.kit.dumps import C10D, LOADS, OUTER, SITE, STOPPED, WAITS, by, dump
 from tests.kit.histories import History, plan, stepped
@@ -73,17 +73,17 @@ def found(history: History) -> Stalled | None:
 
 
 def test_ranks_without_a_step_for_half_a_minute_are_stalled_and_said_to_be_once() -> None:
-    history = waiting(trained(), LEAST - 4)
+    history = waiting(trained(), TIMES.least - 4)
     assert found(history) is None
     waiting(history, 6)
     said = found(history)
     assert said
     assert said.ranks == (0, 1, 2, 3)
-    assert LEAST - 3 <= said.seconds <= LEAST + 3
+    assert TIMES.least - 3 <= said.seconds <= TIMES.least + 3
     state = history.session(said).state()
     assert {rank.doing for rank in state.ranks} == {"stalled"}
     assert stalled(state, history.now) is None
-    assert "stalled: ranks 0 to 3 have made no step for 3" in state.notes[-1].text
+    assert "stalled: ranks 0 to 3 have made no step for 3" in state.log.notes[-1].text
 
 
 def test_slow_steps_have_ten_times_as_long() -> None:
@@ -109,7 +109,7 @@ def test_a_halt_while_all_evaluate_or_save_is_found_later(phase: str) -> None:
     history = trained()
     for rank in range(4):
         history.rank(rank, Entered(rank, phase))
-    assert found(waiting(history, COMPILING - 4)) is None
+    assert found(waiting(history, TIMES.compiling - 4)) is None
     said = found(waiting(history, 6))
     assert said
     assert said.ranks == (0, 1, 2, 3)
@@ -117,7 +117,7 @@ def test_a_halt_while_all_evaluate_or_save_is_found_later(phase: str) -> None:
     assert {rank.doing for rank in state.ranks} == {"stalled"}
     assert (
         f"stalled: ranks 0 to 3 have made no step for {said.seconds:.0f} s while {phase}"
-        in state.notes[-1].text
+        in state.log.notes[-1].text
     )
     for rank in range(4):
         assert history.state().stall
@@ -133,7 +133,7 @@ def test_who_waits_at_an_evaluation_for_a_slow_rank_has_not_come_to_a_halt() -> 
         waiting(history.rank(2, stepped(2, step, seconds=10.0)), 10)
     assert found(history) is None
     history.rank(2, Entered(2, "evaluating"))
-    assert found(waiting(history, COMPILING - 4)) is None
+    assert found(waiting(history, TIMES.compiling - 4)) is None
     assert found(waiting(history, 6))
 
 
@@ -153,7 +153,7 @@ def test_an_evaluation_that_was_said_to_have_halted_and_ends_the_run_is_no_stall
     history = trained()
     for rank in range(4):
         history.rank(rank, Entered(rank, "evaluating"))
-    said = found(waiting(history, COMPILING + 5))
+    said = found(waiting(history, TIMES.compiling + 5))
     assert said
     history.session(said)
     for rank in range(4):
@@ -172,7 +172,7 @@ def test_what_takes_its_time_is_no_stall_and_the_clock_begins_anew_after_it(phas
     assert said.ranks == (0, 1, 3)
     history.rank(2, Entered(2, "training"))
     history.session(said)
-    assert found(waiting(history, LEAST - 2)) is None
+    assert found(waiting(history, TIMES.least - 2)) is None
     assert (again := found(waiting(history, 4)))
     assert again.ranks == (0, 1, 2, 3)
 
@@ -187,7 +187,7 @@ def test_nothing_is_claimed_while_a_host_is_not_heard_nor_for_the_time_it_was_no
     assert said
     assert said.ranks == (0, 2, 3)
     history.session(said)
-    assert found(waiting(history, LEAST - 4)) is None  # it was asleep, as its rank was
+    assert found(waiting(history, TIMES.least - 4)) is None  # it was asleep, as its rank was
     assert found(waiting(history, 8))
 
 
@@ -205,11 +205,11 @@ def test_nothing_is_claimed_for_a_while_after_a_link_was_cut_behind_which_the_ag
         history.now = cut + second
         history.say(1, HostSample((1.0,), 1, 2))
     history.now = healed
-    assert found(waiting(history, LEAST - 4)) is None
+    assert found(waiting(history, TIMES.least - 4)) is None
     said = found(waiting(history, 8))
     assert said
     assert said.ranks == (0, 1, 2, 3)
-    assert said.seconds < LEAST + 5
+    assert said.seconds < TIMES.least + 5
 
 
 def test_nothing_is_claimed_while_the_session_is_behind() -> None:
@@ -240,7 +240,7 @@ def test_a_first_step_that_compiles_the_model_may_take_minutes() -> None:
     assert found(waiting(history, 40))
     object.__setattr__(history.plan.work, "compile", True)
     assert found(history) is None
-    assert found(waiting(history, COMPILING - 35))
+    assert found(waiting(history, TIMES.compiling - 35))
 
 
 def test_a_first_step_after_a_restart_compiles_the_model_again() -> None:
@@ -248,7 +248,7 @@ def test_a_first_step_after_a_restart_compiles_the_model_again() -> None:
     assert found(waiting(history, 40))
     object.__setattr__(history.plan.work, "compile", True)
     assert found(history) is None
-    assert found(waiting(history, COMPILING - 35))
+    assert found(waiting(history, TIMES.compiling - 35))
 
 
 def test_nothing_is_claimed_of_a_script_after_a_restart_until_it_prints_steps_again() -> None:
@@ -449,7 +449,7 @@ def test_a_stall_is_over_when_the_ranks_step_again_and_stays_in_the_summary() ->
     state = history.state()
     assert state.stall is None
     assert {rank.phase for rank in state.ranks} == {RankPhase.TRAINING}
-    assert "the ranks go on, after a stall of" in state.notes[-1].text
+    assert "the ranks go on, after a stall of" in state.log.notes[-1].text
     (stall,) = summary.of(state)["stalls"]
     assert stall["culprits"] == [2]
     assert "rank 2 on node3 is not inside" in stall["text"]

@@ -35,6 +35,7 @@ from tests.kit.stage import (
     ended,
     finishes,
     from_elsewhere,
+    hasten,
     recorded,
     running,
     samples,
@@ -77,12 +78,12 @@ GONE = Ended(EndReason.OPERATOR_GONE)
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """The others are stopped soon after a failure."""
-    monkeypatch.setattr("remote.session.session.EVIDENCE", 0.05)
+    hasten(monkeypatch, evidence=0.05)
 
 
 def session_of(stage: Stage, folder: Path, limits: Limits, policy: Policy = Policy()) -> Session:  # noqa: B008
     of = stage.plan(policy)
-    return Session(of, stage, Recorder(folder, of), limits=limits)
+    return Session(of, stage, Recorder(folder, of), times=stage.times, limits=limits)
 
 
 def send(line: ActedLine, *wire: str | bytes) -> None:
@@ -114,12 +115,7 @@ class Wedged:
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leases and looks come often."""
-    for name, seconds in (
-        ("session.LEASE", 0.02),
-        ("session.LOOK", 0.02),
-        ("reconnect.RETRY", 0.02),
-    ):
-        monkeypatch.setattr(f"remote.session.{name}", seconds)
+    hasten(monkeypatch, lease=0.02, tick=0.02, retry=0.02)
 
 
 def test_a_host_that_does_not_read_costs_the_others_no_lease_and_its_connection_is_replaced(
@@ -132,7 +128,7 @@ def test_a_host_that_does_not_read_costs_the_others_no_lease_and_its_connection_
     until(
         session,
         batches,
-        lambda: any("took no command for 0.3 s" in note.text for note in session.state.notes),
+        lambda: any("took no command for 0.3 s" in note.text for note in session.state.log.notes),
     )
     held = sum(isinstance(command, Lease) for command in stage.lines[0].commands)
     assert held > 5
@@ -152,7 +148,7 @@ def test_leases_do_not_gather_before_a_host_that_does_not_read(often: None, tmp_
     assert wedged.is_wedged.wait(20)
     came = len(stage.lines[0].commands)
     until(session, batches, lambda: len(stage.lines[0].commands) > came + 10)
-    wire = session._links[1].wire
+    wire = session._in_use[1]
     assert wire is not None
     assert len(wire._unsent) <= 1
     wedged.release.set()
@@ -172,11 +168,11 @@ def test_commands_that_wait_for_a_host_are_bounded(often: None, tmp_path: Path) 
         lambda: all(rank.pid for rank in session.state.ranks) and wedged.is_wedged.is_set(),
     )
     for _ in range(30):
-        session._links[1].send(Keep("plan.json", "x" * 1_000))
+        session._in_use[1].send(Keep("plan.json", "x" * 1_000))
     until(
         session,
         batches,
-        lambda: any("commands wait to be sent to it" in note.text for note in session.state.notes),
+        lambda: any("commands wait to be sent" in note.text for note in session.state.log.notes),
     )
     wedged.release.set()
     session.stop()
@@ -188,7 +184,7 @@ def test_commands_that_wait_for_a_host_are_bounded(often: None, tmp_path: Path) 
 def test_a_run_ends_though_a_host_never_reads(
     stops_at: type[Command], often: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("remote.session.session.CLOSING", 0.3)
+    hasten(monkeypatch, closing=0.3)
     wedged = Wedged(stops_at)
     stage = Stage(samples, wedged)
     session = session_of(stage, tmp_path, Limits(flush=0.2))
@@ -218,14 +214,16 @@ def test_a_run_is_not_left_to_hosts_of_which_one_does_not_read(often: None, tmp_
     wedged = Wedged(Lease)
     stage = Stage(samples, wedged)
     session, batches = running(stage, tmp_path)
-    wire = session._links[1].wire
+    wire = session._in_use[1]
     assert wire is not None
     wait(lambda: wire.held_up > 0.6, "the write is held up")
     session.detach()
     until(
         session,
         batches,
-        lambda: any(note.text.startswith("not left: node2") for note in session.state.notes),
+        lambda: any(
+            note.text.startswith("cannot detach: node2") for note in session.state.log.notes
+        ),
     )
     assert not session.detached
     wedged.release.set()
@@ -275,7 +273,7 @@ def test_hello_is_answered_once(tmp_path: Path) -> None:
     stage = Stage(trains, trains)
     session, batches = running(stage, tmp_path)
     stage.lines[1].say(*[HELLO] * 50, Text(1, "stdout", "after"))
-    until(session, batches, lambda: any(line.text == "after" for line in session.state.log))
+    until(session, batches, lambda: any(line.text == "after" for line in session.state.log.lines))
     session.stop()
     to_the_end(batches)
     assert [
@@ -311,11 +309,11 @@ def test_a_long_line_is_cut_where_it_is_shown_and_whole_in_the_log_file(tmp_path
     until(
         session,
         batches,
-        lambda: len([one for one in session.state.log if one.text == "short"]) == 2,
+        lambda: len([one for one in session.state.log.lines if one.text == "short"]) == 2,
     )
     session.stop()
     to_the_end(batches)
-    assert [one.text for one in session.state.log if one.rank == 0] == [
+    assert [one.text for one in session.state.log.lines if one.rank == 0] == [
         "short",
         "é" * 100 + "… (900 more characters)",
         "short",
@@ -332,19 +330,21 @@ def test_lines_in_memory_are_bounded_by_bytes(text: str) -> None:
     for seq in range(1, 400):
         state.apply(Record(0, 0, seq, 1_000.0 + seq, Text(0, "stdout", text)))
         state.apply(Record(SESSION, 0, seq, 1_000.0 + seq, Said(0, text)))
-    numbers = [line.number for line in state.log]
-    assert numbers == list(range(state.log_count - len(numbers), state.log_count))
+    numbers = [line.number for line in state.log.lines]
+    assert numbers == list(range(state.log.count - len(numbers), state.log.count))
     assert 10 < len(numbers) < 40_000
-    assert sum(len(line.text.encode()) for line in state.log) <= 50_000
-    assert all(len(line.text) < 600 for line in (*state.log, *state.notes, *state.ranks[0].tail))
+    assert sum(len(line.text.encode()) for line in state.log.lines) <= 50_000
+    assert all(
+        len(line.text) < 600 for line in (*state.log.lines, *state.log.notes, *state.ranks[0].tail)
+    )
 
 
 def test_lines_in_memory_are_bounded_by_number_too() -> None:
     state = RunState(plan(1))
     for seq in range(1, 100):
         state.apply(Record(0, 0, seq, 1_000.0, Text(0, "stdout", "a\n" * 1_000)))
-    assert (len(state.log), state.log[-1].number) == (20_000, state.log_count - 1)
-    assert len(state._kept) < 30
+    assert (len(state.log.lines), state.log.lines[-1].number) == (20_000, state.log.count - 1)
+    assert len(state.log.lines._parts) < 30
 
 
 # Records that no agent sends ----------------------------------------------------------------------
@@ -356,7 +356,7 @@ def test_to_take_many_small_messages_is_linear_in_their_number(tmp_path: Path) -
         session._queue.put(Asked(lambda: None))
     began = time.process_time()
     session._turn()
-    assert session._queue.empty()
+    assert session._queue.qsize() < 100  # but for what followed
     assert time.process_time() - began < 1.0
 
 
@@ -390,8 +390,8 @@ def test_a_host_writes_nothing_for_others_into_the_record(lines: list[str], tmp_
     session, batches = running(stage, tmp_path, policy)
     send(stage.lines[1], *lines)
     texts = [line.rstrip("\n") for line in lines]
-    until(session, batches, lambda: {note.text for note in session.state.notes} >= set(texts))
-    told = [note.text for note in session.state.notes]
+    until(session, batches, lambda: {note.text for note in session.state.log.notes} >= set(texts))
+    told = [note.text for note in session.state.log.notes]
     session.detach()
     to_the_end(batches)
     said = [record.event for record in recorded(tmp_path)]
@@ -815,7 +815,7 @@ def test_a_hosts_clock_that_jumps_spoils_no_time_of_the_run(step: float, tmp_pat
         record = Record(1, 0, len(line.journal) + 1, time.time() + step, event)
         line.journal.append(encode(record).encode())
         send(line, line.journal[-1])
-    until(session, batches, lambda: any(one.text == "two" for one in session.state.log))
+    until(session, batches, lambda: any(one.text == "two" for one in session.state.log.lines))
     stage.lines[1].say(SAMPLE)  # by its old clock again
     session.stop()
     to_the_end(batches)

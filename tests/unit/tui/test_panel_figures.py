@@ -7,7 +7,7 @@ import math
 import pytest
 
 from remote import format
-from remote.run.ranks import RankState
+from remote.run.rank import RankState
 from training import figures
 from tui.panels import ranks
 

@@ -245,7 +245,7 @@ async def test_the_charts_mark_where_the_run_was_started_again_and_say_what_the_
         await stage.train(pilot)
         charts = 3 if size[0] >= 120 else 1
         await until(pilot, lambda: stage.text().count("●0 ●1 ●2 ●3 ") == charts)
-        begun = stage.session.state.begun
+        begun = stage.session.state.progress.begun
         assert begun
         stage.session.say(SESSION, events.Restarted((0, 1), "rank 1 was killed"))
         stage.session.say(0, replace(begun, resumed=50))

@@ -1,142 +1,34 @@
-"""The parts of a run as last heard of: its hosts, its ranks, a line of its log, and the phases that
-they go through."""
+"""One rank of a run, as its records tell it."""
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections import deque
 from dataclasses import dataclass, field
-from enum import Enum, StrEnum
-from typing import NamedTuple
 
 from remote.run.cause import Death
+from remote.run.host import LAST_WORDS
+from remote.run.phases import FATES, RankPhase
 from remote.run.series import NAN, Series, Timing
 from training.wire import events
+from training.wire.events import Event
 
-LAST_WORDS = 200
-"""Lines of a rank's stderr that are searched for the cause: a chain of tracebacks through torch,
-with its stacks of C++, takes 100 and more."""
 RECENT = 20
 """Steps over which the current pace and the share of sync are taken."""
-
-
+STEP_SERIES = ("loss", "seconds", "staleness")
+"""The figures of a `Step` that are kept to be drawn, by step."""
+SAMPLE_SERIES = ("cpu",)
+"""The figures of a `RankSample` that are kept to be drawn, by seconds since the run began."""
 LASTING = (
-    *(
-        "timing",
-        "loss_series",
-        "seconds_series",
-        "staleness_series",
-        "cpu_series",
-        "epochs",
-        "epoch_times",
-    ),
+    *("timing", "series", "epochs", "epoch_times"),
     *("epoch", "step", "loss", "accuracy", "test_loss", "test_accuracy", "own_accuracy"),
     *("saved", "saved_step", "saved_bytes", "saving_seconds"),
 )
 """What of a rank's state goes on when it is started again."""
 
 
-@dataclass(frozen=True)
-class Restart:
-    """The run was started again `seconds` after it began, and goes on after `step`; 0 where no rank
-    has said so yet."""
-
-    seconds: float
-    step: int = 0
-
-
-@dataclass(frozen=True)
-class Diverged:
-    """A rank's loss, the first of the run, that was no finite number: `value` is nan, inf or
-    -inf."""
-
-    rank: int
-    step: int
-    value: float
-
-    @property
-    def text(self) -> str:
-        """In words: "loss is NaN at step 12 (rank 0)"."""
-        return f"loss is {self.what} at step {self.step} (rank {self.rank})"
-
-    @property
-    def what(self) -> str:
-        """What the loss is, in a word."""
-        return "NaN" if math.isnan(self.value) else "infinite"
-
-
-class RunPhase(StrEnum):
-    """Where the run as a whole is."""
-
-    STARTING = "starting"
-    TRAINING = "training"
-    STOPPING = "stopping"
-    ENDED = "ended"
-
-
-class HostPhase(StrEnum):
-    """Where the session is with a host."""
-
-    WAITING = "waiting"
-    CONNECTING = "connecting"
-    DEPLOYING = "deploying"
-    STARTING = "starting"
-    READY = "ready"
-    SILENT = "silent"
-    ENDED = "ended"
-    LOST = "lost"
-
-
-class RankPhase(StrEnum):
-    """Where a rank is; the last five are fates. In rendezvous it has not reached the port where
-    ranks meet, joining it has."""
-
-    WAITING = "waiting"
-    IMPORTING = "importing"
-    LOADING = "loading"
-    RENDEZVOUS = "rendezvous"
-    JOINING = "joining"
-    TRAINING = "training"
-    SERVING = "serving"
-    EVALUATING = "evaluating"
-    SAVING = "saving"
-    FINISHED = "finished"
-    FAILED = "failed"
-    VICTIM = "victim"
-    STOPPED = "stopped"
-    LOST = "lost"
-
-
-FATES = frozenset(
-    {RankPhase.FINISHED, RankPhase.FAILED, RankPhase.VICTIM, RankPhase.STOPPED, RankPhase.LOST}
-)
-"""The phases in which a rank's process is gone."""
-
-
-class Verdict(Enum):
-    """How a run ended, and the exit code that says so."""
-
-    FINISHED = 0
-    FAILED = 1
-    REFUSED = 2
-    LOST = 3
-    STOPPED = 130
-
-
-class LogLine(NamedTuple):
-    """One line for the log pane. `number` counts all lines of the run from 0; `rank` is -1 for
-    hosts and the session.
-
-    `stream` is `stdout`, `stderr`, or `note` for narration.
-    """
-
-    number: int
-    time: float
-    host: str
-    rank: int
-    stream: str
-    text: str
+def _all_series() -> dict[str, Series]:
+    return {name: Series() for name in (*STEP_SERIES, *SAMPLE_SERIES)}
 
 
 @dataclass
@@ -175,10 +67,7 @@ class RankState:
     own_accuracy: float = NAN
     exit: str = ""
     timing: Timing = field(default_factory=Timing)
-    loss_series: Series = field(default_factory=Series)
-    seconds_series: Series = field(default_factory=Series)
-    staleness_series: Series = field(default_factory=Series)
-    cpu_series: Series = field(default_factory=Series)
+    series: dict[str, Series] = field(default_factory=_all_series)
     epochs: list[events.Epoch] = field(default_factory=list)
     epoch_times: dict[int, float] = field(default_factory=dict)
     epoch_so_far: float = 0.0
@@ -239,8 +128,8 @@ class RankState:
             self._close_epoch()
             self.epoch, self.correct, self.samples = step.epoch, 0, 0
         if step.step <= self.step:  # it was started again, from a checkpoint
-            for series in (self.loss_series, self.seconds_series, self.staleness_series):
-                series.rewind(step.step)
+            for name in STEP_SERIES:
+                self.series[name].rewind(step.step)
         self.step, self.loss, self.seconds = step.step, step.loss, step.seconds
         self.epoch_so_far += step.seconds
         self.correct += step.correct
@@ -250,9 +139,8 @@ class RankState:
         self.recent.append((step.seconds, step.sync))
         total = sum(seconds for seconds, _ in self.recent)
         self.sync_share = sum(sync for _, sync in self.recent) / total if total > 0 else NAN
-        self.loss_series.append(step.step, step.loss)
-        self.seconds_series.append(step.step, step.seconds)
-        self.staleness_series.append(step.step, step.staleness)
+        for name in STEP_SERIES:
+            self.series[name].append(step.step, getattr(step, name))
         if self.begun and step.step == step.epoch * self.begun.steps_per_epoch:
             self._close_epoch()
 
@@ -290,44 +178,42 @@ class RankState:
         whole, more = divmod(self.begun.resumed, self.begun.steps_per_epoch)
         return more > 0 and self.epoch == whole + 1
 
+    def apply(self, event: Event, when: float, elapsed: float) -> None:
+        """Take in what it, or its agent, says of it; `elapsed` seconds after the run began."""
+        match event:
+            case events.Step():
+                self.stepped(event)
+                self.stepped_at, self.stalled = when, False
+            case events.Stack():
+                self.stack, self.stack_time = event, when
+            case events.RankSample():
+                self.cpu, self.memory = event.cpu, event.memory
+                for name in SAMPLE_SERIES:
+                    self.series[name].append(elapsed, getattr(event, name))
+            case events.Started():
+                self.begun, self.pid = event, event.pid
+            case events.Evaluated():
+                self.tested(event)
+            case events.Epoch():
+                self.ended(event)
+            case events.Saved():
+                self.keep(event)
+            case events.Finished():
+                self.finished = True
+            case events.Spawned():
+                self.pid = event.pid
+            case events.Exited():
+                self._exit(event, when)
 
-@dataclass
-class HostState:
-    """One host as last heard of; `heard` is when, by the session's clock. `cpu` is percent per
-    core, memory and network bytes.
+    def go_on(self, phase: RankPhase, when: float) -> bool:
+        """Enter this phase, if it still lives. Returns whether it did."""
+        if self.phase in FATES:
+            return False
+        self.enter(phase, when)
+        return True
 
-    `since` is when its phase began. `reason` says why it is lost, refused or ended; `end` is its
-    agent's last record. `began` is when its agent began, before which nothing of it happened.
-    `saved_step` is the newest checkpoint that its first rank said is complete: on this host alone,
-    where others may be lost. `missed`: nothing is heard of it, `back` is when records came again;
-    `gone`: it was lost, or its agent killed; `parted`: a connection to it broke.
-    """
-
-    index: int
-    name: str
-    phase: HostPhase = HostPhase.WAITING
-    since: float = 0.0
-    hello: events.Hello | None = None
-    offset: float = 0.0
-    began: float = 0.0
-    heard: float = 0.0
-    cpu: tuple[float, ...] = ()
-    memory_used: int = 0
-    memory_total: int = 0
-    sent: int = 0
-    received: int = 0
-    reason: str = ""
-    end: events.Ended | None = None
-    gone: bool = False
-    saved_step: int = 0
-    missed: bool = False
-    back: float = 0.0
-    parted: bool = False
-    dropped: bool = False
-    death: Death | None = None
-    tail: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_WORDS))
-
-    def enter(self, phase: HostPhase, when: float) -> None:
-        """Go on to a phase."""
-        if phase is not self.phase:
-            self.phase, self.since = phase, when
+    def _exit(self, event: events.Exited, when: float) -> None:
+        self.exited, self.exited_from, self.since = event, self.phase, when
+        self.exit = event.signal or f"exit code {event.code}"
+        if event.out_of_memory:
+            self.exit += ", out of memory"

@@ -1,0 +1,163 @@
+"""How far the launchers of a run have come with it, by their records."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import Enum
+
+from remote.plan.plan import Policy
+from training.wire import events
+from training.wire.events import Event
+
+UPLOAD, FETCH = "upload", "fetch"
+"""The transfers of a run: folders to the hosts before it, results back after it."""
+
+
+class Stage(Enum):
+    """What the launcher is about."""
+
+    REACHING = "reaching"
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    CLOSING = "closing"
+    OVER = "over"
+
+
+@dataclass
+class Course:
+    """What launchers have decided so far. All times are by the session's clock.
+
+    `hosts` take part in the attempt, which began at `attempt_at`. `failing_at` is when its first
+    failure was noticed, `stopping_at` and `closing_at` when these stages began; infinite before.
+    `preparing`: the hosts are checked, `prepared`: all have answered, `started`: they were told to
+    start their ranks, `refused`: the start is refused. `person_stopped`: a person has stopped the
+    run, `abandoned`: and no longer waits for its hosts, `impatient`: has been so. `stop_now`: ranks
+    get no time to end by themselves. `final`: the run is not restarted. `keep`: agents go on
+    without a launcher. `returned`: this launcher is not the first one.
+    """
+
+    policy: Policy
+    stage: Stage = Stage.REACHING
+    hosts: tuple[int, ...] = ()
+    attempt: int = 0
+    attempt_at: float = 0.0
+    preparing: bool = False
+    prepared: bool = False
+    started: bool = False
+    refused: bool = False
+    failing_at: float = math.inf
+    stopping_at: float = math.inf
+    closing_at: float = math.inf
+    stacks_asked_at: float = -math.inf
+    person_stopped: bool = False
+    stopped_elsewhere: bool = False
+    abandoned: bool = False
+    impatient: bool = False
+    stop_now: bool = False
+    final: bool = False
+    keep: bool = False
+    leaving: bool = False
+    detached: bool = False
+    cut_off: bool = False
+    returned: bool = False
+    transfers: dict[str, bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.keep = self.policy.keep
+
+    @property
+    def restarts_left(self) -> int:
+        """How often the run may still be restarted."""
+        if self.final or self.person_stopped:
+            return 0
+        return max(0, self.policy.max_restarts - self.attempt)
+
+    @property
+    def failing(self) -> bool:
+        """Whether the attempt has failed."""
+        return self.failing_at < math.inf
+
+    @property
+    def ending_at(self) -> float:
+        """When all hosts were told to end, or to end their ranks; infinite before."""
+        return self.stopping_at if self.closing_at == math.inf else self.closing_at
+
+    def is_transferring(self, what: str) -> bool:
+        """Whether this transfer is under way."""
+        return self.transfers.get(what) is False
+
+    def apply(self, event: Event, when: float) -> None:
+        """Take in what a launcher has recorded."""
+        match event:
+            case events.Preparing(hosts):
+                self.hosts, self.preparing, self.stage = hosts, True, Stage.STARTING
+            case events.Prepared():
+                self.prepared = True
+            case events.Refused():
+                self.refused = True
+            case events.Starting():
+                self.stage, self.started = Stage.RUNNING, True
+            case events.Failing():
+                self.failing_at = min(self.failing_at, when)
+            case events.Stopping():
+                self._stop(event, when)
+            case events.Closing():
+                self.stage, self.closing_at, self.abandoned = Stage.CLOSING, when, False
+            case events.Closed():
+                self.stage = Stage.OVER
+            case events.Leaving(leaving):
+                self.leaving = leaving
+            case events.Detached(cut_off):
+                self.detached, self.cut_off, self.keep = True, cut_off, True
+            case events.StacksAsked():
+                self.stacks_asked_at = when
+            case events.Transferring(what, over):
+                self.transfers[what] = over
+            case events.Attached():
+                self._attach(when)
+
+    def begin(self, attempt: int, hosts: tuple[int, ...], when: float, *, started: bool) -> None:
+        """Begin an attempt on these hosts; `started`: their ranks have been told to start."""
+        self.attempt, self.hosts, self.attempt_at = attempt, hosts, when
+        self.preparing = self.prepared = self.refused = False
+        self.started, self.failing_at = started, math.inf
+        if self.person_stopped:  # of which another launcher has not heard yet
+            return
+        self.stage = Stage.RUNNING if started else Stage.STARTING
+        self.stopping_at = self.closing_at = math.inf
+        self.stop_now = self.abandoned = False
+
+    def launch(self, attempt: int) -> None:
+        """Ranks of this attempt have been started, by this launcher or another one."""
+        self.attempt, self.started = max(self.attempt, attempt), True
+        if self.stage in (Stage.REACHING, Stage.STARTING):
+            self.stage = Stage.RUNNING
+
+    def _stop(self, event: events.Stopping, when: float) -> None:
+        again = event.by_person and self.person_stopped and not event.now
+        if again and self.stage in (Stage.STOPPING, Stage.CLOSING):
+            # A first word here after a stop from elsewhere is not a second one.
+            self.abandoned = not self.stopped_elsewhere
+            self.impatient |= self.abandoned
+        self.stopped_elsewhere = event.elsewhere
+        self.person_stopped |= event.by_person
+        self.stop_now |= event.now
+        self.final |= event.final
+        if self.stage not in (Stage.CLOSING, Stage.OVER):
+            self.stage, self.stopping_at = Stage.STOPPING, min(self.stopping_at, when)
+
+    def _attach(self, when: float) -> None:
+        """Another launcher takes over, and gives hosts as much time as the one before."""
+        self.returned = True
+        self.detached = self.cut_off = self.leaving = self.abandoned = False
+        self.stopped_elsewhere = self.person_stopped
+        self.transfers.clear()
+        self.stopping_at = self.closing_at = math.inf
+        if self.failing:
+            self.failing_at = when
+        if self.person_stopped:
+            self.stage, self.stopping_at = Stage.STOPPING, when
+        elif self.stage is not Stage.STARTING:
+            self.stage = Stage.RUNNING

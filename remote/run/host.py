@@ -1,0 +1,119 @@
+"""One host of a run, as its records tell it."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from remote.run.cause import Death
+from remote.run.phases import HostPhase
+from training.wire import events
+from training.wire.events import Event
+
+SOUGHT = (HostPhase.CONNECTING, HostPhase.DEPLOYING, HostPhase.STARTING)
+"""Phases of a host that has told its facts while another connection to it is made."""
+LAST_WORDS = 200
+"""Lines of stderr that are searched for the cause: a chain of tracebacks through torch, with its
+stacks of C++, takes 100 and more."""
+
+
+@dataclass
+class HostState:
+    """One host as last heard of; `heard` is when, by the session's clock. `cpu` is percent per
+    core, memory and network bytes.
+
+    `since` is when its phase began. `reason` says why it
+    is lost, refused or ended. `began` is when its agent began, before which nothing of it happened.
+    `saved_step` is the newest checkpoint that its first rank said is complete: on this host alone,
+    where others may be lost. `missed`: nothing is heard of it, `back` is when records came again;
+    `gone`: it was lost, or its agent killed; `parted`: a connection to it broke.
+    """
+
+    index: int
+    name: str
+    phase: HostPhase = HostPhase.WAITING
+    since: float = 0.0
+    hello: events.Hello | None = None
+    offset: float = 0.0
+    began: float = 0.0
+    heard: float = 0.0
+    cpu: tuple[float, ...] = ()
+    memory_used: int = 0
+    memory_total: int = 0
+    sent: int = 0
+    received: int = 0
+    reason: str = ""
+    gone: bool = False
+    saved_step: int = 0
+    missed: bool = False
+    back: float = 0.0
+    parted: bool = False
+    dropped: bool = False
+    death: Death | None = None
+    seq: int = 0
+    launched: bool = False
+    launches: int = 0
+    confirmed: bool = False
+    running: set[int] = field(default_factory=set)
+    reserved: events.Reserved | None = None
+    connected: list[events.Connected] = field(default_factory=list)
+    ended: events.Ended | None = None
+    lost: bool = False
+    left_out: bool = False
+    stop_heard: bool = False
+    away: float = 0.0
+    tail: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_WORDS))
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing more comes from it."""
+        return self.ended is not None or self.lost or self.left_out
+
+    def enter(self, phase: HostPhase, when: float) -> None:
+        """Go on to a phase."""
+        if phase is not self.phase:
+            self.phase, self.since = phase, when
+
+    def hear(self, when: float, now: float, fresh: float) -> None:
+        """Something has come from its agent."""
+        # Its agent may have recorded it long before it could be heard.
+        if self.missed or (self.heard and when - self.heard > fresh):
+            self.back, self.away, self.missed = now, now - self.heard, False
+        self.heard = max(self.heard, when)
+        is_sought = self.hello is not None and self.phase in SOUGHT
+        if self.phase is HostPhase.SILENT or is_sought:
+            self.enter(HostPhase.READY, when)
+
+    def begin(self) -> None:
+        """Another attempt begins: what was asked for the one before counts no more."""
+        self.launched = self.confirmed = self.stop_heard = False
+        self.running.clear()
+        self.reserved, self.death = None, None
+        self.connected.clear()
+
+    def apply(self, event: Event, attempt: int, current: int) -> None:
+        """Take in what its agent says of the host itself, in this attempt of the run."""
+        match event:
+            case events.HostSample():
+                self.cpu = event.cpu
+                self.memory_used, self.memory_total = event.memory_used, event.memory_total
+                self.sent, self.received = event.sent, event.received
+            case events.Reserved() if self.reserved is None:
+                self.reserved = event
+            case events.Connected():
+                self._connect(event)
+            case events.Launched(ranks):
+                self.launched, self.launches = True, self.launches + 1
+                self.confirmed = attempt == current
+                self.running |= set(ranks)
+            case events.Exited(rank):
+                self.running.discard(rank)
+            case events.Ended():
+                self.ended = event
+                self.running.clear()
+
+    def _connect(self, event: events.Connected) -> None:
+        """Take in a connection that it tried, once."""
+        known = {(one.address, one.port) for one in self.connected}
+        if (event.address, event.port) not in known:
+            self.connected.append(event)

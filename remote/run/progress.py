@@ -1,0 +1,93 @@
+"""How far the training of a run has come, and what it came to."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+from training.wire import events
+
+
+@dataclass(frozen=True)
+class Restart:
+    """The run was restarted `seconds` after it began, and goes on after `step`; 0 until a rank says
+    so."""
+
+    seconds: float
+    step: int = 0
+
+
+@dataclass(frozen=True)
+class Diverged:
+    """The first loss of the run that was no finite number: `value` is nan, inf or -inf."""
+
+    rank: int
+    step: int
+    value: float
+
+    @property
+    def text(self) -> str:
+        """In words: "loss is NaN at step 12 (rank 0)"."""
+        return f"loss is {self.what} at step {self.step} (rank {self.rank})"
+
+    @property
+    def what(self) -> str:
+        """What the loss is, in a word."""
+        return "NaN" if math.isnan(self.value) else "infinite"
+
+
+@dataclass
+class Progress:
+    """`begun` is the first rank's word on the size of the work, None before. `evaluations` are rank
+    0's, the last one with its confusion matrix. `drift` is the first comparison that found the
+    ranks' models to differ, `largest_drift` the one that found them to differ most. `diverged` is
+    the first loss that was no finite number, `restarts` tell when the run was restarted."""
+
+    begun: events.Started | None = None
+    evaluations: list[events.Evaluated] = field(default_factory=list)
+    drift: events.Drifted | None = None
+    largest_drift: events.Drifted | None = None
+    diverged: Diverged | None = None
+    restarts: list[Restart] = field(default_factory=list)
+
+    @property
+    def steps(self) -> int:
+        """Steps of the whole run; 0 before it is known."""
+        return self.begun.steps if self.begun else 0
+
+    @property
+    def epochs(self) -> int:
+        """Epochs of the whole run, one begun counted whole; 0 before it is known."""
+        if not self.begun or self.begun.steps_per_epoch <= 0:
+            return 0
+        return -(-self.begun.steps // self.begun.steps_per_epoch)
+
+    def start(self, event: events.Started) -> None:
+        """Take in a rank's first word in an attempt."""
+        if self.begun:
+            return
+        self.begun = event
+        if self.diverged and event.resumed < self.diverged.step:  # those steps are made anew
+            self.diverged = None
+        if self.restarts:
+            self.restarts[-1] = replace(self.restarts[-1], step=event.resumed)
+
+    def evaluate(self, event: events.Evaluated) -> None:
+        """Take in an evaluation of rank 0. Of confusion matrices, which may be large, only the last
+        is kept."""
+        while self.evaluations and self.evaluations[-1].epoch >= event.epoch:
+            self.evaluations.pop()  # these epochs began anew
+        if self.evaluations:
+            self.evaluations[-1] = replace(self.evaluations[-1], confusion=())
+        counts = event.confusion
+        is_whole = any(map(any, counts)) and all(len(row) == len(counts) for row in counts)
+        self.evaluations.append(event if is_whole else replace(event, confusion=()))
+
+    def compare(self, event: events.Drifted) -> bool:
+        """Take in a comparison of the ranks' models. Returns whether it is the first to find them
+        different."""
+        is_first = self.drift is None
+        self.drift = self.drift or event
+        if not self.largest_drift or event.difference > self.largest_drift.difference:
+            self.largest_drift = event
+        return is_first

@@ -1,0 +1,310 @@
+"""Decisions about an end: stopping, restarting, closing, and leaving a run to its agents."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+
+from remote.plan.plan import OnNan, PlanError, check
+from remote.record.layout import PLAN
+from remote.run import agent_end
+from remote.run.course import FETCH, UPLOAD, Stage
+from remote.run.host import HostState
+from remote.session.actions import Action, Fetch, Release, Say, Send, StopTransfers
+from remote.session.connections import Connections
+from remote.session.reach import lose
+from remote.session.start import public_plan
+from remote.session.view import Host, View, is_done, send_once
+from training.wire.commands import Close, Keep, OnDisconnect, Stop
+from training.wire.events import (
+    SESSION,
+    Closed,
+    Closing,
+    Detached,
+    Failing,
+    Leaving,
+    Restarted,
+    Said,
+    Stopping,
+    Transferring,
+)
+
+OPERATOR = "stopped by the operator"
+ELSEWHERE = "stopped from elsewhere"
+
+# What a person asks ------------------------------------------------------------------------------
+
+
+def stop(view: View, reason: str, *, now: bool) -> list[Action]:
+    """A person stops the run; the second time, its hosts are not waited for any more. `now`: ranks
+    get no time to end by themselves."""
+    if view.course.detached or view.course.stage is Stage.OVER:
+        return []
+    ended = [StopTransfers()] if view.course.is_transferring(FETCH) else []
+    return [*ended, Say(Stopping(reason, by_person=True, now=now))]
+
+
+def detach(view: View) -> list[Action]:
+    """A person leaves the run to its agents, once the ranks run."""
+    course = view.course
+    if course.stage in (Stage.REACHING, Stage.STARTING):
+        return [Say(Leaving())]
+    if course.stage is Stage.CLOSING and course.is_transferring(FETCH):
+        return [StopTransfers()]  # what is left on the hosts stays there
+    return leave(view, asked=True)
+
+
+def leave(view: View, *, asked: bool = False) -> list[Action]:
+    """Leave a run whose ranks run to its agents, if a person has asked for it."""
+    course = view.course
+    if course.stage is not Stage.RUNNING or not (asked or course.leaving):
+        return []
+    away = _names_away(view)
+    if away and not course.keep:
+        what = f"cannot detach: {', '.join(away)} cannot be reached now; try again, or stop the run"
+        return [Say(Said(SESSION, what)), *([Say(Leaving(False))] if course.leaving else [])]
+    plan = public_plan(view.run.plan, keep=True)
+    actions: list[Action] = []
+    for host, ways in view.live():
+        if ways.is_open:
+            on = host.index
+            actions += [Send(on, Keep(PLAN, plan), Keep), Send(on, OnDisconnect(True), True)]
+    return [*actions, Say(Detached())]
+
+
+def _names_away(view: View) -> list[str]:
+    moment = view.times.moment
+    return [
+        view.run.host_name(host.index)
+        for host, ways in view.live()
+        if not ways.is_open or host.missed or ways.held_up > moment
+    ]
+
+
+# What follows from the run -----------------------------------------------------------------------
+
+
+def hear_stop(view: View) -> list[Action]:
+    """Another launcher has stopped the run."""
+    if view.course.person_stopped or not any(host.stop_heard for host, _ in view.live()):
+        return []
+    return [Say(Stopping(ELSEWHERE, by_person=True, elsewhere=True))]
+
+
+def notice_failure(view: View) -> list[Action]:
+    """A first failure: the others have a moment for their last words."""
+    if view.course.stage is not Stage.RUNNING or view.course.failing or not has_failed(view):
+        return []
+    return [Say(Failing())]
+
+
+def stop_failed(view: View) -> list[Action]:
+    """Stop an attempt that has failed, that does not get going, or whose loss is no number."""
+    course, policy = view.course, view.policy
+    if course.stage is Stage.RUNNING and view.now >= course.failing_at + view.times.evidence:
+        return [Say(Stopping("a rank or host failed", by_person=False))]
+    diverged = view.run.progress.diverged
+    if course.stage is Stage.RUNNING and diverged and policy.on_nan is OnNan.STOP:
+        return [Say(Stopping(diverged.text, by_person=False, final=True))]
+    if _is_late(view):
+        late = f"not all ranks had made a step {policy.start_timeout:g} s after the start"
+        return [Say(Stopping(late, by_person=False))]
+    return []
+
+
+def end_hosts(view: View) -> list[Action]:
+    """Tell the hosts what ends their ranks, or themselves."""
+    course = view.course
+    if course.stage not in (Stage.STOPPING, Stage.CLOSING):
+        return []
+    actions: list[Action] = []
+    if course.is_transferring(UPLOAD):
+        actions = [StopTransfers(), Say(Transferring(UPLOAD, over=True))]
+    for host, ways in view.live():
+        if course.stage is Stage.STOPPING or (course.stop_now and host.running):
+            actions += _send_stop(view, host, ways)
+        if course.stage is Stage.CLOSING:
+            actions += _send_close(view, host, ways)
+    return actions
+
+
+def give_up(view: View) -> list[Action]:
+    """Lose the hosts that do not end in time."""
+    is_closing = view.course.stage is Stage.CLOSING
+    late = [
+        (host, ways)
+        for host, ways in view.live()
+        if (host.running or is_closing)
+        and not ways.unread  # what has come may be the end that is waited for
+        and view.now >= _patience(view, ways)
+    ]
+    return [lose(view, host, _explain_late(view, host, ways)) for host, ways in late]
+
+
+def finish_attempt(view: View) -> list[Action]:
+    """Once no rank runs any more: restart all, or close."""
+    course = view.course
+    if course.stage is Stage.STARTING:
+        if not any(is_done(host, ways) for host, ways in view.taking_part()):
+            return _lose_unreachable(view, view.taking_part())
+        return restart(view) if course.attempt else [Say(Closing())]
+    if course.stage is Stage.STOPPING and not (course.started or course.returned):
+        return [Say(Closing())]
+    if course.stage not in (Stage.RUNNING, Stage.STOPPING):
+        return []
+    left = [(host, ways) for host, ways in view.live() if not _is_idle(view, host, ways)]
+    if left:
+        return _lose_unreachable(view, left)
+    failed = course.failing or (not course.person_stopped and course.stage is Stage.STOPPING)
+    return restart(view) if failed and not course.person_stopped else [Say(Closing())]
+
+
+def restart(view: View) -> list[Action]:
+    """All ranks have ended and some have failed: start all again, where the policy says so."""
+    run, course, policy = view.run, view.course, view.policy
+    live = view.live()
+    if not live or not course.restarts_left or run.refused:
+        return [Say(Closing())]
+    enough = policy.min_nodes or len(run.hosts)
+    if len(live) < enough:
+        why = f"--min-nodes {enough}" if policy.min_nodes else "all are needed without --min-nodes"
+        return _do_not_restart(f"{len(live)} of {len(run.hosts)} hosts are left, {why}")
+    if any(ways.is_first for _, ways in live):  # which hosts there are is not known yet
+        return []
+    if missing := view.missing_variables(host.index for host, _ in live):
+        what = f"not restarted: the ranks need {missing[0]}; export it here, and attach again"
+        return [Say(Said(SESSION, what)), Say(Detached(cut_off=True))]
+    if away := [(host, ways) for host, ways in live if not ways.met]:
+        why = "cannot be reached, and the run is to be restarted"
+        return [
+            lose(view, host, ways.problem or f"{run.host_name(host.index)}: {why}")
+            for host, ways in away
+        ]
+    hosts = tuple(host.index for host, _ in live)
+    try:
+        check(view.plan_on(hosts))
+    except PlanError as error:
+        return _do_not_restart(str(error))
+    why = run.cause.text() if run.cause else "a rank failed"
+    return [*_warn_anew(view, hosts), Say(Restarted(hosts, why))]
+
+
+def close(view: View) -> list[Action]:
+    """Once all hosts have ended: fetch results, then close."""
+    if view.course.stage is not Stage.CLOSING or view.live():
+        return []
+    if FETCH not in view.course.transfers and _is_to_fetch(view):
+        there = tuple(host.index for host, _ in view.hosts() if not (host.lost or host.left_out))
+        return [Say(Transferring(FETCH)), Fetch(there)]
+    return [] if view.course.is_transferring(FETCH) else [Say(Closed())]
+
+
+# -------------------------------------------------------------------------------------------------
+
+
+def has_failed(view: View) -> bool:
+    """Whether something of the attempt has failed."""
+    if view.run.cause or any(rank.exited and rank.exited.code for rank in view.run.ranks):
+        return True
+    return any(host.lost or _ended_badly(host) for host, _ in view.taking_part())
+
+
+def _ended_badly(host: HostState) -> bool:
+    """An agent that is kept ends by itself once its ranks have, or where another launcher closes
+    it, which is no failure by itself; else somebody killed it, or its disk is full."""
+    if not host.ended:
+        return False
+    return host.ended.died or host.ended.reason not in agent_end.QUIET
+
+
+def _is_late(view: View) -> bool:
+    course, run = view.course, view.run
+    is_starting = course.stage in (Stage.REACHING, Stage.STARTING, Stage.RUNNING)
+    if not view.policy.start_timeout or not is_starting or course.returned:
+        return False
+    began = course.attempt_at or run.started
+    return view.now >= began + view.policy.start_timeout and not view.has_stepped
+
+
+def _send_stop(view: View, host: HostState, ways: Connections) -> list[Action]:
+    course = view.course
+    grace = 0.0 if course.stop_now else view.times.grace
+    may_restart = course.restarts_left > 0
+    order = Stop(grace, again=may_restart, by_person=course.person_stopped)
+    # A launcher may have started ranks after the order had come.
+    return send_once(ways, order, order, host.launches)
+
+
+def _send_close(view: View, host: HostState, ways: Connections) -> list[Action]:
+    if ways.is_open:
+        return send_once(ways, Close())
+    hopeless = view.course.impatient and ways.is_first
+    return [] if view.may_return(host) and not hopeless else [Release(host.index)]
+
+
+def _is_idle(view: View, host: HostState, ways: Connections) -> bool:
+    """Whether no rank runs on a host: all have ended, or where all is being stopped, none has been
+    started."""
+    course = view.course
+    known = not ways.is_first or course.abandoned
+    over = course.abandoned or view.now >= course.stopping_at + view.times.closing
+    never = course.stage is Stage.STOPPING and known and over
+    return not host.running and (host.launched or never)
+
+
+def _patience(view: View, ways: Connections) -> float:
+    """Until when a host has time to end. One that this launcher has returned to is first to be
+    reached."""
+    course, times = view.course, view.times
+    if course.abandoned:
+        return -math.inf
+    if ways.is_first or course.ending_at == math.inf:
+        return math.inf
+    began = max(course.ending_at, ways.tried_at)
+    if not course.person_stopped:
+        return began + times.closing
+    return min(began + times.closing, max(began + times.moment, ways.heard_at + times.away))
+
+
+def _explain_late(view: View, host: HostState, ways: Connections) -> str:
+    name, times = view.run.host_name(host.index), view.times
+    if view.course.abandoned:
+        what = "was not waited for"
+    elif view.now >= max(view.course.ending_at, ways.tried_at) + times.closing:
+        what = f"did not end within {times.closing:g} s"
+    else:
+        what = f"has not been heard for {view.now - ways.heard_at:.0f} s"
+    return _may_go_on(view, f"{name}: {what}")
+
+
+def _may_go_on(view: View, reason: str) -> str:
+    if not view.course.keep or view.course.stage is not Stage.STOPPING:
+        return reason
+    run = view.run.plan.run
+    return f"{reason}; what may go on there ends with rankboard stop {run}, once it is back"
+
+
+def _lose_unreachable(view: View, left: Collection[Host]) -> list[Action]:
+    """Whoever returns waits no longer for hosts that cannot be reached, once no other is left."""
+    if not left or not all(ways.problem for _, ways in left):
+        return []
+    return [lose(view, host, _may_go_on(view, ways.problem)) for host, ways in left]
+
+
+def _do_not_restart(why: str) -> list[Action]:
+    return [Say(Said(SESSION, f"not restarted: {why}")), Say(Closing())]
+
+
+def _warn_anew(view: View, hosts: Collection[int]) -> list[Action]:
+    states = view.run.hosts
+    if any(states[on].saved_step for on in hosts) or not any(one.saved_step for one in states):
+        return []
+    what = "no host that is left has a complete checkpoint: the run begins anew"
+    return [Say(Said(SESSION, what))]
+
+
+def _is_to_fetch(view: View) -> bool:
+    """A person who stopped the run before its end need not wait for results."""
+    finished = all(rank.finished for rank in view.run.ranks)
+    stopped = view.course.person_stopped and not finished
+    return view.policy.fetch and not stopped and view.run.has_begun

@@ -1,0 +1,257 @@
+"""Decisions about a start: from the facts of all hosts to their ranks.
+
+The hosts are checked by their facts. Then each reserves a port, the first one that of the
+rendezvous, and tries connections to others. Then the ranks are placed and started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from remote.doctor import doctor
+from remote.plan import serialize
+from remote.plan.place import master_address, place
+from remote.plan.plan import Plan, PlanError
+from remote.record.layout import PLAN
+from remote.run import agent_end
+from remote.run.course import UPLOAD, Stage
+from remote.run.host import HostState
+from remote.session.actions import Action, Say, Upload
+from remote.session.connections import Connections
+from remote.session.reach import lose
+from remote.session.view import Host, View, is_done, send_once
+from training.job import Job
+from training.wire.commands import Connect, Keep, Placement, Reserve, Start
+from training.wire.events import (
+    SESSION,
+    Checked,
+    Closing,
+    Hello,
+    Prepared,
+    Preparing,
+    Refused,
+    Reserved,
+    Starting,
+    Transferring,
+)
+
+
+def upload(view: View) -> list[Action]:
+    """Begin to upload what the plan uploads, while the hosts are reached."""
+    course = view.course
+    if course.stage is not Stage.REACHING or course.returned or UPLOAD in course.transfers:
+        return []
+    return [Say(Transferring(UPLOAD)), Upload()] if view.run.plan.uploads else []
+
+
+def keep_plan(view: View) -> list[Action]:
+    """Have every host keep the plan, for a launcher that returns to the run."""
+    if view.course.stage not in (Stage.REACHING, Stage.STARTING):
+        return []
+    greeted = [ways for host, ways in view.live() if host.hello]
+    command = Keep(PLAN, public_plan(view.run.plan, keep=view.course.keep))
+    return [action for ways in greeted for action in send_once(ways, command)]
+
+
+def public_plan(plan: Plan, *, keep: bool) -> str:
+    """The plan without the ways to its hosts, which may hold a password and are of no use to
+    another launcher."""
+    hosts = tuple(replace(host, proxy_command="") for host in plan.hosts)
+    return serialize.dump(replace(plan, hosts=hosts, policy=replace(plan.policy, keep=keep)))
+
+
+def prepare(view: View) -> list[Action]:
+    """Check the hosts by their facts, once all are known; not earlier, so that all hosts that
+    cannot take part are named at once."""
+    course = view.course
+    if course.stage is Stage.REACHING:
+        if not all(host.hello or is_done(host, ways) for host, ways in view.hosts()):
+            return []
+        if course.refused or any(is_done(host, ways) for host, ways in view.hosts()):
+            return [Say(Closing())]
+    elif course.stage is not Stage.STARTING or course.preparing:
+        return []
+    return [Say(Preparing(course.hosts)), *_check_facts(view)]
+
+
+def ask(view: View) -> list[Action]:
+    """Ask the hosts for ports and connections; once all have answered, check what came of it."""
+    course = view.course
+    if course.stage is not Stage.STARTING or not course.preparing or course.prepared:
+        return []
+    if course.refused or not any(wanted := _reservations(view)):
+        return [Say(Closing())]
+    hosts = view.taking_part()
+    asked = [
+        action
+        for (host, ways), reserve in zip(hosts, wanted, strict=True)
+        if reserve and not host.reserved
+        for action in send_once(ways, reserve, course.attempt)
+    ]
+    if any(reserve and not host.reserved for (host, _), reserve in zip(hosts, wanted, strict=True)):
+        return asked
+    return _connect(view)
+
+
+def start(view: View) -> list[Action]:
+    """Start the ranks, once all has been checked and is there."""
+    course = view.course
+    if course.stage is not Stage.STARTING or not course.prepared:
+        return []
+    if course.refused:
+        return [Say(Closing())]
+    if course.is_transferring(UPLOAD):
+        return []
+    try:
+        place_ranks(view)
+    except PlanError as error:
+        return [Say(Refused(SESSION, view.run.plan.named(str(error))))]
+    return [Say(Starting())]
+
+
+def send_starts(view: View) -> list[Action]:
+    """Tell each host to start its ranks, until it has."""
+    course = view.course
+    if course.stage is not Stage.RUNNING or course.failing:
+        return []
+    hosts = [(host, ways) for host, ways in view.taking_part() if not host.confirmed]
+    if not any(_takes_start(view, host, ways) for host, ways in hosts):
+        return []
+    placed = dict(zip(course.hosts, place_ranks(view), strict=True))
+    is_ours = isinstance(view.run.plan.work, Job)
+    may_restart = view.policy.max_restarts > course.attempt
+    return [
+        action
+        for host, ways in hosts
+        if _takes_start(view, host, ways)
+        for action in send_once(
+            ways,
+            Start(course.attempt, is_ours, placed[host.index], course.hosts, may_restart),
+            course.attempt,
+        )
+    ]
+
+
+def _takes_start(view: View, host: HostState, ways: Connections) -> bool:
+    """Whether a host can be told now. A launcher that has returned may lack what the ranks need."""
+    is_asked = (Start, view.course.attempt) in ways.sent
+    if is_done(host, ways) or is_asked or not ways.is_open:
+        return False
+    master = view.run.hosts[view.course.hosts[0]]
+    return master.reserved is not None and not view.missing_variables(view.course.hosts)
+
+
+def place_ranks(view: View) -> Sequence[tuple[Placement, ...]]:
+    """The ranks of each host of the attempt. Raises: PlanError."""
+    hosts = [host for host, _ in view.taking_part()]
+    master = hosts[0].reserved
+    if not master:
+        raise PlanError(f"{view.run.host_name(hosts[0].index)}: it has reserved no port")
+    facts = [host.hello for host in hosts]
+    return place(
+        view.plan_on(view.course.hosts), facts, master.address, master.port, view.forwarded
+    )
+
+
+def give_up(view: View) -> list[Action]:
+    """A host that drops out of a start ends it."""
+    if view.course.stage is not Stage.STARTING:
+        return []
+    actions: list[Action] = []
+    for host, _ in view.taking_part():
+        if host.ended and not host.lost:
+            why = "its agent ended while the ranks were being started"
+            why += f": {agent_end.describe(host.ended)}"
+            actions.append(lose(view, host, f"{view.run.host_name(host.index)}: {why}"))
+    return actions
+
+
+def _connect(view: View) -> list[Action]:
+    """All ports are reserved: have the hosts try connections, and check what came of them."""
+    hosts = view.taking_part()
+    wanted = doctor.connects([host.reserved for host, _ in hosts])
+    asked: list[Action] = []
+    whole = True
+    for (host, ways), connect in zip(hosts, wanted, strict=True):
+        if connect and not _has_tried(host.connected, connect):
+            whole = False
+            asked += send_once(ways, connect, view.course.attempt)
+    if not whole:
+        return asked
+    return [Say(Prepared()), *_check_connections(view, hosts, wanted)]
+
+
+def _has_tried(connected: Sequence[object], connect: Connect) -> bool:
+    tried = {(one.address, one.port) for one in connected}  # type: ignore[attr-defined]
+    return tried >= set(connect.targets)
+
+
+def _check_connections(
+    view: View, hosts: Sequence[Host], wanted: Sequence[Connect | None]
+) -> list[Action]:
+    facts = [host.hello for host, _ in hosts]
+    reserved: list[Reserved | None] = [host.reserved for host, _ in hosts]
+    # An answer to the attempt before names others.
+    connected = [
+        [one for one in host.connected if connect and (one.address, one.port) in connect.targets]
+        for (host, _), connect in zip(hosts, wanted, strict=True)
+    ]
+    found = doctor.check_connections(view.plan_on(view.course.hosts), facts, reserved, connected)
+    shown = [one for one in found if view.policy.doctor or one.outcome == doctor.FAILED]
+    return _report(view, shown)
+
+
+def _check_facts(view: View) -> list[Action]:
+    hosts = view.taking_part()
+    facts: list[Hello | None] = [host.hello for host, _ in hosts]
+    if view.policy.doctor:
+        offsets = [host.offset for host, _ in hosts]
+        problems = [host.reason for host, _ in hosts]
+        return _report(
+            view, doctor.check_facts(view.plan_on(view.course.hosts), facts, offsets, problems)
+        )
+    try:
+        master_address(view.plan_on(view.course.hosts), [hello for hello in facts if hello])
+    except PlanError as error:
+        return [Say(Refused(SESSION, view.run.plan.named(str(error))))]
+    return []
+
+
+def _reservations(view: View) -> list[Reserve | None]:
+    """The port that each host is to reserve. Without checks, only that of the rendezvous."""
+    facts = [host.hello for host, _ in view.taking_part()]
+    wanted = doctor.reservations(view.plan_on(view.course.hosts), facts)
+    if not view.policy.doctor or len(facts) == 1:
+        wanted[1:] = [None] * (len(wanted) - 1)
+    return wanted
+
+
+def _report(view: View, checks: Sequence[Checked]) -> list[Action]:
+    """Say what was found, and refuse the start where something has failed. A check's `on` is a
+    position among the hosts of the attempt."""
+    named, plan = view.run.plan.named, view.plan_on(view.course.hosts)
+    found = doctor.grouped(
+        [replace(one, text=named(one.text), advice=named(one.advice)) for one in checks]
+    )
+    names = [host.name for host in plan.hosts]
+    refused = [one for one in found if one.outcome == doctor.FAILED and doctor.is_told(one)]
+    return [
+        *(Say(_number(view, one)) for one in found),
+        *(
+            Say(Refused(_refused_on(view, one), named(doctor.refusal(names, one))))
+            for one in refused
+        ),
+    ]
+
+
+def _refused_on(view: View, check: Checked) -> int:
+    return SESSION if check.same else _number(view, check).on
+
+
+def _number(view: View, check: Checked) -> Checked:
+    """The check with its hosts' numbers in the run, some of whose hosts may have been left out."""
+    if check.on == SESSION:
+        return check
+    number = view.course.hosts
+    return replace(check, on=number[check.on], same=tuple(number[on] for on in check.same))

@@ -1,0 +1,88 @@
+"""What decisions are made from: the run, the connections to its hosts, and the time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from remote.plan.plan import Plan, Policy
+from remote.run.course import Course
+from remote.run.host import HostState
+from remote.run.state import RunState
+from remote.session.actions import Action, Send
+from remote.session.connections import Connections
+from remote.session.times import Times
+from training.job import Job
+from training.wire.commands import Command
+
+Host = tuple[HostState, Connections]
+
+
+@dataclass(frozen=True)
+class View:
+    """`forwarded`: variables for the ranks, see `remote.plan.environment`."""
+
+    run: RunState
+    connections: Sequence[Connections]
+    forwarded: Mapping[str, str]
+    times: Times
+    now: float
+
+    @property
+    def course(self) -> Course:
+        """How far the launchers of the run have come."""
+        return self.run.course
+
+    @property
+    def policy(self) -> Policy:
+        """What is to happen when something goes wrong."""
+        return self.run.plan.policy
+
+    def hosts(self) -> Iterator[Host]:
+        """All hosts with their connections."""
+        return zip(self.run.hosts, self.connections, strict=True)
+
+    def live(self) -> list[Host]:
+        """The hosts of which more is to come."""
+        return [(host, ways) for host, ways in self.hosts() if not is_done(host, ways)]
+
+    def taking_part(self) -> list[Host]:
+        """The hosts of the attempt, in the order of their ranks."""
+        return [(self.run.hosts[on], self.connections[on]) for on in self.course.hosts]
+
+    def plan_on(self, numbers: Collection[int]) -> Plan:
+        """The plan for these hosts only, resumed from a checkpoint that one of them has."""
+        plan, work = self.run.plan, self.run.plan.work
+        if isinstance(work, Job) and any(self.run.hosts[on].saved_step for on in numbers):
+            work = replace(work, resume=plan.run)
+        return replace(plan, hosts=tuple(plan.hosts[on] for on in numbers), work=work)
+
+    def missing_variables(self, numbers: Iterable[int]) -> list[str]:
+        """What the ranks on these hosts need of the operator's environment, and is not there."""
+        hosts = [self.run.plan.hosts[on] for on in numbers]
+        return [name for host in hosts for name in host.env_from if name not in self.forwarded]
+
+    @property
+    def has_stepped(self) -> bool:
+        """Whether all ranks have made a step in this attempt; those of a user's own script: whether
+        they have been started."""
+        if isinstance(self.run.plan.work, Job):
+            return all(rank.recent or rank.serves for rank in self.run.ranks)
+        return all(rank.pid for rank in self.run.ranks)
+
+    def may_return(self, host: HostState) -> bool:
+        """Whether an agent is there, or may be, to which another connection can lead."""
+        return host.hello is not None or self.course.returned
+
+
+def is_done(host: HostState, ways: Connections) -> bool:
+    """Whether nothing more comes from a host."""
+    return host.done or ways.released
+
+
+def send_once(ways: Connections, command: Command, *key: object) -> list[Action]:
+    """Send a command, unless the connection in use has taken it, or there is none."""
+    whole = (type(command), *key)
+    if not ways.is_open or whole in ways.sent:
+        return []
+    return [Send(ways.index, command, whole)]
