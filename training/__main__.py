@@ -15,7 +15,7 @@ from typing import NoReturn
 import torch
 from torch import distributed
 
-from training import datasets
+from training import announce, datasets
 from training.agent.host import stacks
 from training.allocator import keep_freed_memory
 from training.checkpoint.save import CheckpointError
@@ -62,9 +62,9 @@ def run(job: Job, place: Place) -> None:
         keep_freed_memory()
     trainer = Trainer(job, place, device, train_set, test_set)
     if place.rank == 0:
-        for line in (*filter(None, [lack]), *trainer.remarks()):
+        for line in (*filter(None, [lack]), *announce.remarks(trainer)):
             say(line)
-    emit(trainer.started(backend))
+    emit(announce.started(trainer, backend))
     trainer.train()
     distributed.destroy_process_group()
 

@@ -3,37 +3,40 @@ set by name."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections import deque
-from collections.abc import Iterator
 from functools import cached_property
 
 import torch
-from torch import distributed
+from torch import distributed, nn
 from torch.nn.functional import cross_entropy
 
 from training import drift, models, registry
 from training.batch_norm.layers import BatchNorm
-from training.checkpoint.resume import resume
-from training.checkpoint.save import Checkpoints, Parts
+from training.checkpoint.parts import Parts
+from training.checkpoint.resume import Resumed, resume
+from training.checkpoint.save import Checkpoints
 from training.compute import Compute
 from training.datasets import Images
-from training.evaluate import CONFUSION_CLASSES, evaluate
+from training.evaluate import evaluate
 from training.job import Job, JobError
 from training.meter import Meter
 from training.place import Place
 from training.progress import Iteration, Progress, say
 from training.rendezvous import PATIENCE, new_group
+from training.schedule import Schedule
 from training.shard import Group, shard
 from training.sync import SyncMethod, broadcast
 from training.wire.enums import Phase
-from training.wire.events import Drifted, Entered, Evaluated, Finished, Saved, Started, emit
+from training.wire.events import Drifted, Entered, Evaluated, Finished, Saved, emit
+
+GRADIENT_TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+"""The type in which gradients travel, by `--precision`."""
 
 
 class Trainer:
-    """One rank of a job: made once it has met the others, it says by events what it does. `step`
-    counts the steps made.
+    """One rank of a job, made once it has met the others. It reports by events what it does. `step`
+    counts the steps that are made.
 
     Raises: JobError, where there are more ranks than samples in a batch, all of the model is
     frozen, or what to compile or resume cannot be used.
@@ -42,121 +45,118 @@ class Trainer:
     def __init__(
         self, job: Job, place: Place, device: torch.device, train_set: Images, test_set: Images
     ) -> None:
-        self.job, self.place, self.device, self.train_set, self.test_set = (
-            job,
-            place,
-            device,
-            train_set,
-            test_set,
-        )
+        self.job, self.place, self.device = job, place, device
+        self.train_set, self.test_set = train_set, test_set
         self.drifted = False
         self.meter = Meter(device)
         self.compute = Compute(job, device)
-
-        wire = {"fp32": torch.float32, "bf16": torch.bfloat16}[job.precision]
-        self.method: SyncMethod = registry.load("sync", job.sync).Method(job.sync_options(), wire)
         self.traits = job.traits()
+        method = registry.load("sync", job.sync).Method
+        self.method: SyncMethod = method(job.sync_options(), GRADIENT_TYPES[job.precision])
+
         trainers = job.trainers(place.world_size)
         self.trains = place.rank in trainers
         index = trainers.index(place.rank) if self.trains else 0
         self.shard = shard(job, train_set.labels, index, len(trainers))
-        self.steps = job.steps or (job.epochs or 1) * self.shard.steps
-        self.progress = Progress(place.rank, job, self.steps, self.shard.steps)
+        compares = place.world_size > 1 and self.traits.exact
+        self.schedule = Schedule.of(job, self.shard.steps, compares=compares)
+        self.progress = Progress(place.rank, job, self.schedule)
 
         torch.manual_seed(job.seed)
         self.batch_norm = BatchNorm(
             job.batch_norm, place, self.meter, trainers, self.traits.settles
         )
-        net = self.batch_norm.convert(models.build(job.model, train_set.shape, train_set.classes))
-        self.net = self.compute.lay_out(net)
-        if place.world_size > 1:
-            broadcast([*self.net.parameters(), *self.net.buffers()], self.meter)
-            torch.manual_seed(
-                job.seed + place.rank
-            )  # or all ranks would drop the same units of their samples
-        if not any(parameter.requires_grad for parameter in self.net.parameters()):
-            raise JobError(
-                f"--model {job.model}: no parameter needs a gradient (all are frozen): there is "
-                "nothing to train"
-            )
+        self.net = self._make_net()
         self.optimizer = self.compute.optimizer(self.net)
+        self.checkpoints = self._make_checkpoints()
+        self.resumed = resume(self.checkpoints) if self.checkpoints and job.resume else Resumed()
+        self.step = self.resumed.step
+        self.meter.watch(self.net)
+        compiled = self.compute.compiled(self.net)
+        self.model = self.method.prepare(compiled, self.optimizer, place, self.meter)
+        self.resumed.finish(self.method)
+
+    def _make_net(self) -> nn.Module:
+        """The job's model, equal on all ranks."""
+        images = self.train_set
+        net = models.build(self.job.model, images.shape, images.classes)
+        net = self.compute.lay_out(self.batch_norm.convert(net))
+        if self.place.world_size > 1:
+            broadcast([*net.parameters(), *net.buffers()], self.meter)
+            # With one seed for all, each rank would drop the same units of its samples.
+            torch.manual_seed(self.job.seed + self.place.rank)
+        if not any(parameter.requires_grad for parameter in net.parameters()):
+            raise JobError(
+                f"--model {self.job.model}: all parameters are frozen: there is nothing to train"
+            )
+        return net
+
+    def _make_checkpoints(self) -> Checkpoints | None:
+        """The run's checkpoints; None where the job neither saves nor resumes."""
+        if not (self.job.checkpoint_every or self.job.resume):
+            return None
         parts = Parts(
             self.net,
             self.optimizer,
             self.method,
             self.traits,
             self.batch_norm,
-            device,
-            train_set.names,
+            self.device,
+            self.train_set.names,
         )
-        self.checkpoints = (
-            Checkpoints(job, place, parts, self.shard.steps)
-            if job.checkpoint_every or job.resume
-            else None
-        )
-        self.resumed = resume(self.checkpoints) if self.checkpoints and job.resume else None
-        self.step = self.resumed.step if self.resumed else 0
-        self.meter.watch(self.net)
-        self.model = self.method.prepare(
-            self.compute.compiled(self.net), self.optimizer, place, self.meter
-        )
-        if self.resumed:
-            self.resumed.finish(self.method)
+        return Checkpoints(self.job, self.place, parts, self.schedule)
 
     @property
     def epoch(self) -> int:
         """The epoch, from 1 on, to which the last step belongs."""
-        return max(0, self.step - 1) // self.shard.steps + 1
+        return self.schedule.epoch(self.step)
 
     def train(self) -> None:
         """All steps, with an evaluation at the end of each epoch and of the run. Raises:
         CheckpointError."""
         began = time.perf_counter()
-        if self.step >= self.steps:  # a checkpoint has them all
+        if self.step >= self.schedule.steps:  # the checkpoint is of the last step
             self.evaluate()
-        while self.step < self.steps:
+        while self.step < self.schedule.steps:
             if self.trains:
                 self.train_epoch()
             else:
                 self.serve_epoch()
             self.evaluate()
-            if self.saves(self.step):
+            if self.schedule.saves(self.step):
                 self.save()
         emit(Finished(self.place.rank, self.epoch, self.step, time.perf_counter() - began))
 
     def train_epoch(self) -> None:
         """The steps to the end of the epoch, or of the run."""
-        epoch, first = self.step // self.shard.steps + 1, self.step % self.shard.steps
-        late = (
-            1 if self.device.type == "cuda" else 0
-        )  # a GPU's figures are read one step late: nobody waits for them
+        epoch, first = divmod(self.step, self.shard.steps)
+        # The figures of a GPU are read one step late, so the loop does not wait for them.
+        late = 1 if self.device.type == "cuda" else 0
         made: deque[Iteration] = deque()
         self.meter.start()
-        for group in self.shard.groups(epoch, first):
+        for group in self.shard.groups(epoch + 1, first):
             figures = self.iterate(group)
             self.step += 1
             made.append(Iteration(self.step, group.samples, figures, self.meter.lap()))
             if len(made) > late:
-                self.report(made.popleft())
-            if self.meets(self.step):
+                self.progress.report(made.popleft())
+            if self.schedule.meets(self.step):
                 self.meet()
-            if self.step == self.steps:
+            if self.step == self.schedule.steps:
                 break
         while made:
-            self.report(made.popleft())
+            self.progress.report(made.popleft())
         self.progress.report_epoch(self.epoch, self.step)
 
     def serve_epoch(self) -> None:
-        """What a rank does instead that holds the parameters for the others."""
+        """An epoch of a rank that holds the parameters for the others and takes no samples."""
         emit(Entered(self.place.rank, Phase.SERVING))
-        end = min((self.step // self.shard.steps + 1) * self.shard.steps, self.steps)
+        end = self.schedule.epoch_end(self.step)
         while self.step < end:
-            stop = next(
-                step for step in range(self.step + 1, end + 1) if step == end or self.meets(step)
-            )
+            stop = self.schedule.next_stop(self.step)
             self.method.serve(self.net, self.optimizer, stop - self.step)
             self.step = stop
-            if self.meets(stop):
+            if self.schedule.meets(stop):
                 self.meet()
 
     def iterate(self, group: Group) -> torch.Tensor:
@@ -181,34 +181,26 @@ class Trainer:
         self.method.step(self.optimizer)
         return figures.to("cpu", non_blocking=True)
 
-    def meets(self, step: int) -> bool:
-        """Whether all ranks meet after this step, outside its time."""
-        return self.compares(step) or (self.saves(step) and not self.ends_epoch(step))
-
-    def compares(self, step: int) -> bool:
-        """Whether the ranks compare their models after this step."""
-        return self.place.world_size > 1 and self.traits.exact and step % self.job.log_every == 0
-
-    def saves(self, step: int) -> bool:
-        """Whether there is a checkpoint after this step; at the end of an epoch it comes after the
-        evaluation."""
-        return self.checkpoints is not None and self.checkpoints.due(step, self.steps)
-
-    def ends_epoch(self, step: int) -> bool:
-        """Whether this step is the last of its epoch, or of the run."""
-        return step == self.steps or step % self.shard.steps == 0
-
     def meet(self) -> None:
         """What all ranks do together between two steps."""
-        if self.compares(self.step):
+        if self.schedule.compares(self.step):
             self.compare()
-        if self.saves(self.step) and not self.ends_epoch(self.step):
+        if self.schedule.saves_within_epoch(self.step):
             self.save()
         self.meter.start()
 
+    def compare(self) -> None:
+        """Warns where the ranks' models differ, although the method keeps them equal."""
+        difference = drift.difference(self.net.parameters(), self.place.world_size)
+        if self.place.rank == 0 and difference > drift.LIMIT:
+            drifted = Drifted(0, self.step, difference)
+            emit(drifted)
+            if not self.drifted:
+                say(f"Warning: after step {self.step} the ranks' models differ {drifted.extent}")
+            self.drifted = True
+
     def save(self) -> None:
-        """Saves the model that the ranks settle on, and all else that is needed to go on from
-        here."""
+        """Saves a checkpoint of the model that the ranks settle on."""
         assert self.checkpoints
         rank, began = self.place.rank, time.perf_counter()
         emit(Entered(rank, Phase.SAVING))
@@ -221,21 +213,7 @@ class Trainer:
                 f"Checkpoint: step {self.step}, {size / 1e6:.1f} MB in {seconds:.3f} seconds, "
                 f"{self.checkpoints.folder}"
             )
-        if self.step < self.steps:
-            emit(Entered(rank, Phase.TRAINING if self.trains else Phase.SERVING))
-
-    def compare(self) -> None:
-        """Says so if the ranks' models differ, which the method keeps equal."""
-        difference = drift.difference(self.net.parameters(), self.place.world_size)
-        if self.place.rank == 0 and difference > drift.LIMIT:
-            emit(drifted := Drifted(0, self.step, difference))
-            if not self.drifted:
-                say(f"Warning: after step {self.step} the ranks' models differ {drifted.extent}")
-            self.drifted = True
-
-    def report(self, made: Iteration) -> None:
-        """Says what a step was."""
-        self.progress.report(made)
+        self._continue()
 
     def settle(self) -> None:
         """One model on all ranks."""
@@ -260,82 +238,40 @@ class Trainer:
                 self.patient_group,
             )
         figures = (found.loss, found.accuracy, found.samples, found.seconds)
-        confusion, classes = (
-            (found.confusion, self.test_set.names) if rank == 0 and found.confusion else ((), ())
-        )
+        with_confusion = rank == 0 and found.confusion
+        confusion = found.confusion if with_confusion else ()
+        classes = self.test_set.names if with_confusion else ()
         emit(Evaluated(rank, self.epoch, self.step, *figures, confusion, own, classes))
         if rank == 0:
             self.progress.report_test(found.loss, found.accuracy, self.epoch)
-        if self.step < self.steps:
-            emit(Entered(rank, Phase.TRAINING if self.trains else Phase.SERVING))
+        self._continue()
+
+    def own_accuracy(self) -> float:
+        """The accuracy on the whole test set of the model that only this rank holds; -1 where there
+        is none."""
+        if not self.batch_norm.own(self.net):
+            return -1.0
+        # A rank that does not train evaluates too: the others take as long.
+        alone = Place()
+        found = evaluate(self.net, self.test_set, alone, self.device, self.compute.logits)
+        self.wait_for_slowest()
+        return found.accuracy if self.trains else -1.0
 
     def wait_for_slowest(self) -> None:
-        """Returns when all ranks have come, each of which was free to go at its own pace."""
+        """Returns when all ranks, each of which went at its own pace, have arrived."""
         if self.place.world_size > 1:
             met = torch.zeros(1, device=self.device)
             distributed.all_reduce(met, group=self.patient_group)
-            met.item()  # which alone waits on a GPU
+            met.item()  # on a GPU only this waits
 
     @cached_property
     def patient_group(self) -> distributed.ProcessGroup | None:
-        """The group in which ranks wait where there was no traffic to keep a slow host in step, as
-        in evaluations."""
+        """The group for meetings after phases without traffic, such as evaluations, in which a slow
+        host falls behind."""
         return new_group(timeout=PATIENCE) if self.place.world_size > 1 else None
 
-    def own_accuracy(self) -> float:
-        """The accuracy on the whole test set by what this rank keeps for itself; -1 where that is
-        nothing."""
-        if not self.batch_norm.own(self.net):
-            return -1.0
-        alone = Place()  # also a rank that does not tell: the others take as long
-        accuracy = evaluate(
-            self.net, self.test_set, alone, self.device, self.compute.logits
-        ).accuracy
-        self.wait_for_slowest()
-        return accuracy if self.trains else -1.0
-
-    def started(self, backend: str) -> Started:
-        """What this rank is about to do."""
-        return Started(
-            self.place.rank,
-            os.getpid(),
-            self.place.world_size,
-            str(self.device),
-            backend,
-            torch.__version__,
-            torch.get_num_threads(),
-            sum(parameter.numel() for parameter in self.net.parameters()),
-            self.steps,
-            self.shard.steps,
-            len(self.train_set),
-            len(self.test_set),
-            self.step,
-        )
-
-    def remarks(self) -> Iterator[str]:
-        """What a reader of the figures should know about how the work is split."""
-        yield from self.resumed.remarks if self.resumed else ()
-        yield from dict.fromkeys(
-            (*self.train_set.remarks, *self.test_set.remarks, *self.shard.remarks())
-        )
-        if self.test_set.classes > CONFUSION_CLASSES:
-            many = f"{self.test_set.classes} classes"
-            yield (
-                f"{many}: no report of each, nor a confusion matrix, which are made for up to "
-                f"{CONFUSION_CLASSES}"
-            )
-        if self.place.world_size > 1 and not self.traits.exact:
-            settling = "between two times when they settle on one"
-            apart = (
-                "for good: rank 0's is tested and saved, and each rank's own accuracy is told "
-                "beside it"
-            )
-            yield (
-                f"--sync {self.job.sync}: the ranks' models differ "
-                f"{settling if self.traits.settles else apart}"
-            )
-            if self.job.batch_norm == "sync":
-                yield (
-                    "--batch-norm sync: the ranks wait for each other in every BatchNorm, "
-                    "whatever --sync leaves them"
-                )
+    def _continue(self) -> None:
+        """Reports that the rank goes on with its steps, unless the run is over."""
+        if self.step < self.schedule.steps:
+            phase = Phase.TRAINING if self.trains else Phase.SERVING
+            emit(Entered(self.place.rank, phase))

@@ -11,6 +11,7 @@ import torch
 from training import figures
 from training.job import Job
 from training.meter import Lap
+from training.schedule import Schedule
 from training.wire.events import Epoch, Step, emit
 
 
@@ -48,9 +49,8 @@ class Progress:
     """Reports the steps of one rank. Prints a line for every `log_every`-th step of the run, for
     the first, and for every epoch."""
 
-    def __init__(self, rank: int, job: Job, steps: int, steps_per_epoch: int) -> None:
-        """`steps` of the run, `steps_per_epoch` of an epoch."""
-        self._rank, self._steps, self._steps_per_epoch = rank, steps, steps_per_epoch
+    def __init__(self, rank: int, job: Job, schedule: Schedule) -> None:
+        self._rank, self._schedule = rank, schedule
         self._log_every = job.log_every
         self._as_reference = job.log_format == "reference"
         self._sums = Sums()
@@ -59,7 +59,7 @@ class Progress:
         """Reports a step. On a GPU this waits until its figures have arrived."""
         phases = made.lap.phases()
         loss, correct = made.figures.tolist()
-        epoch, batch = divmod(made.step - 1, self._steps_per_epoch)
+        epoch, batch = divmod(made.step - 1, self._schedule.steps_per_epoch)
         step = Step(
             rank=self._rank,
             epoch=epoch + 1,
@@ -96,7 +96,7 @@ class Progress:
             say(f"epoch {epoch} test loss {figures.loss(loss)} acc {accuracy:.4f}")
 
     def _step(self, step: Step) -> str:
-        head = f"epoch {step.epoch} step {step.step}/{self._steps}"
+        head = f"epoch {step.epoch} step {step.step}/{self._schedule.steps}"
         accuracy = step.correct / step.samples
         return f"{head} loss {figures.loss(step.loss)} acc {accuracy:.2f} {step.seconds:.3f} s/iter"
 

@@ -31,7 +31,7 @@ from training.datasets import Images
 from training.job import Job
 from training.loop import Trainer
 from training.place import Place
-from training.progress import Iteration
+from training.progress import Iteration, Progress
 
 M_MMAP_THRESHOLD = -3
 MMAP_MAX, MMAP_THRESHOLD, TRIM_THRESHOLD = 65536, 32 << 20, 64 << 20
@@ -40,15 +40,15 @@ training step does."""
 PATIENCE = timedelta(minutes=10)
 
 
-class Timed(Trainer):
-    """A trainer that keeps when each of its steps ended."""
+class Timed(Progress):
+    """A report that keeps when each step ended."""
 
     def __init__(self, *arguments: Any) -> None:
-        self.ends: list[float] = []
         super().__init__(*arguments)
+        self.ends: list[float] = []
 
     def report(self, made: Iteration) -> None:
-        """As ever."""
+        """Keeps the step's end and reports it."""
         assert isinstance(made.lap.end, float)
         self.ends.append(made.lap.end)
         super().report(made)
@@ -111,9 +111,11 @@ class Contest:
         ctypes.CDLL(None).malloc_trim(
             0
         )  # as in a process of its own: no heap in pieces that another contender has left
-        trainer = Timed(job, self.place, torch.device("cpu"), self.images, self.images)
+        trainer = Trainer(job, self.place, torch.device("cpu"), self.images, self.images)
+        timed = Timed(self.place.rank, job, trainer.schedule)
+        trainer.progress = timed
         trainer.train_epoch()
-        return trainer.ends
+        return timed.ends
 
 
 def usage() -> tuple[float, int]:

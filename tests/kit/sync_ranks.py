@@ -437,7 +437,7 @@ def play(case: Case, place: Place, device: torch.device) -> Outcome:
         trainer.net.rows = slice(None) if first else None  # type: ignore[assignment]
         distributed.barrier()
         before = bytes_out()
-        while trainer.step < trainer.steps:
+        while trainer.step < trainer.schedule.steps:
             if trainer.trains:
                 trainer.train_epoch()
             else:

@@ -18,8 +18,9 @@ from tests.kit.forked_ranks import Forked, Forker
 from tests.kit.training_ranks import alive, kill
 from tests.kit.wait import wait
 from training import registry
-from training.checkpoint.resume import Key, _check, _manifest, choose, look
-from training.checkpoint.save import Position
+from training.checkpoint.find import Key, choose, look, read_manifest
+from training.checkpoint.parts import Position
+from training.checkpoint.resume import _check
 from training.job import Job, JobError
 from training.wire.events import Entered, Evaluated, Finished, Saved, Started, Text
 
@@ -236,7 +237,7 @@ def test_own_statistics_and_grouped_batches_go_on(forked: Forker) -> None:
     statistics = [torch.load(end, weights_only=True)["model"] for end in ends]
     assert statistics[0].keys() == statistics[1].keys() != set()
     assert all(torch.equal(statistics[0][name], statistics[1][name]) for name in statistics[0])
-    assert "Going on from the checkpoint of step 1 of vgg-cut" in lines(resumed)
+    assert "Resuming from the checkpoint of step 1 of vgg-cut" in lines(resumed)
     assert not any("left out" in line for line in lines(resumed))
 
 
@@ -365,10 +366,10 @@ def test_fewer_ranks_go_on_with_the_same_batches(forked: Forker, uninterrupted: 
     assert joined(one) == pytest.approx(joined(uninterrupted, after=CUT), abs=1e-5)
     said = lines(one)
     assert (
-        "Its ranks' own states (random numbers, sync method, local statistics) are left out: it "
+        "The ranks' own states (random numbers, sync method, local statistics) are left out: it "
         "is of 2 ranks, these are 1" in said
     )
-    assert "Other settings than the checkpoint's: --sync none (was all_reduce)" in said
+    assert "Settings that differ from the checkpoint's: --sync none (was all_reduce)" in said
 
 
 def test_the_model_may_lie_on_any_host(forked: Forker, uninterrupted: Forked) -> None:
@@ -471,7 +472,7 @@ def test_of_several_copies_that_of_the_parameter_server_counts(forked: Forker) -
         "and another way on"
     )
     assert any(
-        "these are 2; momentum begins anew, as the rank that had it is left out too" in line
+        "these are 2; momentum starts at zero, as the rank that held it is left out too" in line
         for line in lines(left)
     )
 
@@ -484,7 +485,7 @@ def test_without_an_agent_they_lie_where_the_ranks_work(forked: Forker) -> None:
     assert f"--checkpoint-every 2: {there} holds another run's checkpoint of step 4" in refused.err(
         0
     )
-    assert "go on from it with --resume checkpoints" in refused.err(0)
+    assert "resume it with --resume checkpoints" in refused.err(0)
     resumed = forked.run("plain-again", replace(job, steps=6, resume="checkpoints"), [None])
     assert [step for step, _ in losses(resumed)[0]] == [5, 6]
     assert sorted(path.name for path in there.iterdir()) == [
@@ -513,15 +514,12 @@ def test_a_checkpoint_that_is_not_as_it_was_saved_is_left_out(forked: Forker) ->
         "cut-off-again", replace(JOB, steps=5, resume="cut-off"), [host(forked, "cut-off-again")]
     )
     assert [step for step, _ in losses(run)[0]] == [3, 4, 5]
-    assert f"Left out, as it is missing or not what was saved: {newer}" in lines(run)
+    assert f"Left out, as it is missing or damaged: {newer}" in lines(run)
     older.write_bytes(b"")
     refused = forked.run(
         "cut-off-more", replace(JOB, resume="cut-off"), [host(forked, "cut-off-more")], codes=[2]
     )
-    assert (
-        f"what it saved is missing or not what was saved: {older}, {newer}: bring it back"
-        in refused.err(0)
-    )
+    assert f"the model is missing or damaged: {older}, {newer}: restore it" in refused.err(0)
 
 
 def test_the_same_images_may_lie_elsewhere_and_statistics_come_from_where_there_are_any() -> None:
@@ -562,11 +560,11 @@ def test_other_batches_go_on_at_the_nearest_sample_before(forked: Forker) -> Non
     run = forked.run("batches-again", again, [host(forked, "batches-again")])
     assert [step for step, _ in losses(run)[0]] == [2, 3]
     assert (
-        "With these settings the checkpoint's step 2 is step 1, and takes 20 of its samples again"
-        in lines(run)
+        "With these settings the checkpoint's step 2 is step 1, and 20 of its samples are taken "
+        "again" in lines(run)
     )
     assert (
-        "Other settings than the checkpoint's: --batch-size 40 (was 30), --lr 0.05 (was 0.1)"
+        "Settings that differ from the checkpoint's: --batch-size 40 (was 30), --lr 0.05 (was 0.1)"
         in lines(run)
     )
 
@@ -581,30 +579,30 @@ def test_what_cannot_be_resumed_is_told(forked: Forker) -> None:
     runs = there.parent.parent
     assert error("unknown", replace(JOB, resume="nowhere")) == (
         f"python -m training: error: --resume nowhere: there is no folder {runs / 'nowhere'} "
-        "(runs with checkpoints on this host: there); use the hosts it ran on, or resume a run "
+        "(runs with checkpoints on this host: there); use the hosts it ran on, resume a run "
         "that was started with "
         "--checkpoint-every, or give a path"
     )
     nowhere = runs.parent / "nowhere"
     assert error("no-path", replace(JOB, resume=str(nowhere))) == (
         f"python -m training: error: --resume {nowhere}: there is no folder {nowhere}; "
-        "use the hosts it ran on, or resume a run that was started with --checkpoint-every, or "
+        "use the hosts it ran on, resume a run that was started with --checkpoint-every, or "
         "give a path"
     )
     one = there / "checkpoints" / "step-000002"
     assert error("one-of-them", replace(JOB, resume=str(one))) == (
-        f"python -m training: error: --resume {one}: this is one checkpoint: write the folder "
-        f"that it lies in, {one.parent}"
+        f"python -m training: error: --resume {one}: this is one checkpoint: give the folder "
+        f"above it, {one.parent}"
     )
     assert error("other", replace(JOB, resume="there", model="vgg11")) == (
         "python -m training: error: --model vgg11: the checkpoint of step 2 of there is of "
         "--model lenet5; "
-        "give that, or start anew without --resume"
+        "give that, or start without --resume"
     )
     (there / "checkpoints" / "step-000002" / "manifest.json").unlink()
     assert error("torn", replace(JOB, resume="there")) == (
-        f"python -m training: error: --resume there: none of its checkpoints in {there.parent} "
-        "was completed (step-000002): "
+        f"python -m training: error: --resume there: no checkpoint in {there.parent} is "
+        "complete (step-000002): "
         "start without --resume"
     )
 
@@ -614,7 +612,7 @@ def test_what_cannot_be_resumed_is_told(forked: Forker) -> None:
 )
 def test_a_manifest_that_is_none_makes_no_checkpoint_complete(text: str, tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text(text)
-    assert _manifest(tmp_path / "manifest.json") is None
+    assert read_manifest(tmp_path / "manifest.json") is None
 
 
 def test_the_newest_checkpoint_that_counts() -> None:

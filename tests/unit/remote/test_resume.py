@@ -293,7 +293,7 @@ def test_over_ssh_a_killed_run_goes_on_from_its_hosts_checkpoints(
     first = min(step for _, step, _ in steps)
     assert first > 20
     assert first % 20 == 1
-    assert f"Going on from the checkpoint of step {first - 1} of {old.name}" in resumed.stdout
+    assert f"Resuming from the checkpoint of step {first - 1} of {old.name}" in resumed.stdout
     before = {
         (r.event.rank, r.event.step): r.event.loss for r in read(old) if isinstance(r.event, Step)
     }

@@ -54,9 +54,7 @@ def test_why_gpus_are_not_used_is_told(
 
 def test_a_frozen_model_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "build", lambda *_: nn.Linear(2, 2).requires_grad_(False))
-    with pytest.raises(
-        JobError, match=r"^--model lenet5: no parameter needs a gradient \(all are frozen\)"
-    ):
+    with pytest.raises(JobError, match=r"^--model lenet5: all parameters are frozen"):
         trainer()
 
 
