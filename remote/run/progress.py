@@ -36,6 +36,23 @@ class Diverged:
         return "NaN" if math.isnan(self.value) else "infinite"
 
 
+@dataclass(frozen=True)
+class Stall:
+    """These ranks have made no step from `since` on.
+
+    `text` says so, and once their stacks have come, for whom all wait: `culprits`. `explained`: all
+    is known that will be. `over` is when they went on, 0 before.
+    """
+
+    ranks: tuple[int, ...]
+    since: float
+    seconds: float
+    culprits: tuple[int, ...] = ()
+    text: str = ""
+    over: float = 0.0
+    explained: bool = False
+
+
 @dataclass
 class Progress:
     """`begun` is the first rank's word on the size of the work, None before. `evaluations` are rank

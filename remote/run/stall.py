@@ -5,19 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from remote.plan.plan import Plan, Script
 from remote.run.cause import Death, Evidence, ranks_text
 from remote.run.host import HostState
 from remote.run.phases import HostPhase, RankPhase, RunPhase
+from remote.run.progress import Stall
 from remote.run.rank import RankState
+from remote.run.run import Run
 from remote.run.stacks import ON_GPU, Presence, Whereabouts, threads, whereabouts
 from training.job import Job
 from training.wire.events import Stack, Stalled
-
-if TYPE_CHECKING:
-    from remote.run.state import RunState
 
 MEETINGS = frozenset({RankPhase.EVALUATING, RankPhase.SAVING})
 """The phases between steps, which end for all ranks together."""
@@ -45,27 +43,10 @@ class Times:
 TIMES = Times()
 
 
-@dataclass(frozen=True)
-class Stall:
-    """These ranks have made no step from `since` on.
-
-    `text` says so, and once their stacks have come, for whom all wait: `culprits`. `explained`: all
-    is known that will be. `over` is when they went on, 0 before.
-    """
-
-    ranks: tuple[int, ...]
-    since: float
-    seconds: float
-    culprits: tuple[int, ...] = ()
-    text: str = ""
-    over: float = 0.0
-    explained: bool = False
-
-
 # Which ranks --------------------------------------------------------------------------------------
 
 
-def stalled(run: RunState, now: float, times: Times = TIMES) -> Stalled | None:
+def stalled(run: Run, now: float, times: Times = TIMES) -> Stalled | None:
     """What is to be said where a rank has come to a halt of which nothing was said yet. `now` is
     the session's clock.
 
@@ -161,7 +142,7 @@ def _of(found: Mapping[int, Whereabouts], presence: Presence) -> tuple[int, ...]
     return tuple(rank for rank, one in sorted(found.items()) if one.presence is presence)
 
 
-def begin(run: RunState, said: Stalled, when: float) -> Stall:
+def begin(run: Run, said: Stalled, when: float) -> Stall:
     """The stall that was just found; nobody knows why yet."""
     verb = "has" if len(said.ranks) == 1 else "have"
     phases = {run.ranks[rank].phase for rank in said.ranks}
@@ -170,7 +151,7 @@ def begin(run: RunState, said: Stalled, when: float) -> Stall:
     return Stall(said.ranks, when - said.seconds, said.seconds, text=text)
 
 
-def explained(run: RunState, stall: Stall) -> Stall:
+def explained(run: Run, stall: Stall) -> Stall:
     """The stall with what the stacks say that were taken since it began."""
     alive = [rank for rank in run.ranks if rank.exited is None]
     stacks = {
@@ -185,13 +166,13 @@ def explained(run: RunState, stall: Stall) -> Stall:
     return replace(stall, culprits=_culprits(found), text=why)
 
 
-def complete(run: RunState) -> bool:
+def complete(run: Run) -> bool:
     """Whether the stacks of all ranks that live have come since the stall began."""
     since = run.stall.since if run.stall else 0.0
     return all(rank.stack_time >= since for rank in run.ranks if rank.exited is None)
 
 
-def death(run: RunState, reason: str, when: float) -> Death | None:
+def death(run: Run, reason: str, when: float) -> Death | None:
     """The stall as what a run ends of that is stopped because of it; None where there is none."""
     if not run.stall:
         return None

@@ -17,7 +17,7 @@ from remote.run.state import RunState
 from remote.sanitise import cut
 from remote.session import finish, watchdog
 from remote.session.actions import Action, Open, Release, Say, Send
-from remote.session.connections import Connections
+from remote.session.contact import Contact
 from remote.session.decide import decide
 from remote.session.host_clock import HostClock
 from remote.session.times import Times
@@ -61,7 +61,7 @@ class Records(Protocol):
 
 
 class Controller:
-    """One live run. `state` is what its records say, `connections` what is known of those to each
+    """One live run. `state` is what its records say, `contacts` what is known of those with each
     host. All times are by the session's clock.
     """
 
@@ -75,7 +75,7 @@ class Controller:
     ) -> None:
         """`forwarded`: variables for the ranks, see `remote.plan.environment`."""
         self.state = RunState(plan, limits)
-        self.connections = [Connections(index) for index in range(len(plan.hosts))]
+        self.contacts = [Contact(index) for index in range(len(plan.hosts))]
         self.batch: list[Record] = []
         """What was taken in since the batch was taken last, expanded."""
         self._plan, self._records, self._forwarded = plan, records, forwarded
@@ -107,8 +107,8 @@ class Controller:
 
     def attach(self, now: float) -> None:
         """Return to the run."""
-        for ways in self.connections:
-            ways.heard_at = ways.parted_at = now
+        for contact in self.contacts:
+            contact.heard_at = contact.parted_at = now
         self._say(Attached(), now)
 
     # What happens ---------------------------------------------------------------------------------
@@ -157,32 +157,32 @@ class Controller:
 
     def take_open(self, on: int, now: float) -> None:
         """A connection to the host is there, and in use from now on."""
-        ways = self.connections[on]
-        ways.is_opening, ways.is_open, ways.met = False, True, True
-        ways.problem = ways.failure = ""
-        ways.sent.clear()
-        if not (self.state.hosts[on].hello and ways.tried_at):
+        contact = self.contacts[on]
+        contact.is_opening, contact.is_open, contact.met = False, True, True
+        contact.problem = contact.failure = ""
+        contact.sent.clear()
+        if not (self.state.hosts[on].hello and contact.tried_at):
             self._hear(on, now)
-        ways.tried_at = ways.tried_at or now
+        contact.tried_at = contact.tried_at or now
 
     def take_broken(self, on: int, reason: str, now: float, *, in_use: bool, fed: bool) -> None:
         """A connection has ended, or could not be made. `fed`: something had come over it."""
-        ways, host = self.connections[on], self.state.hosts[on]
+        contact, host = self.contacts[on], self.state.hosts[on]
         if in_use:
-            ways.is_open = False
+            contact.is_open = False
         else:
-            ways.is_opening, ways.tried_at = False, ways.tried_at or now
-        ways.retry_at = now + self._times.retry
-        if host.done or ways.released:
+            contact.is_opening, contact.tried_at = False, contact.tried_at or now
+        contact.retry_at = now + self._times.retry
+        if host.done or contact.released:
             return
         may_return = host.hello is not None or self.state.course.returned
         if in_use and fed and host.hello:
-            ways.parted_at, ways.retry_at = now, now
+            contact.parted_at, contact.retry_at = now, now
             self._say(Parted(on, reason), now)
         elif not may_return:
-            ways.failure = reason
-        elif not host.hello and not ways.problem:
-            ways.problem = reason
+            contact.failure = reason
+        elif not host.hello and not contact.problem:
+            contact.problem = reason
             self._say(Said(on, f"{reason}; trying again, the others go on"), now)
 
     def take_transfer(self, what: str, problems: Mapping[int, str], now: float) -> None:
@@ -228,10 +228,10 @@ class Controller:
         return course.detached or course.stage is Stage.OVER
 
     def _decide(self, now: float) -> list[Action]:
-        return decide(self.state, self.connections, self._forwarded, self._times, now)
+        return decide(self.state, self.contacts, self._forwarded, self._times, now)
 
     def _view(self, now: float) -> View:
-        return View(self.state, self.connections, self._forwarded, self._times, now)
+        return View(self.state, self.contacts, self._forwarded, self._times, now)
 
     def _follow(self, actions: Iterable[Action], now: float) -> list[Action]:
         """Take in what was decided; what is left to be carried out."""
@@ -241,14 +241,14 @@ class Controller:
                 case Say(event):
                     self._say(event, now)
                 case Send(on, _, key):
-                    self.connections[on].sent.add(key)
+                    self.contacts[on].sent.add(key)
                     rest.append(action)
                 case Open(on):
-                    self.connections[on].is_opening = True
-                    self.connections[on].retry_at = now + self._times.silent
+                    self.contacts[on].is_opening = True
+                    self.contacts[on].retry_at = now + self._times.silent
                     rest.append(action)
                 case Release(on):
-                    self.connections[on].released = True
+                    self.contacts[on].released = True
                     rest.append(action)
                 case _:
                     rest.append(action)
@@ -321,18 +321,18 @@ class Controller:
         """Lose a host that sends what no agent sends. Returns why."""
         if not self.state.hosts[on].done:
             name = self.state.host_name(on)
-            self.connections[on].failure = f"{name}: {why}, so the connection was closed"
+            self.contacts[on].failure = f"{name}: {why}, so the connection was closed"
         return why
 
     def _hear(self, on: int, now: float) -> None:
         """Something has come from a host. Where no host of a kept run was heard before, that was
         the fault of this machine, and the others get time to be heard."""
-        live = [ways for ways in self.connections if not self.state.hosts[ways.index].done]
+        live = [contact for contact in self.contacts if not self.state.hosts[contact.index].done]
         silent = self._times.silent
-        if self.state.course.keep and all(now - ways.heard_at >= silent for ways in live):
-            for ways in live:
-                ways.spared_at = now
-        self.connections[on].heard_at = now
+        if self.state.course.keep and all(now - contact.heard_at >= silent for contact in live):
+            for contact in live:
+                contact.spared_at = now
+        self.contacts[on].heard_at = now
 
     def _say(self, event: Event, now: float) -> None:
         attempt = self.state.attempt + isinstance(event, Restarted)

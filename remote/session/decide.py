@@ -13,7 +13,7 @@ from remote.run.course import Stage
 from remote.run.state import RunState
 from remote.session import finish, reach, start, watchdog
 from remote.session.actions import Action
-from remote.session.connections import Connections
+from remote.session.contact import Contact
 from remote.session.times import Times
 from remote.session.view import View
 
@@ -43,19 +43,19 @@ RULES: tuple[Callable[[View], list[Action]], ...] = (
 
 def decide(
     run: RunState,
-    connections: Sequence[Connections],
+    contacts: Sequence[Contact],
     forwarded: Mapping[str, str],
     times: Times,
     now: float,
 ) -> list[Action]:
     """What is to be done next, in order; nothing, where only time or hosts can change anything.
 
-    `connections` are those to each host, in order. `forwarded`: variables for the ranks, see
+    `contacts` are those with each host, in order. `forwarded`: variables for the ranks, see
     `remote.plan.environment`. `now` is by the session's clock, as the times of the records.
     """
     if run.course.detached or run.course.stage is Stage.OVER:
         return []
-    view = View(run, connections, forwarded, times, now)
+    view = View(run, contacts, forwarded, times, now)
     for rule in RULES:
         if actions := rule(view):
             return actions

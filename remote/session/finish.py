@@ -11,7 +11,7 @@ from remote.run import agent_end
 from remote.run.course import FETCH, UPLOAD, Stage
 from remote.run.host import HostState
 from remote.session.actions import Action, Fetch, Release, Say, Send, StopTransfers
-from remote.session.connections import Connections
+from remote.session.contact import Contact
 from remote.session.reach import lose
 from remote.session.start import public_plan
 from remote.session.view import Host, View, is_done, send_once
@@ -65,8 +65,8 @@ def leave(view: View, *, asked: bool = False) -> list[Action]:
         return [Say(Said(SESSION, what)), *([Say(Leaving(False))] if course.leaving else [])]
     plan = public_plan(view.run.plan, keep=True)
     actions: list[Action] = []
-    for host, ways in view.live():
-        if ways.is_open:
+    for host, contact in view.live():
+        if contact.is_open:
             on = host.index
             actions += [Send(on, Keep(PLAN, plan), Keep), Send(on, OnDisconnect(True), True)]
     return [*actions, Say(Detached())]
@@ -76,8 +76,8 @@ def _names_away(view: View) -> list[str]:
     moment = view.times.moment
     return [
         view.run.host_name(host.index)
-        for host, ways in view.live()
-        if not ways.is_open or host.missed or ways.held_up > moment
+        for host, contact in view.live()
+        if not contact.is_open or host.missed or contact.held_up > moment
     ]
 
 
@@ -120,11 +120,11 @@ def end_hosts(view: View) -> list[Action]:
     actions: list[Action] = []
     if course.is_transferring(UPLOAD):
         actions = [StopTransfers(), Say(Transferring(UPLOAD, over=True))]
-    for host, ways in view.live():
+    for host, contact in view.live():
         if course.stage is Stage.STOPPING or (course.stop_now and host.running):
-            actions += _send_stop(view, host, ways)
+            actions += _send_stop(view, host, contact)
         if course.stage is Stage.CLOSING:
-            actions += _send_close(view, host, ways)
+            actions += _send_close(view, host, contact)
     return actions
 
 
@@ -132,27 +132,27 @@ def give_up(view: View) -> list[Action]:
     """Lose the hosts that do not end in time."""
     is_closing = view.course.stage is Stage.CLOSING
     late = [
-        (host, ways)
-        for host, ways in view.live()
+        (host, contact)
+        for host, contact in view.live()
         if (host.running or is_closing)
-        and not ways.unread  # what has come may be the end that is waited for
-        and view.now >= _patience(view, ways)
+        and not contact.unread  # what has come may be the end that is waited for
+        and view.now >= _patience(view, contact)
     ]
-    return [lose(view, host, _explain_late(view, host, ways)) for host, ways in late]
+    return [lose(view, host, _explain_late(view, host, contact)) for host, contact in late]
 
 
 def finish_attempt(view: View) -> list[Action]:
     """Once no rank runs any more: restart all, or close."""
     course = view.course
     if course.stage is Stage.STARTING:
-        if not any(is_done(host, ways) for host, ways in view.taking_part()):
+        if not any(is_done(host, contact) for host, contact in view.taking_part()):
             return _lose_unreachable(view, view.taking_part())
         return restart(view) if course.attempt else [Say(Closing())]
     if course.stage is Stage.STOPPING and not (course.started or course.returned):
         return [Say(Closing())]
     if course.stage not in (Stage.RUNNING, Stage.STOPPING):
         return []
-    left = [(host, ways) for host, ways in view.live() if not _is_idle(view, host, ways)]
+    left = [(host, contact) for host, contact in view.live() if not _is_idle(view, host, contact)]
     if left:
         return _lose_unreachable(view, left)
     failed = course.failing or (not course.person_stopped and course.stage is Stage.STOPPING)
@@ -169,16 +169,16 @@ def restart(view: View) -> list[Action]:
     if len(live) < enough:
         why = f"--min-nodes {enough}" if policy.min_nodes else "all are needed without --min-nodes"
         return _do_not_restart(f"{len(live)} of {len(run.hosts)} hosts are left, {why}")
-    if any(ways.is_first for _, ways in live):  # which hosts there are is not known yet
+    if any(contact.is_first for _, contact in live):  # which hosts there are is not known yet
         return []
     if missing := view.missing_variables(host.index for host, _ in live):
         what = f"not restarted: the ranks need {missing[0]}; export it here, and attach again"
         return [Say(Said(SESSION, what)), Say(Detached(cut_off=True))]
-    if away := [(host, ways) for host, ways in live if not ways.met]:
+    if away := [(host, contact) for host, contact in live if not contact.met]:
         why = "cannot be reached, and the run is to be restarted"
         return [
-            lose(view, host, ways.problem or f"{run.host_name(host.index)}: {why}")
-            for host, ways in away
+            lose(view, host, contact.problem or f"{run.host_name(host.index)}: {why}")
+            for host, contact in away
         ]
     hosts = tuple(host.index for host, _ in live)
     try:
@@ -226,54 +226,54 @@ def _is_late(view: View) -> bool:
     return view.now >= began + view.policy.start_timeout and not view.has_stepped
 
 
-def _send_stop(view: View, host: HostState, ways: Connections) -> list[Action]:
+def _send_stop(view: View, host: HostState, contact: Contact) -> list[Action]:
     course = view.course
     grace = 0.0 if course.stop_now else view.times.grace
     may_restart = course.restarts_left > 0
     order = Stop(grace, again=may_restart, by_person=course.person_stopped)
     # A launcher may have started ranks after the order had come.
-    return send_once(ways, order, order, host.launches)
+    return send_once(contact, order, order, host.launches)
 
 
-def _send_close(view: View, host: HostState, ways: Connections) -> list[Action]:
-    if ways.is_open:
-        return send_once(ways, Close())
-    hopeless = view.course.impatient and ways.is_first
+def _send_close(view: View, host: HostState, contact: Contact) -> list[Action]:
+    if contact.is_open:
+        return send_once(contact, Close())
+    hopeless = view.course.impatient and contact.is_first
     return [] if view.may_return(host) and not hopeless else [Release(host.index)]
 
 
-def _is_idle(view: View, host: HostState, ways: Connections) -> bool:
+def _is_idle(view: View, host: HostState, contact: Contact) -> bool:
     """Whether no rank runs on a host: all have ended, or where all is being stopped, none has been
     started."""
     course = view.course
-    known = not ways.is_first or course.abandoned
+    known = not contact.is_first or course.abandoned
     over = course.abandoned or view.now >= course.stopping_at + view.times.closing
     never = course.stage is Stage.STOPPING and known and over
     return not host.running and (host.launched or never)
 
 
-def _patience(view: View, ways: Connections) -> float:
+def _patience(view: View, contact: Contact) -> float:
     """Until when a host has time to end. One that this launcher has returned to is first to be
     reached."""
     course, times = view.course, view.times
     if course.abandoned:
         return -math.inf
-    if ways.is_first or course.ending_at == math.inf:
+    if contact.is_first or course.ending_at == math.inf:
         return math.inf
-    began = max(course.ending_at, ways.tried_at)
+    began = max(course.ending_at, contact.tried_at)
     if not course.person_stopped:
         return began + times.closing
-    return min(began + times.closing, max(began + times.moment, ways.heard_at + times.away))
+    return min(began + times.closing, max(began + times.moment, contact.heard_at + times.away))
 
 
-def _explain_late(view: View, host: HostState, ways: Connections) -> str:
+def _explain_late(view: View, host: HostState, contact: Contact) -> str:
     name, times = view.run.host_name(host.index), view.times
     if view.course.abandoned:
         what = "was not waited for"
-    elif view.now >= max(view.course.ending_at, ways.tried_at) + times.closing:
+    elif view.now >= max(view.course.ending_at, contact.tried_at) + times.closing:
         what = f"did not end within {times.closing:g} s"
     else:
-        what = f"has not been heard for {view.now - ways.heard_at:.0f} s"
+        what = f"has not been heard for {view.now - contact.heard_at:.0f} s"
     return _may_go_on(view, f"{name}: {what}")
 
 
@@ -286,9 +286,9 @@ def _may_go_on(view: View, reason: str) -> str:
 
 def _lose_unreachable(view: View, left: Collection[Host]) -> list[Action]:
     """Whoever returns waits no longer for hosts that cannot be reached, once no other is left."""
-    if not left or not all(ways.problem for _, ways in left):
+    if not left or not all(contact.problem for _, contact in left):
         return []
-    return [lose(view, host, _may_go_on(view, ways.problem)) for host, ways in left]
+    return [lose(view, host, _may_go_on(view, contact.problem)) for host, contact in left]
 
 
 def _do_not_restart(why: str) -> list[Action]:

@@ -239,7 +239,7 @@ class Session:
             why = self._controller.give_up(index, str(error))
         if why:
             self._in_use[index] = None
-            self._controller.connections[index].is_open = False
+            self._controller.contacts[index].is_open = False
             self._let_go(connection)
 
     def _take_broken(self, connection: Connection, reason: str) -> None:
@@ -260,17 +260,17 @@ class Session:
     def _observe(self) -> None:
         """Note what no message says of the connections."""
         unread = not self._queue.empty()
-        for ways, connection in zip(self._controller.connections, self._in_use, strict=True):
-            ways.unread = unread
-            ways.held_up = connection.held_up if connection else 0.0
+        for contact, connection in zip(self._controller.contacts, self._in_use, strict=True):
+            contact.unread = unread
+            contact.held_up = connection.held_up if connection else 0.0
 
     def _settle(self) -> None:
         """Have the controller decide, and act."""
         self._observe()
         self._carry_out(self._controller.settle(self._now()))
-        for host, ways in zip(self.state.hosts, self._controller.connections, strict=True):
-            is_left = host.left_out and not host.ended and not ways.released
-            if (host.done or ways.released) and not is_left:
+        for host, contact in zip(self.state.hosts, self._controller.contacts, strict=True):
+            is_left = host.left_out and not host.ended and not contact.released
+            if (host.done or contact.released) and not is_left:
                 self._close(host.index)
 
     def _carry_out(self, chosen: Iterable[Action]) -> None:
@@ -314,8 +314,8 @@ class Session:
             if connection:
                 self._let_go(connection)
         self._in_use[on] = self._opening[on] = None
-        ways = self._controller.connections[on]
-        ways.is_open = ways.is_opening = False
+        contact = self._controller.contacts[on]
+        contact.is_open = contact.is_opening = False
 
     def _let_go(self, connection: Connection, *, unsent: bool = True) -> None:
         connection.close(unsent=unsent)

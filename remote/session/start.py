@@ -18,7 +18,7 @@ from remote.run import agent_end
 from remote.run.course import UPLOAD, Stage
 from remote.run.host import HostState
 from remote.session.actions import Action, Say, Upload
-from remote.session.connections import Connections
+from remote.session.contact import Contact
 from remote.session.reach import lose
 from remote.session.view import Host, View, is_done, send_once
 from training.job import Job
@@ -49,13 +49,13 @@ def keep_plan(view: View) -> list[Action]:
     """Have every host keep the plan, for a launcher that returns to the run."""
     if view.course.stage not in (Stage.REACHING, Stage.STARTING):
         return []
-    greeted = [ways for host, ways in view.live() if host.hello]
+    greeted = [contact for host, contact in view.live() if host.hello]
     command = Keep(PLAN, public_plan(view.run.plan, keep=view.course.keep))
-    return [action for ways in greeted for action in send_once(ways, command)]
+    return [action for contact in greeted for action in send_once(contact, command)]
 
 
 def public_plan(plan: Plan, *, keep: bool) -> str:
-    """The plan without the ways to its hosts, which may hold a password and are of no use to
+    """The plan without the contact to its hosts, which may hold a password and are of no use to
     another launcher."""
     hosts = tuple(replace(host, proxy_command="") for host in plan.hosts)
     return serialize.dump(replace(plan, hosts=hosts, policy=replace(plan.policy, keep=keep)))
@@ -66,9 +66,9 @@ def prepare(view: View) -> list[Action]:
     cannot take part are named at once."""
     course = view.course
     if course.stage is Stage.REACHING:
-        if not all(host.hello or is_done(host, ways) for host, ways in view.hosts()):
+        if not all(host.hello or is_done(host, contact) for host, contact in view.hosts()):
             return []
-        if course.refused or any(is_done(host, ways) for host, ways in view.hosts()):
+        if course.refused or any(is_done(host, contact) for host, contact in view.hosts()):
             return [Say(Closing())]
     elif course.stage is not Stage.STARTING or course.preparing:
         return []
@@ -85,9 +85,9 @@ def ask(view: View) -> list[Action]:
     hosts = view.taking_part()
     asked = [
         action
-        for (host, ways), reserve in zip(hosts, wanted, strict=True)
+        for (host, contact), reserve in zip(hosts, wanted, strict=True)
         if reserve and not host.reserved
-        for action in send_once(ways, reserve, course.attempt)
+        for action in send_once(contact, reserve, course.attempt)
     ]
     if any(reserve and not host.reserved for (host, _), reserve in zip(hosts, wanted, strict=True)):
         return asked
@@ -115,28 +115,28 @@ def send_starts(view: View) -> list[Action]:
     course = view.course
     if course.stage is not Stage.RUNNING or course.failing:
         return []
-    hosts = [(host, ways) for host, ways in view.taking_part() if not host.confirmed]
-    if not any(_takes_start(view, host, ways) for host, ways in hosts):
+    hosts = [(host, contact) for host, contact in view.taking_part() if not host.confirmed]
+    if not any(_takes_start(view, host, contact) for host, contact in hosts):
         return []
     placed = dict(zip(course.hosts, place_ranks(view), strict=True))
     is_ours = isinstance(view.run.plan.work, Job)
     may_restart = view.policy.max_restarts > course.attempt
     return [
         action
-        for host, ways in hosts
-        if _takes_start(view, host, ways)
+        for host, contact in hosts
+        if _takes_start(view, host, contact)
         for action in send_once(
-            ways,
+            contact,
             Start(course.attempt, is_ours, placed[host.index], course.hosts, may_restart),
             course.attempt,
         )
     ]
 
 
-def _takes_start(view: View, host: HostState, ways: Connections) -> bool:
+def _takes_start(view: View, host: HostState, contact: Contact) -> bool:
     """Whether a host can be told now. A launcher that has returned may lack what the ranks need."""
-    is_asked = (Start, view.course.attempt) in ways.sent
-    if is_done(host, ways) or is_asked or not ways.is_open:
+    is_asked = (Start, view.course.attempt) in contact.sent
+    if is_done(host, contact) or is_asked or not contact.is_open:
         return False
     master = view.run.hosts[view.course.hosts[0]]
     return master.reserved is not None and not view.missing_variables(view.course.hosts)
@@ -173,10 +173,10 @@ def _connect(view: View) -> list[Action]:
     wanted = doctor.connects([host.reserved for host, _ in hosts])
     asked: list[Action] = []
     whole = True
-    for (host, ways), connect in zip(hosts, wanted, strict=True):
+    for (host, contact), connect in zip(hosts, wanted, strict=True):
         if connect and not _has_tried(host.connected, connect):
             whole = False
-            asked += send_once(ways, connect, view.course.attempt)
+            asked += send_once(contact, connect, view.course.attempt)
     if not whole:
         return asked
     return [Say(Prepared()), *_check_connections(view, hosts, wanted)]

@@ -10,12 +10,12 @@ from remote.run.course import Course
 from remote.run.host import HostState
 from remote.run.state import RunState
 from remote.session.actions import Action, Send
-from remote.session.connections import Connections
+from remote.session.contact import Contact
 from remote.session.times import Times
 from training.job import Job
 from training.wire.commands import Command
 
-Host = tuple[HostState, Connections]
+Host = tuple[HostState, Contact]
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class View:
     """`forwarded`: variables for the ranks, see `remote.plan.environment`."""
 
     run: RunState
-    connections: Sequence[Connections]
+    contacts: Sequence[Contact]
     forwarded: Mapping[str, str]
     times: Times
     now: float
@@ -40,15 +40,15 @@ class View:
 
     def hosts(self) -> Iterator[Host]:
         """All hosts with their connections."""
-        return zip(self.run.hosts, self.connections, strict=True)
+        return zip(self.run.hosts, self.contacts, strict=True)
 
     def live(self) -> list[Host]:
         """The hosts of which more is to come."""
-        return [(host, ways) for host, ways in self.hosts() if not is_done(host, ways)]
+        return [(host, contact) for host, contact in self.hosts() if not is_done(host, contact)]
 
     def taking_part(self) -> list[Host]:
         """The hosts of the attempt, in the order of their ranks."""
-        return [(self.run.hosts[on], self.connections[on]) for on in self.course.hosts]
+        return [(self.run.hosts[on], self.contacts[on]) for on in self.course.hosts]
 
     def plan_on(self, numbers: Collection[int]) -> Plan:
         """The plan for these hosts only, resumed from a checkpoint that one of them has."""
@@ -75,14 +75,14 @@ class View:
         return host.hello is not None or self.course.returned
 
 
-def is_done(host: HostState, ways: Connections) -> bool:
+def is_done(host: HostState, contact: Contact) -> bool:
     """Whether nothing more comes from a host."""
-    return host.done or ways.released
+    return host.done or contact.released
 
 
-def send_once(ways: Connections, command: Command, *key: object) -> list[Action]:
+def send_once(contact: Contact, command: Command, *key: object) -> list[Action]:
     """Send a command, unless the connection in use has taken it, or there is none."""
     whole = (type(command), *key)
-    if not ways.is_open or whole in ways.sent:
+    if not contact.is_open or whole in contact.sent:
         return []
-    return [Send(ways.index, command, whole)]
+    return [Send(contact.index, command, whole)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from remote.plan.plan import OnStall
 from remote.run import stall
 from remote.run.course import Stage
-from remote.run.stall import Stall
+from remote.run.progress import Stall
 from remote.session.actions import Action, Say, Send
 from remote.session.view import View
 from training.wire.commands import Stacks
@@ -33,7 +33,7 @@ def watch(view: View) -> list[Action]:
 
 def ask_stacks(view: View) -> list[Action]:
     """Ask where each rank is."""
-    running = [(host, ways) for host, ways in view.live() if host.running and ways.is_open]
+    running = [(host, contact) for host, contact in view.live() if host.running and contact.is_open]
     return [
         Say(StacksAsked()),
         *(Send(host.index, Stacks(), view.now) for host, _ in running),

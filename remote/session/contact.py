@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass
-class Connections:
+class Contact:
     """The connections to one host: the one in use, and one that is being opened beside it.
 
     Times are by the session's clock. `heard_at` is when something came last, `spared_at` when the

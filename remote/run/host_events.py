@@ -1,0 +1,158 @@
+"""What hosts say of themselves and of their ranks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from remote.plan.plan import OnNan, Script
+from remote.run import agent_end, stall
+from remote.run.cause import Death, Evidence, ended
+from remote.run.host import LAST_WORDS, HostState
+from remote.run.phases import HostPhase, RankPhase, RunPhase
+from remote.run.progress import Diverged
+from remote.run.rank import RankState
+from remote.run.run import Run
+from training.wire import events
+from training.wire.events import Event, Record
+
+
+def apply(run: Run, record: Record, host: HostState, when: float) -> None:
+    """Take in a record of a host."""
+    host.hear(when, run.now, stall.FRESH)
+    rank = run.rank_of(getattr(record.event, "rank", -1), host)
+    is_current = record.attempt >= run.attempt
+    if isinstance(record.event, events.Text):
+        _print(run, record.event, host, rank, when)
+    elif rank is None:
+        _apply_agent(run, record, host, when)
+    elif is_current:
+        run.course.attempt = record.attempt
+        _apply_rank(run, record.event, host, rank, when)
+    if isinstance(record.event, events.Exited) and is_current:
+        host.apply(record.event, record.attempt, run.attempt)
+
+
+def _print(
+    run: Run, text: events.Text, host: HostState, rank: RankState | None, when: float
+) -> None:
+    number = rank.rank if rank else -1
+    lines = run.log.add(when, host.name, number, text.stream, text.text)
+    if text.stream != "stderr":
+        return
+    (rank or host).tail.extend(lines[-LAST_WORDS:])
+    if rank and rank.exited:  # words that came after the exit may change what it means
+        run.judge_rank(rank)
+
+
+def _apply_rank(run: Run, event: Event, host: HostState, rank: RankState, when: float) -> None:
+    rank.apply(event, when, when - run.started)
+    match event:
+        case events.Step():
+            if not run.progress.diverged and not math.isfinite(event.loss):
+                _diverge(run, Diverged(rank.rank, event.step, event.loss), host, when)
+            _look_at_stall(run, when)
+        case events.Stack() if run.stall:
+            run.stalls[-1] = stall.explained(run, run.stall)
+        case events.Entered():
+            _enter(run, rank, RankPhase(event.phase), when)
+        case events.Started():
+            run.progress.start(event)
+            _enter(run, rank, RankPhase.TRAINING, when)
+        case events.Evaluated() if rank.rank == 0:
+            run.progress.evaluate(event)
+        case events.Drifted() if run.progress.compare(event):
+            what = f"after step {event.step} the ranks' models differ {event.extent}"
+            run.note("", f"drift: {what}", when)
+        case events.Saved() if rank.local_rank == 0:
+            host.saved_step = event.step
+        case events.Finished():
+            _look_at_stall(run, when)
+        case events.Spawned() if isinstance(run.plan.work, Script):  # tells no phases
+            _enter(run, rank, RankPhase.TRAINING, when)
+        case events.Exited():
+            run.judge_rank(rank)
+
+
+def _enter(run: Run, rank: RankState, phase: RankPhase, when: float) -> None:
+    if not rank.go_on(phase, when):
+        return
+    _look_at_stall(run, when)
+    if phase is RankPhase.TRAINING and run.phase is RunPhase.STARTING:
+        run.phase = RunPhase.TRAINING
+
+
+def _diverge(run: Run, found: Diverged, host: HostState, when: float) -> None:
+    """The loss is no finite number any more, which every later step of all ranks may follow."""
+    run.progress.diverged = found
+    if run.plan.policy.on_nan is OnNan.STOP:
+        what, advice = f"loss is {found.what}", "lower --lr"
+        death = Death(host.name, found.rank, when, Evidence.OWN, what, found.step, advice=advice)
+        run.judge.refuse(death)
+    else:
+        advice = "Lower --lr, or stop such runs with --on-nan stop"
+        run.note("", f"{found.text}; training continues. {advice}", when)
+
+
+def _look_at_stall(run: Run, when: float) -> None:
+    """Whether all ranks have gone on."""
+    if run.stall and not any(rank.stalled and not rank.finished for rank in run.ranks):
+        run.stalls[-1] = replace(run.stall, over=when)
+        seconds = when - run.stalls[-1].since
+        run.note("", f"the ranks go on, after a stall of {seconds:.0f} s", when)
+
+
+def _apply_agent(run: Run, record: Record, host: HostState, when: float) -> None:
+    """What an agent says of its host."""
+    match record.event:
+        case events.Launched(ranks, hosts):
+            _launch(run, record, host, hosts, when)
+            for rank in (run.rank_of(index, host) for index in ranks):
+                if rank:
+                    _enter(run, rank, RankPhase.IMPORTING, when)
+        case events.Reserved(_, _, error) if error:
+            run.note(host.name, error, when)
+        case events.Reserved(address, port) if host is _master(run):
+            run.rendezvous = f"{address}:{port}"
+        case events.Dropped(first, last):
+            host.dropped = True
+            what = "were dropped: the journal on the host was full"
+            run.note(host.name, f"records {first} to {last} {what}", when)
+        case events.StopHeard(by_person=True) if _is_current(run, record):
+            run.judge.hear_stop(when)
+            host.stop_heard = True
+        case events.Ended():
+            _end_agent(run, record.event, host, when)
+    host.apply(record.event, record.attempt, run.attempt)
+
+
+def _master(run: Run) -> HostState | None:
+    return next((host for host in run.hosts if not host.gone), None)
+
+
+def _is_current(run: Run, record: Record) -> bool:
+    return record.attempt == run.attempt or run.phase is RunPhase.STARTING
+
+
+def _launch(run: Run, record: Record, host: HostState, hosts: tuple[int, ...], when: float) -> None:
+    """Ranks are started on a host, perhaps by a launcher of which nothing is recorded here."""
+    if record.attempt > run.attempt and run.are_hosts(hosts):
+        why = f"so {host.name} tells, where its launcher was heard"
+        run.restart(record.attempt, hosts, why, when, started=True)
+    elif record.attempt >= run.attempt:
+        run.course.launch(record.attempt)
+
+
+def _end_agent(run: Run, event: events.Ended, host: HostState, when: float) -> None:
+    host.reason = agent_end.describe(event)
+    if host.phase is not HostPhase.LOST:
+        host.enter(HostPhase.ENDED, when)
+    if event.died:
+        folder = host.hello.folder if host.hello else ""
+        what, advice = ended(event, host.name, folder)
+        run.judge.judge_host(host, what, when, advice=advice)
+    elif event.reason in agent_end.STOPPED:
+        run.judge.stop_reason = run.judge.stop_reason or agent_end.why(event)
+        if host.parted:  # others still had theirs
+            what = "the connection to it was lost for too long, so it stopped its ranks"
+            run.judge.judge_host(host, what, when)

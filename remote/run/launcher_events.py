@@ -1,0 +1,147 @@
+"""What launchers say of a run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from remote.doctor.doctor import WARNING, is_told, refusal
+from remote.plan.plan import OnNan, OnStall
+from remote.run import stall
+from remote.run.cause import Death, Evidence
+from remote.run.host import HostState
+from remote.run.phases import HostPhase, RunPhase
+from remote.run.run import Run
+from training.wire import events
+from training.wire.events import SESSION, Event, Record
+
+SAMPLE_EVERY = 1.0
+"""Seconds between two samples of a host: it died about this long after its last record."""
+
+
+def apply(run: Run, record: Record, when: float) -> None:
+    """Take in a record of a launcher."""
+    event = record.event
+    if isinstance(event, events.Preparing) and not run.are_hosts(event.hosts):
+        return
+    host = run.host(getattr(event, "on", SESSION))
+    if host:
+        _apply_on_host(run, event, host, when)
+    match event:
+        case events.Said() if not host:
+            run.note("", event.text, when)
+        case events.StallExplained(text):
+            run.note("", text, when)
+            if run.stall:
+                run.stalls[-1] = replace(run.stall, explained=True)
+        case events.Checked():
+            _check(run, event, when)
+        case events.Detached():
+            run.note("", _detached_text(run), when)
+        case events.Attached():
+            _attach(run)
+        case events.Starting():
+            _start(run)
+        case events.Restarted(hosts, reason) if run.are_hosts(hosts):
+            run.restart(record.attempt, hosts, reason, when, started=False)
+        case events.Stalled() if run.are_ranks(event.ranks):
+            _begin_stall(run, event, when)
+        case events.Refused(on, reason):
+            _refuse(run, run.host_name(on), reason, when)
+        case events.Stopping():
+            _stop(run, event, when)
+        case events.Closed():
+            run.phase, run.ended = RunPhase.ENDED, run.now
+            run.verdict = run.judge.close()
+    run.course.apply(event, when)
+
+
+def _apply_on_host(run: Run, event: Event, host: HostState, when: float) -> None:
+    """What a launcher says of a host."""
+    match event:
+        case events.Reaching(_, phase):
+            host.enter(HostPhase(phase), when)
+        case events.Clock(_, offset):
+            if not host.heard:  # but for its Hello, which came before its clock was known
+                host.began += host.offset - offset
+            host.offset = offset
+        case events.Said(_, text):
+            run.note(host.name, text, when)
+        case events.Silent(_, seconds):
+            host.missed = True
+            host.enter(HostPhase.SILENT, when)
+            run.note(host.name, f"silent for {seconds:.0f} s", when)
+        case events.Parted(_, reason):
+            host.parted = True
+            run.note(host.name, f"{reason}; connecting again", when)
+        case events.Refused(_, reason):
+            host.reason = reason
+        case events.Lost():
+            _lose(run, event, host, when)
+
+
+def _lose(run: Run, event: events.Lost, host: HostState, when: float) -> None:
+    host.enter(HostPhase.LOST, when)
+    host.reason, host.lost = event.reason, True
+    host.running.clear()
+    run.note(host.name, event.reason, when)
+    died, what = when, event.reason
+    if event.reached:
+        died = host.heard + SAMPLE_EVERY if host.heard else when
+        what = f"host lost: {event.reason.removeprefix(f'{host.name}: ')}"
+    unfit = event.unfit and not run.is_under_way
+    run.judge.judge_host(host, what, died, refused=unfit)
+
+
+def _refuse(run: Run, host: str, reason: str, when: float) -> None:
+    run.note(host, reason, when)
+    refused = not run.is_under_way
+    run.judge.refuse(Death(host, -1, when, Evidence.KILLED, reason, refused=refused))
+
+
+def _check(run: Run, check: events.Checked, when: float) -> None:
+    run.checks[check.on, check.check] = check
+    if check.outcome == WARNING and is_told(check):
+        told = replace(check, text=f"{check.check}: {check.text}")
+        run.note("", refusal([host.name for host in run.hosts], told), when)
+
+
+def _detached_text(run: Run) -> str:
+    policy = run.plan.policy
+    stops = policy.on_stall is not OnStall.REPORT or policy.on_nan is OnNan.STOP
+    waits = "stalls and failures wait for the next rankboard attach"
+    more = f"; {waits}" if policy.max_restarts or stops else ""
+    return f"detached: the run goes on without its launcher{more}"
+
+
+def _attach(run: Run) -> None:
+    """Another launcher has to find out for itself which hosts there are."""
+    run.ended = 0.0
+    for host in run.hosts:
+        host.lost = False
+
+
+def _start(run: Run) -> None:
+    """The hosts of the attempt have been told to start its ranks."""
+    for index in run.course.hosts:
+        run.hosts[index].launched = True
+    for rank in run.ranks:
+        run.hosts[rank.host].running.add(rank.rank)
+
+
+def _begin_stall(run: Run, event: events.Stalled, when: float) -> None:
+    """These ranks, and perhaps some that were named before, have come to a halt."""
+    for index in event.ranks:
+        run.ranks[index].stalled = True
+    if run.stall:
+        run.stalls.pop()
+    run.stalls.append(stall.explained(run, stall.begin(run, event, when)))
+    run.note("", f"stalled: {run.stalls[-1].text}", when)
+
+
+def _stop(run: Run, event: events.Stopping, when: float) -> None:
+    if event.reason != run.stop_reason:
+        run.note("", event.reason, when)
+    if run.phase is not RunPhase.ENDED:
+        run.phase = RunPhase.STOPPING
+    death = stall.death(run, event.reason, when)
+    run.judge.stop(event.reason, event.by_person, when, death)

@@ -1,0 +1,158 @@
+"""What is known of a run: its hosts, its ranks, and what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from remote.limits import LIMITS, Limits
+from remote.plan.plan import Plan
+from remote.run.cause import Cause
+from remote.run.course import Course
+from remote.run.host import HostState
+from remote.run.log import Log
+from remote.run.phases import FATES, RunPhase, Verdict
+from remote.run.progress import Progress, Restart, Stall
+from remote.run.rank import RankState
+from remote.run.series import NAN
+from remote.run.verdict import Judge
+from training.wire import events
+
+
+class Run:
+    """A run as its records tell it. All times are by the session's clock.
+
+    `started` is the first record's time, `now` the newest's, `ended` 0 until the launcher has
+    closed. `verdict` is None while the run lives. `course` is how far launchers have come with it,
+    `progress` how far its training has. `checks` are the latest results of checks, by host (or
+    SESSION) and name. `rendezvous` is the address and port where ranks meet, "" before it is
+    reserved. `stalls` are the times in which ranks made no steps. `seq` is the number of the newest
+    record of a launcher.
+    """
+
+    def __init__(self, plan: Plan, limits: Limits = LIMITS) -> None:
+        self.plan = plan
+        self.phase = RunPhase.STARTING
+        self.started = self.now = self.ended = 0.0
+        self.hosts = [HostState(index, host.name) for index, host in enumerate(plan.hosts)]
+        self.ranks = [RankState(slot.rank, slot.local_rank, slot.host) for slot in plan.slots]
+        self.course = Course(plan.policy, hosts=tuple(range(len(plan.hosts))))
+        self.progress = Progress()
+        self.log = Log(limits)
+        self.checks: dict[tuple[int, str], events.Checked] = {}
+        self.stalls: list[Stall] = []
+        self.rendezvous = ""
+        self.verdict: Verdict | None = None
+        self.seq = 0
+        self.judge = Judge(plan, limits, self.hosts, self.ranks)
+
+    @property
+    def attempt(self) -> int:
+        """The number of the attempt, from 0."""
+        return self.course.attempt
+
+    @property
+    def cause(self) -> Cause | None:
+        """What the run failed of, by the evidence so far."""
+        return self.judge.cause
+
+    @property
+    def stop_reason(self) -> str:
+        """Why the launcher, or an agent by itself, began to stop all ranks; "" where none did."""
+        return self.judge.stop_reason
+
+    @property
+    def refused(self) -> bool:
+        """Whether the run failed of what no restart can mend."""
+        return self.judge.is_refused(diverged=self.progress.diverged is not None)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the ranks have begun to train, now or before a restart."""
+        return self.progress.begun is not None or any(rank.step for rank in self.ranks)
+
+    @property
+    def step(self) -> int:
+        """Steps that all ranks that train have made."""
+        return min((rank.step for rank in self.ranks if not rank.serves), default=0)
+
+    @property
+    def training_seconds(self) -> float:
+        """Seconds that the slowest rank's steps took: without start-up, evaluations and
+        checkpoints."""
+        return max((rank.timing.total for rank in self.ranks), default=0.0)
+
+    @property
+    def stall(self) -> Stall | None:
+        """The stall that holds the run up at this moment."""
+        return self.stalls[-1] if self.stalls and not self.stalls[-1].over else None
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds from the first record to the newest, or to the end."""
+        return max(0.0, (self.ended or self.now) - self.started)
+
+    @property
+    def eta(self) -> float:
+        """Seconds left by the pace of the rank that is furthest behind; NaN where that is not
+        known."""
+        training = [rank for rank in self.ranks if rank.step and rank.phase not in FATES]
+        if not training or not self.progress.steps:
+            return NAN
+        last = min(training, key=lambda rank: rank.step)
+        return max(0, self.progress.steps - last.step) * last.pace
+
+    def host_name(self, index: int) -> str:
+        """The name of host number `index`; "" for the session."""
+        return self.hosts[index].name if 0 <= index < len(self.hosts) else ""
+
+    def host(self, index: int) -> HostState | None:
+        """Host number `index`, where there is one."""
+        return self.hosts[index] if 0 <= index < len(self.hosts) else None
+
+    def rank_of(self, index: int, host: HostState) -> RankState | None:
+        """Rank number `index`, where it is one of the host's."""
+        rank = self.ranks[index] if 0 <= index < len(self.ranks) else None
+        return rank if rank and rank.host == host.index else None
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the ranks have begun to train, or have been started again."""
+        return bool(self.has_begun or self.attempt)
+
+    def are_hosts(self, numbers: tuple[int, ...]) -> bool:
+        """Whether these are hosts of the run, each once and in order."""
+        in_order = bool(numbers) and sorted({*numbers}) == list(numbers)
+        return in_order and all(map(self.host, numbers))
+
+    def are_ranks(self, numbers: tuple[int, ...]) -> bool:
+        """Whether these are ranks of the run."""
+        return bool(numbers) and all(0 <= rank < len(self.ranks) for rank in numbers)
+
+    def note(self, host: str, text: str, when: float) -> None:
+        """Add narration about a host, or ("") the run."""
+        self.log.note(when, host, text)
+
+    def judge_rank(self, rank: RankState) -> None:
+        """Judge the exit of a rank, where it has one."""
+        has_stepped = self.progress.begun is not None
+        self.judge.judge_rank(rank, has_stepped=has_stepped, has_begun=self.has_begun)
+
+    def restart(
+        self, attempt: int, hosts: tuple[int, ...], reason: str, when: float, *, started: bool
+    ) -> None:
+        """All ranks begin again on these hosts. Curves and timings go on."""
+        self.note("", f"restarted, attempt {attempt + 1}: {reason}", when)
+        self.phase = RunPhase.STARTING
+        self.course.begin(attempt, hosts, when, started=started)
+        self.progress.restarts.append(Restart(when - self.started))
+        self.progress.begun = None
+        slots = replace(self.plan, hosts=tuple(self.plan.hosts[index] for index in hosts)).slots
+        self.ranks = [
+            self.ranks[slot.rank].again(slot.local_rank, hosts[slot.host], when) for slot in slots
+        ]
+        for host in self.hosts:
+            host.begin()
+            host.left_out |= host.index not in hosts and host.ended is None
+        if self.stall:
+            self.stalls[-1] = replace(self.stall, over=when)
+        self.judge.begin(self.ranks)
