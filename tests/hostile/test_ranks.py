@@ -22,7 +22,8 @@ from training.wire import events
 from training.wire.commands import Placement
 from training.wire.events import PREFIX, Event, Text, expand
 from training.wire.jsonl import dumps
-from tui.text.headless import JsonPrinter, PlainPrinter
+from tui.text.json import JsonPrinter
+from tui.text.plain import PlainPrinter
 
 SECRET = "hunter2-SECRET-value-0123456789"
 

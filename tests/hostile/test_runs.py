@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from remote.cluster.hosts import Cluster, Host, HostsError
+from remote.cluster.hosts import Cluster, Host, HostsError, load
 from remote.limits import LIMITS
 from remote.plan.plan import Plan, PlanError, Policy
 from remote.record import files, trust
@@ -28,22 +28,24 @@ from remote.record.read import RunFolderError, load_plan
 from remote.record.write import Recorder
 from remote.run.state import RunState
 from remote.transport import Line, Transport, Unreachable
-from tests.kit.commands import Done, Watched
+from tests.kit.commands import Done, Watched, watching
 from tests.kit.foreign_runs import BEGUN, ENDED, FAILED, evil_host, foreign_run, locked, records
 from tests.kit.launches import run as rankboard
 from training.job import Job
 from training.wire.events import SESSION, Clock, Exited, Launched, Record, Restarted, Text
-from tui.cli import _watch
-from tui.commands import attach
-from tui.commands.events import events_command
-from tui.commands.runs import prune, ps
+from tui.commands.attach import attach
+from tui.commands.events import events
+from tui.commands.logs import logs
+from tui.commands.prune import prune
+from tui.commands.ps import ps
+from tui.commands.stop import stop
 
 COMMANDS: dict[str, tuple[Callable[..., None], dict[str, Any]]] = {
-    "attach": (attach.attach_command(_watch), {"headless": True}),
-    "stop": (attach.stop_command(_watch), {}),
-    "logs": (attach.logs, {}),
-    "logs --follow": (attach.logs, {"follow": True}),
-    "events": (events_command(_watch), {}),
+    "attach": (attach, {"as_lines": True}),
+    "stop": (stop, {}),
+    "logs": (logs, {}),
+    "logs --follow": (logs, {"follow": True}),
+    "events": (events, {}),
 }
 HOSTS = '[[host]]\nname = "node1"\naddress = "127.0.0.1"\ntimeout = 5\n'
 
@@ -94,16 +96,16 @@ def test_the_operators_hosts_file_says_how_to_reach_the_hosts_of_a_foreign_run(
 ) -> None:
     foreign_run(tmp_path / "runs", evil_host(tmp_path / "executed", slots=2, threads=3))
     (tmp_path / "hosts.toml").write_text(HOSTS)
-    done = run(attach.logs, run="a-run")
+    done = run(logs, run="a-run")
     assert (done.returncode, nobody.asked) == (
         3,
         [replace(Host("node1", "127.0.0.1"), timeout=5.0, slots=2, threads=3)],
     )
     (tmp_path / "hosts.toml").write_text(HOSTS.replace("node1", "node7"))
-    done = run(attach.logs, run="a-run")
+    done = run(logs, run="a-run")
     assert done.returncode == 3
     assert 'that hosts.toml does not have: node1. Add a [[host]] with name = "node1"' in done.stderr
-    done = run(attach.logs, run="a-run", hosts=tmp_path / "hosts.toml")
+    done = run(logs, run="a-run", hosts=tmp_path / "hosts.toml")
     assert done.returncode == 2, "a file that is named has to know the hosts"
     assert len(nobody.asked) == 1
 
@@ -137,12 +139,12 @@ def test_a_foreign_run_restarts_only_as_often_as_the_operator_says(
     foreign_run(tmp_path / "runs", evil_host(tmp_path / "executed"), FAILED)
     (tmp_path / "hosts.toml").write_text(HOSTS)
     watched = Watched()
-    done = run(attach.attach_command(watched), run="a-run", max_restarts=given)
+    done = run(watching(watched, attach), run="a-run", max_restarts=given)
     (session,) = watched.sessions
     session._recorder.release()
     assert session.plan.policy.max_restarts == session._restarts_left == restarts
     assert not session._forwarded
-    assert ("it restarts after a failure only with --max-restarts N" in done.stderr) == (
+    assert ("a failed run is restarted only with --max-restarts N" in done.stderr) == (
         given is None
     )
 
@@ -152,12 +154,12 @@ def test_a_foreign_folder_that_looks_like_a_run_of_this_machine_runs_no_program_
 ) -> None:
     folder = foreign_run(tmp_path / "runs", evil_host(tmp_path / "executed"))
     (folder / "node").mkdir()
-    run(attach.logs, run="a-run")
+    run(logs, run="a-run")
     (host,) = nobody.asked
     assert (host.python, host.workdir, host.env_from) == (sys.executable, str(folder / "node"), ())
     (folder / "node").rmdir()
     (folder / "node").symlink_to(tmp_path)
-    assert "you did not record its plan.json here" in run(attach.logs, run="a-run").stderr
+    assert "you did not record its plan.json here" in run(logs, run="a-run").stderr
 
 
 def test_the_plan_of_another_run_is_refused(
@@ -166,7 +168,7 @@ def test_the_plan_of_another_run_is_refused(
     foreign_run(tmp_path / "runs", Host("node1", "x"), name="b-run").rename(
         tmp_path / "runs" / "a-run"
     )
-    done = run(attach.attach_command(Watched()), run="a-run")
+    done = run(watching(Watched(), attach), run="a-run")
     assert (done.returncode, nobody.asked) == (2, [])
     assert "has the plan of another run, b-run" in done.stderr
 
@@ -220,10 +222,10 @@ def test_a_run_that_we_recorded_needs_no_hosts_file(
 ) -> None:
     folder, plan = signed_run(tmp_path / "runs", tmp_path / "mark")
     assert load_plan(folder) == plan
-    run(attach.logs, run="a-run")
+    run(logs, run="a-run")
     assert nobody.asked == [*plan.hosts]
     watched = Watched()
-    run(attach.attach_command(watched), run="a-run")
+    run(watching(watched, attach), run="a-run")
     watched.sessions[0]._recorder.release()
     assert watched.sessions[0].plan == plan
     assert load_plan(folder) == plan, "also after somebody has come back to it"
@@ -401,7 +403,7 @@ def test_a_pipe_is_not_waited_for(
     with suppress(FileNotFoundError):
         (folder / name).unlink()
     os.mkfifo(folder / name)
-    done = run(attach.logs, run="a-run")
+    done = run(logs, run="a-run")
     assert done.returncode == (2 if name in ("plan.json", "events.jsonl") else 0)
     assert "Traceback" not in done.stderr
     assert run(ps).returncode == 0
@@ -442,7 +444,7 @@ def test_a_launcher_that_the_file_does_not_name_is_not_signalled(
 ) -> None:
     folder = foreign_run(tmp_path / "runs", Host("node1", "x"))
     with locked(folder, text):
-        for command in (attach.stop_command(Watched()), attach.attach_command(Watched())):
+        for command in (watching(Watched(), stop), watching(Watched(), attach)):
             done = run(command, run="a-run")
             assert done.returncode == 2
             assert done.stderr.count("\n") == 1
@@ -457,7 +459,7 @@ def test_a_process_that_does_not_record_the_run_is_not_signalled(
 ) -> None:
     folder = foreign_run(tmp_path / "runs", Host("node1", "x"))
     with bystander() as pid, locked(folder, f"{pid}"):
-        done = run(attach.stop_command(Watched()), run="a-run")
+        done = run(watching(Watched(), stop), run="a-run")
         assert done.returncode == 2
         assert (
             f"names process {pid}, which is not your rankboard that records this run: nothing is "
@@ -481,7 +483,7 @@ def test_who_holds_the_lock_but_is_no_rankboard_is_not_signalled(
     with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
         assert process.stdout
         process.stdout.readline()
-        done = run(attach.stop_command(Watched()), run="a-run")
+        done = run(watching(Watched(), stop), run="a-run")
         assert process.poll() is None
         process.kill()
     assert done.returncode == 2
@@ -624,7 +626,7 @@ def test_numbers_beyond_bounds_are_mistakes_in_a_hosts_file(line: str, tmp_path:
     with pytest.raises(
         HostsError, match=rf"host 1 \(node1\): {line.split()[0]} = .* is wrong: write a"
     ):
-        attach.load(tmp_path / "hosts.toml")
+        load(tmp_path / "hosts.toml")
 
 
 @pytest.mark.parametrize(
@@ -692,17 +694,17 @@ def test_the_last_run_is_the_newest_that_has_begun(
     run: Callable[..., Done], nobody: Nobody, tmp_path: Path
 ) -> None:
     runs = tmp_path / "runs"
-    for name, events in (("1-old", ENDED), ("2-ended", ENDED), ("3-refused", ())):
-        foreign_run(runs, Host("node1", "x"), events, name)
-    assert run(attach.logs, run="last").stderr == "rankboard: last is 2-ended\n"
+    for name, happened in (("1-old", ENDED), ("2-ended", ENDED), ("3-refused", ())):
+        foreign_run(runs, Host("node1", "x"), happened, name)
+    assert run(logs, run="last").stderr == "rankboard: last is 2-ended\n"
     starting = foreign_run(runs, Host("node1", "x"), (), "4-starting")
     with locked(starting, "7 elsewhere"):
-        done = run(attach.stop_command(Watched()), run="last")
+        done = run(watching(Watched(), stop), run="last")
     assert done.stderr == (
         "rankboard: last is 4-starting\nrankboard: 4-starting: its launcher is elsewhere's "
         "process 7: stop it there\n"
     )
-    done = run(attach.stop_command(Watched()), run="last")
+    done = run(watching(Watched(), stop), run="last")
     assert (
         done.stderr == "rankboard: last is 2-ended\nrankboard: 2-ended had already ended: stopped\n"
     )
@@ -714,12 +716,12 @@ def test_of_many_runs_that_begin_so_the_newest_are_named(
 ) -> None:
     for number in range(14):
         foreign_run(tmp_path / "runs", Host("node1", "x"), (), f"2026-{number:02}")
-    done = run(attach.logs, run="2026")
+    done = run(logs, run="2026")
     assert done.returncode == 2
     lines = done.stderr.splitlines()
     assert lines[0] == "rankboard: 2026: 14 runs begin so; write more of the name:"
     assert lines[1:] == [
-        *(f"  2026-{number}" for number in ("13", "12", "11", "10", "09")),
+        *(f"rankboard:   2026-{number}" for number in ("13", "12", "11", "10", "09")),
         lines[-1],
     ]
-    assert lines[-1] == "  and 9 more; rankboard ps lists them"
+    assert lines[-1] == "rankboard:   and 9 more; rankboard ps lists them"

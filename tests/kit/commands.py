@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import typer
@@ -16,7 +17,8 @@ import typer
 from remote.launch import Launcher
 from remote.session.session import Session
 from remote.transport import Transport
-from tui.commands import attach
+from tui.flags import recorded
+from tui.front import Lines
 
 
 @dataclass
@@ -61,14 +63,21 @@ class Watched:
         self,
         launcher: Launcher,
         session: Session,
-        headless: bool,
-        json: bool,
-        leaves: bool,
-        verbose: bool = False,
+        lines: Lines | None,
     ) -> int:
         self.launchers.append(launcher)
         self.sessions.append(session)
         return 42
+
+
+def watching(watch: Watched, command: Callable[..., None]) -> Callable[..., None]:
+    """The command, which shows its session to `watch`."""
+
+    def watched(**flags: object) -> None:
+        with patch("tui.front.watch", watch):
+            command(**flags)
+
+    return watched
 
 
 @pytest.fixture
@@ -76,7 +85,7 @@ def over(monkeypatch: pytest.MonkeyPatch) -> Callable[[Transport], None]:
     """Have the commands reach hosts by this transport."""
 
     def over(transport: Transport) -> None:
-        monkeypatch.setattr(attach, "Transports", lambda: transport)
+        monkeypatch.setattr(recorded, "Transports", lambda: transport)
 
     return over
 

@@ -15,7 +15,7 @@ from training.wire.events import (
     Reaching,
     expand,
 )
-from tui.text.headless import Printer
+from tui.text.printer import Printer
 
 FOLDER = Path("/runs/a-run")
 

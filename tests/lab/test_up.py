@@ -118,7 +118,7 @@ def test_mistakes(lab: Command, words: list[str], message: str) -> None:
 
 def test_flags_of_a_run_before_the_command(lab: Command) -> None:
     assert lab("--local", "2", "--run", "lab", "status", code=2).startswith(
-        "rankboard: --local, --run applies to a run: write the"
+        "rankboard: --local, --run does not apply to lab; put options after the"
     )
 
 

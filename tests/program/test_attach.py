@@ -19,7 +19,7 @@ from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError, Policy, Upload
 from remote.record.write import Recorder
 from remote.transport import Transport
-from tests.kit.commands import NOWHERE, OBEYING, Done, Watched, recording
+from tests.kit.commands import NOWHERE, OBEYING, Done, Watched, recording, watching
 from tests.kit.journals import Hosts, KeptLine, Library
 from tests.kit.launches import LONG, RANKBOARD, launch
 from tests.kit.sshd import Sshd
@@ -30,7 +30,9 @@ from training.job import Job
 from training.wire.enums import EndReason
 from training.wire.events import PREFIX, Ended, Exited, Finished, Record, Text, encode, to_object
 from training.wire.jsonl import dumps
-from tui.commands import attach
+from tui.commands.attach import attach
+from tui.commands.logs import logs
+from tui.commands.stop import stop
 
 FILE = Cluster("test", (Host("node1", "10.0.0.1"), Host("node2", "10.0.0.2")))
 PLAN = Plan("a-run", FILE.hosts, Job())
@@ -207,13 +209,13 @@ def test_a_run_that_is_begun_after_coming_back_is_kept_over_ssh(
             (tmp_path / "runs" / name / "node").mkdir()
     watched = Watched()
     for name in ("a-run", "b-run"):
-        assert run(attach.attach_command(watched), run=name).returncode == 42
+        assert run(watching(watched, attach), run=name).returncode == 42
         watched.sessions[-1]._recorder.release()
     assert [launcher.policy.keep for launcher in watched.launchers] == [True, False]
 
 
 def test_who_names_no_run_of_this_machine_or_its_hosts_is_told(run: Callable[..., Done]) -> None:
-    done = run(attach.attach_command(Watched()), run="last")
+    done = run(watching(Watched(), attach), run="last")
     assert done.returncode == 2
     assert done.stderr.startswith(
         "rankboard: No run called 'last' in runs, and no hosts to ask for it: hosts.toml: no"
@@ -235,7 +237,7 @@ def test_logs_ends_where_a_host_is_silent_and_says_so(
     )
     over(library)
     Recorder(tmp_path / "runs", library.plan).release()
-    done = run(attach.logs, run="a-run")
+    done = run(logs, run="a-run")
     assert (done.returncode, done.stdout) == (3, "[rank 0] line 1\n[rank 0] line 2\n")
     assert "rankboard: node1: its journal stood still for 0.3 s" in done.stderr
     assert "rankboard: node2: /w/runs/a-run/1: No such file or directory\n" in done.stderr
@@ -249,11 +251,11 @@ def test_logs_of_a_run_that_only_its_hosts_know(sshd: Sshd, run: Callable[..., D
     folder.mkdir(parents=True)
     (folder / "plan.json").write_text(serialize.dump(replace(PLAN, hosts=hosts)))
     Journal(str(folder), 0).write(0, [Text(0, "stdout", "up")])
-    done = run(attach.logs, run="a-")
+    done = run(logs, run="a-")
     assert (done.returncode, done.stdout) == (3, "[rank 0] up\n")
     missing = f"{hosts[1].workdir}/runs/a-run/1: No such file or directory"
     assert done.stderr.splitlines() == [
-        "rankboard: a-run is not recorded here: its hosts tell of it",
+        "rankboard: a-run is not recorded here: using the plan of its hosts",
         f"rankboard: node2: {missing}",
     ]
 
@@ -283,13 +285,13 @@ def test_logs_follows_from_elsewhere_from_the_first_line_on(
     stage = finished(tmp_path / "elsewhere")
     over(stage)
     Recorder(tmp_path / "runs", stage.plan(Policy(keep=True))).release()
-    done = run(attach.logs, run="a-run", follow=True)
+    done = run(logs, run="a-run", follow=True)
     assert done.returncode == 0
     assert sorted(done.stdout.splitlines()) == [
         "[rank 0] rank 0 is done",
         "[rank 1] rank 1 is done",
     ]
-    again = run(attach.logs, run="a-run", rank=1)
+    again = run(logs, run="a-run", rank=1)
     assert (again.returncode, again.stdout) == (0, "[rank 1] rank 1 is done\n")
 
 
@@ -304,11 +306,11 @@ def test_a_launcher_that_is_told_to_stop_is_waited_for(
 ) -> None:
     watched = Watched()
     with recording(tmp_path, OBEYING) as pid:
-        done = run(attach.stop_command(watched), run="last", now=now)
+        done = run(watching(watched, stop), run="last", now=now)
     assert done.returncode == 0
     assert done.stderr.splitlines() == [
         "rankboard: last is a-run",
-        f"rankboard: its launcher, process {pid}, has been told to stop a-run",
+        f"rankboard: asked the launcher of a-run, process {pid}, to stop it",
         f"rankboard: stopped after 1 s: {name} came",
     ]
     assert not watched.sessions
@@ -317,13 +319,13 @@ def test_a_launcher_that_is_told_to_stop_is_waited_for(
 def test_a_launcher_that_does_not_obey_is_named(
     run: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attach, "OBEYING", 0.3)
+    monkeypatch.setattr("tui.commands.stop.OBEYING", 0.3)
     with recording(tmp_path, DEAF) as pid:
-        done = run(attach.stop_command(Watched()), run="a-run", now=True)
+        done = run(watching(Watched(), stop), run="a-run", now=True)
     assert done.returncode == 3
     assert done.stderr.endswith(
-        f"rankboard: it does not answer: kill -9 {pid} ends it, then rankboard stop a-run what it "
-        "has left behind\n"
+        f"rankboard: the launcher does not respond: end it with kill -9 {pid}, then repeat "
+        "rankboard stop a-run\n"
     )
 
 
@@ -333,7 +335,7 @@ def test_what_a_launcher_has_left_behind_is_stopped_without_it(
     over(NOWHERE)
     watched = Watched()
     with recording(tmp_path, ""):
-        assert run(attach.stop_command(watched), run="a-run").returncode == 42
+        assert run(watching(watched, stop), run="a-run").returncode == 42
     (session,) = watched.sessions
     assert not session._queue.empty(), "it is told to stop"
     session._recorder.release()

@@ -21,10 +21,10 @@ from tests.kit.histories import History, plan
 from tests.kit.sshd import Sshd
 from training.job import Job
 from training.wire.events import SESSION, Checked, Closed, Hello, Lost, Spawned, Stopping
+from tui import palette
 from tui.app import Launch, RankboardApp
 from tui.screens.doctor import DoctorScreen
 from tui.text import checks
-from tui.widgets import palette
 
 ROOT = Path(__file__).parents[2]
 HELLO = Hello("host", "ada", 1, "3.12.3", "/usr/bin/python3", "Linux", "boot", 8.0, 2**34)

@@ -19,13 +19,14 @@ from remote.plan.plan import Plan
 from remote.record import summary
 from remote.record.write import Recorder
 from remote.transport import Transport
-from tests.kit.commands import NOWHERE, OBEYING, Done, Watched, recording
+from tests.kit.commands import NOWHERE, OBEYING, Done, Watched, recording, watching
 from tests.kit.printing import good, printed
 from training.job import Job
 from training.wire.events import EVENTS
-from tui.commands.attach import attach_command
-from tui.commands.events import events_command
-from tui.text.headless import JsonPrinter, printer
+from tui.commands.attach import attach
+from tui.commands.events import events
+from tui.text.json import JsonPrinter
+from tui.text.printer import printer
 
 
 def objects(text: str) -> list[dict[str, Any]]:
@@ -43,7 +44,7 @@ def test_an_ended_run_tells_what_it_told_live(
     for record in history.records:
         into.write(record)
     into.close(history.state())
-    done = run(events_command(Watched()), run="last")
+    done = run(watching(Watched(), events), run="last")
     assert done.returncode == 0
     assert objects(done.stdout) == objects(live)
     first, *_, last = objects(done.stdout)
@@ -60,7 +61,7 @@ def test_a_live_run_is_followed_to_its_end(
     over(NOWHERE)
     with recording(tmp_path, OBEYING) as pid:
         threading.Timer(0.3, os.kill, (pid, signal.SIGUSR1)).start()
-        done = run(events_command(Watched()), run="a-run")
+        done = run(watching(Watched(), events), run="a-run")
     assert [one["event"] for one in objects(done.stdout)] == [
         "run",
         "stopping",
@@ -81,7 +82,7 @@ def test_a_run_that_was_left_is_followed_on_its_hosts(
     into.flush()
     into.release()
     watched = Watched()
-    assert run(events_command(watched), run="last").returncode == 42
+    assert run(watching(watched, events), run="last").returncode == 42
     (session,) = watched.sessions
     assert session.state.step == 40
     session._recorder.release()
@@ -127,8 +128,8 @@ def test_a_stream_without_records_has_both_ends(tmp_path: Path) -> None:
 
 def test_attach_refuses_json_without_run_as_the_launcher_does(run: Callable[..., Done]) -> None:
     watched = Watched()
-    done = run(attach_command(watched), run="last", as_json=True)
-    assert (done.returncode, done.stderr) == (2, "rankboard: --json goes with --run\n")
+    done = run(watching(watched, attach), run="last", json=True)
+    assert (done.returncode, done.stderr) == (2, "rankboard: --json needs --run\n")
     assert not watched.sessions
 
 

@@ -37,7 +37,8 @@ from training.wire.commands import Keep
 from training.wire.enums import EndReason
 from training.wire.events import Ended, Exited, Hello, Launched
 from training.wire.jsonl import dumps
-from tui.commands.runs import _removable_rows, _total, prune, ps
+from tui.commands.prune import _rows, _total, prune
+from tui.commands.ps import ps
 
 pytestmark = pytest.mark.skipif(not LINUX, reason="needs /proc")
 Live = tuple[Sshd, tuple[Host, ...], AgentHost]
@@ -132,7 +133,7 @@ def test_orphans_over_ssh(live: Live, run: Callable[..., Done]) -> None:
     assert "pass --yes" in shown.stderr
     assert agent.processes() == [rank]
     ended = run(ps, orphans=True, yes=True)
-    assert "rankboard: ended 1 processes" in ended.stderr
+    assert "rankboard: killed 1 process" in ended.stderr
     assert agent.processes() == []
 
 
@@ -288,7 +289,7 @@ def test_a_wild_time_hides_no_run(
     for name in ("began", "last", "now"):
         folders = told("", name="a", **{name: wild}).folder, told("", name="b").folder
         monkeypatch.setattr(
-            "tui.commands.runs._reach",
+            "tui.commands.ps.reach_hosts",
             lambda _, folders=folders: (Told(*folders), (Host("n", "n"),)),
         )
         done = run(ps)
@@ -308,7 +309,7 @@ def test_figures_that_cannot_be_are_not_shown(
     wild: int, run: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = told("", size=wild, step=wild, steps=wild, hosts=wild, world_size=wild).folder
-    monkeypatch.setattr("tui.commands.runs._reach", lambda _: (Told(folder), (Host("n", "n"),)))
+    monkeypatch.setattr("tui.commands.ps.reach_hosts", lambda _: (Told(folder), (Host("n", "n"),)))
     (row,) = table(run(ps).stdout)[1:]
     assert row[1:5] == ["finished", "1", "-", "-"]
     assert row[-1] == "-"
@@ -359,7 +360,7 @@ def test_a_run_whose_hosts_are_gone_is_removed_by_its_name(
     assert "pass --yes" in run(prune, names=["a-gone"]).stderr
     gone = run(prune, names=["a", "b-gone"], yes=True)
     assert [row[0] for row in table(gone.stdout)] == ["run", "a-gone", "b-gone"]
-    assert "a-gone: node1 cannot be asked: what the run left there stays" in gone.stderr
+    assert "a-gone: cannot reach node1: files of the run stay there" in gone.stderr
     assert [path.name for path in (tmp_path / "runs").glob("[!.]*")] == ["c-gone"]
     absent = run(prune, names=["a-gone"], yes=True)
     assert absent.returncode == 2
@@ -371,7 +372,7 @@ def test_prune_counts_runs_and_shows_their_total() -> None:
     code = inventory.Code("node1", Archive("x", 500, False, 9e9))
     known = inventory.Inventory(inventory.joined(parts), (code,), frozenset({"node1", "node2"}))
     going, _ = cleaning.removable(known, 0, 0)
-    rows = _removable_rows(going)
+    rows = _rows(going)
     assert [(row[0], row[3], row[4]) for row in rows] == [
         ("20261122-a", "1.9 MiB", "node1, node2"),
         ("20261122-b", "977 KiB", "node1"),

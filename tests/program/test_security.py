@@ -45,7 +45,9 @@ from training.wire.events import AGENT, Hello, Spawned, Stack, Text
 from tui.app import Launch, RankboardApp
 from tui.commands.trust import Trusting
 from tui.text import live
-from tui.text.headless import JsonPrinter, PlainPrinter, Printer
+from tui.text.json import JsonPrinter
+from tui.text.plain import PlainPrinter
+from tui.text.printer import Printer
 
 TOKEN, NAME = 'hunter2-"quoted"-ünder', "LAB_TOKEN"
 

@@ -7,36 +7,30 @@ import signal
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
 
-from remote.cluster.hosts import HostsError
 from remote.errands.examination import Examination
-from remote.lab.spec import LabError
 from remote.launch import Launcher
-from remote.plan.plan import PlanError
 from remote.record import resume
 from remote.run.waiting import REACHING, Wait, waiting
 from remote.transport.registry import is_here
-from training.job import JobError
-from training.registry import UnknownName
 from training.wire.jsonl import dumps
+from tui.exit import refusing
 from tui.flags import selection
+from tui.flags.common import RUNS, RunsDir
+from tui.narrate import narrate
 from tui.session_clock import SessionClock
 from tui.text import checks, outcome
-
-USAGE = 2
+from tui.text.table import GAP
 
 
 def doctor(
     host_flags: Mapping[str, Any] = MappingProxyType({}),
     json: Annotated[bool, typer.Option("--json", help="print one JSON object per check")] = False,
-    runs_dir: Annotated[Path, typer.Option(metavar="PATH", help="where runs are recorded")] = Path(
-        "runs"
-    ),
+    runs_dir: RunsDir = RUNS,
     **job_flags: Any,
 ) -> None:
     """Check whether the hosts are ready for a run, and say how to fix what is not.
@@ -55,20 +49,17 @@ def doctor(
       3    a host could not be reached
       130  stopped by a person
     """
-    try:
+    with refusing():
         chosen = selection.selection(host_flags)
         job = resume.job_of(job_flags, runs_dir, is_here(chosen.cluster.hosts))
         with selection.transports(chosen) as transports:
             launcher = Launcher(transports, runs_dir.absolute())
             code = _examine(launcher.check(launcher.plan(chosen.hosts, job)), json)
-    except (JobError, UnknownName, HostsError, PlanError, LabError) as error:
-        typer.echo(f"rankboard: {error}", err=True)
-        code = USAGE
     raise typer.Exit(code)
 
 
 def _examine(examination: Examination, json: bool) -> int:
-    """Run the checks and print what they found; returns the exit code."""
+    """Run the checks and print what they found; return the exit code."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: examination.stop(outcome.interruption(number)))
     clock, said = SessionClock(), ""
@@ -77,7 +68,7 @@ def _examine(examination: Examination, json: bool) -> int:
         waits = () if reached else waiting(examination.state, clock.now(examination.state))
         who = ", ".join(wait.who for wait in waits)
         if who and who != said:
-            typer.echo("\n".join(f"rankboard: {line}" for line in map(Wait.text, waits)), err=True)
+            narrate(*map(Wait.text, waits))
         said = who
     with suppress(OSError):  # a reader that went away
         _print(examination, json)
@@ -91,8 +82,8 @@ def _print(examination: Examination, json: bool) -> None:
             sys.stdout.write(dumps(one) + "\n")
     else:
         for line in checks.table(state, shutil.get_terminal_size().columns) if state.checks else ():
-            sys.stdout.write("  ".join(text for _, text in line).rstrip() + "\n")
+            sys.stdout.write(GAP.join(text for _, text in line).rstrip() + "\n")
         for check in checks.amiss(state):
             sys.stdout.write("\n".join(checks.told(state, check)) + "\n")
     sys.stdout.flush()
-    typer.echo(f"rankboard: {checks.verdict(state)}", err=True)
+    narrate(checks.verdict(state))

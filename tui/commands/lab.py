@@ -11,8 +11,11 @@ import typer
 from remote.lab import daemon, logins
 from remote.lab.folder import Folder
 from remote.lab.lab import Lab, Node
-from remote.lab.spec import DEFAULT, LabError, parse, rate, show
-from tui.text.usage import USAGE, Command, Commands
+from remote.lab.spec import DEFAULT, parse, rate, show
+from tui.exit import refusing
+from tui.narrate import narrate
+from tui.text.table import Row, print_table
+from tui.text.usage import Command, Commands
 
 app = typer.Typer(
     cls=Commands,
@@ -34,19 +37,9 @@ HostName = Annotated[
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """Mistakes in a line or two."""
-    try:
-        yield
-    except (LabError, OSError) as error:
-        typer.echo(f"rankboard: {error}", err=True)
-        raise typer.Exit(USAGE) from None
-
-
-@contextmanager
 def _host(name: str, host: str) -> Iterator[tuple[Folder, Lab, str]]:
     """The lab and one of its hosts, to be changed."""
-    with _told():
+    with refusing(OSError):
         folder = Folder(name)
         with folder.lab() as lab:
             yield folder, lab, lab.node(f"node{host}" if host.isdigit() else host).name
@@ -76,37 +69,33 @@ def up(
       rankboard lab up --hosts 4 --link 1gbit,1gbit,1gbit,100mbit
       rankboard lab up --name other --link 1gbit/20ms --cpus 0.5
     """
-    with _told():
+    with refusing(OSError):
         folder, spec = Folder(name), parse(hosts, link, cpus)
         remarks = (*spec.remarks(), *daemon.begin(name, hosts, link, cpus))
         path = folder.path / logins.HOSTS
         typer.echo(path.read_text(), nl=False)
-    for remark in remarks:
-        typer.echo(f"rankboard: {remark}", err=True)
-    typer.echo(f"rankboard: the lab is up; to use it, write: rankboard --hosts {path}", err=True)
+    narrate(*remarks, f"the lab is up; to use it, run: rankboard --hosts {path}")
 
 
 @app.command(cls=Command)
 def down(name: Name = DEFAULT) -> None:
     """Stop a lab and everything that runs in it, and delete the homes of its hosts."""
-    with _told():
+    with refusing(OSError):
         Folder(name).down()
 
 
 @app.command(cls=Command)
 def status(name: Name = DEFAULT) -> None:
     """Show the hosts of a lab."""
-    with _told():
+    with refusing(OSError):
         folder = Folder(name)
         with folder.lab() as lab:
-            rows = [("host", "address", "rate", "link", "sshd", "pid"), *map(_row, lab.state.nodes)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        typer.echo("  ".join(map(str.ljust, row, widths)).rstrip())
-    typer.echo(f"rankboard: its hosts file is {folder.path / logins.HOSTS}", err=True)
+            rows = list(map(_row, lab.state.nodes))
+    print_table(("host", "address", "rate", "link", "sshd", "pid"), rows)
+    narrate(f"its hosts file is {folder.path / logins.HOSTS}")
 
 
-def _row(node: Node) -> tuple[str, ...]:
+def _row(node: Node) -> Row:
     link, sshd = ("up" if up else "down" for up in (node.connected, logins.listens(node)))
     return node.name, node.address, show(node.rate), link, sshd, str(node.pid)
 

@@ -11,28 +11,21 @@ from typing import Annotated
 
 import typer
 
-from remote.cluster.hosts import HOSTS_FILE, Host, HostsError, load, naming, select
+from remote.cluster.hosts import Host, load, naming, select
 from remote.errands.setup import Condition, Hear, Installation, Installed, Outlook, Wanted, look
 from remote.sanitise import one_line
 from remote.transport import Transport
 from remote.transport.registry import Transports
-from tui.flags.selection import names
-from tui.text.prompt import Yes, agreed
-from tui.text.usage import USAGE
-
-UNABLE = 3
-"""Exit code of a host that could not be set up."""
-DEFAULT = Path(HOSTS_FILE)
+from tui.exit import UNREACHABLE, USAGE, refusing
+from tui.flags.common import HOSTS, Exclude, HostsFile, Only, Yes, split_names
+from tui.narrate import narrate
+from tui.text.prompt import confirm
 
 
 def setup(
-    hosts: Annotated[Path, typer.Option(metavar="FILE", help="the hosts file")] = DEFAULT,
-    only: Annotated[
-        str, typer.Option(metavar="NAMES", help="only these hosts (names separated by commas)")
-    ] = "",
-    exclude: Annotated[
-        str, typer.Option(metavar="NAMES", help="leave out these hosts (names separated by commas)")
-    ] = "",
+    hosts: HostsFile = None,
+    only: Only = "",
+    exclude: Exclude = "",
     torch: Annotated[
         str,
         typer.Option(
@@ -61,24 +54,22 @@ def setup(
       2  the command line is wrong, or you did not agree
       3  a host could not be set up
     """
-    try:
-        chosen = select(load(hosts), only=names(only), exclude=names(exclude)).hosts
-    except HostsError as error:
-        _say(str(error))
-        raise typer.Exit(USAGE) from None
-    raise typer.Exit(
-        set_up(Transports(chosen), chosen, Wanted.of(torch, index_url), yes=yes, file=hosts)
-    )
+    file = hosts or HOSTS
+    with refusing():
+        cluster = select(load(file), only=split_names(only), exclude=split_names(exclude))
+        wanted = Wanted.of(torch, index_url)
+        code = set_up(Transports(cluster.hosts), cluster.hosts, wanted, yes=yes, file=file)
+    raise typer.Exit(code)
 
 
 def set_up(
-    transport: Transport, hosts: Sequence[Host], wanted: Wanted, *, yes: bool, file: Path = DEFAULT
+    transport: Transport, hosts: Sequence[Host], wanted: Wanted, *, yes: bool, file: Path = HOSTS
 ) -> int:
     """See what there is, ask unless --yes was given, do it, and say what to write into the hosts
     file: the exit code."""
     outlooks = look(transport, hosts, wanted)
     for outlook in outlooks:
-        _say(naming(str(file), outlook.text))
+        narrate(naming(str(file), outlook.text))
     built = [
         Installed(one.host, one.text, one.venv)
         for one in outlooks
@@ -87,30 +78,30 @@ def set_up(
     lacking = [one for one in outlooks if one.condition is Condition.LACKING]
     if lacking:
         if not _confirmed(lacking, wanted, yes):
-            _say("nothing was changed")
+            narrate("nothing was changed")
             return USAGE
         with _shown(one.host for one in lacking) as hear:
             done = Installation(transport, wanted, hear).perform([one.host for one in lacking])
         for one in done:
-            _say(naming(str(file), one.text))
+            narrate(naming(str(file), one.text))
         built += done
     named = {one.host.name for one in outlooks if one.named}
     _advise([one for one in built if one.venv and one.host.name not in named], file)
     hopeless = any(one.condition is Condition.HOPELESS for one in outlooks) or not all(
         one.venv for one in built
     )
-    return UNABLE if hopeless else 0
+    return UNREACHABLE if hopeless else 0
 
 
 def _confirmed(lacking: Sequence[Outlook], wanted: Wanted, yes: bool) -> bool:
     """Say what would be done, and ask whether to do it."""
-    _say(
+    narrate(
         f"pip installs {' '.join(wanted.requirements)} and what they need (hundreds of MB, or "
         "several GB)"
     )
     for one in lacking:
-        _say(f"    on {one.host.name} into {one.venv.removesuffix('/bin/python')}")
-    return agreed("continue? [y/N]", yes)
+        narrate(f"    on {one.host.name} into {one.venv.removesuffix('/bin/python')}")
+    return confirm("continue? [y/N]", yes)
 
 
 def _advise(built: Sequence[Installed], file: Path) -> None:
@@ -120,12 +111,12 @@ def _advise(built: Sequence[Installed], file: Path) -> None:
     pythons = {one.venv for one in built}
     if len(pythons) == 1:
         names = ", ".join(one.host.name for one in built)
-        _say(
+        narrate(
             f"write this line into {file}, below the [[host]] of {names}, or once below [defaults]:"
         )
         typer.echo(f'python = "{one_line(pythons.pop())}"')
         return
-    _say(f"write into {file}:")
+    narrate(f"write into {file}:")
     for one in built:
         typer.echo(f'python = "{one_line(one.venv)}"  # {one.host.name}')
 
@@ -166,10 +157,4 @@ class Lines:
     def hear(self, host: Host, doing: str, _: str) -> None:
         if self._said.get(host.name) != doing:
             self._said[host.name] = doing
-            _say(f"{host.name}: {doing}")
-
-
-def _say(text: str) -> None:
-    for line in text.split("\n"):
-        indent = line[: len(line) - len(line.lstrip())]
-        typer.echo(f"rankboard: {indent}{one_line(line)}", err=True)
+            narrate(f"{host.name}: {doing}")

@@ -5,28 +5,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from remote.cluster.hosts import HOSTS_FILE, Cluster, Host, HostsError, load, naming, select
-from remote.sanitise import one_line
 from remote.transport import Unreachable
 from remote.transport.host_keys import HostKeys, NotRecorded, ShownKey, Standing
 from remote.transport.registry import host_keys
-from tui.text.prompt import Yes, agreed
-from tui.text.usage import USAGE
-
-UNREACHABLE = 3
-"""Exit code of a host that could not be reached."""
+from tui.exit import UNREACHABLE, USAGE, UsageError, refusing
+from tui.flags.common import HOSTS, HostsFile, Yes
+from tui.narrate import narrate
+from tui.text.prompt import confirm
 
 
 def trust(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="HOST", help="hosts of the hosts file")
     ] = None,
-    hosts: Annotated[Path, typer.Option(metavar="FILE", help="the hosts file")] = Path(HOSTS_FILE),
+    hosts: HostsFile = None,
     every: Annotated[bool, typer.Option("--all", help="all hosts of the file")] = False,
     replace: Annotated[
         bool,
@@ -48,21 +45,22 @@ def trust(
       2  a key was not accepted, or the command line is wrong
       3  a host could not be reached
     """
-    try:
-        chosen = _chosen(load(hosts), names or [], every)
-    except HostsError as error:
-        _say(str(error).replace("--only ", "trust "))
-        raise typer.Exit(USAGE) from None
-    trusting = Trusting(host_keys(chosen), replace, yes, str(hosts))
-    raise typer.Exit(max(trusting.hosts(chosen)))
+    file = hosts or HOSTS
+    with refusing():
+        chosen = _choose(load(file), names or [], every)
+        codes = Trusting(host_keys(chosen), replace, yes, str(file)).hosts(chosen)
+    raise typer.Exit(max(codes))
 
 
-def _chosen(cluster: Cluster, names: list[str], every: bool) -> tuple[Host, ...]:
-    """Raises: HostsError."""
+def _choose(cluster: Cluster, names: list[str], every: bool) -> tuple[Host, ...]:
+    """Raises: UsageError."""
     if every == bool(names):
         known = ", ".join(host.name for host in cluster.hosts)
-        raise HostsError(f"trust: name the hosts, or give --all. The hosts are {known}")
-    return select(cluster, only=names).hosts
+        raise UsageError(f"trust: name the hosts, or give --all. The hosts are {known}")
+    try:
+        return select(cluster, only=names).hosts
+    except HostsError as error:
+        raise UsageError(str(error).replace("--only ", "trust ")) from None
 
 
 class Trusting:
@@ -87,7 +85,7 @@ class Trusting:
             if host.transport in self._keys:
                 waiting.append(host)
             else:
-                _say(f"{host.name}: transport {host.transport} has no host keys")
+                narrate(f"{host.name}: transport {host.transport} has no host keys")
                 codes.append(0)
         while waiting:
             with ThreadPoolExecutor(len(waiting), thread_name_prefix="trust") as pool:
@@ -95,7 +93,7 @@ class Trusting:
             behind = []
             for host, shown in zip(waiting, met, strict=True):
                 if isinstance(shown, Unreachable):
-                    _say(naming(self._file, str(shown)))
+                    narrate(naming(self._file, str(shown)))
                     codes.append(UNREACHABLE)
                 elif not self._accepted(host, shown):
                     codes.append(USAGE)
@@ -121,10 +119,10 @@ class Trusting:
         )
         standing = shown.standing()
         if standing is Standing.KNOWN:
-            _say(f"{whose}: {shown.what} is known: {shown.place()}")
+            narrate(f"{whose}: {shown.what} is known: {shown.place()}")
             return True
         if standing is Standing.REVOKED:
-            _say(f"{whose}: {shown.revoked()}: do not trust this machine")
+            narrate(f"{whose}: {shown.revoked()}: do not trust this machine")
             return False
         if standing is Standing.CHANGED and not self._changed(whose, shown):
             return False
@@ -132,37 +130,31 @@ class Trusting:
             return False
         try:
             file = self._keys[host.transport].accept(shown)
-            _say(f"{whose}: {shown.what} is recorded in {file}")
+            narrate(f"{whose}: {shown.what} is recorded in {file}")
         except NotRecorded as problem:
-            _say(f"{whose}: {problem}")
+            narrate(f"{whose}: {problem}")
             return False
         return True
 
     def _changed(self, whose: str, shown: ShownKey) -> bool:
         """Tell old and new key; whether the new one may be asked about."""
-        _say(
+        narrate(
             f"{whose}: its key has CHANGED. Somebody may be listening in, or the machine was set "
             "up anew."
         )
         for other in shown.others():
-            _say(f"    was {other}")
-        _say(f"    now {shown.what}")
+            narrate(f"    was {other}")
+        narrate(f"    now {shown.what}")
         if not self._replace:
-            _say("if you know why, accept the new key with --replace")
+            narrate("if you know why, accept the new key with --replace")
         return self._replace
 
     def _agreed(self, whose: str, shown: ShownKey) -> bool:
         """Whether a person accepts the key, by a yes or by its fingerprint."""
-        _say(f"{whose} shows {shown.what}")
+        narrate(f"{whose} shows {shown.what}")
         if not self._yes:
-            _say(f"compare it with the output of this command there: {shown.shows}")
-        if agreed("accept it? (yes, no or the fingerprint)", self._yes, shown.fingerprint):
+            narrate(f"compare it with the output of this command there: {shown.shows}")
+        if confirm("accept it? (yes, no or the fingerprint)", self._yes, shown.fingerprint):
             return True
-        _say("not accepted; nothing was recorded")
+        narrate("not accepted; nothing was recorded")
         return False
-
-
-def _say(text: str) -> None:
-    for line in text.split("\n"):
-        indent = line[: len(line) - len(line.lstrip())]
-        typer.echo(f"rankboard: {indent}{one_line(line)}", err=True)

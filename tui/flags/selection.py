@@ -12,28 +12,27 @@ from typing import Annotated, Any
 
 import typer
 
-from remote.cluster.hosts import LOCAL, Cluster, Host, HostsError, load, select
+from remote.cluster.hosts import LOCAL, Cluster, Host, HostsError, load, naming, select
 from remote.lab.spec import LabError, Spec, parse
 from remote.plan.plan import PlanError
+from remote.transport import Transport
 from remote.transport.registry import Transports
+from tui.exit import UNREACHABLE
+from tui.flags.common import HOSTS, Exclude, HostsFile, Only, split_names
 from tui.flags.group import with_group
-
-DEFAULT = Path("hosts.toml")
-"""The hosts file where none is named."""
+from tui.narrate import narrate
 
 RANKS = 4
 """Ranks on this machine that the form starts with where there is no hosts file."""
 NO_FILE = (
-    f"There is no {DEFAULT} in this folder: the ranks run on this machine. For other hosts, write "
-    f"{DEFAULT} with two lines per "
+    f"There is no {HOSTS} in this folder: the ranks run on this machine. For other hosts, write "
+    f"{HOSTS} with two lines per "
     'host, [[host]] and address = "192.168.0.11", or name a file with --hosts.'
 )
 
 
 def _flags(
-    hosts: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="the hosts file (default: hosts.toml)")
-    ] = None,
+    hosts: HostsFile = None,
     local: Annotated[
         int | None,
         typer.Option(metavar="N", help="train with N ranks on this machine, without a hosts file"),
@@ -57,12 +56,8 @@ def _flags(
     nodes: Annotated[
         int | None, typer.Option(metavar="K", help="use only the first K hosts")
     ] = None,
-    only: Annotated[
-        str, typer.Option(metavar="NAMES", help="use only these hosts (names separated by commas)")
-    ] = "",
-    exclude: Annotated[
-        str, typer.Option(metavar="NAMES", help="leave out these hosts (names separated by commas)")
-    ] = "",
+    only: Only = "",
+    exclude: Exclude = "",
 ) -> None:
     """Only its parameters count."""
 
@@ -90,7 +85,7 @@ def selection(
     `upload` goes to the hosts beside what the hosts file says. `in_form`: a form asks for the
     rest, and without flags and hosts file starts with this machine. Raises: HostsError,
     PlanError, LabError."""
-    if in_form and not upload and not any(flags.values()) and not DEFAULT.exists():
+    if in_form and not upload and not any(flags.values()) and not HOSTS.exists():
         here = Cluster("this machine", (_local_host("local", RANKS),), (NO_FILE,))
         return Selection(here, here, None)
     local, slots, link = flags["local"], flags["slots"], flags["link"]
@@ -107,15 +102,10 @@ def selection(
     cluster = _cluster(flags["hosts"], local, slots, upload)
     if spec:
         cluster = Cluster(f"lab, {link}", spec.hosts(), spec.remarks())
-    for remark in cluster.remarks:
-        typer.echo(f"rankboard: {remark}", err=True)
-    hosts = select(cluster, flags["nodes"], names(flags["only"]), names(flags["exclude"]))
+    narrate(*cluster.remarks)
+    only, exclude = split_names(flags["only"]), split_names(flags["exclude"])
+    hosts = select(cluster, flags["nodes"], only, exclude)
     return Selection(cluster, hosts, spec)
-
-
-def names(text: str) -> tuple[str, ...]:
-    """The names of a list joined by commas."""
-    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def _cluster(
@@ -127,12 +117,12 @@ def _cluster(
             raise PlanError(
                 f"--slots {slots} goes with --local N; in a hosts file, write slots = {slots}"
             )
-        if not path and not DEFAULT.exists():
+        if not path and not HOSTS.exists():
             raise HostsError(
-                f"{DEFAULT}: no such file: name yours with --hosts FILE, or use --local N to run "
+                f"{HOSTS}: no such file: name yours with --hosts FILE, or use --local N to run "
                 "on this machine"
             )
-        found = load(path or DEFAULT)
+        found = load(path or HOSTS)
         return replace(
             found, sync=(*found.sync, *(os.path.abspath(one.expanduser()) for one in upload))
         )
@@ -178,13 +168,31 @@ def _lab_spec(local: int | None, slots: int | None, link: str, cpus: str) -> Spe
 
 @contextmanager
 def transports(chosen: Selection) -> Iterator[Transports]:
-    """The transports of the chosen hosts. Their lab is up as long as this is. Raises: LabError."""
+    """Make the transports of the chosen hosts; their lab is up meanwhile. Raises: LabError."""
     if not chosen.spec:
         yield Transports(chosen.cluster.hosts)
         return
     from remote.lab.lab import Lab
 
     with Lab.start(chosen.spec) as lab:
-        for remark in lab.remarks():
-            typer.echo(f"rankboard: {remark}", err=True)
+        narrate(*lab.remarks())
         yield Transports(chosen.cluster.hosts, lab.enter)
+
+
+def reach_hosts(path: Path | None) -> tuple[Transport | None, tuple[Host, ...]]:
+    """Load the hosts of a file, with the transport to them; nothing without any file.
+
+    Raises: HostsError.
+    """
+    if path is None and not HOSTS.exists():
+        return None, ()
+    cluster = load(path or HOSTS)
+    narrate(*cluster.remarks)
+    return Transports(cluster.hosts), cluster.hosts
+
+
+def report_unreachable(problems: Sequence[str], path: Path | None) -> None:
+    """Name the hosts of a file that did not answer, and end the command with exit code 3."""
+    narrate(*(naming(str(path or HOSTS), problem) for problem in problems))
+    if problems:
+        raise typer.Exit(UNREACHABLE)

@@ -10,8 +10,8 @@ from textual.app import ComposeResult
 from textual.content import Content
 
 from remote.run.state import RankState, RunPhase, RunState, Series
+from tui import palette
 from tui.panels.panel import Panel
-from tui.widgets import palette
 from tui.widgets.chart import Chart
 from tui.widgets.frame import Look
 from tui.widgets.raster import Curve

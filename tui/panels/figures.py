@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tui.widgets import palette
+from tui import palette
 from tui.widgets.table import Cell
 
 PHASES = {

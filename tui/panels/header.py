@@ -12,9 +12,9 @@ from remote.plan.plan import Plan
 from remote.run.state import RunPhase, RunState
 from remote.run.waiting import Wait, waiting
 from training.job import Job
+from tui import palette
 from tui.panels import figures
 from tui.session_clock import SessionClock
-from tui.widgets import palette
 from tui.widgets.log_view import plain
 
 _TIE = "\xa0"

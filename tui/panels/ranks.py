@@ -9,10 +9,10 @@ from textual.app import ComposeResult
 from remote.format import UNKNOWN, duration, number, percent, short_size
 from remote.run.state import RankState, RunState
 from remote.run.waiting import STARTING, age
+from tui import palette
 from tui.panels import figures
 from tui.panels.panel import Panel
 from tui.session_clock import SessionClock
-from tui.widgets import palette
 from tui.widgets.log_view import plain
 from tui.widgets.table import Cell, Column, Row, Table
 

@@ -14,7 +14,7 @@ from remote.doctor.doctor import CHECKS, FAILED, OK, UNFIT, WARNING, is_told, wh
 from remote.run.state import HostPhase, RunState, Verdict
 from remote.sanitise import one_line
 from training.wire.events import Checked
-from tui.widgets import palette
+from tui import palette
 
 GLYPHS = {OK: "good", WARNING: "warn", FAILED: "bad", "": "rest"}
 """The sign (see `palette`) of each outcome; of none, where a check was not come to."""

@@ -19,7 +19,7 @@ from remote.run.waiting import REACHING, STARTING, age
 from training.wire.events import Record
 from tui.session_clock import SessionClock
 from tui.text import outcome
-from tui.text.headless import Narration, RankLines
+from tui.text.narration import Narration, RankLines
 
 EVERY = 0.5
 """Seconds between two pictures."""
@@ -43,7 +43,7 @@ def live_printer(
     console: Console | None = None, *, told: int = 0, quiet: bool = False, verbose: bool = False
 ) -> Iterator[LivePrinter]:
     """A printer whose bar and table stay at the bottom of the terminal until it ends. For `told`,
-    `quiet` and `verbose` see `tui.text.headless`."""
+    `quiet` and `verbose` see `tui.text.printer`."""
     console = console or Console(highlight=False, emoji=False, markup=False)
     with Live(console=console, auto_refresh=False, transient=True) as live:
         yield LivePrinter(live, told, quiet=quiet, verbose=verbose)

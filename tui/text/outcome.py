@@ -14,6 +14,7 @@ from remote.run.last_words import HEADER
 from remote.run.phases import FATES
 from remote.run.series import Means, joined
 from remote.run.state import Cause, RankPhase, RankState, RunState, Verdict
+from tui.text.table import ruled
 
 LEAST = 8
 """Characters of a line that says something by itself."""
@@ -131,16 +132,6 @@ def repeats(text: str, found: Cause | None) -> bool:
     return bool(core) and (core in text or (len(text) > LEAST and text in core))
 
 
-def columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of a table in plain text."""
-    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
-    lines = [
-        " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in (head, *rows)
-    ]
-    return [lines[0], "-+-".join("-" * width for width in widths), *lines[1:]]
-
-
 def cause(state: RunState) -> list[str]:
     """The lines that say why a run failed, the last words of what failed, and what became of each
     rank; none if it did not."""
@@ -176,7 +167,7 @@ def fates(state: RunState) -> list[str]:
         )
         for rank in state.ranks
     ]
-    return columns(("host", "rank", "fate", "step", "exit"), rows)
+    return ruled(("host", "rank", "fate", "step", "exit"), rows)
 
 
 def _fate(rank: RankState) -> str:
@@ -198,12 +189,6 @@ def _diverged(state: RunState) -> str:
     if math.isfinite(newest):
         return f", but the loss was {first.what} at step {first.step}"
     return f", but the loss is {replace(first, value=newest).what} since step {first.step}"
-
-
-def told(state: RunState) -> list[str]:
-    """What a run leaves on the terminal when its dashboard is gone: the cause of a failure, and how
-    it ended."""
-    return [*cause(state), f"rankboard: {verdict(state)}"]
 
 
 def interruption(number: int) -> str:

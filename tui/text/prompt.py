@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
 
 import typer
 
-from tui.text.usage import USAGE
-
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask for confirmation")]
+from tui.exit import UsageError
 
 
-def agreed(question: str, yes: bool, *also: str) -> bool:
-    """Whether a person answers yes, or one of the words of `also`, or --yes was given (`yes`).
+def confirm(question: str, yes: bool, *also: str) -> bool:
+    """Ask a question on stderr: return whether the user answers yes, or one of the words of `also`.
 
-    Ends the command with exit code 2 where there is no terminal to ask on.
+    With `yes` (the flag --yes) nothing is asked. It does not use typer.confirm, which writes to
+    stdout, where data go. Raises: UsageError, where there is no terminal to ask on.
     """
     if yes:
         return True
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        typer.echo(
-            "rankboard: cannot ask for confirmation without a terminal; pass --yes", err=True
-        )
-        raise typer.Exit(USAGE)
+        raise UsageError("cannot ask for confirmation without a terminal; pass --yes")
     typer.echo(f"rankboard: {question} ", nl=False, err=True)
     answer = sys.stdin.readline()
-    if not answer:  # nobody has pressed enter
+    if not answer:  # the end of the input: the cursor still stands behind the question
         typer.echo("", err=True)
     return answer.strip().lower() in ("y", "yes") or answer.strip() in also

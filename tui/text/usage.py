@@ -11,9 +11,8 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from training import options, registry
 from training.registry import did_you_mean
+from tui.exit import UsageError, refusing
 
-USAGE = 2
-"""Exit code of a usage error."""
 STARTS = ("run", "start", "launch", "train", "exec")
 LISTS = ("ls", "list", "status", "runs", "jobs", "top", "show")
 REMOVES = ("prune", "stop", "down")
@@ -42,8 +41,8 @@ class Commands(TyperGroup):
         """The command that the arguments name; where there is none, say what to write instead."""
         if args[0] in self.commands or args[0].startswith("-"):
             return super().resolve_command(ctx, args)
-        typer.echo(f"rankboard: {self.answer(ctx, args)}", err=True)
-        raise typer.Exit(USAGE)
+        with refusing():
+            raise UsageError(self.answer(ctx, args))
 
     def answer(self, ctx: typer.Context, words: list[str]) -> str:
         """What to tell somebody who wrote a command that does not exist."""

@@ -18,7 +18,8 @@ from textual.geometry import Region
 from textual.reactive import reactive
 from textual.strip import Strip
 
-from tui.widgets import palette, raster
+from tui import palette
+from tui.widgets import raster
 from tui.widgets.frame import Frame, Look, frame
 from tui.widgets.lines import Lines
 from tui.widgets.raster import MARK, NONE, Curve, Picture

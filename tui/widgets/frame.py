@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tui.widgets import axis, palette, raster
+from tui import palette
+from tui.widgets import axis, raster
 from tui.widgets.axis import Axis
 from tui.widgets.raster import Cells, Curve, Picture
 

@@ -22,7 +22,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from remote.run.state import LogLine
-from tui.widgets import palette
+from tui import palette
 from tui.widgets.lines import Lines
 
 KEPT = 20_000

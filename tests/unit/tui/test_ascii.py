@@ -17,7 +17,7 @@ from rich.cells import cell_len
 
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage, asked
-from tui.widgets import palette
+from tui import palette
 
 RANKBOARD = Path(sys.executable).parent / "rankboard"
 C, UTF8, GERMAN = "C", "C.UTF-8", "de_DE.UTF-8"

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from textual.app import App, ComposeResult
 
-from tui.widgets import axis, palette, raster
+from tui import palette
+from tui.widgets import axis, raster
 from tui.widgets.chart import ASCII, BRAILLE, Chart
 from tui.widgets.frame import Frame, Look, frame
 from tui.widgets.raster import MARK, NONE, Curve

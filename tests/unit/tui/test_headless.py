@@ -35,7 +35,10 @@ from training.wire.events import (
     expand,
 )
 from tui.text import live, outcome
-from tui.text.headless import MOMENT, Gathered, JsonPrinter, PlainPrinter, printer
+from tui.text.json import JsonPrinter
+from tui.text.narration import MOMENT, Gathered
+from tui.text.plain import PlainPrinter
+from tui.text.printer import printer
 
 
 def failed() -> History:
@@ -369,7 +372,7 @@ import sys
 from pathlib import Path
 sys.path[:0] = [{tests!r}]
 from tests.kit.printing import good, show
-from tui.text.headless import printer
+from tui.text.printer import printer
 history = good()
 with printer(history.state(), {json}, Path()) as to:
     while not to.gone:
@@ -396,7 +399,7 @@ def test_head_ends_quietly(json: bool) -> None:
 
 def test_neither_textual_nor_rich_is_needed_for_a_pipe() -> None:
     code = (
-        "import sys, tui.text.headless; print([name for name in sys.modules if name.split('.')[0] "
+        "import sys, tui.text.printer; print([name for name in sys.modules if name.split('.')[0] "
         "in ('textual', 'rich', 'torch')])"
     )
     assert (

@@ -17,6 +17,7 @@ from tests.kit.dashboard import Stage, asked
 from training.job import Job
 from training.wire import events
 from training.wire.events import SESSION
+from tui import palette
 from tui.app import Launch, RankboardApp
 from tui.panels.curves import Curves
 from tui.panels.hosts import Hosts
@@ -28,7 +29,6 @@ from tui.screens.dialogs import Dialog, HelpDialog, LeaveDialog, QuitDialog, Too
 from tui.screens.launch import LaunchScreen
 from tui.screens.run import RunScreen
 from tui.screens.stacks import StacksScreen
-from tui.widgets import palette
 from tui.widgets.chart import Chart
 from tui.widgets.log_view import LogView
 

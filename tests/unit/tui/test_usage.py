@@ -184,4 +184,4 @@ def test_the_help_has_every_flag_and_the_options_of_every_method(tmp_path: Path)
     assert "torchvision/NAME" in words
     assert "imagefolder:PATH" in words
     assert "Usage: rankboard [OPTIONS] rankboard COMMAND [ARGS]..." in words
-    assert "130 stopped by a person" in words
+    assert "130 stopped by the user" in words

@@ -31,8 +31,8 @@ from training.wire.events import (
 )
 from training.wire.events import Stopping as StoppingEvent
 from tui.session_clock import SessionClock
-from tui.text import headless
-from tui.text.headless import PlainPrinter
+from tui.text import narration
+from tui.text.plain import PlainPrinter
 
 HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30, "2.14.1")
 WORK = ("importing", "loading", "rendezvous", "joining")
@@ -243,7 +243,7 @@ def test_without_a_dashboard_it_is_said_when_it_changes_and_now_and_then(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     hand = Hand()
-    monkeypatch.setattr(headless, "SessionClock", lambda: SessionClock(hand))
+    monkeypatch.setattr(narration, "SessionClock", lambda: SessionClock(hand))
     err = io.StringIO()
     printer = PlainPrinter(io.StringIO(), err)
     history = going({1: "rendezvous", 0: "joining"}, 2)

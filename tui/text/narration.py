@@ -1,30 +1,16 @@
-"""Showing a run without a dashboard: plain lines, JSON lines, or (see `tui.text.live`) a live table
-on a terminal.
-
-stdout is data (the ranks' lines or the events, then the table), stderr is narration (what happens,
-and why it failed).
-"""
+"""What happens in a run, in sentences, and what its ranks and hosts print."""
 
 from __future__ import annotations
 
-import os
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, Protocol, TextIO
+from collections.abc import Callable, Iterator, Sequence
 
 from remote.format import count
-from remote.plan.dry_run import notes
-from remote.plan.plan import Plan
-from remote.record import summary
 from remote.run.cause import ranks_text
 from remote.run.state import RunPhase, RunState
 from remote.run.waiting import STARTING, Wait, waiting
-from remote.sanitise import UNSEEN, one_line, shown
-from training.wire.events import SESSION, Exited, Hello, Reaching, Record, Started, Text, to_object
-from training.wire.jsonl import dumps
+from remote.sanitise import one_line, shown
+from training.wire.events import SESSION, Exited, Hello, Reaching, Record, Started, Text
 from tui.session_clock import SessionClock
 from tui.text import outcome
 
@@ -37,56 +23,6 @@ AGAIN = 15.0
 CALM = 3.0
 """Seconds that lie at least between two such lines, so that ranks that come one by one make few of
 them."""
-
-
-class Printer(Protocol):
-    """Shows a run. `gone` turns true when nobody reads stdout any more; from then on nothing is
-    written to it."""
-
-    gone: bool
-
-    def batch(self, records: list[Record], state: RunState) -> None:
-        """Show what has come: expanded records, already applied to the state."""
-
-    def end(self, state: RunState) -> None:
-        """Show what became of the run."""
-
-
-@contextmanager
-def printer(
-    state: RunState,
-    json: bool,
-    folder: Path,
-    *,
-    before: Iterable[Record] = (),
-    quiet: bool = False,
-    verbose: bool = False,
-) -> Iterator[Printer]:
-    """The printer for where stdout leads, which tells what comes after this state.
-
-    `folder` is the run's. `before`: expanded records that the state has already; as JSON they come
-    first. `quiet`: not what ranks have printed. `verbose`: see `Narration`.
-    """
-    if not state.started:  # else one comes back to it
-        _narrate(sys.stderr, outcome.opening(state))
-    for note in notes(state.plan):
-        _narrate(sys.stderr, note)
-    told = state.log.count
-    if json:
-        to_program = JsonPrinter(sys.stdout, sys.stderr, told, folder=folder, verbose=verbose)
-        to_program.replay(before, state.plan)
-        yield to_program
-    elif sys.stdout.isatty():
-        from tui.text.live import live_printer
-
-        with live_printer(told=told, quiet=quiet, verbose=verbose) as live:
-            yield live
-    else:
-        yield PlainPrinter(sys.stdout, sys.stderr, told, quiet=quiet, verbose=verbose)
-
-
-def _narrate(err: TextIO, text: str) -> None:
-    err.write(f"rankboard: {text}\n")
 
 
 class Gathered:
@@ -270,183 +206,6 @@ class _Waiting:
         if now >= self._said_at + (AGAIN if what == self._said else CALM):
             self._said, self._said_at = what, now if what else self._said_at
             yield from map(Wait.text, waits)
-
-
-class PlainPrinter:
-    """For a pipe or a file: the ranks' lines, each with its rank, as they come; at the end the
-    table."""
-
-    def __init__(
-        self, out: TextIO, err: TextIO, told: int = 0, *, quiet: bool = False, verbose: bool = False
-    ) -> None:
-        """`told` and `verbose`: see `Narration`; `quiet`: see `printer`."""
-        self.gone = False
-        self._out, self._err, self._quiet = out, err, quiet
-        self._narration = Narration(told, verbose=verbose)
-        self._ranks = RankLines()
-
-    def batch(self, records: list[Record], state: RunState) -> None:
-        """Print the text among these records, and what they mean."""
-        if not self._quiet:
-            self._write_all(self._ranks.chunks(records, state))
-        self._tell(records, state)
-        self._flush()
-
-    def end(self, state: RunState) -> None:
-        """Print the cause of a failure, the table of a run that is over, and the verdict."""
-        self._write_all(self._ranks.rest(state))
-        self._explain(state)
-        if outcome.has_results(state):
-            table = outcome.columns(outcome.head(state), outcome.table(state))
-            self._write("".join(line + "\n" for line in (*table, *outcome.captions(state))))
-        self._flush()
-        _narrate(self._err, outcome.verdict(state))
-        self._err.flush()
-
-    def _explain(self, state: RunState) -> None:
-        """Tell what is left to tell, and why a run failed."""
-        for line in self._narration.rest(state):
-            _narrate(self._err, line)
-        for line in outcome.cause(state):
-            self._err.write(line + "\n")
-        self._err.flush()
-
-    def _tell(self, records: list[Record], state: RunState) -> None:
-        for line in self._narration.lines(records, state):
-            _narrate(self._err, line)
-        self._err.flush()
-
-    def _write_all(self, texts: Iterable[str]) -> None:
-        for text in texts:
-            self._write(text)
-
-    def _write(self, text: str) -> None:
-        if not self.gone:
-            try:
-                self._out.write(text)
-            except OSError:  # a reader that went away, a full disk, a terminal that is gone
-                self._leave()
-
-    def _flush(self) -> None:
-        if not self.gone:
-            try:
-                self._out.flush()
-            except OSError:  # a reader that went away, a full disk, a terminal that is gone
-                self._leave()
-
-    def _leave(self) -> None:
-        """Nobody reads any more. What is still in the buffer must go somewhere when the interpreter
-        ends."""
-        self.gone = True
-        if self._out is sys.stdout:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self._out.fileno())
-            os.close(nowhere)
-
-
-class JsonPrinter(PlainPrinter):
-    """For programs: one JSON object per event on stdout, a rank's text one per line, and nothing
-    else there.
-
-    Every object has `event`, `time` (by the launcher's clock), `host` and `rank` (null where there
-    is none), then the event's own fields. The first is `run`, the plan and the run's `folder`; the
-    last `summary`, as in the run directory. The JSON is strict: a number that is not finite is
-    null.
-    """
-
-    def __init__(
-        self, out: TextIO, err: TextIO, told: int = 0, *, folder: Path, verbose: bool = False
-    ) -> None:
-        """`told` and `verbose`: see `Narration`; `folder`: where the run is recorded."""
-        super().__init__(out, err, told, verbose=verbose)
-        self._folder = folder
-        self._begun = False
-
-    def replay(self, records: Iterable[Record], plan: Plan) -> RunState:
-        """Print expanded records of the run from its beginning; returns the state that they come
-        to."""
-        state = RunState(plan)
-        for record in records:
-            state.apply(record)
-            self._show(record, state)
-            if self.gone:
-                break
-        self._flush()
-        return state
-
-    def batch(self, records: list[Record], state: RunState) -> None:
-        """Print these records."""
-        for record in records:
-            self._show(record, state)
-        self._tell(records, state)
-        self._flush()
-
-    def end(self, state: RunState) -> None:
-        """Print the summary; say on stderr why a run failed, and how it ended."""
-        self.summarize(state)
-        self._explain(state)
-        _narrate(self._err, outcome.verdict(state))
-        self._err.flush()
-
-    def summarize(self, state: RunState) -> None:
-        """Print the last object: what has become of the run."""
-        self._begin(state, state.started)
-        self._object(_head("summary", state.ended or state.now) | summary.of(state))
-        self._flush()
-
-    def _show(self, record: Record, state: RunState) -> None:
-        for item in objects(record, state):
-            self._begin(state, item["time"])
-            self._object(item)
-
-    def _begin(self, state: RunState, when: float) -> None:
-        """Print the first object, once."""
-        if not self._begun:
-            self._begun = True
-            names = {
-                "run": state.plan.run,
-                "plan": summary.plan(state.plan),
-                "folder": str(self._folder),
-            }
-            self._object(_head("run", when) | names)
-
-    def _object(self, item: dict[str, Any]) -> None:
-        self._write(_escaped(dumps(summary.finite(item))) + "\n")
-
-
-def _head(event: str, when: float) -> dict[str, Any]:
-    """What every object begins with; these two are no host's."""
-    return {"event": event, "time": when, "host": None, "rank": None}
-
-
-def objects(record: Record, state: RunState) -> Iterator[dict[str, Any]]:
-    """The JSON-ready objects of an expanded record: one, or for text one per line."""
-    fields = to_object(record.event)
-    on = fields.pop("on", record.host)
-    offset = state.hosts[record.host].offset if 0 <= record.host < len(state.hosts) else 0.0
-    rank = fields.pop("rank", SESSION)
-    head = {
-        "event": fields.pop("event"),
-        "time": record.time - offset,
-        "host": state.host_name(on) or None,
-        "rank": rank if rank >= 0 else None,
-    }
-    if isinstance(record.event, Text):
-        yield from (
-            {**head, "stream": record.event.stream, "line": line}
-            for line in record.event.text.split("\n")
-        )
-    else:
-        yield head | fields
-
-
-def _escaped(line: str) -> str:
-    """The same JSON without characters that a terminal acts on."""
-    return (
-        line
-        if line.isascii() and "\x7f" not in line
-        else UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
-    )
 
 
 def prefixed(text: Text, host: str) -> str:

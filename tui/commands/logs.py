@@ -1,0 +1,98 @@
+"""`rankboard logs`: the output of the ranks of a run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from remote.errands.inventory import Kept
+from remote.launch import Launcher
+from remote.record import lock
+from remote.run.state import RunState
+from remote.session import returning
+from training.wire.events import SESSION, Ended, Record, Said, Text, expand
+from tui.exit import UNREACHABLE, UsageError
+from tui.flags.common import RUNS, HostsFile, Run, RunsDir
+from tui.flags.recorded import open_run, read_records
+from tui.narrate import narrate
+from tui.text.narration import prefixed
+
+
+def logs(
+    run: Run,
+    rank: Annotated[
+        int | None, typer.Option(metavar="R", min=0, help="show only this rank (default: all)")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="keep printing new lines")] = False,
+    hosts: HostsFile = None,
+    runs_dir: RunsDir = RUNS,
+) -> None:
+    """Print the output of the ranks of a run, in order of time.
+
+    The output comes from the records here, and from the hosts where they have more.
+
+    Examples:
+      rankboard logs last
+      rankboard logs last --rank 2 --follow
+    """
+    with open_run(run, hosts, runs_dir) as (launcher, kept):
+        plan = kept.plan
+        if rank is not None and rank >= plan.world_size:
+            raise UsageError(f"--rank {rank}: {plan.run} has ranks 0 to {plan.world_size - 1}")
+        state = RunState(plan)
+        printed: dict[int, int] = {}
+        ended = set[int]()
+        for record in read_records(launcher, plan, follow):
+            state.apply(record)
+            if isinstance(record.event, Ended):
+                ended.add(record.host)
+            printed[record.host] = max(printed.get(record.host, 0), record.seq)
+            _print(record, state, rank)
+        complete = state.verdict and ended.issuperset(printed.keys() - {SESSION})
+        problems = [] if complete else _print_rest(launcher, kept, state, printed, rank, follow)
+    narrate(*problems)
+    raise typer.Exit(UNREACHABLE if problems else 0)
+
+
+def _print_rest(
+    launcher: Launcher,
+    kept: Kept,
+    state: RunState,
+    printed: dict[int, int],
+    rank: int | None,
+    follow: bool,
+) -> list[str]:
+    """Print what the hosts have beyond the records here; return why some of it is missing.
+
+    `printed` is the newest record of each host that was printed.
+    """
+    if lock.launcher(launcher.runs_dir / kept.plan.run):
+        return []
+    if follow and not state.verdict and not kept.refusal:
+        return _follow_on_hosts(launcher, kept, rank)
+    if kept.refusal:
+        return [kept.refusal]
+    problems: list[returning.Problem] = []
+    offsets = {host.index: host.offset for host in state.hosts} | dict(kept.offsets)
+    for _, batch in returning.fetch(launcher.transport, kept.plan, printed, offsets, problems):
+        for record in expand(batch):
+            _print(record, state, rank)
+    return [problem for _, problem in problems]
+
+
+def _follow_on_hosts(launcher: Launcher, kept: Kept, rank: int | None) -> list[str]:
+    """Attach to the run and print its output until it ends; return why hosts were lost."""
+    session = launcher.attach(kept)
+    for record in (one for batch in session.batches() for one in batch):
+        _print(record, session.state, rank)
+        if isinstance(record.event, Said):
+            narrate(record.event.text)
+    return [host.reason for host in session.state.hosts if host.gone]
+
+
+def _print(record: Record, state: RunState, rank: int | None) -> None:
+    text = record.event
+    if isinstance(text, Text) and record.host != SESSION and rank in (None, text.rank):
+        lines = prefixed(text, state.host_name(record.host))
+        typer.echo(lines, nl=False, err=text.stream == "stderr")

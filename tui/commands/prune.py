@@ -1,0 +1,164 @@
+"""`rankboard prune`: delete ended runs on the hosts and here."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from remote.cluster.hosts import naming
+from remote.errands import cleaning, inventory
+from remote.errands.cleaning import Kept, Removable
+from remote.errands.inventory import Inventory
+from remote.format import UNKNOWN, age, count, size
+from tui.exit import UsageError, refusing
+from tui.flags.common import HOSTS, RUNS, HostsFile, RunsDir, Yes
+from tui.flags.selection import reach_hosts, report_unreachable
+from tui.narrate import narrate
+from tui.text.prompt import confirm
+from tui.text.table import Row, print_table
+
+AGE = "7d"
+"""How long ago a run has ended that is removed, where nothing else is given."""
+COLUMNS = ("run", "phase", "age", "size", "where")
+UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def prune(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="RUN", help="only these runs, even if their hosts cannot be reached"
+        ),
+    ] = None,
+    hosts: HostsFile = None,
+    older_than: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AGE",
+            help="only runs that ended at least this long ago: 12h, 7d, 2w; 0 for all (default: "
+            "7d)",
+        ),
+    ] = None,
+    keep: Annotated[int, typer.Option(metavar="N", min=0, help="keep the N newest of them")] = 0,
+    yes: Yes = False,
+    runs_dir: RunsDir = RUNS,
+) -> None:
+    """Delete ended runs, with their checkpoints, on the hosts and here, if you agree.
+
+    Code on the hosts that no live run uses is removed too. Live runs are kept.
+
+    Examples:
+      rankboard prune
+      rankboard prune --older-than 0 --keep 3
+      rankboard prune 20261120-0930 20261121-1145
+
+    Exit codes:
+      0  done
+      2  the command line is wrong, or confirmation was not possible
+      3  a host did not answer
+    """
+    with refusing():
+        if names and (older_than or keep):
+            raise UsageError("name runs, or give --older-than and --keep, not both")
+        older = _seconds(older_than or AGE)
+        transport, known = reach_hosts(hosts)
+        found = inventory.take(transport, known, runs_dir)
+        named = _match_names(names or (), found)
+        going, kept = cleaning.removable(found, older, keep, named)
+        if going:
+            print_table(COLUMNS, _rows(going))
+        flag = f" --hosts {shlex.quote(str(hosts))}" if hosts else ""
+        narrate(*_reasons(kept, flag), *_unreachable(found, {one.run for one in going} & named))
+        if going and confirm(f"remove {_total(going)}? [y/N]", yes):
+            freed, problems = cleaning.remove(transport, known, runs_dir, going)
+            narrate(*(naming(str(hosts or HOSTS), problem) for problem in problems))
+            narrate(f"removed {size(freed)}")
+        elif not going and not named:
+            narrate(_nothing(older_than or AGE if older else "", keep))
+        report_unreachable(found.problems, hosts)
+
+
+def _seconds(older_than: str) -> float:
+    """Read an age such as 12h. Raises: UsageError."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw]?)", older_than.strip())
+    if not found or not (found[2] or float(found[1]) == 0):
+        raise UsageError(
+            f"--older-than {older_than}: write a number and s, m, h, d or w, such as 12h or 7d"
+        )
+    return float(found[1]) * UNITS[found[2]]
+
+
+def _match_names(names: Sequence[str], found: Inventory) -> set[str]:
+    """Find the runs with these names, or that begin with them. Raises: UsageError."""
+    known = [run.name for run in found.runs]
+    return {_match_name(name, known) for name in names}
+
+
+def _match_name(name: str, known: Sequence[str]) -> str:
+    runs = [run for run in known if run == name] or [run for run in known if run.startswith(name)]
+    if not runs:
+        raise UsageError(
+            f"no run called {name!r} here or on the hosts: give its name, or the beginning of it, "
+            "from rankboard ps"
+        )
+    if len(runs) > 1:
+        raise UsageError(f"{name}: several runs begin with it: {', '.join(runs)}")
+    return runs[0]
+
+
+def _rows(going: Sequence[Removable]) -> list[Row]:
+    """Make one row per run, and one for all code."""
+    runs: dict[str, list[Removable]] = defaultdict(list)
+    for one in sorted(going, key=lambda one: not one.run):
+        runs[one.run].append(one)
+    return [
+        (
+            name or "code that no live run uses",
+            parts[0].phase if name else UNKNOWN,
+            age(min(one.idle for one in parts)),
+            size(sum(one.size for one in parts)),
+            ", ".join(dict.fromkeys(one.host or "here" for one in parts)),
+        )
+        for name, parts in runs.items()
+    ]
+
+
+def _reasons(kept: Sequence[Kept], flag: str) -> list[str]:
+    """Say why runs are kept, each reason once. `flag` names the hosts file, if one was given."""
+    by_reason: dict[tuple[str, bool], list[str]] = defaultdict(list)
+    for one in kept:
+        by_reason[one.why, one.by_name].append(one.run)
+    lines = []
+    for (why, by_name), runs in by_reason.items():
+        subject = f"{runs[0]} is" if len(runs) == 1 else f"{count(len(runs), 'run')} are"
+        remedy = f"; to remove the record anyway: rankboard prune{flag} {' '.join(runs)}"
+        lines.append(f"{subject} kept: {why}{remedy if by_name else ''}")
+    return lines
+
+
+def _unreachable(found: Inventory, going: set[str]) -> list[str]:
+    """Say what is left on hosts that cannot be reached."""
+    away = [(run.name, cleaning.unreachable(run, found)) for run in found.runs if run.name in going]
+    return [
+        f"{run}: cannot reach {', '.join(hosts)}: files of the run stay there, and a live run "
+        "continues"
+        for run, hosts in away
+        if hosts
+    ]
+
+
+def _total(going: Sequence[Removable]) -> str:
+    runs = {one.run for one in going if one.run}
+    parts = [count(len(runs), "run")] if runs else []
+    parts += ["unused code"] if any(not one.run for one in going) else []
+    return f"{' and '.join(parts)}, {size(sum(one.size for one in going))}"
+
+
+def _nothing(older_than: str, keep: int) -> str:
+    which = f" that ended at least {older_than} ago" if older_than else " that has ended"
+    return f"nothing to remove{which}" + (f", except for the {keep} newest" if keep else "")

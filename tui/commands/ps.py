@@ -1,0 +1,153 @@
+"""`rankboard ps`: the runs on the hosts and here, and the processes that ended runs left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from json import dumps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from remote.cluster.hosts import Host
+from remote.errands import cleaning, inventory
+from remote.errands.cleaning import Leftover
+from remote.errands.inventory import Run
+from remote.format import UNKNOWN, age, count, moment, or_unknown, size
+from remote.transport import Transport
+from tui.exit import UsageError, refusing
+from tui.flags.common import RUNS, HostsFile, RunsDir, Yes
+from tui.flags.selection import reach_hosts, report_unreachable
+from tui.narrate import narrate
+from tui.text.prompt import confirm
+from tui.text.table import Row, print_table
+
+RUN_COLUMNS = ("run", "phase", "hosts", "ranks", "step", "started", "age", "size")
+ORPHAN_COLUMNS = ("host", "run", "pid", "started", "found as", "command")
+DISPENSABLE = {"started": 1, "ranks": 2, "found as": 3}
+"""Columns that a narrow terminal leaves out, in this order: a run's name has its start."""
+
+
+def ps(
+    hosts: HostsFile = None,
+    live: Annotated[bool, typer.Option("--live", help="show live runs only")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print one JSON object per run")] = False,
+    orphans: Annotated[
+        bool,
+        typer.Option(
+            "--orphans",
+            help="show processes that ended runs left behind, and kill them if you agree",
+        ),
+    ] = False,
+    yes: Yes = False,
+    runs_dir: RunsDir = RUNS,
+) -> None:
+    """List live and ended runs: those on the hosts, and those recorded here.
+
+    The age is the time since the run's last sign of life: a few seconds for a healthy run. The
+    phase is "unknown" for a detached run whose hosts are not in the hosts file.
+
+    Examples:
+      rankboard ps --live
+      rankboard ps --hosts other.toml --json
+      rankboard ps --orphans
+
+    Exit codes:
+      0  all hosts answered
+      2  the command line is wrong, or confirmation was not possible
+      3  a host did not answer
+    """
+    with refusing():
+        transport, known = reach_hosts(hosts)
+        if orphans:
+            problems = _end_orphans(transport, known, runs_dir, yes, json)
+        else:
+            if yes:
+                raise UsageError("--yes needs --orphans")
+            problems = _list_runs(transport, known, runs_dir, live, json)
+        report_unreachable(problems, hosts)
+
+
+def _list_runs(
+    transport: Transport | None, hosts: Sequence[Host], runs_dir: Path, live: bool, json: bool
+) -> Sequence[str]:
+    """Print the runs; return why hosts did not answer."""
+    found = inventory.take(transport, hosts, runs_dir)
+    runs = [run for run in found.runs if run.live or not live]
+    if json:
+        _print_objects(map(_run_object, runs))
+    elif runs:
+        print_table(RUN_COLUMNS, list(map(_run_row, runs)), DISPENSABLE)
+    else:
+        narrate("no live runs" if live else "no runs")
+    return found.problems
+
+
+def _end_orphans(
+    transport: Transport | None, hosts: Sequence[Host], runs_dir: Path, yes: bool, json: bool
+) -> Sequence[str]:
+    """Print the processes of ended runs, and kill them if the user agrees; return why hosts did not
+    answer."""
+    left = cleaning.orphans(transport, hosts, runs_dir)
+    if json:
+        _print_objects({"host": one.host or None, **asdict(one.orphan)} for one in left.found)
+    elif left.found:
+        print_table(ORPHAN_COLUMNS, list(map(_orphan_row, left.found)), DISPENSABLE)
+    else:
+        narrate("no processes of ended runs")
+    narrate(*(f"{run} is live on another host: its processes are kept" for run in left.spared))
+    if not left.found or not confirm(f"kill {_processes(len(left.found))}? [y/N]", yes):
+        return left.problems
+    alive, problems = cleaning.end(transport, hosts, runs_dir, left.found)
+    narrate(
+        *(f"not killed: pid {one.orphan.pid} on {one.host or 'this machine'}" for one in alive),
+        f"killed {_processes(len(left.found) - len(alive))}",
+    )
+    return (*left.problems, *problems)
+
+
+def _processes(number: int) -> str:
+    return count(number, "process", "processes")
+
+
+def _run_row(run: Run) -> Row:
+    live = f"{run.live} of {run.hosts} live"
+    answered = run.record or any(part.folder.now for part in run.parts)
+    return (
+        run.name,
+        run.phase,
+        live if 0 < run.live < run.hosts else or_unknown(run.hosts),
+        or_unknown(run.ranks),
+        f"{run.step}/{run.steps}" if run.steps else or_unknown(run.step),
+        moment(run.began),
+        age(run.idle) if answered else UNKNOWN,
+        size(run.size) if run.size else UNKNOWN,
+    )
+
+
+def _orphan_row(left: Leftover) -> Row:
+    one = left.orphan
+    return left.host or "here", one.run, str(one.pid), moment(one.began), one.found, one.command
+
+
+def _run_object(run: Run) -> dict[str, Any]:
+    figures = {
+        name: getattr(run, name)
+        for name in ("phase", "live", "hosts", "ranks", "step", "steps", "began", "idle", "size")
+    }
+    parts = [
+        {
+            "name": part.host or None,
+            "idle": part.idle,
+            "reason": part.reason,
+            **asdict(part.folder),
+        }
+        for part in run.parts
+    ]
+    return {"run": run.name, **figures, "reasons": run.reasons, "parts": parts}
+
+
+def _print_objects(objects: Iterable[dict[str, Any]]) -> None:
+    for one in objects:
+        typer.echo(dumps(one))

@@ -1,0 +1,100 @@
+"""`rankboard stop`: end a run, through its launcher where one runs on this machine."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from remote.launch import Launcher
+from remote.plan.plan import Plan
+from remote.record import lock
+from remote.run.state import RunState
+from remote.session.session import Session
+from tui import front
+from tui.exit import STOPPED, UNREACHABLE
+from tui.flags.common import RUNS, HostsFile, Run, RunsDir
+from tui.flags.recorded import open_run
+from tui.front import Lines
+from tui.narrate import narrate
+
+OBEYING, LOOK = 15.0, 0.1
+"""Seconds that a launcher has to stop its run, and between two looks at whether it has."""
+
+
+def stop(
+    run: Run,
+    now: Annotated[
+        bool, typer.Option("--now", help="kill the ranks at once, without a grace period")
+    ] = False,
+    hosts: HostsFile = None,
+    runs_dir: RunsDir = RUNS,
+) -> None:
+    """Stop a run on all its hosts and show its result.
+
+    The exit code is 0 once the run is stopped, also if it had already ended.
+
+    Examples:
+      rankboard stop last
+      rankboard stop --now 20261120-0930
+    """
+    with open_run(run, hosts, runs_dir) as (launcher, kept):
+        code = _stop_through_launcher(launcher, kept.plan, now)
+        if code is None:
+            session = launcher.attach(kept)
+            code = _close(session) if session.has_ended else _stop(launcher, session, now)
+    raise typer.Exit(0 if code == STOPPED else code)
+
+
+def _stop(launcher: Launcher, session: Session, now: bool) -> int:
+    session.stop(now=now)
+    return front.watch(launcher, session, Lines(quiet=True))
+
+
+def _close(session: Session) -> int:
+    """Let go of a run that has ended."""
+    for _ in session.batches():  # none come
+        continue
+    verdict = session.state.verdict
+    how = verdict.name.lower() if verdict else "how is not known"
+    narrate(f"{session.plan.run} had already ended: {how}")
+    return 0
+
+
+def _stop_through_launcher(launcher: Launcher, plan: Plan, now: bool) -> int | None:
+    """Ask the process of this machine that records the run to stop it.
+
+    Returns the exit code, or None where there is no such process, or it ended before the run did.
+    Raises: PlanError.
+    """
+    folder = launcher.runs_dir / plan.run
+    holder = lock.notify(folder, signal.SIGQUIT if now else lock.STOP)
+    if holder is None:
+        return None
+    narrate(f"asked the launcher of {plan.run}, {holder}, to stop it")
+    if not _is_released(folder):
+        narrate(
+            f"the launcher does not respond: end it with kill -9 {holder.pid}, then repeat "
+            f"rankboard stop {plan.run}"
+        )
+        return UNREACHABLE
+    state = RunState(plan)
+    for record in launcher.recorded(plan):
+        state.apply(record)
+    if not state.verdict:
+        return None
+    front.print_end(state)
+    return state.verdict.value
+
+
+def _is_released(folder: Path) -> bool:
+    """Wait until no process records the run; False where one still does after `OBEYING`."""
+    deadline = time.monotonic() + OBEYING
+    while lock.launcher(folder):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(LOOK)
+    return True

@@ -1,0 +1,39 @@
+"""The options that several commands share, each declared once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from remote.cluster.hosts import HOSTS_FILE
+
+HOSTS = Path(HOSTS_FILE)
+"""The hosts file where none is named."""
+RUNS = Path("runs")
+"""The folder where runs are recorded, where none is named."""
+
+HostsFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help=f"the hosts file (default: {HOSTS_FILE})")
+]
+RunsDir = Annotated[Path, typer.Option(metavar="PATH", help="the folder where runs are recorded")]
+Only = Annotated[
+    str, typer.Option(metavar="NAMES", help="use only these hosts (names separated by commas)")
+]
+Exclude = Annotated[
+    str, typer.Option(metavar="NAMES", help="leave out these hosts (names separated by commas)")
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask for confirmation")]
+Run = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN",
+        help="the name of the run, the beginning of it, or last for the newest run",
+    ),
+]
+
+
+def split_names(text: str) -> tuple[str, ...]:
+    """Split a list of names at its commas."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())

@@ -1,0 +1,92 @@
+"""Which run a command line names, with its plan and the connection to its hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from remote.cluster.hosts import HostsError, load
+from remote.errands import inventory
+from remote.errands.inventory import Kept
+from remote.launch import Launcher
+from remote.plan.plan import Plan, PlanError, Policy
+from remote.record import lock, read, trust
+from remote.record.files import is_folder
+from remote.record.find import find
+from remote.record.layout import NODE
+from remote.record.read import RunFolderError
+from remote.transport import Transport
+from remote.transport.registry import Transports, is_here
+from training.agent.layout import LAST
+from training.wire.events import Record
+from tui.exit import refusing
+from tui.flags.common import HOSTS
+from tui.narrate import narrate
+
+
+@contextmanager
+def open_run(
+    run: str, hosts: Path | None, runs_dir: Path, max_restarts: int | None = None
+) -> Iterator[tuple[Launcher, Kept]]:
+    """Find a run here or on the hosts of the file; yield a launcher for its hosts, and its plan.
+
+    `max_restarts` replaces the number of restarts that the run was started with. A mistake ends the
+    command with exit code 2.
+    """
+    with refusing():
+        folder, transports = find(run, runs_dir), Transports()
+        kept = (
+            _find_here(folder, hosts)
+            if folder
+            else _find_on_hosts(transports, run, hosts, runs_dir)
+        )
+        if run == LAST:
+            narrate(f"{LAST} is {kept.plan.run}")
+        if max_restarts is not None:
+            policy = replace(kept.plan.policy, max_restarts=max_restarts)
+            kept = replace(kept, plan=replace(kept.plan, policy=policy))
+        policy = Policy(keep=not is_here(kept.plan.hosts))
+        yield Launcher(transports, runs_dir.absolute(), policy, narrate), kept
+
+
+def read_records(launcher: Launcher, plan: Plan, follow: bool) -> Iterator[Record]:
+    """Read the records of a run here; with `follow`, also those that a live launcher adds."""
+    folder = launcher.runs_dir / plan.run
+    if follow and lock.launcher(folder):
+        return read.follow(folder, len(plan.hosts), launcher.remark)
+    return launcher.recorded(plan)
+
+
+def _find_here(folder: Path, hosts: Path | None) -> Kept:
+    """Load a run that is recorded here. Raises: HostsError, PlanError, RunFolderError."""
+    plan = read.load_plan(folder)
+    foreign = not trust.has_ways(plan)
+    if plan.run != folder.name:
+        raise RunFolderError(
+            f"{folder} has the plan of another run, {plan.run}: rename the folder to {plan.run}"
+        )
+    if is_folder(folder / NODE):
+        return Kept(trust.on_this_machine(plan, (folder / NODE).absolute()), {}, foreign=foreign)
+    if hosts:
+        return Kept(trust.with_ways(plan, load(hosts)), {}, foreign=foreign)
+    if not foreign:
+        return Kept(plan, {})
+    try:
+        return Kept(trust.with_ways(plan, load(HOSTS)), {}, foreign=True)
+    except (HostsError, PlanError) as error:
+        return Kept(plan, {}, refusal=trust.unknown(plan, str(error)), foreign=True)
+
+
+def _find_on_hosts(transport: Transport, run: str, hosts: Path | None, runs_dir: Path) -> Kept:
+    """Ask the hosts for a run that is not recorded here. Raises: HostsError, PlanError."""
+    try:
+        cluster = load(hosts or HOSTS)
+    except HostsError as error:
+        raise HostsError(
+            f"No run called {run!r} in {runs_dir}, and no hosts to ask for it: {error}"
+        ) from None
+    kept = inventory.plan_of(transport, cluster, run)
+    narrate(*kept.problems, f"{kept.plan.run} is not recorded here: using the plan of its hosts")
+    return kept

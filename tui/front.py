@@ -1,0 +1,157 @@
+"""The two ways to show a session: as lines, or in the dashboard. Both return the exit code."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from remote.cluster.hosts import Cluster
+from remote.launch import Launcher
+from remote.record import summary
+from remote.record.layout import REPORT
+from remote.record.lock import STOP
+from remote.run.state import RunState, Verdict
+from remote.session.session import Session
+from training.job import Job
+from training.wire.events import Record
+from tui.exit import UsageError
+from tui.narrate import narrate
+from tui.text import outcome
+from tui.text.printer import Printer, printer
+
+
+@dataclass(frozen=True)
+class Lines:
+    """How a session is shown as lines.
+
+    `leaves`: Ctrl+C leaves the run instead of stopping it. `detach`: leave it once all ranks train.
+    `quiet`: without the output of the ranks. `verbose`: with each step of the start.
+    """
+
+    json: bool = False
+    leaves: bool = False
+    detach: bool = False
+    quiet: bool = False
+    verbose: bool = False
+
+
+def watch(launcher: Launcher, session: Session, lines: Lines | None) -> int:
+    """Show a session that was attached to, as `lines` or in the dashboard."""
+    if lines is not None:
+        return show_lines(launcher, session, lines)
+    hosts = Cluster(session.plan.run, session.plan.hosts)
+    job = session.plan.work if isinstance(session.plan.work, Job) else Job()
+    return show_dashboard(launcher, hosts, hosts, job, attached=session)
+
+
+def show_lines(launcher: Launcher, session: Session, how: Lines) -> int:
+    """Print a session until it ends or is left."""
+    _handle_signals(session, how.leaves)
+    folder = launcher.runs_dir / session.plan.run
+    before = launcher.recorded(session.plan) if how.json and how.leaves else ()
+    detach = how.detach
+    # Every write to a terminal that is gone fails: the run is left or stopped then, and the session
+    # still has to end.
+    with (
+        suppress(OSError),
+        printer(
+            session.state, how.json, folder, before=before, quiet=how.quiet, verbose=how.verbose
+        ) as show,
+    ):
+        for records in session.batches():
+            _show_batch(show, records, session, how.leaves)
+            if detach and session.begun:
+                session.detach()
+                detach = False
+        show.end(session.state)
+        if not session.detached:
+            narrate_record(launcher, session.state)
+    verdict = session.state.verdict or (Verdict.LOST if session.cut_off else None)
+    return verdict.value if verdict else 0
+
+
+def _handle_signals(session: Session, leaves: bool) -> None:
+    """Let Ctrl+C stop or leave the run, and SIGQUIT stop it at once.
+
+    A run that is kept survives the end of the terminal or of this machine.
+    """
+
+    def end(number: int, _: object) -> None:
+        from_system = number in (signal.SIGHUP, signal.SIGTERM)
+        if (leaves and number == signal.SIGINT) or (from_system and (leaves or session.keep)):
+            session.detach()
+        else:
+            why = "rankboard stop" if number == STOP else outcome.interruption(number)
+            session.stop(why, now=number == signal.SIGQUIT)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, STOP):
+        signal.signal(number, end)
+
+
+def _show_batch(show: Printer, records: list[Record], session: Session, leaves: bool) -> None:
+    """Show a batch; once nobody reads stdout any more, as with `| head`, leave or stop the run."""
+    if show.gone:
+        return
+    try:
+        show.batch(records, session.state)
+    except OSError:
+        show.gone = True
+    if show.gone and (leaves or session.keep):
+        session.detach()
+    elif show.gone and not session.state.stop_reason:  # a second request would skip the hosts' end
+        session.stop("stdout was closed")
+
+
+def show_dashboard(
+    launcher: Launcher, cluster: Cluster, selected: Cluster, job: Job, **settings: Any
+) -> int:
+    """Show the dashboard until the user quits. `settings` are more fields of `tui.app.Launch`.
+
+    Raises: UsageError, without a terminal.
+    """
+    if not on_terminal():
+        raise UsageError(
+            "the dashboard needs a terminal on stdin, stdout and stderr; without one, use --run"
+        )
+    from tui.app import Launch, RankboardApp
+
+    settings |= {"runs_dir": launcher.runs_dir, "check": launcher.check}
+    app = RankboardApp(Launch(cluster, selected, job, launcher.plan, launcher.begin, **settings))
+    gc.freeze()  # the modules stay: to search them for garbage again and again takes time
+    try:
+        app.run()
+    finally:
+        app.finish()
+    for state in app.states:
+        print_end(state)
+        narrate_record(launcher, state)
+    return app.exit_code
+
+
+def on_terminal() -> bool:
+    """Whether a dashboard can be shown; Textual draws on stderr."""
+    return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+
+
+def print_end(state: RunState) -> None:
+    """Print the cause of a failure, and how a run ended."""
+    for line in outcome.cause(state):
+        typer.echo(line, err=True)
+    narrate(outcome.verdict(state))
+
+
+def narrate_record(launcher: Launcher, state: RunState) -> None:
+    """Print remarks on a run that has ended, and where it is recorded."""
+    folder = Path(os.path.relpath(launcher.runs_dir / state.plan.run))
+    narrate(*summary.remarks(state))
+    if summary.report(state):
+        narrate(f"classification report in {folder / REPORT}")
+    narrate(f"recorded in {folder}")

@@ -1,0 +1,91 @@
+"""Showing a run on a pipe or in a file: lines of text.
+
+stdout is data (the ranks' lines, then the table), stderr is narration (what happens, and why it
+failed).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from typing import TextIO
+
+from remote.run.state import RunState
+from training.wire.events import Record
+from tui.narrate import narrate
+from tui.text import outcome
+from tui.text.narration import Narration, RankLines
+from tui.text.table import ruled
+
+
+class PlainPrinter:
+    """For a pipe or a file: the ranks' lines, each with its rank, as they come; at the end the
+    table."""
+
+    def __init__(
+        self, out: TextIO, err: TextIO, told: int = 0, *, quiet: bool = False, verbose: bool = False
+    ) -> None:
+        """`told` and `verbose`: see `Narration`; `quiet`: see `printer`."""
+        self.gone = False
+        self._out, self._err, self._quiet = out, err, quiet
+        self._narration = Narration(told, verbose=verbose)
+        self._ranks = RankLines()
+
+    def batch(self, records: list[Record], state: RunState) -> None:
+        """Print the text among these records, and what they mean."""
+        if not self._quiet:
+            self._write_all(self._ranks.chunks(records, state))
+        self._tell(records, state)
+        self._flush()
+
+    def end(self, state: RunState) -> None:
+        """Print the cause of a failure, the table of a run that is over, and the verdict."""
+        self._write_all(self._ranks.rest(state))
+        self._explain(state)
+        if outcome.has_results(state):
+            table = ruled(outcome.head(state), outcome.table(state))
+            self._write("".join(line + "\n" for line in (*table, *outcome.captions(state))))
+        self._flush()
+        narrate(outcome.verdict(state), file=self._err)
+        self._err.flush()
+
+    def _explain(self, state: RunState) -> None:
+        """Tell what is left to tell, and why a run failed."""
+        for line in self._narration.rest(state):
+            narrate(line, file=self._err)
+        for line in outcome.cause(state):
+            self._err.write(line + "\n")
+        self._err.flush()
+
+    def _tell(self, records: list[Record], state: RunState) -> None:
+        for line in self._narration.lines(records, state):
+            narrate(line, file=self._err)
+        self._err.flush()
+
+    def _write_all(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            self._write(text)
+
+    def _write(self, text: str) -> None:
+        if not self.gone:
+            try:
+                self._out.write(text)
+            except OSError:  # a reader that went away, a full disk, a terminal that is gone
+                self._leave()
+
+    def _flush(self) -> None:
+        if not self.gone:
+            try:
+                self._out.flush()
+            except OSError:  # a reader that went away, a full disk, a terminal that is gone
+                self._leave()
+
+    def _leave(self) -> None:
+        """Nobody reads any more. What is still in the buffer must go somewhere when the interpreter
+        ends."""
+        self.gone = True
+        if self._out is sys.stdout:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._out.fileno())
+            os.close(nowhere)

@@ -1,0 +1,46 @@
+"""What screens need of a session. They import this, and never the session itself."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Protocol
+
+from remote.plan.plan import Plan
+from remote.run.state import RunState
+from training.wire.events import Record
+
+
+class Session(Protocol):
+    """A run to watch, live or replayed."""
+
+    plan: Plan
+    state: RunState
+    lock: threading.Lock
+
+    def batches(self) -> Iterator[list[Record]]:
+        """Iterate over the records as they come, already applied to `state`, until the run ends.
+
+        Only one thread may iterate.
+        """
+
+    @property
+    def detached(self) -> bool:
+        """Whether the run continues on its hosts without this session."""
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether the session detached because no host answered any more."""
+
+    @property
+    def keep(self) -> bool:
+        """Whether the run continues when this session is gone."""
+
+    def stop(self, reason: str = ..., *, now: bool = ...) -> None:
+        """Ask for the end of the run; `now` kills the ranks without a grace period."""
+
+    def detach(self) -> None:
+        """Ask to leave the run, which continues."""
+
+    def ask_stacks(self) -> None:
+        """Ask every rank for its stack."""
