@@ -11,6 +11,7 @@ import pytest
 
 from remote.cluster.file import WRITE, HostTable
 from remote.cluster.hosts import Cluster, Host, HostsError, load, naming, select
+from remote.cluster.transports import names
 
 NOWHERE = Path("/nonexistent/config")
 
@@ -52,9 +53,9 @@ def test_a_host_may_name_its_transport(tmp_path: Path) -> None:
     assert found == [("local", ""), ("ssh", "ada")]
     assert mistakes(tmp_path, '[[host]]\nname = "a"\ntransport = "../ssh"\n') == [
         'hosts.toml: host 1 (a): transport = "../ssh" is wrong: write the name of a transport in '
-        "quotes, one of local, ssh"
+        f"quotes, one of {', '.join(names())}"
     ]
-    with pytest.raises(HostsError, match="transport = 'deploy': write one of local, ssh"):
+    with pytest.raises(HostsError, match="transport = 'deploy': write one of "):
         Host("a", "a", transport="deploy")
 
 

@@ -57,7 +57,7 @@ class Quiet:
 
 
 def test_the_transports() -> None:
-    assert transports.names() == ("local", "ssh")
+    assert {"local", "ssh"} <= set(transports.names())
     with pytest.raises(LookupError, match="no transport is called 'deploy'"):
         registry.kind("deploy")
 
@@ -68,7 +68,7 @@ def test_a_name_leads_to_no_other_file() -> None:
 
 
 def test_a_file_makes_a_transport(queue: str, tmp_path: Path) -> None:
-    assert transports.names() == ("local", queue, "ssh")
+    assert queue in transports.names()
     lines = f'[defaults]\ntransport = "{queue}"\n[[host]]\nname = "a"\n[[host]]\nname = "full"\n'
     (tmp_path / "hosts.toml").write_text(lines)
     hosts = load(tmp_path / "hosts.toml", tmp_path / "none").hosts
