@@ -13,7 +13,7 @@ from remote.cluster.hosts import HOSTS_FILE, Cluster
 from remote.doctor import job as checks
 from remote.doctor.check import FAILED
 from remote.errands.examination import Examination
-from remote.errands.inventory import Kept
+from remote.errands.kept_plan import Kept
 from remote.format import count
 from remote.plan import needs
 from remote.plan import plan as planning
@@ -28,7 +28,7 @@ from remote.session.session import Session
 from remote.transport import Transport
 from remote.transport.registry import is_here
 from training import registry
-from training.agent.host.needs import look
+from training.agent.here import look
 from training.job import Job
 from training.wire.events import Record
 

@@ -9,7 +9,7 @@ from remote.format import size
 from remote.plan.needs import path_of
 from remote.plan.plan import Plan
 from training import registry
-from training.agent.host.system import lacks_bf16
+from training.agent.here import lacks_bf16
 from training.job import Job
 
 MB = 10**6

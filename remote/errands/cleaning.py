@@ -13,16 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from remote.cluster.hosts import Host
-from remote.errands.inventory import Inventory, Run, ask, values
+from remote.errands.errands import ask, values
+from remote.errands.inventory import Inventory, Run
 from remote.record.layout import NODE, PLAN
 from remote.record.lock import launcher
 from remote.transport import Transport
-from training.agent.errands import leftovers, removal, run_folders
-from training.agent.errands.leftovers import Live, Orphan, Signalled
-from training.agent.errands.outline import STILL
-from training.agent.errands.removal import Refused, Removed
-from training.agent.host.system import LINUX
+from training.agent import here
+from training.agent.here import LINUX, Refused
 from training.agent.layout import run_folder
+from training.wire.answers import STILL, Live, Orphan, Removed, Signalled
 
 ENDING, REMOVING = 15.0, 300.0
 """Seconds that a host may need to end processes, and to remove one folder."""
@@ -52,14 +51,14 @@ def orphans(transport: Transport | None, hosts: Sequence[Host], runs_dir: Path) 
     found: dict[tuple[str, int, int, int], Leftover] = {}  # hosts may be one machine
     live = set()
     for answer in answers:
-        for one in values(leftovers.codec, answer.objects):
+        for one in values(answer.objects):
             if isinstance(one, Live):
                 live.add(one.run)
             elif isinstance(one, Orphan):
                 found.setdefault(
                     (one.run, one.host, one.pid, one.start), Leftover(answer.host.name, one)
                 )
-    for one in leftovers.find(_workdirs(runs_dir)) if LINUX else ():
+    for one in here.orphans(_workdirs(runs_dir)) if LINUX else ():
         found.setdefault((one.run, one.host, one.pid, one.start), Leftover("", one))
     spared = {left.orphan.run for left in found.values()} & live
     return Leftovers(
@@ -78,9 +77,9 @@ def end(
     for left in found:
         by_host[left.host].append(left)
     gone, problems = set(), []
-    if here := by_host.pop("", []):
-        ended = leftovers.finish(
-            _workdirs(runs_dir), [(left.orphan.pid, left.orphan.start) for left in here]
+    if own := by_host.pop("", []):
+        ended = here.end(
+            _workdirs(runs_dir), [(left.orphan.pid, left.orphan.start) for left in own]
         )
         gone |= {("", one.pid, one.start) for one in ended if one.gone}
     asked = [host for host in hosts if host.name in by_host]
@@ -91,14 +90,14 @@ def end(
     for answer in (
         ask(transport, asked, "end", lambda host: words[host.name], ENDING) if transport else ()
     ):
-        told = values(leftovers.codec, answer.objects)
+        told = values(answer.objects)
         gone |= {
             (answer.host.name, one.pid, one.start)
             for one in told
             if isinstance(one, Signalled) and one.gone
         }
         problems += [answer.error] if answer.error else []
-    every = [*here, *(left for some in by_host.values() for left in some)]
+    every = [*own, *(left for some in by_host.values() for left in some)]
     return [
         left for left in every if (left.host, left.orphan.pid, left.orphan.start) not in gone
     ], problems
@@ -219,7 +218,7 @@ def remove(
         if transport
         else ()
     ):
-        for told in values(removal.codec, answer.objects):
+        for told in values(answer.objects):
             if isinstance(told, Removed) and told.kept:
                 kept.append(f"{answer.host.name}: {told.name}: {told.kept}")
             elif isinstance(told, Removed) and told.name in names[answer.host.name]:
@@ -231,7 +230,7 @@ def remove(
             freed += one.size
         except (Refused, OSError) as error:
             kept.append(f"{runs_dir / name}: {getattr(error, 'strerror', None) or error}")
-    removal.finish(str(runs_dir))
+    here.finish_removals(str(runs_dir))
     return freed, kept
 
 
@@ -244,9 +243,9 @@ def _remove_record(runs_dir: Path, name: str) -> None:
     if holder := launcher(folder):
         raise Refused(f"its launcher, {holder}, is still at work on it")
     node = str((folder / NODE).absolute())
-    if LINUX and leftovers.find([node]):
+    if LINUX and here.orphans([node]):
         raise Refused("processes of it are left: rankboard ps --orphans")
     with ExitStack() as locks:
-        for run, host in run_folders.folders(node):
-            locks.enter_context(removal.alone(run_folder(node, run, host)))
-        removal.rename(str(folder), str(runs_dir))
+        for run, host in here.folders(node):
+            locks.enter_context(here.alone(run_folder(node, run, host)))
+        here.begin_removal(str(folder), str(runs_dir))

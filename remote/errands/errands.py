@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import Any
 
@@ -16,6 +16,7 @@ from remote.transport import Errand, Line, Transport, Unreachable
 from remote.transport.deploy import last_line
 from remote.transport.line_cutter import LineTooLong
 from training.agent import WHOLE
+from training.wire.answers import codec
 from training.wire.enums import Reach
 
 
@@ -43,6 +44,42 @@ class Silent:
 
 Give = Callable[[Line], None]
 """Writes what an errand is to read from its stdin."""
+
+
+def ask(
+    transport: Transport,
+    hosts: Sequence[Host],
+    verb: str,
+    words: Callable[[Host], Iterable[str]] = lambda _: (),
+    longer: float = 0.0,
+) -> list[Answer]:
+    """Have an errand done on each host in its own workdir; the answers, with the host's name in
+    what went wrong.
+
+    `longer`: seconds beyond its timeout that a host may take to answer.
+    """
+
+    def errand(host: Host) -> Errand:
+        return Errand((verb, host.workdir, *words(host)))
+
+    answers = perform(transport, hosts, errand, patience=lambda host: host.timeout + longer)
+    return [
+        replace(
+            answer,
+            error=answer.error
+            if answer.error.startswith(answer.host.name)
+            else f"{answer.host.name}: {answer.error}",
+        )
+        if answer.error
+        else answer
+        for answer in answers
+    ]
+
+
+def values(objects: Iterable[dict[str, Any]]) -> list[Any]:
+    """The typed objects of an answer (see `training.wire.answers`). What this version does not know
+    is left out."""
+    return [value for value in map(codec.value, objects) if value is not None]
 
 
 def perform(

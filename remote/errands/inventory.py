@@ -3,32 +3,23 @@ tells of its part."""
 
 from __future__ import annotations
 
-import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from remote.cluster.hosts import Cluster, Host
-from remote.errands.errands import Answer, perform
-from remote.format import size
-from remote.limits import LIMITS
-from remote.plan import serialize
-from remote.plan.plan import Plan, PlanError
-from remote.record import trust
+from remote.cluster.hosts import Host
+from remote.errands.errands import ask, values
 from remote.record.files import is_folder
-from remote.record.find import meant
 from remote.record.layout import EVENTS, NODE, PLAN, SUMMARY
 from remote.record.read import RunFolderError, load_plan, verdict
 from remote.run import agent_end
-from remote.transport import Errand, Transport
-from training.agent.errands import run_folders
-from training.agent.errands.run_folders import Archive, RunFolder
-from training.agent.layout import ARCHIVES, LAST, RUNS
-from training.wire.codec import Codec
+from remote.transport import Transport
+from training.agent import here
+from training.agent.layout import ARCHIVES, RUNS
+from training.wire.answers import Archive, RunFolder
 
 AGES, BYTES, COUNT = 1e11, 10**18, 10**6
 """Bounds of what a host may say: seconds of a time or an age, bytes and steps, and numbers of hosts
@@ -199,7 +190,7 @@ def take(transport: Transport | None, hosts: Sequence[Host], runs_dir: Path) -> 
     parts = list(recorded(runs_dir))
     code = []
     for answer in answers:
-        told = values(run_folders.codec, answer.objects)
+        told = values(answer.objects)
         folders = [_plausible(one) for one in told if isinstance(one, RunFolder)]
         parts += [Part(answer.host.name, answer.host.workdir, one) for one in folders]
         code += [
@@ -243,50 +234,14 @@ def _bounded(number: int, most: int) -> int:
     return number if 0 <= number <= most else 0
 
 
-def ask(
-    transport: Transport,
-    hosts: Sequence[Host],
-    verb: str,
-    words: Callable[[Host], Iterable[str]] = lambda _: (),
-    longer: float = 0.0,
-) -> list[Answer]:
-    """Have an errand done on each host in its own workdir; the answers, with the host's name in
-    what went wrong.
-
-    `longer`: seconds beyond its timeout that a host may take to answer.
-    """
-
-    def errand(host: Host) -> Errand:
-        return Errand((verb, host.workdir, *words(host)))
-
-    answers = perform(transport, hosts, errand, patience=lambda host: host.timeout + longer)
-    return [
-        replace(
-            answer,
-            error=answer.error
-            if answer.error.startswith(answer.host.name)
-            else f"{answer.host.name}: {answer.error}",
-        )
-        if answer.error
-        else answer
-        for answer in answers
-    ]
-
-
-def values(codec: Codec, objects: Iterable[dict[str, Any]]) -> list[Any]:
-    """The values of an answer's objects; what is none, as another version may send it, is left
-    out."""
-    return [value for value in map(codec.value, objects) if value is not None]
-
-
 def recorded(runs_dir: Path) -> Iterator[Part]:
     """The parts of runs of this machine, which keep what a host would beside their record."""
     for node in sorted(runs_dir.glob(f"*/{NODE}")):
         if is_folder(node) and not node.parent.is_symlink() and (node.parent / PLAN).is_file():
             workdir = str(node.absolute())
-            for run, host in run_folders.folders(workdir):
+            for run, host in here.folders(workdir):
                 with suppress(OSError):  # it is just being removed
-                    yield Part("", workdir, _plausible(run_folders.examine(workdir, run, host)))
+                    yield Part("", workdir, _plausible(here.examine(workdir, run, host)))
 
 
 def records(runs_dir: Path) -> Iterator[Record]:
@@ -305,7 +260,7 @@ def records(runs_dir: Path) -> Iterator[Record]:
             for name in (PLAN, EVENTS, SUMMARY)
             if (path := folder / name).exists()
         )
-        size = run_folders.size(str(folder))
+        size = here.size(str(folder))
         idle = max(0.0, time.time() - newest)
         yield Record(folder.name, folder, hosts, ranks, local, verdict(folder), size, idle)
 
@@ -325,81 +280,3 @@ def joined(parts: Iterable[Part]) -> tuple[Run, ...]:
         Run(name, tuple(found[index] for index in sorted(found)))
         for name, found in sorted(runs.items())
     )
-
-
-@dataclass(frozen=True)
-class Kept:
-    """The plan of a run, as this machine or its hosts keep it. `offsets`: how many seconds the
-    clocks of those that answered are ahead of this machine's, by number; `problems` are what other
-    hosts could not tell. `refusal`: why its hosts cannot be reached, "" where they can; what is
-    recorded here can be read all the same. `foreign`: this user has not recorded it here."""
-
-    plan: Plan
-    offsets: Mapping[int, float]
-    problems: tuple[str, ...] = ()
-    refusal: str = ""
-    foreign: bool = False
-
-
-def plan_of(transport: Transport, cluster: Cluster, run: str) -> Kept:
-    """The plan that hosts keep of the run of this name, of the one whose name begins so, or of the
-    newest (`last`), with the hosts as the hosts file has them. Raises: PlanError."""
-    answers = ask(transport, cluster.hosts, "plan", lambda _: (run,))
-    problems = tuple(answer.error for answer in answers if answer.error)
-    told = [
-        (answer, one) for answer in answers for one in answer.objects if _is_asked_for(one, run)
-    ]
-    if not told:
-        text = "".join(f"\n{problem}" for problem in problems)
-        hosts = cluster.file or cluster.name
-        raise PlanError(
-            f"No run called {run!r} here or on the hosts of {hosts}; rankboard ps lists all "
-            f"runs{text}"
-        )
-    name = meant(run, sorted({one["run"] for _, one in told}))
-    told = [(answer, one) for answer, one in told if one["run"] == name]
-    plans = [_read(one["plan"], name, cluster) for _, one in told]
-    # Some hosts may not have been there to hear that the run was left.
-    left = [replace(plan, policy=replace(plan.policy, keep=True)) for plan in plans]
-    if any(plan != left[0] for plan in left):
-        raise PlanError(
-            f"{name}: its hosts keep different plans of it: "
-            f"{' and '.join(answer.host.name for answer, _ in told)}"
-        )
-    plan = left[0] if any(plan.policy.keep for plan in plans) else plans[0]
-    ahead = {
-        answer.host.name: one["now"] - answer.moment
-        for answer, one in told
-        if _is_time(one.get("now"))
-    }
-    offsets = {
-        index: ahead[host.name] for index, host in enumerate(plan.hosts) if host.name in ahead
-    }
-    return Kept(plan, offsets, problems, foreign=True)
-
-
-def _is_asked_for(told: Mapping[str, Any], run: str) -> bool:
-    """Whether this is a plan, and of a run that was asked for."""
-    name = told.get("run")
-    return (
-        isinstance(name, str)
-        and isinstance(told.get("plan"), str)
-        and (run == LAST or name.startswith(run))
-    )
-
-
-def _is_time(value: Any) -> bool:
-    return isinstance(value, float) and math.isfinite(value)
-
-
-def _read(text: str, run: str, cluster: Cluster) -> Plan:
-    """The plan of this run that a host tells. Raises: PlanError."""
-    try:
-        if len(text) > LIMITS.plan:
-            raise ValueError(f"it is longer than {size(LIMITS.plan)}")
-        plan = serialize.parse(text)
-    except ValueError as error:
-        raise PlanError(f"{run}: the plan that its hosts keep cannot be read: {error}") from error
-    if plan.run != run:
-        raise PlanError(f"{run}: what its hosts keep is the plan of another run, {plan.run}")
-    return trust.with_ways(trust.harmless(plan), cluster)

@@ -13,15 +13,14 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from remote.cluster.hosts import Host
-from remote.errands.errands import Answer
-from remote.errands.inventory import ask
+from remote.errands.errands import Answer, ask
 from remote.errands.reading import read
 from remote.limits import LIMITS
 from remote.sanitise import one_line
 from remote.transport import Errand, Line, Transport, Unreachable
 from remote.transport.line_cutter import LineCutter, LineTooLong
-from training.agent.errands.environment import lacking
 from training.wire.jsonl import dumps, load
+from training.wire.requirements import lacking
 
 PACKAGES = ("torch", "torchvision")
 SILENT = 60.0

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from remote.format import count
 from remote.plan.place import place
 from remote.plan.plan import Plan
-from training.agent.host.redaction import stand_in
+from training.wire.commands import stand_in
 
 
 def dry_run(plan: Plan) -> str:

@@ -21,10 +21,10 @@ from remote.transport import Transport
 from remote.upload import sources
 from remote.upload.sources import Source, shown
 from remote.upload.transfers import TOLD, Tell, Transfer, Transfers
-from training.agent.errands.entries import Entry, chunks, entries_of, opened
-from training.agent.errands.tree import Damaged, Tree
 from training.agent.layout import CHECKPOINTS, MANIFEST, REPORTS
 from training.job import Job
+from training.transfer.entries import Entry, chunks, entries_of, opened
+from training.transfer.tree import Damaged, Tree
 from training.wire.events import SESSION
 
 RESULTS = (CHECKPOINTS, REPORTS)

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from remote.format import size
 from remote.plan.plan import PlanError, Upload
 from remote.upload.ignore import REPOSITORY, Rules
-from training.agent.errands.entries import Entry, digest, opened, stays
+from training.transfer.entries import Entry, digest, opened, stays
 
 LARGE, MANY = 200 * 1000**2, 20_000
 """Bytes and files beyond which an upload is remarked upon: it is rarely meant to be that large."""

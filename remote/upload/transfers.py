@@ -19,8 +19,9 @@ from remote.limits import LIMITS, Limits
 from remote.transport import Errand, Line, Transport, Unreachable
 from remote.transport.deploy import last_line
 from remote.upload.sources import shown
-from training.agent.errands.entries import Entry, Incoming
-from training.agent.errands.tree import Damaged
+from training.transfer.entries import Entry
+from training.transfer.incoming import Incoming
+from training.transfer.tree import Damaged
 from training.wire.enums import Reach
 from training.wire.jsonl import dumps
 

@@ -21,11 +21,9 @@ from tests.hostile.host import End, Hosts, Play, acted, answers, endless
 from tests.hostile.values import ESCAPES, wild
 from tests.kit.stage import HELLO, trains
 from training.agent import WHOLE
-from training.agent.errands.leftovers import Live, Orphan, Signalled
-from training.agent.errands.removal import Removed
-from training.agent.errands.run_folders import Archive, RunFolder
 from training.job import Job
 from training.wire import events
+from training.wire.answers import Archive, Live, Orphan, Removed, RunFolder, Signalled
 from training.wire.commands import Command
 from training.wire.jsonl import dumps
 

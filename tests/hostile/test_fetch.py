@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from remote.errands import inventory
 from remote.limits import Limits
 from remote.plan.plan import Plan
 from remote.upload.files import Files
 from tests.hostile.host import End, Hosts, Play, acted
 from tests.hostile.launcher import MIB, measured
 from tests.hostile.values import ESCAPES
+from training.agent import here
 from training.job import Job
 from training.wire.jsonl import dumps
 
@@ -109,7 +109,7 @@ def test_no_path_leads_elsewhere(path: Any, tmp_path: Path) -> None:
     assert 1 in problems
     assert below(tmp_path) == below(folder)
     assert depth(folder) < 40
-    assert inventory.run_folders.size(str(folder)) > 0
+    assert here.size(str(folder)) > 0
 
 
 LINKS = ["/etc/passwd", "../../../x", "../" * 50, "x/../../../../y", "\0", ""]

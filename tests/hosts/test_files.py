@@ -33,9 +33,9 @@ from tests.kit.agents import ROOT
 from tests.kit.sshd import Sshd
 from tests.kit.wait import wait
 from training.agent import MARKER
-from training.agent.errands.entries import Entry, Misplaced, check, stays
-from training.agent.errands.tree import Damaged, Tree
 from training.job import Job
+from training.transfer.entries import Entry, Misplaced, check, stays
+from training.transfer.tree import Damaged, Tree
 
 SCRIPT = Script(("python", "train.py"))
 

@@ -17,10 +17,10 @@ from training.agent import kept
 from training.agent.errands import outline, run_folders
 from training.agent.errands.outline import Outline
 from training.agent.errands.removal import alone
-from training.agent.errands.run_folders import Archive, RunFolder
 from training.agent.host.system import LINUX
 from training.agent.journal import Journal
 from training.agent.layout import CODE
+from training.wire.answers import Archive, RunFolder
 from training.wire.commands import Keep
 from training.wire.enums import EndReason
 from training.wire.events import (

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from remote.cluster.hosts import Cluster, Host
-from remote.errands import inventory
+from remote.errands import kept_plan
 from remote.errands.errands import Answer
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError, Policy, Upload
@@ -55,14 +55,14 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             Answer(host, tuple(said) if isinstance(said, list) else (said,), moment=moment)
             for host, said in zip(FILE.hosts, objects, strict=False)
         ]
-        monkeypatch.setattr(inventory, "ask", lambda *_: answers)
+        monkeypatch.setattr(kept_plan, "ask", lambda *_: answers)
 
     return answer
 
 
 def test_the_plan_and_the_clocks_of_a_run_elsewhere(answer: Callable[..., None]) -> None:
     answer([], told())
-    kept = inventory.plan_of(NOWHERE, FILE, "a-run")
+    kept = kept_plan.plan_of(NOWHERE, FILE, "a-run")
     assert (kept.plan, kept.offsets) == (PLAN, {1: 10.0})
 
 
@@ -70,13 +70,13 @@ def test_a_host_that_was_away_when_the_run_was_left_has_another_policy(
     answer: Callable[..., None],
 ) -> None:
     answer(told(said=replace(PLAN, policy=Policy(keep=True))), told())
-    assert inventory.plan_of(NOWHERE, FILE, "a-run").plan.policy.keep
+    assert kept_plan.plan_of(NOWHERE, FILE, "a-run").plan.policy.keep
 
 
 def test_hosts_that_keep_different_plans_are_not_believed(answer: Callable[..., None]) -> None:
     answer(told(said=replace(PLAN, work=Job(batch_size=7))), told())
     with pytest.raises(PlanError, match="its hosts keep different plans of it: node1 and node2"):
-        inventory.plan_of(NOWHERE, FILE, "a-run")
+        kept_plan.plan_of(NOWHERE, FILE, "a-run")
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_name_that_is_no_plain_one_is_refused_wherever_a_plan_is_read(
             serialize.parse(serialize.dump(replace(PLAN, project=name)))
     answer(told(name, replace(PLAN, run=name)))
     with pytest.raises(PlanError, match=r"cannot be read: its run .* is no plain name"):
-        inventory.plan_of(NOWHERE, FILE, name)
+        kept_plan.plan_of(NOWHERE, FILE, name)
 
 
 @pytest.mark.parametrize("target", ["/etc", "../x", "a/../../b", "a//b", "a\0b"])
@@ -144,12 +144,12 @@ def test_what_a_host_tells_is_not_taken_on_trust(
 ) -> None:
     answer(said)
     with pytest.raises(PlanError, match=mistake):
-        inventory.plan_of(NOWHERE, FILE, "a-run")
+        kept_plan.plan_of(NOWHERE, FILE, "a-run")
 
 
 def test_a_clock_that_is_none_is_not_known(answer: Callable[..., None]) -> None:
     answer(told() | {"now": float("nan")}, told() | {"now": "noon"})
-    assert inventory.plan_of(NOWHERE, FILE, "a-run").offsets == {}
+    assert kept_plan.plan_of(NOWHERE, FILE, "a-run").offsets == {}
 
 
 def named(*names: str) -> list[dict[str, Any]]:
@@ -165,14 +165,14 @@ def test_a_run_elsewhere_is_known_by_its_beginning_or_as_the_last(
         ("20261120-b", "20261120-b"),
         ("last", "20261120-b"),
     ):
-        assert inventory.plan_of(NOWHERE, FILE, asked).plan.run == found
+        assert kept_plan.plan_of(NOWHERE, FILE, asked).plan.run == found
     with pytest.raises(
         PlanError,
         match=r"2026: 2 runs begin so; write more of the name:\n  20261120-b\n  20261119-a$",
     ):
-        inventory.plan_of(NOWHERE, FILE, "2026")
+        kept_plan.plan_of(NOWHERE, FILE, "2026")
     answer(named("a"), named("ab"))
-    assert inventory.plan_of(NOWHERE, FILE, "a").plan.run == "a"
+    assert kept_plan.plan_of(NOWHERE, FILE, "a").plan.run == "a"
 
 
 def test_a_host_answers_with_the_runs_that_may_be_meant(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from remote.cluster.hosts import Cluster, Host
-from remote.errands import cleaning, inventory
+from remote.errands import cleaning, inventory, kept_plan
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError, Script
 from remote.record import trust
@@ -29,10 +29,10 @@ from tests.kit.commands import Done
 from tests.kit.sshd import Sshd
 from tests.kit.wait import wait
 from training.agent import WHOLE
-from training.agent.errands.run_folders import Archive, RunFolder, codec
 from training.agent.host.system import LINUX
 from training.agent.journal import Journal
 from training.job import Job
+from training.wire.answers import Archive, RunFolder, codec
 from training.wire.commands import Keep
 from training.wire.enums import EndReason
 from training.wire.events import Ended, Exited, Hello, Launched
@@ -109,7 +109,7 @@ def test_runs_of_all_hosts(live: Live, run: Callable[..., Done]) -> None:
     assert "removed" in gone.stderr
     assert [row[0] for row in table(run(ps).stdout)] == ["run", "a-run"]
 
-    found = inventory.plan_of(SshTransport(), Cluster("test", hosts), "a-run")
+    found = kept_plan.plan_of(SshTransport(), Cluster("test", hosts), "a-run")
     assert (found.plan.run, found.plan.hosts, found.plan.work) == ("a-run", hosts, Job())
     assert abs(found.offsets[0]) < 1, "a clock of this machine"
     assert 1 not in found.offsets, "node2 keeps no plan"
@@ -117,7 +117,7 @@ def test_runs_of_all_hosts(live: Live, run: Callable[..., Done]) -> None:
         PlanError,
         match="No run called 'c-run' here or on the hosts of test; rankboard ps lists all runs",
     ):
-        inventory.plan_of(SshTransport(), Cluster("test", hosts), "c-run")
+        kept_plan.plan_of(SshTransport(), Cluster("test", hosts), "c-run")
     assert run(ps, orphans=True).stderr == "rankboard: no processes of ended runs\n"
 
 

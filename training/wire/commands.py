@@ -24,6 +24,11 @@ class Placement:
     secret: tuple[str, ...] = ()
 
 
+def stand_in(name: str) -> str:
+    """What is shown in place of the value of a secret variable."""
+    return f"[{name}]"
+
+
 @dataclass(frozen=True, slots=True)
 class Reserve:
     """Bind a listening socket for the rendezvous on `address`, at `port` or (0) any free one."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from remote.errands.inventory import Kept
+from remote.errands.kept_plan import Kept
 from remote.launch import Launcher
 from remote.record import lock
 from remote.run.state import RunState

@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from remote.cluster.hosts import HostsError, load
-from remote.errands import inventory
-from remote.errands.inventory import Kept
+from remote.errands.kept_plan import Kept, plan_of
 from remote.launch import Launcher
 from remote.plan.plan import Plan, PlanError, Policy
 from remote.record import lock, read, trust
@@ -87,6 +86,6 @@ def _find_on_hosts(transport: Transport, run: str, hosts: Path | None, runs_dir:
         raise HostsError(
             f"No run called {run!r} in {runs_dir}, and no hosts to ask for it: {error}"
         ) from None
-    kept = inventory.plan_of(transport, cluster, run)
+    kept = plan_of(transport, cluster, run)
     narrate(*kept.problems, f"{kept.plan.run} is not recorded here: using the plan of its hosts")
     return kept

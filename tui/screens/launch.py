@@ -21,7 +21,7 @@ from remote.format import count
 from remote.plan.dry_run import notes
 from remote.plan.plan import Plan, PlanError
 from training import options
-from training.agent.host.system import cpu_flags, lacks_bf16
+from training.agent.here import cpu_flags, lacks_bf16
 from training.job import Job, JobError, groups, help_text, usual_lr
 from training.registry import UnknownName
 from tui.messages import CheckHosts, StartRun

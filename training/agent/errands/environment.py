@@ -23,14 +23,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from training.agent.host import facts, system
 from training.wire.jsonl import load
+from training.wire.requirements import lacking
 
 Told = Iterator[dict[str, Any]]
 _UNFINISHED = "unfinished"
@@ -71,28 +71,6 @@ class Venv:
             if installed.metadata["Name"] in found:
                 found[installed.metadata["Name"]] = installed.version
         return found
-
-
-def lacking(versions: Mapping[str, str], requirements: Sequence[str]) -> dict[str, str]:
-    """The packages that are not there as pip's requirements want them: the version that is wanted
-    of each, "" for any."""
-    wanted = dict(requirement.partition("==")[::2] for requirement in requirements)
-    asked = {package: wanted.get(package, "") for package in versions}
-    return {
-        package: version
-        for package, version in asked.items()
-        if not _meets(versions[package], version)
-    }
-
-
-def _meets(found: str, wanted: str) -> bool:
-    """As pip sees it: 2.14.0+cpu is what 2.14.0, 2.14 and 2.14.* ask for."""
-    patterns = (wanted, f"{wanted}.0") if wanted else ("?*",)
-    return any(
-        fnmatchcase(one, pattern)
-        for one in (found, found.partition("+")[0])
-        for pattern in patterns
-    )
 
 
 def look(words: Sequence[str]) -> Told:

@@ -20,9 +20,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from training.agent.errands.entries import (
+from training.agent.layout import MANIFEST
+from training.transfer.entries import (
     Entry,
-    Incoming,
     Misplaced,
     Stamp,
     chunks,
@@ -33,8 +33,8 @@ from training.agent.errands.entries import (
     stamp,
     stays,
 )
-from training.agent.errands.tree import Damaged, Tree, scan
-from training.agent.layout import MANIFEST
+from training.transfer.incoming import Incoming
+from training.transfer.tree import Damaged, Tree, scan
 
 PATIENCE = 60
 """Seconds without a byte from or to the launcher after which an errand ends, as nobody is there any

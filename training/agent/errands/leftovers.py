@@ -22,7 +22,6 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from training.agent.errands import process_table
@@ -34,7 +33,7 @@ from training.agent.journal import Reader, segments
 from training.agent.layout import RUNS, absolute, run_folder
 from training.agent.options import Times
 from training.place import FOLDER
-from training.wire.codec import Codec
+from training.wire.answers import Live, Orphan, Signalled, codec
 from training.wire.enums import EndReason
 from training.wire.events import Ended, Exited, Hello, Record, Spawned
 
@@ -49,40 +48,6 @@ set."""
 _ENVIRONMENT = "its environment names the run"
 Found = dict[int, tuple[str, int, str]]
 """By pid: the run, the host's index, and by what the process is known to be the run's."""
-
-
-@dataclass(frozen=True, slots=True)
-class Orphan:
-    """A process of an ended run; `start` and `began` as in `process_table.Process`. `found`: by
-    what it is known."""
-
-    run: str
-    host: int
-    pid: int
-    start: int
-    began: float
-    found: str
-    command: str
-
-
-@dataclass(frozen=True, slots=True)
-class Live:
-    """A run that is live on this host."""
-
-    run: str
-
-
-@dataclass(frozen=True, slots=True)
-class Signalled:
-    """A process that was to be ended. `gone`: it has."""
-
-    pid: int
-    start: int
-    gone: bool
-
-
-codec = Codec("kind", (Orphan, Live, Signalled))
-"""The objects that `orphans` and `end` answer with."""
 
 
 def orphans(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from training.agent.journal import Reader, segments
+from training.wire.answers import STILL
 from training.wire.enums import EndReason, Phase
 from training.wire.events import (
     Ended,
@@ -30,9 +31,6 @@ from training.wire.events import (
 
 HEAD, TAIL = 64 << 10, 128 << 10
 """Bytes at the beginning and at the end of a journal of which every record is looked at."""
-STILL = 3600.0
-"""Seconds without a change after which what no lock can tell of counts as not in use."""
-
 _STOPPED = (EndReason.OPERATOR_GONE, EndReason.LEASE_EXPIRED)
 _WEIGHTY = re.compile(rb'"event":"(?:hello|launched|spawned|exited|ended)"')
 

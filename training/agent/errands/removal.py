@@ -10,13 +10,12 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
 
 from training.agent.errands import leftovers, run_folders
 from training.agent.host.system import LINUX
 from training.agent.layout import ARCHIVES, LOCK, RUNS, absolute, run_folder
-from training.wire.codec import Codec
+from training.wire.answers import Removed, codec
 
 _NAME = re.compile(rf"{RUNS}/([^/]+)/(\d+)|{ARCHIVES}/([^/]+)")
 _GOING = ".removed-"
@@ -26,19 +25,6 @@ of it."""
 
 class Refused(Exception):
     """Something is not removed; says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Removed:
-    """What became of one thing that was to be removed: `kept` says why it is still there, "" where
-    it is gone."""
-
-    name: str
-    kept: str = ""
-
-
-codec = Codec("kind", (Removed,))
-"""The objects that `remove` answers with."""
 
 
 def remove(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:

@@ -10,64 +10,14 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from training.agent.errands.live_runs import locked, read
-from training.agent.errands.outline import STILL, Outline, told
+from training.agent.errands.outline import Outline, told
 from training.agent.layout import ARCHIVES, CODE, LAST, LOCK, PLAN, RUNS, absolute, run_folder
 from training.agent.ranks.launch import CODE as OWN_CODE
-from training.wire.codec import Codec
-from training.wire.events import Ended, Exited
+from training.wire.answers import STILL, Archive, RunFolder, codec
 from training.wire.jsonl import load
-
-
-@dataclass(frozen=True, slots=True)
-class RunFolder:
-    """What one host has of one run.
-
-    `phase`: what its ranks do; once none is left finished, failed, stopped, `not started` or, of an
-    ended run, `lost` (the agent could not go on). `ended` is the agent's last record, None where it
-    could not write one. `began` and `last` are the times of its first and last record and `now`
-    that of the listing, by the host's clock. `size` in bytes on disk. `ranks` are those of this
-    host. `steps` (0: not known) are the whole run's. `hosts` and `world_size` are the plan's, 0
-    where it is not kept there. `here`: it is this machine's, not that of another one which shares
-    the folder.
-    """
-
-    run: str
-    host: int
-    folder: str
-    live: bool
-    phase: str
-    began: float
-    last: float
-    now: float
-    size: int
-    step: int = 0
-    steps: int = 0
-    ranks: tuple[int, ...] = ()
-    exits: tuple[Exited, ...] = ()
-    hosts: int = 0
-    world_size: int = 0
-    planned: bool = False
-    here: bool = True
-    ended: Ended | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Archive:
-    """Unpacked code in the workdir: `used` by a live run, or perhaps by one that is just being
-    started."""
-
-    name: str
-    size: int
-    used: bool
-    idle: float
-
-
-codec = Codec("kind", (RunFolder, Archive))
-"""The objects that `runs` answers with."""
 
 
 def runs(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:

@@ -12,18 +12,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from training.wire.commands import Placement
+from training.wire.commands import Placement, stand_in
 from training.wire.events import Event, Stack, Text
 from training.wire.jsonl import dumps
 
 SHORTEST = 8
 """Characters of the shortest text that is hidden: shorter ones, as `1` or `offline`, stand anywhere
 by chance."""
-
-
-def stand_in(name: str) -> str:
-    """What is shown in place of the variable's value."""
-    return f"[{name}]"
 
 
 class Redaction:

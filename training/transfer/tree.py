@@ -14,7 +14,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 
-from training.agent.errands.entries import Entry, Misplaced, digest, opened
+from training.transfer.entries import Entry, Misplaced, digest, opened
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 

@@ -6,14 +6,12 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from training.wire.codec import reader_of
-from training.wire.jsonl import load, most_values
 
 CHUNK = 1 << 18
 """Bytes that are read, hashed and sent at a time."""
@@ -123,55 +121,6 @@ def digest(file: int, moved: Callable[[], object] = lambda: None) -> str:
         found.update(data)
         moved()
     return found.hexdigest()
-
-
-class Incoming:
-    """Lines and bytes out of what `read` gives (b"" at the end). A line may have `longest` bytes,
-    and `values` values in its JSON."""
-
-    def __init__(
-        self, read: Callable[[], bytes], longest: int = sys.maxsize, values: int = sys.maxsize
-    ) -> None:
-        self._read, self._longest, self._values = read, longest, values
-        self._held = bytearray()
-
-    def line(self) -> dict[str, Any]:
-        """The object of the next line. Raises: OSError, at the end, where it is none and where it
-        is too long."""
-        searched = 0
-        while (end := self._held.find(b"\n", searched)) < 0:
-            searched = len(self._held)
-            if searched > self._longest:
-                raise OSError(
-                    errno.EMSGSIZE, f"the other end sent a line longer than {self._longest:,} bytes"
-                )
-            self._held += self._more()
-        line = bytes(self._held[:end])
-        del self._held[: end + 1]
-        if most_values(line) > self._values:
-            raise OSError(
-                errno.EMSGSIZE, f"the other end sent a line with more than {self._values:,} values"
-            )
-        found = load(line)
-        if found is None:
-            raise OSError(
-                errno.EPROTO, f"the other end said {line[:80]!r}, which this version does not know"
-            )
-        return found
-
-    def take(self, size: int) -> Iterator[bytes]:
-        """The next so many bytes. Raises: OSError, at the end."""
-        while size:
-            data = bytes(self._held) or self._more()
-            self._held[:] = data[size:]
-            data = data[:size]
-            size -= len(data)
-            yield data
-
-    def _more(self) -> bytes:
-        if data := self._read():
-            return data
-        raise ConnectionAbortedError(errno.ECONNABORTED, "the line broke")
 
 
 @contextmanager
