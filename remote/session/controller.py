@@ -7,57 +7,38 @@ decided; what it returns is for the session to carry out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
 
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
 from remote.run.course import FETCH, Stage
 from remote.run.phases import Verdict
-from remote.run.state import RunState
-from remote.sanitise import cut
 from remote.session import finish, watchdog
 from remote.session.actions import Action, Open, Release, Say, Send
 from remote.session.contact import Contact
 from remote.session.decide import decide
-from remote.session.host_clock import HostClock
+from remote.session.intake import Intake
+from remote.session.ledger import Ledger, Records
 from remote.session.times import Times
 from remote.session.view import View
-from training.wire.enums import Reach
 from training.wire.events import (
     SESSION,
-    SESSION_EVENTS,
     Attached,
     Clock,
     Event,
-    Hello,
     Parted,
     Reaching,
     Record,
     Refused,
-    Restarted,
     Said,
     Transferring,
-    decode,
-    expand,
-    fault,
 )
 
 KEPT = "The run continues if this terminal disconnects; rankboard attach returns to it."
 STOPPED = (
     "The run stops if this terminal disconnects (use --on-disconnect keep to let it continue)."
 )
-REASON = 200
-"""Characters of what is wrong with a host's record that are shown."""
 ENOUGH = 1000
 """Actions after which a decision goes round in circles: a mistake of ours."""
-
-
-class Records(Protocol):
-    """Where the records of a run go; see `remote.record.write.Recorder`."""
-
-    def write(self, record: Record) -> None: ...
-    def raw(self, lines: bytes) -> None: ...
-    def text(self, record: Record) -> None: ...
 
 
 class Controller:
@@ -74,27 +55,24 @@ class Controller:
         limits: Limits = LIMITS,
     ) -> None:
         """`forwarded`: variables for the ranks, see `remote.plan.environment`."""
-        self.state = RunState(plan, limits)
+        self.ledger = Ledger(plan, records, limits)
+        self.state = self.ledger.state
         self.contacts = [Contact(index) for index in range(len(plan.hosts))]
-        self.batch: list[Record] = []
-        """What was taken in since the batch was taken last, expanded."""
-        self._plan, self._records, self._forwarded = plan, records, forwarded
-        self._times, self._limits = times, limits
-        self._clocks = [HostClock(limits.clock_step) for _ in plan.hosts]
-        self._noise = [0] * len(plan.hosts)
+        self._intake = Intake(plan, self.ledger, limits)
+        self._forwarded, self._times = forwarded, times
 
     # A run begins, or is returned to --------------------------------------------------------------
 
     def begin(self, now: float) -> None:
         """The run is a new one."""
-        self._say(Said(SESSION, KEPT if self.state.course.keep else STOPPED), now)
+        self.ledger.say(Said(SESSION, KEPT if self.state.course.keep else STOPPED), now)
 
     def recall(self, records: Iterable[Record]) -> None:
         """Take in what is recorded of the run, expanded."""
         for record in records:
-            self.state.apply(record)
-            if isinstance(record.event, Clock) and 0 <= record.event.on < len(self._clocks):
-                self._clocks[record.event.on].offset = record.event.offset
+            self.ledger.recall(record)
+            if isinstance(record.event, Clock):
+                self._intake.recall_clock(record.event.on, record.event.offset)
 
     @property
     def has_ended(self) -> bool:
@@ -109,51 +87,38 @@ class Controller:
         """Return to the run."""
         for contact in self.contacts:
             contact.heard_at = contact.parted_at = now
-        self._say(Attached(), now)
+        self.ledger.say(Attached(), now)
 
     # What happens ---------------------------------------------------------------------------------
 
     def take_lines(self, on: int, lines: Sequence[bytes], now: float) -> str:
-        """Take in what a host's agent sent. Returns why the host sends what no agent sends, which
-        loses it; "" where all is well."""
+        """Take in what a host's agent sent. Returns why the host is lost for it; "" where all is
+        well."""
         self._hear(on, now)
-        noise = b""
-        for line in lines:
-            record = decode(line) if line.startswith(b"{") else None
-            is_own = record and record.host == on and not isinstance(record.event, SESSION_EVENTS)
-            if record is None or not is_own:
-                if why := self._refuse_line(on, line, record):
-                    return self.give_up(on, why)
-                noise += line[: max(0, self._limits.shown - len(noise))]
-                continue
-            noise = self._tell(on, noise, now)
-            if why := self._take_record(record, line, now):
-                return self.give_up(on, why)
-        self._tell(on, noise, now)
-        return ""
+        why = self._intake.take_lines(on, lines, self._view(now))
+        return self.give_up(on, why) if why else ""
 
     def take_journal(self, record: Record, line: bytes, now: float) -> bool:
         """Take in a record of a host's journal, read without its agent. Returns whether it fits."""
-        if self._refuse(record, returned=True):
-            return False
-        if self._clocks[record.host].moved(record, now):
-            self._say(Clock(record.host, self._clocks[record.host].offset), now)
-        self._apply(record)
-        self._records.raw(line)
-        if isinstance(record.event, Hello):
-            self.take_event(Reaching(record.host, Reach.READY), now)
-        return True
+        return self._intake.take_journal(record, line, self._view(now))
+
+    def give_up(self, on: int, why: str) -> str:
+        """Lose a host that sends what no agent sends. Returns why."""
+        if not self.state.hosts[on].done:
+            name = self.state.host_name(on)
+            self.contacts[on].failure = f"{name}: {why}, so the connection was closed"
+        return why
 
     def take_event(self, event: Event, now: float) -> None:
         """Take in how far the way to a host is, or how far a transfer."""
         host = self.state.hosts[event.on] if isinstance(event, Reaching) else None
         if not (host and host.done):  # else it stays a lost one
-            self._say(event, now)
+            self.ledger.say(event, now)
 
     def set_clock(self, on: int, offset: float, now: float) -> None:
         """The host's clock is ahead by `offset` seconds."""
-        self._clocks[on].offset = offset
-        self._say(Clock(on, offset), now)
+        self._intake.recall_clock(on, offset)
+        self.ledger.say(Clock(on, offset), now)
 
     def take_open(self, on: int, now: float) -> None:
         """A connection to the host is there, and in use from now on."""
@@ -178,20 +143,20 @@ class Controller:
         may_return = host.hello is not None or self.state.course.returned
         if in_use and fed and host.hello:
             contact.parted_at, contact.retry_at = now, now
-            self._say(Parted(on, reason), now)
+            self.ledger.say(Parted(on, reason), now)
         elif not may_return:
             contact.failure = reason
         elif not host.hello and not contact.problem:
             contact.problem = reason
-            self._say(Said(on, f"{reason}; trying again, the others go on"), now)
+            self.ledger.say(Said(on, f"{reason}; trying again, the others go on"), now)
 
     def take_transfer(self, what: str, problems: Mapping[int, str], now: float) -> None:
         """A transfer is over. `problems` are what went wrong, by host."""
         if self.state.course.stage is Stage.OVER or not self.state.course.is_transferring(what):
             return  # it was stopped
         for on, problem in problems.items():
-            self._say(Said(on, problem) if what == FETCH else Refused(on, problem), now)
-        self._say(Transferring(what, over=True), now)
+            self.ledger.say(Said(on, problem) if what == FETCH else Refused(on, problem), now)
+        self.ledger.say(Transferring(what, over=True), now)
 
     def stop(self, reason: str, now: float, *, at_once: bool) -> list[Action]:
         """A person stops the run. `at_once`: ranks get no time to end by themselves."""
@@ -239,7 +204,7 @@ class Controller:
         for action in actions:
             match action:
                 case Say(event):
-                    self._say(event, now)
+                    self.ledger.say(event, now)
                 case Send(on, _, key):
                     self.contacts[on].sent.add(key)
                     rest.append(action)
@@ -254,94 +219,12 @@ class Controller:
                     rest.append(action)
         return rest
 
-    # Records --------------------------------------------------------------------------------------
-
-    def _refuse(self, record: Record, *, returned: bool) -> str:
-        """Why a record of a host cannot be taken in; "" where it can. `returned`: this launcher is
-        not the first one."""
-        known = self.state.hosts[record.host].seq
-        if record.seq > known + self._limits.gap:
-            return f"it sent record {record.seq} after record {known}"
-        if self._is_unasked(record, returned):
-            return f"it sent a record of attempt {record.attempt + 1}, which was never started"
-        return ""
-
-    def _is_unasked(self, record: Record, returned: bool) -> bool:
-        """Whether a record is of an attempt that no launcher can have started."""
-        course = self.state.course
-        if record.attempt <= course.attempt:
-            return False
-        most = self._plan.policy.max_restarts
-        if returned:  # the launchers before may have begun more attempts
-            return record.attempt > max(most, self._limits.attempts)
-        others = [host for host in self.state.hosts if host.index != record.host]
-        failing = course.failing or finish.has_failed(self._view(0.0))
-        ended = failing and not any(host.running for host in others)
-        return not ended or record.attempt > min(course.attempt + 1, most)  # by another launcher
-
-    def _refuse_line(self, on: int, line: bytes, record: Record | None) -> str:
-        """Why a host is lost that sends this line, which is no record of its own."""
-        self._noise[on] += 1
-        if self._noise[on] > self._limits.noise:
-            return f"it sent more than {self._limits.noise} lines that are no records of its own"
-        if record is None and (why := fault(line)):
-            return f"it sent a record that cannot be used: {cut(why, REASON)}"
-        return ""
-
-    def _take_record(self, record: Record, line: bytes, now: float) -> str:
-        """Take in a record of a host, unless it came before. Returns why the host is lost."""
-        if record.seq <= self.state.hosts[record.host].seq:
-            return ""
-        if why := self._refuse(record, returned=self.state.course.returned):
-            return why
-        try:
-            self._meet(record, now)
-            if self._clocks[record.host].moved(record, now):
-                self._say(Clock(record.host, self._clocks[record.host].offset), now)
-            self._apply(record)
-            self._records.raw(line)
-        except Exception as error:  # noqa: BLE001 - whatever a host says, the others go on
-            return f"rankboard cannot take in its record {record.seq}: {cut(repr(error), REASON)}"
-        return ""
-
-    def _meet(self, record: Record, now: float) -> None:
-        """Measure the clock of a host that says who it is just now, not long ago."""
-        is_new = isinstance(record.event, Hello) and not self.state.hosts[record.host].hello
-        if is_new and not self.state.course.returned:
-            self._clocks[record.host].measure(record.time, now)
-            self._say(Clock(record.host, self._clocks[record.host].offset), now)
-
-    def _tell(self, on: int, noise: bytes, now: float) -> bytes:
-        """Show what a host sent that is no record of its own. It is recorded as text alone."""
-        if text := noise.decode(errors="replace").strip("\n"):
-            self._say(Said(on, text), now)
-        return b""
-
-    def give_up(self, on: int, why: str) -> str:
-        """Lose a host that sends what no agent sends. Returns why."""
-        if not self.state.hosts[on].done:
-            name = self.state.host_name(on)
-            self.contacts[on].failure = f"{name}: {why}, so the connection was closed"
-        return why
-
     def _hear(self, on: int, now: float) -> None:
         """Something has come from a host. Where no host of a kept run was heard before, that was
         the fault of this machine, and the others get time to be heard."""
-        live = [contact for contact in self.contacts if not self.state.hosts[contact.index].done]
+        live = [one for one in self.contacts if not self.state.hosts[one.index].done]
         silent = self._times.silent
-        if self.state.course.keep and all(now - contact.heard_at >= silent for contact in live):
-            for contact in live:
-                contact.spared_at = now
+        if self.state.course.keep and all(now - one.heard_at >= silent for one in live):
+            for one in live:
+                one.spared_at = now
         self.contacts[on].heard_at = now
-
-    def _say(self, event: Event, now: float) -> None:
-        attempt = self.state.attempt + isinstance(event, Restarted)
-        record = Record(SESSION, attempt, self.state.seq + 1, now, event)
-        self._records.write(record)
-        self._apply(record)
-
-    def _apply(self, record: Record) -> None:
-        for one in expand(record):
-            self._records.text(one)
-            self.state.apply(one)
-            self.batch.append(one)

@@ -16,30 +16,24 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from remote.limits import LIMITS, Limits
-from remote.plan import needs
 from remote.plan.plan import Plan
 from remote.record.write import Recorder
 from remote.run.course import FETCH, UPLOAD
 from remote.session import actions
 from remote.session.actions import Action
 from remote.session.connection import (
-    CLOSED,
     Arrived,
     Asked,
-    Broken,
-    Connection,
     Heard,
     Message,
-    Opened,
 )
 from remote.session.controller import Controller
+from remote.session.pool import Pool
 from remote.session.times import TIMES, Times
-from remote.transport import Agent, Transport
-from remote.transport.line_cutter import LineTooLong
+from remote.transport import Transport
 from training.job import Job
 from training.wire.commands import Lease
 from training.wire.events import SESSION, Record, Said
-from training.wire.jsonl import dumps
 
 if TYPE_CHECKING:
     from remote.upload.files import Files
@@ -67,14 +61,13 @@ class Session:
         ranks, see `remote.plan.environment`."""
         self.plan = plan
         self.lock = threading.Lock()
-        self._transport, self._recorder = transport, recorder
-        self._cwd, self._times, self._limits = cwd, times, limits
+        self._transport, self._recorder, self._times = transport, recorder, times
         self._controller = Controller(plan, recorder, forwarded, times, limits)
         self.state = self._controller.state
         self._queue: SimpleQueue[Message] = SimpleQueue()
-        self._in_use: list[Connection | None] = [None] * len(plan.hosts)
-        self._opening: list[Connection | None] = [None] * len(plan.hosts)
-        self._closing: list[Connection] = []
+        self._pool = Pool(
+            plan, transport, self._controller, self._queue.put, self._now, cwd, limits
+        )
         self._returns = False
         self._clock_offset = time.time() - time.monotonic()
         self._over = threading.Event()
@@ -151,12 +144,9 @@ class Session:
                 yield self._turn()
             yield self._taken()
         finally:
-            for index in range(len(self.plan.hosts)):
-                self._close(index)
+            self._pool.close_all()
             self._recorder.close(self.state)
-            until = time.monotonic() + self._limits.flush + CLOSED
-            for connection in self._closing:
-                connection.wait(until)
+            self._pool.wait()
             self._over.set()
             lease.join()
 
@@ -175,9 +165,8 @@ class Session:
         """Signs of life, from a thread of its own: who iterates `batches` may be held up, as by a
         pager, and is there still."""
         while not self._over.wait(self._times.lease):
-            for connection in self._in_use:
-                if connection:
-                    connection.send(Lease())
+            for connection in self._pool.in_use():
+                connection.send(Lease())
 
     # The mailbox ----------------------------------------------------------------------------------
 
@@ -191,7 +180,7 @@ class Session:
                 messages.append(self._queue.get_nowait())
                 size += _size(messages[-1])
         with self.lock:
-            self._observe()
+            self._pool.observe(unread=not self._queue.empty())
             for message in messages:
                 self._take(message)
             self._settle()
@@ -200,89 +189,39 @@ class Session:
         return self._taken()
 
     def _taken(self) -> list[Record]:
-        batch, self._controller.batch = self._controller.batch, []
+        ledger = self._controller.ledger
+        batch, ledger.batch = ledger.batch, []
         return batch
 
     def _take(self, message: Message) -> None:
         match message:
-            case Opened(connection):
-                self._take_opened(connection)
-            case Arrived(connection, data):
-                self._take_data(connection, data)
-            case Broken(connection, reason):
-                self._take_broken(connection, reason)
             case Heard(event):
                 self._controller.take_event(event, self._now())
             case Asked(act):
                 act()
-
-    def _take_opened(self, connection: Connection) -> None:
-        index = connection.index
-        if connection is not self._opening[index]:
-            return
-        self._opening[index] = None
-        if before := self._in_use[index]:
-            # What is queued there must not come after what is sent over the new one.
-            self._let_go(before, unsent=False)
-        self._in_use[index] = connection
-        self._controller.take_open(index, self._now())
-
-    def _take_data(self, connection: Connection, data: bytes) -> None:
-        """Take in what is new: what came over two connections counts once."""
-        connection.room.release()
-        if connection is not self._in_use[connection.index]:
-            return
-        index = connection.index
-        try:
-            why = self._controller.take_lines(index, connection.whole_lines(data), self._now())
-        except LineTooLong as error:
-            why = self._controller.give_up(index, str(error))
-        if why:
-            self._in_use[index] = None
-            self._controller.contacts[index].is_open = False
-            self._let_go(connection)
-
-    def _take_broken(self, connection: Connection, reason: str) -> None:
-        index = connection.index
-        in_use = connection is self._in_use[index]
-        if in_use:
-            self._in_use[index] = None
-        elif connection is self._opening[index]:
-            self._opening[index] = None
-        else:
-            return
-        self._let_go(connection)
-        fed = connection.fed
-        self._controller.take_broken(index, reason, self._now(), in_use=in_use, fed=fed)
+            case _:
+                self._pool.take(message)
 
     # Acting ---------------------------------------------------------------------------------------
 
-    def _observe(self) -> None:
-        """Note what no message says of the connections."""
-        unread = not self._queue.empty()
-        for contact, connection in zip(self._controller.contacts, self._in_use, strict=True):
-            contact.unread = unread
-            contact.held_up = connection.held_up if connection else 0.0
-
     def _settle(self) -> None:
         """Have the controller decide, and act."""
-        self._observe()
+        self._pool.observe(unread=not self._queue.empty())
         self._carry_out(self._controller.settle(self._now()))
         for host, contact in zip(self.state.hosts, self._controller.contacts, strict=True):
             is_left = host.left_out and not host.ended and not contact.released
             if (host.done or contact.released) and not is_left:
-                self._close(host.index)
+                self._pool.close(host.index)
 
     def _carry_out(self, chosen: Iterable[Action]) -> None:
         for action in chosen:
             match action:
                 case actions.Send(on, command):
-                    if connection := self._in_use[on]:
-                        connection.send(command)
+                    self._pool.send(on, command)
                 case actions.Open(on):
-                    self._open(on)
+                    self._pool.open(on)
                 case actions.Release(on):
-                    self._close(on)
+                    self._pool.close(on)
                 case actions.Upload():
                     self._transfer(UPLOAD, self._files.upload)
                 case actions.Fetch(hosts):
@@ -290,37 +229,6 @@ class Session:
                     self._transfer(FETCH, partial(self._files.fetch, folder, hosts, expected))
                 case actions.StopTransfers():
                     self._files.stop()
-
-    def _open(self, on: int) -> None:
-        plan, course = self.plan, self.state.course
-        agent = Agent(
-            plan.folder(on),
-            plan.run,
-            on,
-            plan.hosts[0].address,
-            self._cwd or plan.cwd(on),
-            after=self.state.hosts[on].seq,
-            keep=course.keep,
-            found=not (course.returned or self.state.hosts[on].left_out),
-            needs=dumps(needs.of(plan.work)),
-        )
-        connection = Connection(on, plan.hosts[on], self._queue.put, self._limits)
-        self._opening[on] = connection
-        connection.open(self._transport, agent)
-
-    def _close(self, on: int) -> None:
-        """Close the connections to a host."""
-        for connection in (self._in_use[on], self._opening[on]):
-            if connection:
-                self._let_go(connection)
-        self._in_use[on] = self._opening[on] = None
-        contact = self._controller.contacts[on]
-        contact.is_open = contact.is_opening = False
-
-    def _let_go(self, connection: Connection, *, unsent: bool = True) -> None:
-        connection.close(unsent=unsent)
-        self._closing = [one for one in self._closing if one.is_closing]
-        self._closing.append(connection)
 
     # Files ----------------------------------------------------------------------------------------
 

@@ -77,7 +77,7 @@ def test_left_and_failed(stage: Stage) -> None:
     ending = stage.judge(
         "rank of a detached run killed", training.run, code, FINISHED, time.monotonic() - killed
     )
-    assert ending.said.count("started again, attempt 2: node3, rank 2: killed by SIGKILL") == 1
+    assert ending.said.count("restarted, attempt 2: node3, rank 2: killed by SIGKILL") == 1
 
 
 @slow

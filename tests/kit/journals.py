@@ -6,8 +6,8 @@ import threading
 from collections.abc import Iterable
 
 from remote.cluster.hosts import Host
+from remote.errands.journals import Problem, fetch
 from remote.plan.plan import Plan
-from remote.session.returning import Problem, fetch
 from remote.transport import Agent, Errand, Line, Program, Progress, Unreachable
 from tests.kit.stage import Part, Stage
 from training.agent import WHOLE

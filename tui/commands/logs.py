@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
+from remote.errands import journals
 from remote.errands.kept_plan import Kept
 from remote.launch import Launcher
 from remote.record import lock
 from remote.run.state import RunState
-from remote.session import returning
 from training.wire.events import SESSION, Ended, Record, Said, Text, expand
 from tui.exit import UNREACHABLE, UsageError
 from tui.flags.common import RUNS, HostsFile, Run, RunsDir
@@ -73,9 +73,9 @@ def _print_rest(
         return _follow_on_hosts(launcher, kept, rank)
     if kept.refusal:
         return [kept.refusal]
-    problems: list[returning.Problem] = []
+    problems: list[journals.Problem] = []
     offsets = {host.index: host.offset for host in state.hosts} | dict(kept.offsets)
-    for _, batch in returning.fetch(launcher.transport, kept.plan, printed, offsets, problems):
+    for _, batch in journals.fetch(launcher.transport, kept.plan, printed, offsets, problems):
         for record in expand(batch):
             _print(record, state, rank)
     return [problem for _, problem in problems]

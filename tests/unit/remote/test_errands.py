@@ -16,10 +16,10 @@ import pytest
 from remote.cluster.hosts import Host
 from remote.errands import setup
 from remote.errands.errands import Answer, perform
+from remote.errands.journals import fetch
 from remote.errands.setup import Condition, Installation, Wanted
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
-from remote.session.returning import fetch
 from remote.transport import Errand, Program, Progress
 from training.agent import WHOLE
 from training.job import Job

@@ -177,7 +177,7 @@ def until_shown(
     """Until all that the hosts had is taken in, and the wires are open."""
     for batch in batches:
         shown += batch
-        if session.state.attempt == 1 and all_run(session) and session._in_use[0]:
+        if session.state.attempt == 1 and all_run(session) and session._pool.connection(0):
             return
 
 

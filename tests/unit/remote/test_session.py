@@ -601,12 +601,12 @@ def test_a_stop_waits_for_hosts_that_take_long_to_be_reached(
     hasten(monkeypatch, away=0.1, closing=0.1, tick=0.1)
     stage = Stage(trains, trains)
     left(stage, tmp_path, Policy(keep=True))
-    stage.contact.clear()
+    stage.ways.clear()
     session = come_back(stage, tmp_path, Policy(keep=True))
     session.stop()
     batches, began = session.batches(), time.monotonic()
     until(session, batches, lambda: time.monotonic() > began + 0.5)
-    stage.contact.set()
+    stage.ways.set()
     to_the_end(batches)
     assert session.state.verdict is Verdict.STOPPED
     assert not any(host.gone for host in session.state.hosts)
@@ -616,12 +616,12 @@ def test_a_stop_waits_for_hosts_that_take_long_to_be_reached(
 def test_who_asks_twice_waits_for_no_host(tmp_path: Path) -> None:
     stage = Stage(trains)
     left(stage, tmp_path, Policy(keep=True))
-    stage.contact.clear()
+    stage.ways.clear()
     session = come_back(stage, tmp_path, Policy(keep=True))
     session.stop()
     session.stop()
     to_the_end(session.batches())
-    stage.contact.set()
+    stage.ways.set()
     assert (session.state.verdict, session.state.hosts[0].gone) == (Verdict.STOPPED, True)
 
 

@@ -148,7 +148,7 @@ def test_leases_do_not_gather_before_a_host_that_does_not_read(often: None, tmp_
     assert wedged.is_wedged.wait(20)
     came = len(stage.lines[0].commands)
     until(session, batches, lambda: len(stage.lines[0].commands) > came + 10)
-    wire = session._in_use[1]
+    wire = session._pool.connection(1)
     assert wire is not None
     assert len(wire._unsent) <= 1
     wedged.release.set()
@@ -168,7 +168,7 @@ def test_commands_that_wait_for_a_host_are_bounded(often: None, tmp_path: Path) 
         lambda: all(rank.pid for rank in session.state.ranks) and wedged.is_wedged.is_set(),
     )
     for _ in range(30):
-        session._in_use[1].send(Keep("plan.json", "x" * 1_000))
+        session._pool.connection(1).send(Keep("plan.json", "x" * 1_000))
     until(
         session,
         batches,
@@ -214,7 +214,7 @@ def test_a_run_is_not_left_to_hosts_of_which_one_does_not_read(often: None, tmp_
     wedged = Wedged(Lease)
     stage = Stage(samples, wedged)
     session, batches = running(stage, tmp_path)
-    wire = session._in_use[1]
+    wire = session._pool.connection(1)
     assert wire is not None
     wait(lambda: wire.held_up > 0.6, "the write is held up")
     session.detach()

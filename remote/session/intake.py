@@ -1,0 +1,137 @@
+"""What hosts send: lines that are records of their own, and whatever else. No host is trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from remote.limits import Limits
+from remote.plan.plan import Plan
+from remote.sanitise import cut
+from remote.session.finish import has_failed
+from remote.session.host_clock import HostClock
+from remote.session.ledger import Ledger
+from remote.session.view import View
+from training.wire.enums import Reach
+from training.wire.events import (
+    SESSION_EVENTS,
+    Clock,
+    Hello,
+    Reaching,
+    Record,
+    Said,
+    decode,
+    fault,
+)
+
+REASON = 200
+"""Characters of what is wrong with a host's record that are shown."""
+
+
+class Intake:
+    """Takes in what the hosts of a run send. All times are by the session's clock."""
+
+    def __init__(self, plan: Plan, ledger: Ledger, limits: Limits) -> None:
+        self._policy, self._ledger, self._limits = plan.policy, ledger, limits
+        self._clocks = [HostClock(limits.clock_step) for _ in plan.hosts]
+        self._noise = [0] * len(plan.hosts)
+
+    def take_lines(self, on: int, lines: Sequence[bytes], view: View) -> str:
+        """Take in what a host's agent sent. Returns why it must be lost, as no agent sends that; ""
+        where all is well."""
+        noise = b""
+        for line in lines:
+            record = decode(line) if line.startswith(b"{") else None
+            if record is None or not _is_own(record, on):
+                if why := self._refuse_line(on, line, record):
+                    return why
+                noise += line[: max(0, self._limits.shown - len(noise))]
+                continue
+            self._tell(on, noise, view.now)
+            noise = b""
+            if why := self._take_record(record, line, view):
+                return why
+        self._tell(on, noise, view.now)
+        return ""
+
+    def take_journal(self, record: Record, line: bytes, view: View) -> bool:
+        """Take in a record of a host's journal, read without its agent. Returns whether it fits."""
+        if self._refuse(record, view, returned=True):
+            return False
+        self._look_at_clock(record, view.now)
+        self._ledger.take(record, line)
+        if isinstance(record.event, Hello):
+            self._ledger.say(Reaching(record.host, Reach.READY), view.now)
+        return True
+
+    def recall_clock(self, on: int, offset: float) -> None:
+        """The host's clock was ahead by `offset` seconds."""
+        if 0 <= on < len(self._clocks):
+            self._clocks[on].offset = offset
+
+    def _take_record(self, record: Record, line: bytes, view: View) -> str:
+        """Take in a record of a host, unless it came before. Returns why the host must be lost."""
+        host = view.run.hosts[record.host]
+        if record.seq <= host.seq:
+            return ""
+        if why := self._refuse(record, view, returned=view.course.returned):
+            return why
+        try:
+            if isinstance(record.event, Hello) and not (host.hello or view.course.returned):
+                self._measure_clock(record, view.now)
+            self._look_at_clock(record, view.now)
+            self._ledger.take(record, line)
+        except Exception as error:  # noqa: BLE001 - whatever a host says, the others go on
+            return f"rankboard cannot take in its record {record.seq}: {cut(repr(error), REASON)}"
+        return ""
+
+    def _measure_clock(self, record: Record, now: float) -> None:
+        """A host says who it is just now."""
+        self._clocks[record.host].measure(record.time, now)
+        self._say_clock(record.host, now)
+
+    def _look_at_clock(self, record: Record, now: float) -> None:
+        if self._clocks[record.host].moved(record, now):
+            self._say_clock(record.host, now)
+
+    def _say_clock(self, on: int, now: float) -> None:
+        self._ledger.say(Clock(on, self._clocks[on].offset), now)
+
+    def _refuse(self, record: Record, view: View, *, returned: bool) -> str:
+        """Why a record of a host cannot be taken in; "" where it can. `returned`: this launcher is
+        not the first one."""
+        known = view.run.hosts[record.host].seq
+        if record.seq > known + self._limits.gap:
+            return f"it sent record {record.seq} after record {known}"
+        if self._is_unasked(record, view, returned):
+            return f"it sent a record of attempt {record.attempt + 1}, which was never started"
+        return ""
+
+    def _is_unasked(self, record: Record, view: View, returned: bool) -> bool:
+        """Whether a record is of an attempt that no launcher can have started."""
+        current, most = view.course.attempt, self._policy.max_restarts
+        if record.attempt <= current:
+            return False
+        if returned:  # the launchers before may have begun more attempts
+            return record.attempt > max(most, self._limits.attempts)
+        others = [host for host in view.run.hosts if host.index != record.host]
+        is_over = has_failed(view) and not any(host.running for host in others)
+        return not is_over or record.attempt > min(current + 1, most)  # by another launcher
+
+    def _refuse_line(self, on: int, line: bytes, record: Record | None) -> str:
+        """Why a host must be lost that sends this line, which is no record of its own."""
+        self._noise[on] += 1
+        if self._noise[on] > self._limits.noise:
+            return f"it sent more than {self._limits.noise} lines that are no records of its own"
+        if record is None and (why := fault(line)):
+            return f"it sent a record that cannot be used: {cut(why, REASON)}"
+        return ""
+
+    def _tell(self, on: int, noise: bytes, now: float) -> None:
+        """Show what a host sent that is no record of its own. It is recorded as text alone."""
+        if text := noise.decode(errors="replace").strip("\n"):
+            self._ledger.say(Said(on, text), now)
+
+
+def _is_own(record: Record, on: int) -> bool:
+    """Whether a record is one that this host may write."""
+    return record.host == on and not isinstance(record.event, SESSION_EVENTS)

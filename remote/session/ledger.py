@@ -1,0 +1,52 @@
+"""The state of a run, and the records that lead to it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from remote.limits import Limits
+from remote.plan.plan import Plan
+from remote.run.state import RunState
+from training.wire.events import SESSION, Event, Record, Restarted, expand
+
+
+class Records(Protocol):
+    """Where the records of a run go; see `remote.record.write.Recorder`."""
+
+    def write(self, record: Record) -> None: ...
+    def raw(self, lines: bytes) -> None: ...
+    def text(self, record: Record) -> None: ...
+
+
+class Ledger:
+    """Records whatever happens, and takes it in: `state` is what the records say.
+
+    `batch` is what was taken in since somebody took it last, expanded.
+    """
+
+    def __init__(self, plan: Plan, records: Records, limits: Limits) -> None:
+        self.state = RunState(plan, limits)
+        self.batch: list[Record] = []
+        self._records = records
+
+    def say(self, event: Event, now: float) -> None:
+        """Record an event of the session."""
+        attempt = self.state.attempt + isinstance(event, Restarted)
+        record = Record(SESSION, attempt, self.state.seq + 1, now, event)
+        self._records.write(record)
+        self._apply(record)
+
+    def take(self, record: Record, line: bytes) -> None:
+        """Record what a host says in this line."""
+        self._apply(record)
+        self._records.raw(line)
+
+    def recall(self, record: Record) -> None:
+        """Take in what is recorded already."""
+        self.state.apply(record)
+
+    def _apply(self, record: Record) -> None:
+        for one in expand(record):
+            self._records.text(one)
+            self.state.apply(one)
+            self.batch.append(one)
