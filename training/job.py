@@ -12,11 +12,8 @@ from dataclasses import Field, dataclass, field, fields
 from types import SimpleNamespace
 from typing import Any
 
-from training import options, registry, torchvision_names, traits
+from training import image_size, options, registry, torchvision_names, traits
 from training.traits import Traits
-
-MOST_PIXELS = 4096
-"""Of a side of an image."""
 
 
 class JobError(ValueError):
@@ -48,10 +45,12 @@ def _setting(
 
 @dataclass(frozen=True)
 class Job:
-    """One training job; None means that a setting is not given. Field metadata: `help`; `folder` of
-    the registry, or `choices`, for a choice; `low` and `high`, the least and the greatest number
-    allowed; `group`, on a field that begins a group of them; `metavar`, what the help shows for a
-    value that is not a plain name or number."""
+    """One training job; None means that a setting is not given.
+
+    Field metadata: `help`; for a choice `choices`, or the `folder` of the registry that holds them;
+    `low` and `high`, the least and the greatest number allowed; `group`, on the first field of a
+    group; `metavar`, what the help shows for a value that is not a plain name or number.
+    """
 
     sync: str = _setting(
         "ddp", "how ranks synchronise their gradients", folder="sync", group="training"
@@ -67,13 +66,13 @@ class Job:
     steps: int | None = _setting(None, "number of iterations, instead of whole epochs", low=1)
     batch_size: int = _setting(64, "global batch size, split over the ranks", low=1)
     accumulate: int = _setting(
-        1, "make one optimiser step and one exchange per N global batches", low=1
+        1, "number of global batches per optimiser step and synchronisation", low=1
     )
     lr: float = _setting(0.1, "learning rate of SGD; with vgg11 the default is 0.01", low=0)
     momentum: float = _setting(0.0, "momentum of SGD", low=0)
     weight_decay: float = _setting(0.0, "weight decay of SGD", low=0)
     seed: int = _setting(
-        42, "random seed of the weights, the order of the samples and a subset", low=0
+        42, "random seed of the weights, the order of the samples and --limit", low=0
     )
     batch_norm: str = _setting(
         "broadcast",
@@ -83,7 +82,7 @@ class Job:
     )
     precision: str = _setting(
         "fp32",
-        "number format of the computation and of the gradients sent",
+        "number format for computing and for sending gradients",
         choices=("fp32", "bf16"),
     )
     compile: bool = _setting(False, "compile the model with torch.compile")
@@ -96,34 +95,32 @@ class Job:
     verify_data: bool = _setting(
         True, "refuse data files whose checksum differs from the published one"
     )
-    limit: int = _setting(
-        0, "train on a random subset of N images, and test on as many (0: all)", low=0
-    )
+    limit: int = _setting(0, "use only N images of each split, chosen by --seed (0: all)", low=0)
     partition: str = _setting(
         "iid", "how the training images are split over the ranks", choices=("iid", "by_label")
     )
     image_size: int = _setting(
         0,
-        "resize images to N x N pixels (0: keep their size; for an imagefolder 64, or what the "
+        "resize images to N x N pixels (0: keep their size; imagefolder: 64, or a size that the "
         "model takes)",
         low=0,
-        high=MOST_PIXELS,
+        high=image_size.LARGEST,
     )
     log_every: int = _setting(
         20,
-        "print a line, and compare the ranks' models, every N steps of the run",
+        "print a line and compare the ranks' models every N steps",
         low=1,
         group="log and checkpoints",
     )
     log_format: str = _setting(
         "short",
-        "format of the ranks' lines; reference is that of PyTorch courses",
+        "format of the ranks' lines; reference: as in the exercises of PyTorch courses",
         choices=("short", "reference"),
     )
     checkpoint_every: str = _setting(
         "", "save a checkpoint every N iterations or every epoch", metavar="N|epoch"
     )
-    checkpoint_keep: int = _setting(3, "keep the N newest checkpoints", low=1)
+    checkpoint_keep: int = _setting(3, "number of checkpoints to keep", low=1)
     resume: str = _setting(
         "",
         "continue from the last checkpoint of this run: its name, last, or a checkpoint folder on "
@@ -136,12 +133,10 @@ class Job:
             _check(setting, getattr(self, setting.name))
         if self.epochs and self.steps:
             raise JobError("--epochs and --steps exclude each other: give one of them")
-        if self.checkpoint_every not in ("", "epoch") and not (
-            self.checkpoint_every.isdecimal() and int(self.checkpoint_every)
-        ):
+        every = self.checkpoint_every
+        if every not in ("", "epoch") and not (every.isdecimal() and int(every)):
             raise JobError(
-                f"--checkpoint-every {self.checkpoint_every}: write a number of iterations, at "
-                "least 1, or epoch"
+                f"--checkpoint-every {every}: write a number of iterations, at least 1, or epoch"
             )
         self.sync_options()
 
@@ -158,48 +153,17 @@ class Job:
 
     @property
     def image_side(self) -> int:
-        """Pixels of a side of the images that the model sees; 0 where that is not known."""
-        own = registry.declared("datasets", self.dataset, "IMAGE_SIZE", 0)
-        if self.image_size or own:
-            return self.image_size or int(own)
-        wanted = int(registry.declared("datasets", self.dataset, "DEFAULT_SIZE", 0))
-        low, high = self._image_sizes
-        return wanted if low <= wanted <= high else low
-
-    @property
-    def _image_sizes(self) -> tuple[int, int]:
-        """The smallest and the largest side of the images that the model takes."""
-        sizes = registry.declared("models", self.model, "IMAGE_SIZES", (0, 0))
-        if isinstance(sizes, dict):
-            name = registry.split("models", self.model)[1][0]
-            sizes = next((sizes[begin] for begin in sizes if name.startswith(begin)), (0, 0))
-        low, high = sizes
-        return low, high or MOST_PIXELS
-
-    def _check_model(self) -> None:
-        """Raises: JobError, where there is no such model, or it does not take the images."""
-        model, argument = registry.split("models", self.model)
-        if model == "torchvision" and (problem := torchvision_names.problem(*argument)):
-            raise JobError(problem)
-        side, (low, high) = self.image_side, self._image_sizes
-        if not side or low <= side <= high:
-            return
-        takes = f"{low}x{low} " + (
-            "and larger" if high == MOST_PIXELS else f"to {high}x{high}" if high > low else ""
-        )
-        raise JobError(
-            f"--model {self.model} cannot take images of {side}x{side}: it takes "
-            f"{takes.rstrip()}; give --image-size {low}"
-        )
+        """The side in pixels of the images that the model sees; 0 where it is not known."""
+        return image_size.side(self.model, self.dataset, self.image_size)
 
     def check_world(self, world_size: int) -> None:
-        """Raises: JobError, where the job's parts do not fit each other, or that many ranks."""
+        """Checks that the settings fit each other and that many ranks. Raises: JobError."""
         self._check_model()
-        if self.batch_size < (sharing := len(self.trainers(world_size))):
+        sharing = len(self.trainers(world_size))
+        if self.batch_size < sharing:
             raise JobError(
                 f"--batch-size {self.batch_size} is smaller than the {sharing} ranks that share "
-                "it: "
-                f"give at least {sharing}, or use fewer ranks"
+                f"it: give at least {sharing}, or use fewer ranks"
             )
         try:
             options.check(options.declared(self.sync), self.sync_options(), world_size)
@@ -212,29 +176,37 @@ class Job:
                 "untracked"
             )
 
+    def _check_model(self) -> None:
+        """Checks that there is such a model, and that it takes the images. Raises: JobError."""
+        model, argument = registry.split("models", self.model)
+        problem = torchvision_names.problem(*argument) if model == "torchvision" else ""
+        problem = problem or image_size.problem(self.model, self.image_side)
+        if problem:
+            raise JobError(problem)
+
     def trainers(self, world_size: int) -> list[int]:
-        """The ranks that take samples; one that does not serves those that do."""
+        """The ranks that take samples; the others serve them."""
         traits = self.traits()
         return [rank for rank in range(world_size) if traits.trains(rank)]
 
     def argv(self) -> tuple[str, ...]:
-        """The arguments of `python -m training` that say this job: every setting that is given,
-        defaults too."""
+        """The arguments of `python -m training` for this job: every setting that is given, with
+        defaults."""
         return self._words(fields(self))
 
     def command_line(self) -> str:
-        """The command of one rank as a person would type it: what it trains, and what is not the
-        default."""
-        usual = {one.name: one.default for one in fields(self)} | {"lr": usual_lr(self.model)}
-        told = [
+        """The command of one rank as a person would type it: the model, the data set, the sync
+        method, and every setting that is not the default."""
+        defaults = {one.name: one.default for one in fields(self)} | {"lr": usual_lr(self.model)}
+        shown = [
             one
             for one in fields(self)
-            if one.metadata["folder"] or getattr(self, one.name) != usual[one.name]
+            if one.metadata["folder"] or getattr(self, one.name) != defaults[one.name]
         ]
-        return shlex.join(("python", "-m", "training", *self._words(told)))
+        return shlex.join(("python", "-m", "training", *self._words(shown)))
 
     def _words(self, settings: Iterable[Field[Any]]) -> tuple[str, ...]:
-        """The flags of these settings."""
+        """The flags of these settings, with their values."""
         words: list[str] = []
         for setting in settings:
             value = getattr(self, setting.name)
@@ -243,13 +215,13 @@ class Job:
             if setting.type == SEVERAL:
                 words += [word for item in value for word in (flag(setting), item)]
             elif setting.type == "bool":
-                words.append(flag(setting) if value else flag(setting).replace("--", "--no-", 1))
+                words.append(flag(setting) if value else no_flag(setting))
             else:
                 words += [flag(setting), str(value)]
         return tuple(words)
 
     def differs(self, other: Job) -> bool:
-        """Whether they train otherwise, apart from how long."""
+        """Whether two jobs differ in what they train, apart from how long."""
         mine, theirs = (
             {name: value for name, value in vars(job).items() if name not in INCIDENTAL}
             for job in (self, other)
@@ -258,31 +230,31 @@ class Job:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Job:
-        """The job of flags as a parser gives them: lists, and None where a flag is left out; the
-        learning rate is the model's usual one then. Raises: JobError, UnknownName."""
-        said: dict[str, Any] = {}
+        """The job of flags as a parser gives them: lists, and None for a flag that is not given.
+        The default of the learning rate is the model's. Raises: JobError, UnknownName."""
+        values: dict[str, Any] = {}
         for name, value in given.items():
             if value is not None:
-                said[name] = tuple(value) if isinstance(value, list) else value
-        said.setdefault("lr", usual_lr(said.get("model", cls.model)))
-        return cls(**said)
+                values[name] = tuple(value) if isinstance(value, list) else value
+        values.setdefault("lr", usual_lr(values.get("model", cls.model)))
+        return cls(**values)
 
     @classmethod
     def parse(cls, argv: Sequence[str]) -> Job:
         """The job of the arguments of `python -m training`. Ends the process with a usage message
-        where they are none."""
+        where they are wrong."""
         parser = argparse.ArgumentParser(
             "python -m training", description="Train as one rank, under torchrun or rankboard."
         )
         for setting in fields(cls):
-            kind = TYPES[str(setting.type)]
+            kind, name = TYPES[str(setting.type)], setting.name.upper()
+            action: dict[str, Any] = {"type": kind, "metavar": name}
             if kind is bool:
-                more: dict[str, Any] = {"action": argparse.BooleanOptionalAction}
-            else:
-                more = {"type": str if kind is tuple else kind, "metavar": setting.name.upper()}
-            if kind is tuple:
-                more["action"] = "append"
-            parser.add_argument(flag(setting), help=help_text(setting).replace("%", "%%"), **more)
+                action = {"action": argparse.BooleanOptionalAction}
+            elif kind is tuple:
+                action = {"action": "append", "metavar": name}
+            help = help_text(setting).replace("%", "%%")
+            parser.add_argument(flag(setting), help=help, **action)
         given = vars(parser.parse_args(argv))
         try:
             return cls.of(given)
@@ -301,7 +273,7 @@ INCIDENTAL = {
     "epochs",
     "steps",
 }
-"""The job's settings that change nothing in what is trained."""
+"""The settings that do not change what is trained."""
 SEVERAL = "tuple[str, ...]"
 TYPES: dict[str, type[Any]] = {
     "str": str,
@@ -315,8 +287,7 @@ TYPES: dict[str, type[Any]] = {
 
 
 def usual_lr(model: str) -> float:
-    """The learning rate that a model is trained with where the user gives none. Raises:
-    UnknownName."""
+    """The learning rate of a model where the user gives none. Raises: UnknownName."""
     return float(registry.declared("models", model, "LR", Job.lr))
 
 
@@ -325,47 +296,47 @@ def flag(setting: Field[Any]) -> str:
     return "--" + setting.name.replace("_", "-")
 
 
+def no_flag(setting: Field[Any]) -> str:
+    """The flag that turns a field of type bool off."""
+    return flag(setting).replace("--", "--no-", 1)
+
+
 def groups() -> dict[str, tuple[Field[Any], ...]]:
     """The fields of `Job`, by the names of their groups."""
     found: dict[str, tuple[Field[Any], ...]] = {}
+    name = ""
     for setting in fields(Job):
-        name = setting.metadata["group"] or list(found)[-1]
+        name = setting.metadata["group"] or name
         found[name] = (*found.get(name, ()), setting)
     return found
 
 
 def choices(setting: Field[Any]) -> tuple[str, ...]:
-    """What a field of `Job` may be, where that is a choice; else nothing."""
+    """The choices of a field of `Job`; none where any value will do."""
     folder = setting.metadata["folder"]
     return registry.names(folder) if folder else tuple(setting.metadata["choices"])
 
 
 def help_text(setting: Field[Any]) -> str:
     """The help of a field of `Job`, with its choices."""
+    text = str(setting.metadata["help"])
     known = choices(setting)
-    return (
-        f"{setting.metadata['help']}: {', '.join(known)}"
-        if known
-        else str(setting.metadata["help"])
-    )
+    return f"{text}: {', '.join(known)}" if known else text
 
 
 def _check(setting: Field[Any], value: Any) -> None:
-    low, high, known = (
-        setting.metadata["low"],
-        setting.metadata["high"],
-        setting.metadata["choices"],
-    )
-    if setting.metadata["folder"]:
-        registry.check(setting.metadata["folder"], value)
+    """Checks a value against the metadata of its field. Raises: JobError, UnknownName."""
+    folder, known = setting.metadata["folder"], setting.metadata["choices"]
+    low, high = setting.metadata["low"], setting.metadata["high"]
+    given = f"{flag(setting)} {value}"
+    if folder:
+        registry.check(folder, value)
     if known and value not in known:
-        raise JobError(
-            f"{flag(setting)} {value}: unknown{registry.did_you_mean(value, known)} (known: "
-            f"{', '.join(known)})"
-        )
+        near = registry.did_you_mean(value, known)
+        raise JobError(f"{given}: unknown{near} (known: {', '.join(known)})")
     if isinstance(value, int) and value > high:
-        raise JobError(f"{flag(setting)} {value}: must be at most {high}")
+        raise JobError(f"{given}: must be at most {high}")
     if isinstance(value, float) and not math.isfinite(value):
-        raise JobError(f"{flag(setting)} {value}: write a finite number")
+        raise JobError(f"{given}: write a finite number")
     if low is not None and value is not None and not value >= low:
-        raise JobError(f"{flag(setting)} {value}: must be at least {low}")
+        raise JobError(f"{given}: must be at least {low}")

@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from training.job import SEVERAL, TYPES, choices, flag, groups, help_text
+from training.job import SEVERAL, TYPES, choices, flag, groups, help_text, no_flag
 
 METAVARS: dict[type[Any], str] = {int: "N", float: "X", str: "TEXT", tuple: "TEXT", bool: ""}
 
@@ -30,9 +30,7 @@ def with_job_flags(command: Callable[..., None]) -> Callable[..., None]:
         (f"Job: {name}", setting) for name, group in groups().items() for setting in group
     ):
         names = (
-            [f"{flag(setting)}/{flag(setting).replace('--', '--no-', 1)}"]
-            if setting.type == "bool"
-            else [flag(setting)]
+            [f"{flag(setting)}/{no_flag(setting)}"] if setting.type == "bool" else [flag(setting)]
         )
         known = "on" if setting.default is True else setting.default
         default = f" (default: {known})" if known or setting.type == "float" else ""

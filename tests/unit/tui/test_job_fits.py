@@ -13,7 +13,7 @@ import pytest
 import torch
 from torchvision import models as theirs
 
-from training import models, registry, torchvision_names
+from training import image_size, models, registry, torchvision_names
 from training.datasets import _idx, cifar10
 from training.job import Job, JobError, help_text
 
@@ -52,7 +52,7 @@ def fits(**job: object) -> bool:
     "name", ["lenet5", "svhn_cnn", "vgg11", "resnet18", *(f"torchvision/{name}" for name in NAMES)]
 )
 def test_the_declared_sizes_are_those_that_the_model_takes(name: str) -> None:
-    low, high = Job(model=name)._image_sizes
+    low, high = image_size.accepted(name)
     for side in {max(1, low - 1), max(1, low), min(high, 300), min(high + 1, 300)}:
         assert fits(model=name, image_size=side) == takes(name, side), side
 
