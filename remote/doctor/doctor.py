@@ -8,7 +8,6 @@ listens (`reservations`) and connects to the master and to its next neighbour (`
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -17,6 +16,7 @@ from remote.doctor import job, machine, network, software
 from remote.doctor.check import FAILED, OK, WARNING, Facts, Found, listed
 from remote.plan.place import master_address
 from remote.plan.plan import Plan, PlanError
+from remote.transport.failure import Cause, Failure
 from remote.transport.registry import kind
 from training.wire.commands import Connect, Reserve
 from training.wire.events import Checked, Connected, Hello, Reserved
@@ -32,10 +32,10 @@ __all__ = [
     "connects",
     "grouped",
     "is_told",
+    "is_unfit",
     "lost",
     "refusal",
     "reservations",
-    "unfit",
     "whose",
 ]
 
@@ -65,90 +65,63 @@ OF_SOME_JOBS = ("torchvision", "data", "job", "precision")
 CHECKS = (*OF_FACTS, "port", "connect")
 """All checks, in the order in which they are shown."""
 
+UNREACHED = Failure(Cause.OTHER, "it could not be reached")
 UNFIT = ("python", "code", "disk")
 """The checks that a host fails which was logged in to, but cannot be used."""
-_UNKNOWN_KEY = "its host key is unknown"
-_ABOUT = (
-    ("address", r"does not resolve"),
-    (
-        "python",
-        r"^no .+ there|^.+ is no working Python 3|its python \(|^cannot start|its agent "
-        r"ended|older than",
-    ),
-    ("code", r"^its code "),
-    ("disk", r"^cannot use its workdir"),
-)
-"""Which check it is that a host failed which was not reached, by what the way there said; else the
-login."""
+OF_CAUSES = {
+    Cause.ADDRESS: "address",
+    Cause.PYTHON: "python",
+    Cause.AGENT: "python",
+    Cause.CODE: "code",
+    Cause.WORKDIR: "disk",
+}
+"""The check that a host fails which cannot be reached for this cause; for any other, the login."""
+TRUST_ALL = "rankboard trust --all"
 
 
 def check_facts(
     plan: Plan,
     facts: Sequence[Hello | None],
     offsets: Sequence[float],
-    problems: Sequence[str] = (),
+    failures: Sequence[Failure | None] = (),
 ) -> list[Checked]:
     """The first round, host by host, in order.
 
-    `facts` are None for a host that was not reached, and then `problems` has why; `offsets` are how
+    `facts` are None for a host that was not reached, and then `failures` has why; `offsets` are how
     many seconds each host's clock is ahead of ours (any figure for those not reached). Without
-    `problems`, all were reached.
+    `failures`, all were reached.
     """
     known = Facts(plan, facts, offsets)
     needed = {*job.checks(plan), *(("torchvision",) if software.torchvision_needed(plan) else ())}
     names = [name for name in OF_FACTS if name not in OF_SOME_JOBS or name in needed]
+    unknown = [one for one in failures if one and one.cause is Cause.HOST_KEY_UNKNOWN]
     found: list[Checked] = []
     for index, hello in enumerate(facts):
         if hello:
             found += [_checked(index, name, OF_FACTS[name](known, index)) for name in names]
-        else:
-            found += _not_reached(plan, index, problems[index])
-    return _trusting(found)
+            continue
+        failure = (failures[index] if failures else None) or UNREACHED
+        if failure in unknown and len(unknown) > 1:  # one command for all of them
+            failure = replace(failure, advice=TRUST_ALL)
+        found += _not_reached(plan.hosts[index], index, failure)
+    return found
 
 
 def _checked(on: int, check: str, found: Found) -> Checked:
     return Checked(on, check, found.outcome, found.text, found.advice)
 
 
-def _not_reached(plan: Plan, index: int, problem: str) -> list[Checked]:
-    """What is known of a host that has not said Hello: how far the way there went."""
-    host = plan.hosts[index]
-    text = problem.removeprefix(f"{host.name}: ") or "it could not be reached"
-    failed = _failed(text)
+def _not_reached(host: Host, index: int, failure: Failure) -> list[Checked]:
+    """What is known of a host that has not said Hello: what its transport passed, and what not."""
+    failed = _check_of(failure)
     passed = [] if failed == "address" else [Checked(index, "address", OK, host.address)]
     passed += [] if failed in ("address", "login") else [Checked(index, "login", OK, "ok")]
-    return [*passed, _checked(index, failed, _told(plan, index, text))]
+    advice = " ".join(failure.advice.split()) or _by_hand(host)
+    return [*passed, Checked(index, failed, FAILED, failure.what, advice)]
 
 
-def _trusting(found: list[Checked]) -> list[Checked]:
-    """The checks; where several hosts have unknown keys, one command for all of them."""
-    unknown = [
-        one
-        for one in found
-        if one.advice.startswith("rankboard trust ") and one.text.startswith(_UNKNOWN_KEY)
-    ]
-    if len(unknown) < 2:
-        return found
-    return [
-        replace(one, advice="rankboard trust --all") if one in unknown else one for one in found
-    ]
-
-
-def _failed(text: str) -> str:
-    """The check that a host failed of which the way there said this."""
-    return next((check for check, about in _ABOUT if re.search(about, text)), "login")
-
-
-def _told(plan: Plan, index: int, text: str) -> Found:
-    """The way's own words: what it found, then what to do about it, in a new line or behind the
-    last semicolon."""
-    what, _, advice = text.partition("\n") if "\n" in text else text.rpartition("; ")
-    host = plan.hosts[index]
-    return Found(
-        FAILED,
-        what or text,
-        " ".join(advice.split()) if what else _by_hand(host),
-    )
+def _check_of(failure: Failure) -> str:
+    return OF_CAUSES.get(failure.cause, "login")
 
 
 def _by_hand(host: Host) -> str:
@@ -240,10 +213,9 @@ def is_told(checked: Checked) -> bool:
     return checked.on == (checked.same or (checked.on,))[0]
 
 
-def unfit(problem: str) -> bool:
-    """Whether a host was logged in to, but its python or workdir cannot be used, by what the way
-    there said."""
-    return _failed(problem) in UNFIT
+def is_unfit(cause: Cause) -> bool:
+    """Whether the host can be logged in to, but its python or workdir cannot be used."""
+    return OF_CAUSES.get(cause) in UNFIT
 
 
 def refusal(names: Sequence[str], checked: Checked) -> str:

@@ -8,7 +8,7 @@ from functools import cache
 
 from remote.doctor.check import FAILED, OK, WARNING, Facts, Found
 from remote.plan.plan import Plan
-from remote.transport.deploy import archive
+from remote.transport.archive import archive
 from training import registry
 from training.wire.events import Hello
 
@@ -117,7 +117,7 @@ def _imports_torchvision(module: str) -> bool:
 def code(facts: Facts, index: int) -> Found:
     """The files of rankboard that run there are this machine's, and there are no others beside
     them. A host that has said Hello has compared them with their digest at this start, in a folder
-    that no other user may write: see `remote.transport.deploy`."""
+    that no other user may write: see `remote.transport.bootstrap`."""
     if facts.hello(index).code_changed:
         return Found(
             WARNING,

@@ -13,8 +13,8 @@ from remote.cluster.hosts import Host
 from remote.errands.reading import AnswerTooLong, Objects, read
 from remote.limits import LIMITS, Limits
 from remote.transport import Errand, Line, Transport, Unreachable
-from remote.transport.deploy import last_line
 from remote.transport.line_cutter import LineTooLong
+from remote.transport.talk import last_line
 from training.agent import WHOLE
 from training.wire.answers import codec
 from training.wire.enums import Reach

@@ -23,8 +23,9 @@ from remote.plan import needs
 from remote.plan.plan import Plan
 from remote.run.state import RunState
 from remote.transport import Errand, Line, Transport, Unreachable
-from remote.transport.deploy import last_line
+from remote.transport.failure import Cause, Failure
 from remote.transport.line_cutter import LineTooLong
+from remote.transport.talk import last_line
 from training.wire.commands import Close, Command, Connect, Reserve, encode
 from training.wire.enums import Reach
 from training.wire.events import (
@@ -57,7 +58,7 @@ Act = Callable[[], None]
 
 @dataclass(eq=False)
 class Subject:
-    """One host under examination. `due` is when its next answer is overdue; `problem` is why it
+    """One host under examination. `due` is when its next answer is overdue; `failure` is why it
     takes part no longer."""
 
     index: int
@@ -71,7 +72,7 @@ class Subject:
     connect: Connect | None = None
     connected: list[Connected] = field(default_factory=list)
     due: float = NEVER
-    problem: str = ""
+    failure: Failure | None = None
 
 
 class Examination:
@@ -118,7 +119,7 @@ class Examination:
             return
         with self.lock:
             ask()
-        while not self._over and not all(one.problem or answered(one) for one in self._subjects):
+        while not self._over and not all(one.failure or answered(one) for one in self._subjects):
             yield self._turn()
 
     def _turn(self) -> list[Record]:
@@ -155,12 +156,13 @@ class Examination:
         try:
             line = self._transport.open(one.host, errand, _Progress(one.index, self._put_event))
         except Unreachable as error:
-            self._put_problem(one, str(error))
+            self._put_failure(one, error.failure)
         except Exception as error:  # noqa: BLE001 - our own mistake: without this the host is waited for forever
-            self._put_problem(one, f"rankboard itself failed: {error!r}")
+            what = f"rankboard itself failed: {error!r}"
+            self._put_failure(one, Failure(Cause.OTHER, what))
         else:
             self._queue.put(lambda: self._opened(one, line))
-            self._put_problem(one, self._read(one, line))
+            self._put_failure(one, Failure(Cause.BROKEN, self._read(one, line)))
 
     def _read(self, one: Subject, line: Line) -> str:
         """Pass on the answers up to the end of the connection; why it has ended."""
@@ -176,8 +178,8 @@ class Examination:
     def _put_event(self, event: Event) -> None:
         self._queue.put(lambda: self._say(event))
 
-    def _put_problem(self, one: Subject, problem: str) -> None:
-        self._queue.put(lambda: self._lose(one, problem))
+    def _put_failure(self, one: Subject, failure: Failure) -> None:
+        self._queue.put(lambda: self._lose(one, failure))
 
     def _opened(self, one: Subject, line: Line) -> None:
         one.line = line
@@ -189,8 +191,8 @@ class Examination:
         """Report what the facts mean, and ask every host to reserve a port."""
         facts = self._facts
         offsets = [one.offset for one in self._subjects]
-        problems = [one.problem for one in self._subjects]
-        self._report(doctor.check_facts(self.plan, facts, offsets, problems))
+        failures = [one.failure for one in self._subjects]
+        self._report(doctor.check_facts(self.plan, facts, offsets, failures))
         wanted = doctor.reservations(self.plan, facts)
         for one, reserve in zip(self._subjects, wanted, strict=True):
             if reserve:
@@ -199,7 +201,7 @@ class Examination:
 
     @property
     def _facts(self) -> list[Hello | None]:
-        return [None if one.problem else one.hello for one in self._subjects]
+        return [None if one.failure else one.hello for one in self._subjects]
 
     @property
     def _listening(self) -> list[Reserved | None]:
@@ -220,16 +222,17 @@ class Examination:
 
     def _take(self, one: Subject, objects: Sequence[dict[str, Any]]) -> None:
         for found in objects:
-            if one.problem or self._over:
+            if one.failure or self._over:
                 return
             if "event" not in found and "error" in found:
-                self._lose(one, str(found["error"])[: self._limits.shown])
+                what = str(found["error"])[: self._limits.shown]
+                self._lose(one, Failure(Cause.OTHER, what))
                 return
             if one.due == NEVER:  # nobody asked
                 continue
             record = from_object(found | {"host": one.index, "attempt": 0, "seq": 1})
             if record is None:
-                self._lose(one, "it sent an answer that cannot be used")
+                self._lose(one, Failure(Cause.OTHER, "it sent an answer that cannot be used"))
                 return
             self._obey(one, record)
 
@@ -251,17 +254,17 @@ class Examination:
         self._say(Clock(one.index, one.offset))
         self._say(Reaching(one.index, Reach.READY))
 
-    def _lose(self, one: Subject, problem: str) -> None:
+    def _lose(self, one: Subject, failure: Failure) -> None:
         """Go on without a host; once the facts are known there is nothing left to check."""
-        if one.problem or self._over:
+        if one.failure or self._over:
             return
-        one.problem, one.due = problem, NEVER
-        problem = self.plan.named(problem.removeprefix(f"{one.host.name}: "))
+        one.failure, one.due = failure, NEVER
+        reason = self.plan.named(failure.text)
         reached = one.hello is not None
-        unfit = not reached and doctor.unfit(problem)
-        self._say(Lost(one.index, f"{one.host.name}: {problem}", reached=reached, unfit=unfit))
+        unfit = not reached and doctor.is_unfit(failure.cause)
+        self._say(Lost(one.index, f"{one.host.name}: {reason}", reached=reached, unfit=unfit))
         if reached and self.state.checks:
-            self._say(doctor.lost(one.index, problem))
+            self._say(doctor.lost(one.index, reason))
             self._over = True
 
     # Asking and waiting
@@ -287,7 +290,8 @@ class Examination:
             if now >= one.due:
                 silent = "no answer within" if one.hello else _STARTED
                 advice = "if it is only slow, raise timeout in hosts.toml"
-                self._lose(one, f"{silent} {one.host.timeout:g} s; {advice}")
+                what = f"{silent} {one.host.timeout:g} s"
+                self._lose(one, Failure(Cause.TIMEOUT, what, advice))
 
     def _stop(self, reason: str) -> None:
         if not self._over:

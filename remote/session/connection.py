@@ -15,8 +15,9 @@ from remote.cluster.hosts import Host
 from remote.format import size
 from remote.limits import LIMITS, Limits
 from remote.transport import Agent, Line, Transport, Unreachable
-from remote.transport.deploy import last_line
+from remote.transport.failure import Cause
 from remote.transport.line_cutter import LineCutter
+from remote.transport.talk import last_line
 from training.wire.commands import Command, Lease, encode
 from training.wire.enums import Reach
 from training.wire.events import Event, Reaching, Said
@@ -47,10 +48,11 @@ class Arrived:
 
 @dataclass(frozen=True)
 class Broken:
-    """A connection has ended, or could not be made."""
+    """A connection has ended, or could not be made, for this cause."""
 
     connection: Connection
     reason: str
+    cause: Cause | None = None
 
 
 @dataclass(frozen=True)
@@ -174,7 +176,7 @@ class Connection:
         try:
             line = transport.open(self.host, agent, self)
         except Unreachable as error:
-            self.put(Broken(self, str(error)))
+            self.put(Broken(self, str(error), error.failure.cause))
             return
         except Exception as error:  # noqa: BLE001 - a mistake of ours: else nobody would wait in vain
             self.put(Broken(self, f"{name}: rankboard itself failed: {error!r}"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
+from remote.transport.failure import Cause
+
 
 @dataclass
 class Contact:
@@ -13,11 +15,11 @@ class Contact:
     Times are by the session's clock. `heard_at` is when something came last, `spared_at` when the
     host's silence was last not held against it; `tried_at` when the first try to reach it was over,
     0 before; `retry_at` when another may be made; `parted_at` when the one in use broke. `met`: one
-    has led to the host. `failure` is why the host cannot be reached and is to be given up;
-    `problem` why a host of a run that this launcher has returned to is not reached yet. `sent` are
-    the commands that the one in use has taken. `held_up` is for how long the host has not taken the
-    command that is being sent, `unread`: what came from it is still to be taken in. `released`:
-    nothing more is wanted of the host.
+    has led to the host. `failure` is why the host cannot be reached and is to be given up, `cause`
+    is its kind; `problem` why a host of a run that this launcher has returned to is not reached
+    yet. `sent` are the commands that the one in use has taken. `held_up` is for how long the host
+    has not taken the command that is being sent, `unread`: what came from it is still to be taken
+    in. `released`: nothing more is wanted of the host.
     """
 
     index: int
@@ -33,6 +35,7 @@ class Contact:
     held_up: float = 0.0
     unread: bool = False
     failure: str = ""
+    cause: Cause | None = None
     problem: str = ""
     sent: set[Hashable] = field(default_factory=set)
 

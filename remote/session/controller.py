@@ -20,6 +20,7 @@ from remote.session.intake import Intake
 from remote.session.ledger import Ledger, Records
 from remote.session.times import Times
 from remote.session.view import View
+from remote.transport.failure import Cause
 from training.wire.events import (
     SESSION,
     Attached,
@@ -124,14 +125,24 @@ class Controller:
         """A connection to the host is there, and in use from now on."""
         contact = self.contacts[on]
         contact.is_opening, contact.is_open, contact.met = False, True, True
-        contact.problem = contact.failure = ""
+        contact.problem, contact.failure, contact.cause = "", "", None
         contact.sent.clear()
         if not (self.state.hosts[on].hello and contact.tried_at):
             self._hear(on, now)
         contact.tried_at = contact.tried_at or now
 
-    def take_broken(self, on: int, reason: str, now: float, *, in_use: bool, fed: bool) -> None:
-        """A connection has ended, or could not be made. `fed`: something had come over it."""
+    def take_broken(
+        self,
+        on: int,
+        reason: str,
+        now: float,
+        *,
+        in_use: bool,
+        fed: bool,
+        cause: Cause | None = None,
+    ) -> None:
+        """A connection has ended, or could not be made, for this `cause`. `fed`: something had come
+        over it."""
         contact, host = self.contacts[on], self.state.hosts[on]
         if in_use:
             contact.is_open = False
@@ -145,7 +156,7 @@ class Controller:
             contact.parted_at, contact.retry_at = now, now
             self.ledger.say(Parted(on, reason), now)
         elif not may_return:
-            contact.failure = reason
+            contact.failure, contact.cause = reason, cause
         elif not host.hello and not contact.problem:
             contact.problem = reason
             self.ledger.say(Said(on, f"{reason}; trying again, the others go on"), now)

@@ -104,8 +104,8 @@ class Pool:
                 self._take_opened(connection)
             case Arrived(connection, data):
                 self._take_data(connection, data)
-            case Broken(connection, reason):
-                self._take_broken(connection, reason)
+            case Broken(connection):
+                self._take_broken(connection, message)
 
     def _take_opened(self, connection: Connection) -> None:
         on = connection.index
@@ -133,7 +133,7 @@ class Pool:
             self._controller.contacts[on].is_open = False
             self._let_go(connection)
 
-    def _take_broken(self, connection: Connection, reason: str) -> None:
+    def _take_broken(self, connection: Connection, broken: Broken) -> None:
         on = connection.index
         in_use = connection is self._in_use[on]
         if in_use:
@@ -143,8 +143,8 @@ class Pool:
         else:
             return
         self._let_go(connection)
-        fed = connection.fed
-        self._controller.take_broken(on, reason, self._now(), in_use=in_use, fed=fed)
+        fed, reason, cause = connection.fed, broken.reason, broken.cause
+        self._controller.take_broken(on, reason, self._now(), in_use=in_use, fed=fed, cause=cause)
 
     def _let_go(self, connection: Connection, *, unsent: bool = True) -> None:
         connection.close(unsent=unsent)

@@ -77,7 +77,7 @@ def _reach(view: View, host: HostState, contact: Contact) -> list[Action]:
     name, quiet = view.run.host_name(host.index), _quiet(view, contact)
     unspared = min(quiet, view.now - contact.spared_at)
     if contact.failure:
-        return [lose(view, host, contact.failure, unfit=_is_unfit(view, host, contact))]
+        return [lose(view, host, contact.failure, unfit=_is_unfit(host, contact))]
     if contact.problem or not view.may_return(host):
         if contact.is_open and not host.hello and unspared >= view.times.lost:
             what = f"the agent started but has sent nothing for {quiet:.0f} s"
@@ -98,12 +98,11 @@ def _quiet(view: View, contact: Contact) -> float:
     return 0.0 if contact.unread else view.now - contact.heard_at
 
 
-def _is_unfit(view: View, host: HostState, contact: Contact) -> bool:
+def _is_unfit(host: HostState, contact: Contact) -> bool:
     """Whether the login succeeded, but the host's python or workdir cannot be used."""
     from remote.doctor import doctor
 
-    name = view.run.plan.hosts[host.index].name
-    return host.hello is None and doctor.unfit(contact.failure.removeprefix(f"{name}: "))
+    return host.hello is None and contact.cause is not None and doctor.is_unfit(contact.cause)
 
 
 def _has_parted(view: View, contact: Contact) -> bool:

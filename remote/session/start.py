@@ -207,10 +207,7 @@ def _check_facts(view: View) -> list[Action]:
     facts: list[Hello | None] = [host.hello for host, _ in hosts]
     if view.policy.doctor:
         offsets = [host.offset for host, _ in hosts]
-        problems = [host.reason for host, _ in hosts]
-        return _report(
-            view, doctor.check_facts(view.plan_on(view.course.hosts), facts, offsets, problems)
-        )
+        return _report(view, doctor.check_facts(view.plan_on(view.course.hosts), facts, offsets))
     try:
         master_address(view.plan_on(view.course.hosts), [hello for hello in facts if hello])
     except PlanError as error:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from remote.cluster.hosts import Host
+from remote.transport.failure import Failure
 from remote.transport.host_keys import HostKeys
 from training.wire.enums import Reach
 
@@ -25,6 +26,11 @@ sys.modules.setdefault("invoke", None)  # type: ignore[arg-type]
 class Unreachable(Exception):
     """A host's agent could not be reached; the text says why and what to do, in one or two
     lines."""
+
+    def __init__(self, host: str, failure: Failure) -> None:
+        """`host` is its name."""
+        super().__init__(f"{host}: {failure.text}")
+        self.failure = failure
 
 
 class Program(Protocol):

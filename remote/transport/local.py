@@ -12,12 +12,15 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 from remote.cluster.hosts import Host
 from remote.transport import Enter, Kind, Program, Progress, Unreachable
-from remote.transport.deploy import PACKAGE, Failed, Noise, Ready, Talk, last_line, quoted
+from remote.transport.archive import PACKAGE
+from remote.transport.failure import Cause, Failure
+from remote.transport.talk import Failed, Noise, Ready, Talk, last_line, quoted
 from training.wire.enums import Reach
 
 CLOSING = 1.0
@@ -63,15 +66,13 @@ class LocalTransport:
         try:
             line = LocalLine(self._spawner.submit(_popen, argv).result())
         except OSError as error:
-            raise Unreachable(
-                f"{host.name}: cannot start {python}: {error.strerror}; set python to one that "
-                "works"
-            ) from error
-        if problem := line.greet(host.timeout, progress):
-            raise Unreachable(
-                f"{host.name}: its agent {problem}: "
-                f"{quoted(last_line(line.close())) or 'no reason given'}"
-            )
+            what = f"cannot start {python}: {error.strerror}"
+            advice = "set python to one that works"
+            raise Unreachable(host.name, Failure(Cause.PYTHON, what, advice)) from error
+        if failure := line.greet(host.timeout, progress):
+            why = quoted(last_line(line.close())) or "no reason given"
+            what = f"its agent {failure.what}: {why}"
+            raise Unreachable(host.name, replace(failure, what=what))
         return line
 
 
@@ -112,25 +113,23 @@ class LocalLine:
         self._rest = self._tail = b""
         self._closing = self._closed = False
 
-    def greet(self, timeout: float, progress: Progress) -> str:
+    def greet(self, timeout: float, progress: Progress) -> Failure | None:
         """Read up to the agent's marker. Returns why it did not come within `timeout` seconds, or
-        empty text where it did."""
+        None where it did."""
         deadline, talk = time.monotonic() + timeout, Talk()
         while data := self._next(deadline):
             for step in talk.feed(data):
                 match step:
                     case Noise(text):
                         progress.said(text)
-                    case Failed(reason):
-                        return f"was not started: {reason}"
+                    case Failed(failure):
+                        return replace(failure, what=f"was not started: {failure.what}")
                     case Ready(rest):
                         self._rest = rest
-                        return ""
-        return (
-            "ended at its start"
-            if time.monotonic() < deadline
-            else f"said nothing for {timeout:g} s"
-        )
+                        return None
+        if time.monotonic() < deadline:
+            return Failure(Cause.AGENT, "ended at its start")
+        return Failure(Cause.TIMEOUT, f"said nothing for {timeout:g} s")
 
     def read(self) -> bytes:
         """Some bytes of the journal; b"" once the line has ended or was closed."""

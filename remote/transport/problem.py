@@ -1,17 +1,29 @@
-"""Why a host cannot be reached, and how long it has to answer."""
+"""What goes wrong on the way to a host, and how long the host has to answer."""
 
 from __future__ import annotations
 
+import copy
 import time
 from typing import Self
 
+from remote.transport.failure import Cause, Failure
+
 
 class Problem(Exception):
-    """One or two lines for the user, without the host's name."""
+    """A `Failure` that is raised; its text is one or two lines, without the host's name."""
+
+    def __init__(self, cause: Cause, what: str, advice: str = "", *, apart: bool = False) -> None:
+        """See `Failure`."""
+        self.failure = Failure(cause, what, advice, apart)
+
+    def __str__(self) -> str:
+        return self.failure.text
 
     def of(self, whose: str) -> Self:
         """The same of another host on the way."""
-        return type(self)(f"{whose}: {self}")
+        other = copy.copy(self)
+        other.failure = self.failure.of(whose)
+        return other
 
 
 class Dropped(Problem):

@@ -17,7 +17,7 @@ from remote.cluster.hosts import Host
 from remote.format import size
 from remote.limits import LIMITS, Limits
 from remote.transport import Errand, Line, Transport, Unreachable
-from remote.transport.deploy import last_line
+from remote.transport.talk import last_line
 from remote.upload.sources import shown
 from training.transfer.entries import Entry
 from training.transfer.incoming import Incoming

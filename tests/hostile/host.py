@@ -31,7 +31,8 @@ import paramiko
 
 from remote.cluster.hosts import Host
 from remote.transport import Program, Progress, Unreachable
-from remote.transport.deploy import SPOKEN
+from remote.transport.bootstrap.first import SPOKEN
+from remote.transport.failure import Cause, Failure
 from training.agent import MARKER, WHOLE
 from training.wire import commands
 from training.wire.commands import Close, Command, Lease, Start
@@ -294,7 +295,7 @@ class Hosts:
     def _connect(self, host: Host, program: Program) -> SocketLine:
         known = {one.name: player for one, player in zip(self.hosts, self.players, strict=True)}
         if host.name not in known or self._closed:
-            raise Unreachable(f"{host.name}: no such host")
+            raise Unreachable(host.name, Failure(Cause.ADDRESS, "no such host"))
         ours, theirs = socket.socketpair()
 
         def serve() -> None:
@@ -354,7 +355,7 @@ class _Server(paramiko.ServerInterface):
 
 def words_of(command: str) -> tuple[str, ...]:
     """The program's arguments in the launcher's one command (see
-    `remote.transport.deploy.bootstrap`)."""
+    `remote.transport.bootstrap`)."""
     found = re.search(r'a2b_base64\("([^"]+)"\)', command)
     assert found, command
     call = ast.parse(
@@ -382,7 +383,7 @@ class Daemon:
         """`window`: the bytes that it takes before it has read any; 0 for paramiko's own.
         `greeting`: what it says in place of the start of its agent."""
         self.player, self.address = player, address
-        self._greeting = SPOKEN + b"have\n" + MARKER if greeting is None else greeting
+        self._greeting = SPOKEN.encode() + b"have\n" + MARKER if greeting is None else greeting
         self._keys, self._window = keys, window
         self._listener = socket.create_server((address, 0))
         self.port = int(self._listener.getsockname()[1])

@@ -3,6 +3,7 @@ and memory."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -15,7 +16,7 @@ import pytest
 
 from remote.cluster.hosts import Host
 from remote.transport import Errand, Unreachable
-from remote.transport.deploy import SPOKEN
+from remote.transport.bootstrap.first import SPOKEN
 from remote.transport.ssh.transport import SshTransport
 from tests.hostile.folders import RUN, recorded
 from tests.hostile.host import Daemon, End, Keys, Play, Player, acted, answers, endless
@@ -212,10 +213,10 @@ GREETINGS: dict[str, bytes] = {
     "noise without a newline": b"x" * 3_000_000,
     "nothing": b"",
     "half a marker": MARKER[:5],
-    "an error": SPOKEN + b"error " + ESCAPES.encode(errors="replace") + b"\n",
-    "a word that there is not": SPOKEN + b"sudo rm\n",
-    "the code, again and again": (SPOKEN + b"need\n") * 50,
-    "escapes": ESCAPES.encode(errors="replace") + b"\n" + SPOKEN + b"error no\n",
+    "an error": SPOKEN.encode() + f"error code {json.dumps([ESCAPES, ESCAPES])}\n".encode(),
+    "a word that there is not": SPOKEN.encode() + b"sudo rm\n",
+    "the code, again and again": (SPOKEN.encode() + b"need\n") * 50,
+    "escapes": ESCAPES.encode(errors="replace") + b"\n" + SPOKEN.encode() + b"error no\n",
 }
 
 

@@ -28,6 +28,7 @@ from remote.record.read import RunFolderError, load_plan
 from remote.record.write import Recorder
 from remote.run.state import RunState
 from remote.transport import Line, Transport, Unreachable
+from remote.transport.failure import Cause, Failure
 from tests.kit.commands import Done, Watched, watching
 from tests.kit.foreign_runs import BEGUN, ENDED, FAILED, evil_host, foreign_run, locked, records
 from tests.kit.launches import run as rankboard
@@ -58,7 +59,7 @@ class Nobody:
 
     def open(self, host: Host, *_: object) -> Line:
         self.asked.append(host)
-        raise Unreachable(f"{host.name}: nobody is there")
+        raise Unreachable(host.name, Failure(Cause.REFUSED, "nobody is there"))
 
 
 @pytest.fixture

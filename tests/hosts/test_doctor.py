@@ -14,6 +14,7 @@ from remote.doctor import doctor
 from remote.doctor.check import listed
 from remote.plan.plan import Plan, Script
 from remote.transport import Agent, Unreachable
+from remote.transport.failure import Cause, Failure
 from remote.transport.ssh.transport import SshTransport
 from tests.kit import agents
 from tests.kit.checks import GIB, amiss, check, hello, hellos, plan
@@ -226,16 +227,20 @@ def test_equal_findings_of_several_hosts_are_one() -> None:
 
 
 def test_several_unknown_keys_are_trusted_by_one_command() -> None:
-    problem = (
-        "{0}: its host key is unknown: ED25519 SHA256:x{0}. Compare that, then accept "
-        "it:\nrankboard trust {0}"
-    )
-    problems = [problem.format(host.name) for host in plan().hosts]
-    found = doctor.check_facts(plan(), [None] * 3, [0.0] * 3, problems)
+    failures = [
+        Failure(
+            Cause.HOST_KEY_UNKNOWN,
+            f"its host key is unknown: ED25519 SHA256:x{host.name}. Compare that, then accept it:",
+            f"rankboard trust {host.name}",
+            apart=True,
+        )
+        for host in plan().hosts
+    ]
+    found = doctor.check_facts(plan(), [None] * 3, [0.0] * 3, failures)
     assert {one.advice for one in found if one.outcome == doctor.FAILED} == {
         "rankboard trust --all"
     }
-    (*_, one) = doctor.check_facts(plan(1), [None], [0.0], problems)
+    (*_, one) = doctor.check_facts(plan(1), [None], [0.0], failures[:1])
     assert one.advice == "rankboard trust node1"
     assert (
         replace(plan(), hosts_file="lab.toml").named(one.advice)
@@ -275,37 +280,30 @@ def test_builds_of_torch_that_cannot_talk_to_each_other() -> None:
     assert amiss(check(plan(), [gpus[0], none, gpus[2]])) == [(1, "torch", "warning")]
 
 
-PROBLEMS = {
-    "address": "node2: the name 'nod2' does not resolve (Name or service not known); "
-    "set its address in hosts.toml",
-    "login": "node2: 10.0.0.2:22 refused the connection; start sshd there, or set its address and "
-    "port in hosts.toml",
-    "python": "node2: no python9 there (sh: 1: python9: not found); set python = "
-    '"/path/to/python3" for it in hosts.toml',
-    "python with arguments": "node2: no conda run python there "
-    "(sh: 1: conda run python: not found); set "
-    "python",
-    "python that is none": "node2: /bin/ls is no working Python 3 (exit status 2): "
-    "Try --help; set python = "
-    '"/path/to/python3"',
-    "code": "node2: its code is not run: other users may write /x (mode 777); chmod go-w /x there, "
-    "or set another workdir",
-    "disk": "node2: cannot use its workdir /x: [Errno 13] Permission denied; make room or access "
-    "there, or set another",
+CHECKS_OF = {
+    Cause.ADDRESS: "address",
+    Cause.REFUSED: "login",
+    Cause.TIMEOUT: "login",
+    Cause.AUTHENTICATION: "login",
+    Cause.PYTHON: "python",
+    Cause.AGENT: "python",
+    Cause.CODE: "code",
+    Cause.WORKDIR: "disk",
 }
 
 
-@pytest.mark.parametrize("case", PROBLEMS)
-def test_a_host_that_was_not_reached_fails_where_the_way_there_ended(case: str) -> None:
-    facts, failed = [hello(1), None, hello(3)], case.partition(" ")[0]
-    found = doctor.check_facts(plan(), facts, (0.0,) * 3, ("", PROBLEMS[case], ""))
-    of_node2 = [one for one in found if one.on == 1]
-    assert (of_node2[-1].check, of_node2[-1].outcome) == (failed, "failed")
-    assert f"node2: {of_node2[-1].text}; {of_node2[-1].advice}" == PROBLEMS[case]
-    assert all(one.outcome == doctor.OK for one in of_node2[:-1])
+@pytest.mark.parametrize("cause", CHECKS_OF)
+def test_a_host_that_was_not_reached_fails_the_check_of_its_cause(cause: Cause) -> None:
+    facts, failed = [hello(1), None, hello(3)], CHECKS_OF[cause]
+    failure = Failure(cause, "it is not\nas it was", "do  this")
+    found = doctor.check_facts(plan(), facts, (0.0,) * 3, (None, failure, None))
+    *others, last = [one for one in found if one.on == 1]
+    assert last == Checked(1, failed, "failed", failure.what, "do this")
+    assert all(one.outcome == doctor.OK for one in others)
     passed = {"address": [], "login": ["address"]}.get(failed, ["address", "login"])
-    assert [one.check for one in of_node2[:-1]] == passed
+    assert [one.check for one in others] == passed
     assert amiss(found) == [(1, failed, "failed")], "the others are checked all the same"
+    assert doctor.is_unfit(cause) == (failed in ("python", "code", "disk"))
 
 
 def listening(of: Plan, facts: Sequence[Hello | None]) -> list[Reserved | None]:
@@ -438,7 +436,7 @@ def test_a_host_that_is_not_reached_is_to_be_tried_the_same_way() -> None:
         ),
     ):
         (*_, failed) = doctor.check_facts(
-            Plan("a-run", (one,), Job()), [None], [0.0], ["node1: no luck"]
+            Plan("a-run", (one,), Job()), [None], [0.0], [Failure(Cause.OTHER, "no luck")]
         )
         assert failed.advice == f"try it by hand: {way}"
 
@@ -472,7 +470,9 @@ def test_what_the_way_to_a_host_really_says_is_put_to_the_right_check(way: str, 
             there, Agent(f"{there.workdir}/runs/a-run/0", "a-run", 0, "", "~"), Hearer()
         )
     check, text = WAYS[way]
-    found = doctor.check_facts(Plan("a-run", (there,), Job()), [None], [0.0], [str(caught.value)])
+    found = doctor.check_facts(
+        Plan("a-run", (there,), Job()), [None], [0.0], [caught.value.failure]
+    )
     assert (found[-1].check, found[-1].outcome) == (check, "failed"), found
     assert text in found[-1].text
     assert found[-1].advice

@@ -483,7 +483,7 @@ def locked(sshd: Sshd) -> Path:
 def test_key_with_a_passphrase(refusal: Callable[..., str], locked: Path, tmp_path: Path) -> None:
     text = refusal(identity_file=str(locked))
     assert (
-        f"the key {locked} has a passphrase: load it into ssh-agent first, with: ssh-add "
+        f"the key {locked} has a passphrase; load it into ssh-agent first, with: ssh-add "
         f"{locked}; or set user" in text
     )
 

@@ -19,6 +19,7 @@ from remote.run.state import RunState
 from remote.session.session import Session
 from remote.session.times import TIMES, Times
 from remote.transport import Agent, Program, Progress, Unreachable
+from remote.transport.failure import Cause, Failure
 from tests.kit.wait import GUARD, looks
 from training.job import Job
 from training.wire import commands
@@ -197,7 +198,7 @@ class Stage:
         if isinstance(part, Exception):
             raise part
         if host in self.refuses:
-            raise Unreachable("connection refused")
+            raise Unreachable("node1", Failure(Cause.REFUSED, "connection refused"))
         self.opened.append((host, after))
         line = ActedLine(
             host,

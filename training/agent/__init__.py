@@ -15,7 +15,7 @@ it are records."""
 
 code_changed = False
 """Whether this host's code was not as it had been sent, and has been replaced at this start;
-`remote.transport.deploy` sets it."""
+`remote.transport.bootstrap` sets it."""
 
 WHOLE = {"whole": True}
 """The last line of an errand's answer, as JSON: nothing before it is missing."""

@@ -26,6 +26,7 @@ from paramiko.ssh_exception import (
 )
 
 from remote.cluster.hosts import Host
+from remote.transport.failure import Cause
 from remote.transport.host_keys import Standing
 from remote.transport.problem import Deadline, Dropped, Problem
 from remote.transport.ssh import known_hosts
@@ -188,9 +189,8 @@ class Way:
                     "direct-tcpip", target, ("127.0.0.1", 0), timeout=self.deadline.left()
                 )
             except ChannelException as error:
-                raise Problem(
-                    f"its jump host cannot connect to {host.address}:{host.port}: {error.text}"
-                ) from None
+                what = f"its jump host cannot connect to {host.address}:{host.port}: {error.text}"
+                raise Problem(Cause.REFUSED, what) from None
         if host.proxy_command:
             made.proxy = Proxy(host)
             return made.proxy.socket
@@ -249,12 +249,14 @@ class Way:
         except SSHException as error:
             _check_time(error)
             allowed = f"the server hung up ({error})"
-        raise Problem(
-            f"login as {user} failed; keys tried: {', '.join(tried) or 'none'}; {allowed}\n"
-            + (f"{'; '.join(hints)}; or s" if hints else "s")
-            + "et user and identity_file in hosts.toml, or have your key accepted there: "
-            + f"ssh-copy-id -p {host.port} {user}@{host.address}"
+        what = f"login as {user} failed; keys tried: {', '.join(tried) or 'none'}; {allowed}"
+        advice = (
+            "set user and identity_file in hosts.toml, or have your key accepted there: "
+            f"ssh-copy-id -p {host.port} {user}@{host.address}"
         )
+        if hints:
+            advice = f"{'; '.join(hints)}; or {advice}"
+        raise Problem(Cause.AUTHENTICATION, what, advice, apart=True)
 
 
 def _accepts(transport: paramiko.Transport, user: str, key: paramiko.PKey) -> bool:
@@ -265,10 +267,8 @@ def _accepts(transport: paramiko.Transport, user: str, key: paramiko.PKey) -> bo
         _check_time(error)
         return False
     if more:
-        raise Problem(
-            f"the server wants {' and '.join(more)} besides a key, which rankboard cannot give; "
-            "let keys suffice there"
-        )
+        what = f"the server wants {' and '.join(more)} besides a key, which rankboard cannot give"
+        raise Problem(Cause.AUTHENTICATION, what, "let keys suffice there")
     return True
 
 
@@ -308,13 +308,11 @@ def _tcp(host: Host, deadline: Deadline) -> socket.socket:
             errors.append(error)
     deadline.left()
     if any(isinstance(error, ConnectionRefusedError) for error in errors):
-        raise Problem(
-            f"{where} refused the connection; start sshd there, or set its address and port in "
-            "hosts.toml"
-        )
-    raise Problem(
-        f"cannot connect to {where}: {errors[-1].strerror}; set its address and port in hosts.toml"
-    )
+        what = f"{where} refused the connection"
+        advice = "start sshd there, or set its address and port in hosts.toml"
+        raise Problem(Cause.REFUSED, what, advice)
+    what = f"cannot connect to {where}: {errors[-1].strerror}"
+    raise Problem(Cause.REFUSED, what, "set its address and port in hosts.toml")
 
 
 def _resolve(host: Host, deadline: Deadline) -> list[Address]:
@@ -328,10 +326,9 @@ def _resolve(host: Host, deadline: Deadline) -> list[Address]:
         raise
     except (OSError, UnicodeError) as error:
         text = getattr(error, "strerror", None) or error
-        raise Problem(
-            f"the name {host.address!r} does not resolve ({text}); set its address in hosts.toml "
-            "to one that does"
-        ) from None
+        what = f"the name {host.address!r} does not resolve ({text})"
+        advice = "set its address in hosts.toml to one that does"
+        raise Problem(Cause.ADDRESS, what, advice) from None
 
 
 def _addresses(host: Host, flags: int = 0) -> list[Address]:
@@ -371,16 +368,18 @@ def _handshake(
     except TimeoutError:
         raise
     except IncompatiblePeer as error:
-        raise Problem(f"its ssh server has no algorithms in common with us: {error}") from None
+        what = f"its ssh server has no algorithms in common with us: {error}"
+        raise Problem(Cause.OTHER, what) from None
     except (SSHException, EOFError, OSError) as error:
         where = f"{host.address}:{host.port} hung up before the login"
         if proxy and proxy.said():
-            raise Dropped(f"{where}; its proxy_command says: {proxy.said()}") from None
-        raise Dropped(
-            f"{where}; is that the port of an ssh server? If it is a busy one, raise MaxStartups "
-            "there "
+            what = f"{where}; its proxy_command says: {proxy.said()}"
+            raise Dropped(Cause.DROPPED, what) from None
+        advice = (
+            "is that the port of an ssh server? If it is a busy one, raise MaxStartups there "
             f"({str(error) or 'end of file'})"
-        ) from None
+        )
+        raise Dropped(Cause.DROPPED, where, advice) from None
     if not transport.initial_kex_done:
         transport.close()
         raise TimeoutError
@@ -408,19 +407,22 @@ def _verify(key: paramiko.PKey, host: Host, top: str) -> None:
     shown = Shown(host, key)
     match shown.standing():
         case Standing.REVOKED:
-            raise Unverified(f"its host key {shown.revoked()}: do not trust this machine", shown)
+            what = f"its host key {shown.revoked()}: do not trust this machine"
+            raise Unverified(shown, Cause.HOST_KEY_WRONG, what)
         case Standing.CHANGED:
             raise Unverified(
+                shown,
+                Cause.HOST_KEY_WRONG,
                 f"its host key has CHANGED to {shown.what}; {shown.known()[0].place} has another. "
-                "Somebody may be listening in.\n"
+                "Somebody may be listening in.",
                 "If the machine is known to have a new key: rankboard trust --replace "
                 f"{shlex.quote(top)}",
-                shown,
             )
         case Standing.UNKNOWN:
             raise Unverified(
-                f"its host key is unknown: {shown.what}. Compare that with `ssh-keygen -lf` of "
-                "the key in /etc/ssh there, "
-                f"then accept it:\nrankboard trust {shlex.quote(top)}",
                 shown,
+                Cause.HOST_KEY_UNKNOWN,
+                f"its host key is unknown: {shown.what}. Compare that with `ssh-keygen -lf` of "
+                "the key in /etc/ssh there, then accept it:",
+                f"rankboard trust {shlex.quote(top)}",
             )

@@ -12,8 +12,10 @@ import paramiko
 from cryptography.exceptions import UnsupportedAlgorithm
 
 from remote.cluster.hosts import Host
+from remote.transport.failure import Cause
 from remote.transport.problem import Problem
 
+SET = "set identity_file in hosts.toml to your private key"
 DEFAULTS = ("id_ed25519", "id_ecdsa", "id_rsa")
 
 
@@ -74,16 +76,14 @@ class Keys:
         try:
             return paramiko.PKey.from_path(file)
         except FileNotFoundError:
-            raise Problem(
-                f"there is no key file {file}; set identity_file in hosts.toml to your private key"
-            ) from None
+            raise Problem(Cause.AUTHENTICATION, f"there is no key file {file}", SET) from None
         except OSError as error:
-            raise Problem(f"the key file {file} cannot be read: {error.strerror}") from None
+            what = f"the key file {file} cannot be read: {error.strerror}"
+            raise Problem(Cause.AUTHENTICATION, what) from None
         except TypeError:  # cryptography: "Key is password-protected"
-            raise Locked(
-                f"the key {file} has a passphrase: load it into ssh-agent first, with: ssh-add "
-                f"{file}"
-            ) from None
+            what = f"the key {file} has a passphrase"
+            advice = f"load it into ssh-agent first, with: ssh-add {file}"
+            raise Locked(Cause.AUTHENTICATION, what, advice) from None
         except (
             ValueError,
             UnsupportedAlgorithm,
@@ -91,10 +91,8 @@ class Keys:
             paramiko.pkey.UnknownKeyType,
         ):
             other = " but a public one" if _public(file) else ""
-            raise Problem(
-                f"{file} is no private key{other}; set identity_file in hosts.toml to your "
-                "private key"
-            ) from None
+            what = f"{file} is no private key{other}"
+            raise Problem(Cause.AUTHENTICATION, what, SET) from None
 
 
 def _default_files() -> list[Path]:

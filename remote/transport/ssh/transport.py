@@ -20,9 +20,15 @@ from paramiko.ssh_exception import SSHException
 from remote.cluster.hosts import SSH_CONFIG, Host
 from remote.cluster.ssh_config import SshConfig
 from remote.transport import Program, Progress, Unreachable
-from remote.transport.deploy import (
-    PACKAGE,
-    Archive,
+from remote.transport.archive import PACKAGE, Archive, archive
+from remote.transport.bootstrap.command import bootstrap
+from remote.transport.failure import Cause, Failure
+from remote.transport.host_keys import ShownKey
+from remote.transport.problem import Deadline, Dropped, Problem
+from remote.transport.ssh.connect import Connection, Way
+from remote.transport.ssh.keys import Keys
+from remote.transport.ssh.trust import Shown, Unverified
+from remote.transport.talk import (
     Changed,
     Failed,
     Needed,
@@ -30,17 +36,10 @@ from remote.transport.deploy import (
     Placed,
     Ready,
     Talk,
-    archive,
-    bootstrap,
     is_echo,
     last_line,
     quoted,
 )
-from remote.transport.host_keys import ShownKey
-from remote.transport.problem import Deadline, Dropped, Problem
-from remote.transport.ssh.connect import Connection, Way
-from remote.transport.ssh.keys import Keys
-from remote.transport.ssh.trust import Shown, Unverified
 from training.wire.enums import Reach
 
 Reached = TypeVar("Reached")
@@ -80,7 +79,7 @@ class SshTransport:
         except (Problem, SSHException, EOFError, OSError) as error:
             if connection:
                 connection.close()
-            raise Unreachable(f"{host.name}: {_explain(error, deadline)}") from error
+            raise Unreachable(host.name, _explain(error, deadline)) from error
 
     def meet(self, host: Host) -> Shown:
         """The key that a host shows; or, where we cannot get there without it, that of the first of
@@ -92,7 +91,7 @@ class SshTransport:
         except Unverified as problem:
             return problem.shown
         except (Problem, SSHException, EOFError, OSError) as error:
-            raise Unreachable(f"{host.name}: {_explain(error, deadline)}") from error
+            raise Unreachable(host.name, _explain(error, deadline)) from error
 
     def accept(self, shown: ShownKey) -> Path:
         """Record a key that a person has accepted; the file that has it now. Raises:
@@ -121,7 +120,8 @@ def _patiently(deadline: Deadline, attempt: Callable[[], Reached]) -> Reached:
             return attempt()
         except TimeoutError:
             if dropped and deadline.doing == then:
-                raise Problem(f"{dropped}; then no answer came") from None
+                what = f"{dropped.failure.what}; then no answer came"
+                raise Problem(Cause.DROPPED, what, dropped.failure.advice) from None
             raise
         except Dropped as error:
             dropped, then = error, deadline.doing
@@ -135,7 +135,8 @@ def _patiently(deadline: Deadline, attempt: Callable[[], Reached]) -> Reached:
 def _hop(text: str, host: Host, config: SshConfig) -> Host:
     found = re.fullmatch(r"(?:([^@]+)@)?(?:\[([^\]]+)\]|([^:]+))(?::(\d+))?", text)
     if not found:
-        raise Problem(f"jump = {text!r} is wrong: write [user@]host[:port] in hosts.toml")
+        what = f"jump = {text!r} is wrong: write [user@]host[:port] in hosts.toml"
+        raise Problem(Cause.SETTINGS, what)
     user, bracketed, plain, port = found.groups()
     said = {key for key, value in (("user", user), ("port", port)) if value} | {"jump"}
     hop = Host(
@@ -181,12 +182,12 @@ def _start(
                     progress.said(
                         f"the code in {folder} was not as it had been sent: it has been sent again"
                     )
-                case Failed(reason):
-                    raise Problem(reason)
+                case Failed(failure):
+                    raise Problem(failure.cause, failure.what, failure.advice)
                 case Ready(rest):
                     line.begin(rest)
                     return line
-    raise Problem(_ended(host.python, line, placed, noise, talk.echoed))
+    raise _ended(host.python, line, placed, noise, talk.echoed)
 
 
 def _run(connection: Connection, command: str, deadline: Deadline) -> paramiko.Channel:
@@ -214,25 +215,25 @@ def _upload(channel: paramiko.Channel, code: Archive, deadline: Deadline) -> Non
         deadline.restart()
 
 
-def _ended(python: str, line: SshLine, placed: bool, noise: str, echoed: bool) -> str:
+def _ended(python: str, line: SshLine, placed: bool, noise: str, echoed: bool) -> Problem:
     """Why a command ended before its agent spoke. `echoed`: the host has printed the program that
     it was to run."""
     status, said = line.ended()
     last = quoted(last_line(said))
     if placed:
-        return f"its agent ended at its start (exit status {status}): {last or 'it gave no reason'}"
+        why = last or "it gave no reason"
+        return Problem(Cause.AGENT, f"its agent ended at its start (exit status {status}): {why}")
     advice = 'set python = "/path/to/python3" for it in hosts.toml'
     if echoed or is_echo(said) or _speaks(python, said):
-        return f"{python} is no working Python 3 (exit status {status}): {last or noise}; {advice}"
+        what = f"{python} is no working Python 3 (exit status {status}): {last or noise}"
+        return Problem(Cause.PYTHON, what, advice)
     if status in (126, 127) or re.search(
         r"not found|unknown command|no such file", said, re.IGNORECASE
     ):
-        return f"no {python} there ({last}); {advice}"
+        return Problem(Cause.PYTHON, f"no {python} there ({last})", advice)
     reason = last or noise or "it gave no reason"
-    return (
-        f"its login shell, or {python} there, ended (exit status {status}) before anything was "
-        f"started: {reason}"
-    )
+    what = f"its login shell, or {python} there, ended (exit status {status}) before anything was"
+    return Problem(Cause.SHELL, f"{what} started: {reason}")
 
 
 def _speaks(python: str, said: str) -> bool:
@@ -246,13 +247,15 @@ def _speaks(python: str, said: str) -> bool:
     )
 
 
-def _explain(error: Exception, deadline: Deadline) -> str:
+def _explain(error: Exception, deadline: Deadline) -> Failure:
     if isinstance(error, Problem):
-        return str(error)
+        return error.failure
     if deadline.over or isinstance(error, TimeoutError):
-        when = f"no answer within {deadline.seconds:g} s while {deadline.doing}"
-        return f"{when}; is it up? If it is only slow, raise timeout in hosts.toml"
-    return f"the connection broke while {deadline.doing}: {str(error) or 'end of file'}"
+        what = f"no answer within {deadline.seconds:g} s while {deadline.doing}"
+        advice = "is it up? If it is only slow, raise timeout in hosts.toml"
+        return Failure(Cause.TIMEOUT, what, advice)
+    what = f"the connection broke while {deadline.doing}: {str(error) or 'end of file'}"
+    return Failure(Cause.BROKEN, what)
 
 
 class SshLine:

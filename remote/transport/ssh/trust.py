@@ -7,12 +7,12 @@ import base64
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 import paramiko
 
 from remote.cluster.hosts import Host
 from remote.cluster.ssh_config import SshConfig
+from remote.transport.failure import Cause
 from remote.transport.host_keys import NotRecorded, Standing
 from remote.transport.problem import Problem
 from remote.transport.ssh import known_hosts
@@ -119,13 +119,9 @@ class Shown:
 class Unverified(Problem):
     """A host shows a key that the user has not accepted: `shown`."""
 
-    def __init__(self, text: str, shown: Shown) -> None:
-        super().__init__(text)
+    def __init__(self, shown: Shown, cause: Cause, what: str, advice: str = "") -> None:
+        super().__init__(cause, what, advice, apart=True)
         self.shown = shown
-
-    def of(self, whose: str) -> Self:
-        """The same of another host on the way."""
-        return type(self)(f"{whose}: {self}", self.shown)
 
 
 def _type(kind: str) -> str:

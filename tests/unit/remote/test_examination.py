@@ -13,6 +13,7 @@ from remote.errands.examination import Examination
 from remote.plan.plan import Plan
 from remote.run.state import HostPhase, RunState
 from remote.transport import Program, Progress, Unreachable
+from remote.transport.failure import Cause, Failure
 from tests.hostile.host import End, Hosts, Play, acted
 from training.job import Job
 from training.wire.commands import Close, Command, Connect, Reserve
@@ -148,7 +149,7 @@ def test_a_host_that_cannot_be_reached_yet_does_not_delay_a_stop() -> None:
     class Unreached:
         def open(self, host: Host, program: Program, progress: Progress) -> None:
             release.wait()
-            raise Unreachable("node1: too late")
+            raise Unreachable("node1", Failure(Cause.TIMEOUT, "too late"))
 
     host = Host("node1", "127.0.0.1")
     examination = Examination(Plan("a-run", (host,), Job()), Unreached())  # type: ignore[arg-type]

@@ -17,6 +17,7 @@ from remote.record.write import Recorder
 from remote.run.state import HostPhase, Verdict
 from remote.session.returning import ReturningSession
 from remote.transport import Unreachable
+from remote.transport.failure import Cause, Failure
 from tests.kit.journals import END, Hosts, KeptLine, Library
 from tests.kit.stage import all_run, loses_its_agent, recorded, trains, until
 from training.wire.events import (
@@ -71,7 +72,10 @@ def test_what_was_dropped_holds_up_nothing() -> None:
             KeptLine([said(0, 1.0)], stays=True),
             "node1: its journal stood still for 0.3 s; if it is only slow, raise timeout",
         ),
-        (Unreachable("node1: no route to host"), "node1: no route to host"),
+        (
+            Unreachable("node1", Failure(Cause.REFUSED, "no route to host")),
+            "node1: no route to host",
+        ),
         (
             KeptLine([b'{"error":"/w/runs/a-run/0: Permission denied"}\n']),
             "node1: /w/runs/a-run/0: Permission denied",

@@ -15,6 +15,7 @@ from remote.doctor import doctor
 from remote.plan.plan import Plan
 from remote.run.waiting import waiting
 from remote.transport import Errand, Unreachable, registry
+from remote.transport.failure import Cause, Failure
 from remote.transport.registry import Transports
 from tests.kit.histories import History
 from training.job import Job
@@ -23,12 +24,13 @@ from tui.commands.trust import Trusting
 
 SOURCE = """
 from remote.transport import Kind, Unreachable
+from remote.transport.failure import Cause, Failure
 
 
 class Queue:
     def open(self, host, program, progress):
         if host.address == "full":
-            raise Unreachable(f"{host.name}: the queue is full; try later")
+            raise Unreachable(host.name, Failure(Cause.REFUSED, "the queue is full", "try later"))
         return host.name, program.argv()
 
 
@@ -84,7 +86,9 @@ def test_messages_have_the_words_of_the_transport(queue: str) -> None:
     state = History(plan).session(Reaching(0, "deploying")).state()
     (wait,) = waiting(state, state.now + 12)
     assert wait.text() == "waiting for a: in the queue, the code is on its way (12 s)"
-    _, login = doctor.check_facts(plan, [None], [0.0], ["a: no answer within 5 s"])
+    _, login = doctor.check_facts(
+        plan, [None], [0.0], [Failure(Cause.TIMEOUT, "no answer within 5 s")]
+    )
     assert (login.check, login.text, login.advice) == (
         "login",
         "no answer within 5 s",

@@ -1,0 +1,66 @@
+"""The code that hosts get: one archive of the package `training`, named by the digest of its
+files."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import threading
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import training
+from remote.transport.bootstrap.first import DIGEST_SIZE
+
+PACKAGE = Path(training.__file__).parent
+"""The installed package that travels to the hosts."""
+_MAKING = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Archive:
+    """The package as one zip file, named by the digest of its files, of which there are `count`."""
+
+    digest: str
+    data: bytes
+    count: int
+
+
+def archive(package: Path = PACKAGE) -> Archive:
+    """The archive of a package folder: equal files give equal bytes, whenever and wherever they
+    were written."""
+    with _MAKING:  # as dozens of hosts ask for it at once
+        return _archive(package)
+
+
+@cache
+def _archive(package: Path) -> Archive:
+    files = {}
+    for path in sorted(path for path in package.rglob("*") if path.is_file()):
+        if _travels(inner := path.relative_to(package)):
+            files[f"{package.name}/{inner.as_posix()}"] = path.read_bytes()
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as bundle:
+        for name, data in files.items():
+            entry = zipfile.ZipInfo(name)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            bundle.writestr(entry, data)
+    return Archive(_digest(files), stream.getvalue(), len(files))
+
+
+def _digest(files: Mapping[str, bytes]) -> str:
+    """The digest of files by their names, as `hashed` of `bootstrap.rest` makes it."""
+    found = hashlib.blake2b(digest_size=DIGEST_SIZE)
+    for name in sorted(files):
+        found.update(f"{name}\0{len(files[name])}\0".encode())
+        found.update(files[name])
+    return found.hexdigest()
+
+
+def _travels(path: Path) -> bool:
+    return path.suffix != ".pyc" and not any(
+        part.startswith(".") or part == "__pycache__" for part in path.parts
+    )

@@ -1,0 +1,1 @@
+"""What a host runs before its agent, and the command that carries it there."""

@@ -1,0 +1,52 @@
+"""The command that carries the programs of this folder to a host.
+
+`first` is all that most starts need. `rest` is compiled on a host only when a function of it is
+called, since that takes longer than all else in a start.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import shlex
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from remote.transport.archive import Archive
+from remote.transport.bootstrap.first import SETTLED
+
+BEGIN = "# The host gets all below this line.\n"
+COMMENT = re.compile(r"^ *#.*\n|  # .*$|^\n", re.MULTILINE)
+
+
+def bootstrap(
+    python: str, workdir: str, archive: Archive, argv: Sequence[str], settled: int = SETTLED
+) -> str:
+    """The command for a host's login shell (sh, bash, zsh, csh or fish) that makes sure of the code
+    and becomes the agent.
+
+    `settled`: seconds without a change of the code until its state is kept, with which later starts
+    compare it. All arguments lie inside the encoded program, so that no shell sees their spaces and
+    quotes. `~` works in both paths.
+    """
+    arguments = (workdir, archive.digest, len(archive.data), list(argv))
+    program = f"{_source('first')}REST = {_source('rest')!a}\n"
+    if settled != SETTLED:
+        program += f"SETTLED = {settled}\n"
+    program += f"start(*{arguments!a})\n"
+    code = base64.b64encode(program.encode()).decode()
+    return f"{_shell_path(python)} -c 'import binascii;exec(binascii.a2b_base64(\"{code}\"))'"
+
+
+@cache
+def _source(name: str) -> str:
+    """What a host gets of a program: the part below `BEGIN`, without comments and empty lines."""
+    text = Path(__file__).with_name(f"{name}.py").read_text()
+    return COMMENT.sub("", text.partition(BEGIN)[2])
+
+
+def _shell_path(path: str) -> str:
+    """The path quoted, but for a leading `~user/`, which the shell is to expand."""
+    home, slash, rest = path.partition("/")
+    return f"{home}/{shlex.quote(rest)}" if path.startswith("~") and slash else shlex.quote(path)

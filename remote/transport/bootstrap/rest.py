@@ -1,0 +1,302 @@
+"""What few starts need: to fetch, unpack and compare the code, and to refuse.
+
+On the host it runs in the names of `first`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Iterable as Iterable
+from typing import NoReturn as NoReturn
+
+from remote.transport.bootstrap.first import (
+    DIGEST_SIZE,
+    OLDEST,
+    SEAL,
+    SETTLED,
+    STATE,
+    content,
+    is_intact,
+    say,
+)
+
+# The host gets all below this line.
+
+
+def fail(cause, what, advice):
+    # type: (str, str, str) -> NoReturn
+    import json
+
+    say("error %s %s" % (cause, json.dumps([what, advice])))
+    sys.exit(3)
+
+
+def refuse_python():
+    # type: () -> NoReturn
+    version = ".".join(map(str, sys.version_info[:3]))
+    oldest = ".".join(map(str, OLDEST))
+    fail(
+        "python",
+        "its python (%s) is %s, which is older than %s" % (sys.executable, version, oldest),
+        'set python = "/path/to/python3" for it in hosts.toml',
+    )
+
+
+def refuse_workdir(workdir, error):
+    # type: (str, OSError) -> NoReturn
+    fail(
+        "workdir",
+        "cannot use its workdir %s: %s" % (workdir, error),
+        "make room or access there, or set another workdir for it in hosts.toml",
+    )
+
+
+def refuse_code(reason, path, mode=""):
+    # type: (str, str, str) -> NoReturn
+    advice = "set another workdir for it in hosts.toml"
+    if mode:
+        advice = "chmod %s %s there, or %s" % (mode, path, advice)
+    fail("code", "its code is not run: " + reason % path, advice)
+
+
+# Who may change the code that is run here
+
+
+def name_of(uid):
+    # type: (int) -> str
+    import pwd
+
+    try:
+        return "user %d (%s)" % (uid, pwd.getpwuid(uid).pw_name)
+    except KeyError:
+        return "user %d" % uid
+
+
+def is_private(gid):
+    # type: (int) -> bool
+    # the group that many systems make for each user
+    import grp
+    import pwd
+
+    try:
+        user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(gid)
+    except KeyError:
+        return False
+    others = set(group.gr_mem) - set([user.pw_name])
+    return user.pw_gid == gid and group.gr_name == user.pw_name and not others
+
+
+def others_may_write(found):
+    # type: (os.stat_result) -> bool
+    bits = found.st_mode & 0o022
+    return bool(bits) and not (bits == 0o020 and is_private(found.st_gid))
+
+
+def check_owner(path):
+    # type: (str) -> None
+    link = os.lstat(path)
+    if stat.S_ISLNK(link.st_mode) and link.st_uid not in (0, os.geteuid()):
+        refuse_code("the link %s belongs to " + name_of(link.st_uid), path)
+    found = os.stat(path)
+    if found.st_uid != os.geteuid():
+        whom = name_of(found.st_uid) + ", and it runs as " + name_of(os.geteuid())
+        refuse_code("%s belongs to " + whom, path)
+    if others_may_write(found):
+        mode = oct(found.st_mode & 0o777)[-3:]
+        refuse_code("other users may write %s (mode " + mode + ")", path, "go-w")
+
+
+def make_folder(folder):
+    # type: (str) -> None
+    if not os.path.lexists(folder):
+        os.makedirs(folder, 0o700, exist_ok=True)  # an ACL may take the place of the umask
+    check_owner(folder)
+
+
+# Comparing the code
+
+
+def hashed(parts):
+    # type: (Iterable[tuple[str, bytes]]) -> str
+    try:
+        from _blake2 import blake2b
+    except ImportError:
+        from hashlib import blake2b
+    found = blake2b(digest_size=DIGEST_SIZE)
+    for name, data in parts:
+        found.update(("%s\0%d\0" % (name, len(data))).encode("utf-8", "surrogateescape"))
+        found.update(data)
+    return str(found.hexdigest())
+
+
+def is_foreign(name):
+    # type: (str) -> bool
+    # compiled by another Python, such as that of a user's script, which this one never loads
+    tag = str(sys.implementation.cache_tag)
+    if sys.flags.optimize:
+        tag += ".opt-%s" % sys.flags.optimize
+    compiled = name.endswith(".pyc") and "/__pycache__/" in name
+    return compiled and not name.endswith("." + tag + ".pyc")
+
+
+def has_digest(code, digest, files, state):
+    # type: (str, str, list[tuple[str, int, int]], str) -> bool
+    # the sources as they were sent, what was compiled from them as it was written here
+    try:
+        names = [found[0] for found in files if found[0] != SEAL and not is_foreign(found[0])]
+        found = [(name, content(os.path.join(code, name))) for name in names]
+        seal = content(os.path.join(code, SEAL)).decode()
+    except (OSError, ValueError, RuntimeError):
+        return False
+    sources = [part for part in found if not part[0].endswith(".pyc")]
+    compiled = [part for part in found if part[0].endswith(".pyc")]
+    if hashed(sources) != digest or hashed(compiled) != seal:
+        return False
+    keep_state(code, state, files)
+    return True
+
+
+def keep_state(code, state, files):
+    # type: (str, str, list[tuple[str, int, int]]) -> None
+    # for the next start, which then reads no file
+    import tempfile
+    import time
+
+    if time.time() - max([found[2] for found in files]) / 1e9 < SETTLED:
+        return  # a change within the same tick of the disk's clock would not show
+    path = ""
+    try:
+        file, path = tempfile.mkstemp(dir=os.path.dirname(code), prefix="state-")
+        with open(file, "wb") as kept:
+            kept.write(state.encode("utf-8", "surrogateescape"))
+        os.rename(path, os.path.join(code, STATE))
+    except OSError:  # each start then reads all files
+        if os.path.lexists(path):
+            os.unlink(path)
+
+
+# Fetching the code
+
+
+def receive(size):
+    # type: (int) -> bytes
+    parts = []
+    while size:
+        part = os.read(0, min(size, 65536))
+        if not part:
+            fail("broken", "the connection broke while the code was being sent", "try again")
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def lock(folder):
+    # type: (str) -> int
+    # a disk without locks has to do without
+    import fcntl
+
+    file = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+    except OSError:
+        pass
+    return file
+
+
+def fetch(code, digest, size):
+    # type: (str, str, int) -> bool
+    # returns whether there was other code
+    changed = os.path.lexists(code)
+    say("need")
+    data = receive(size)
+    locked = lock(os.path.dirname(code))
+    if not is_intact(code, digest):  # else another launcher was faster
+        unpack(data, code, digest)
+        if not is_intact(code, digest):
+            refuse_code("%s changes while it is written", code)
+    os.close(locked)
+    if changed:
+        say("changed " + code)
+    return changed
+
+
+def unpack(data, code, digest):
+    # type: (bytes, str, str) -> None
+    import shutil
+    import tempfile
+
+    files = files_of(data)
+    if hashed(files) != digest:
+        fail("broken", "the code arrived damaged, nothing was unpacked", "try again")
+    above = os.path.dirname(code)
+    new, old = [tempfile.mkdtemp(dir=above, prefix=prefix) for prefix in ("new-", "old-")]
+    try:
+        compiled = [part for name, source in files for part in write(new, name, source, code)]
+        with open(os.path.join(new, SEAL), "w") as file:
+            file.write(hashed(sorted(compiled)))
+        close_to_others(new)
+        put_in_place(new, old, code, digest)
+    finally:
+        for folder in (new, old):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def files_of(data):
+    # type: (bytes) -> list[tuple[str, bytes]]
+    import io
+    import zipfile
+
+    try:
+        bundle = zipfile.ZipFile(io.BytesIO(data))
+        return [(name, bundle.read(name)) for name in sorted(bundle.namelist())]
+    except Exception:
+        return []
+
+
+def write(new, name, source, code):
+    # type: (str, str, bytes, str) -> list[tuple[str, bytes]]
+    # returns what was compiled from it
+    import py_compile
+
+    path = os.path.join(new, name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(source)
+    if not name.endswith(".py"):
+        return []
+    # Python need not compare it with its source, as both are checked at each start
+    mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    final = os.path.join(code, name)
+    try:
+        made = str(py_compile.compile(path, None, final, True, invalidation_mode=mode))
+    except (py_compile.PyCompileError, NotImplementedError):  # for a newer Python; or none is kept
+        return []
+    with open(made, "rb") as file:
+        return [(os.path.relpath(made, new), file.read())]
+
+
+def close_to_others(new):
+    # type: (str) -> None
+    # an ACL of the folder above may have let others write
+    for folder, _, names in os.walk(new):
+        os.chmod(folder, 0o700)
+        for name in names:
+            os.chmod(os.path.join(folder, name), 0o600)
+
+
+def put_in_place(new, old, code, digest):
+    # type: (str, str, str, str) -> None
+    there = os.path.lexists(code)
+    if there and is_intact(code, digest):
+        return  # another host was faster: on a shared disk, locks may hold for one host only
+    try:
+        if there and os.path.isdir(code) and not os.path.islink(code):
+            os.rename(code, old)
+        elif there:
+            os.unlink(code)
+        os.rename(new, code)
+    except OSError:
+        if not is_intact(code, digest):
+            raise

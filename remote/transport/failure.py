@@ -1,0 +1,61 @@
+"""Why a host cannot be reached, as facts; its sentence is made here and nowhere else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+
+class Cause(Enum):
+    """What kept a transport from the agent of a host."""
+
+    ADDRESS = "address"
+    """The address is no host's."""
+    REFUSED = "refused"
+    """Nobody listens there."""
+    DROPPED = "dropped"
+    """The far end hung up before the login."""
+    TIMEOUT = "timeout"
+    """No answer came in time."""
+    BROKEN = "broken"
+    """The connection broke."""
+    HOST_KEY_UNKNOWN = "host key unknown"
+    """The user has accepted no key of the host."""
+    HOST_KEY_WRONG = "host key wrong"
+    """The host shows another key than the accepted one, or a revoked one."""
+    AUTHENTICATION = "authentication"
+    """The host accepts none of the user's keys, or they cannot be used."""
+    SHELL = "shell"
+    """The login shell started nothing."""
+    PYTHON = "python"
+    """There is no Python that can run the agent."""
+    CODE = "code"
+    """The code there is not safe to run."""
+    WORKDIR = "workdir"
+    """The workdir cannot be used."""
+    AGENT = "agent"
+    """The agent ended at its start."""
+    SETTINGS = "settings"
+    """The hosts file is wrong."""
+    OTHER = "other"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """`what` is wrong, and in `advice` what to do about it. `apart`: the advice is a line of its
+    own, so that a command in it can be copied."""
+
+    cause: Cause
+    what: str
+    advice: str = ""
+    apart: bool = False
+
+    @property
+    def text(self) -> str:
+        """One or two lines for the user, without the host's name."""
+        separator = "\n" if self.apart else "; "
+        return f"{self.what}{separator}{self.advice}" if self.advice else self.what
+
+    def of(self, whose: str) -> Failure:
+        """The same of another host on the way."""
+        return replace(self, what=f"{whose}: {self.what}")

@@ -1,0 +1,160 @@
+"""What a host says from the start of its command to the agent's marker. No I/O: who owns the
+connection feeds `Talk` with what comes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from remote.format import size
+from remote.limits import LIMITS, Limits
+from remote.transport.bootstrap.first import SPOKEN
+from remote.transport.failure import Cause, Failure
+from remote.transport.line_cutter import LineCutter, LineTooLong
+from training.agent import MARKER
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What a login shell printed before the program spoke."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Needed:
+    """The host waits for the archive's bytes."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """The host has the code, and starts the agent."""
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What had been unpacked in this folder was not as it had been sent; it has been replaced."""
+
+    folder: str
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The host cannot do it."""
+
+    failure: Failure
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The agent speaks: `rest` are its first bytes after the marker."""
+
+    rest: bytes
+
+
+Step = Noise | Needed | Placed | Changed | Failed | Ready
+
+
+class Talk:
+    """What a host says from the start of the command to the agent's marker, as typed steps; no I/O.
+
+    `echoed`: it has printed the program that it was to run.
+    """
+
+    def __init__(self, limits: Limits = LIMITS) -> None:
+        self._limits = limits
+        self._cutter = LineCutter(limits.banner)
+        self._taken = 0
+        self._needed = False
+        self.echoed = False
+
+    def feed(self, data: bytes) -> Iterator[Step]:
+        """Take some bytes as they came; gives each step that they complete. Nothing may be fed
+        after `Ready` or `Failed`."""
+        self._taken += len(data)
+        try:
+            lines = self._cutter.feed(data)
+        except LineTooLong:
+            lines, self._taken = [], self._limits.banner + 1
+        for number, line in enumerate(lines, start=1):
+            noise, spoken, words = line.rstrip(b"\n").partition(SPOKEN.encode())
+            if line.endswith(MARKER):
+                spoken, noise = MARKER, line.removesuffix(MARKER)
+            text = noise.decode(errors="replace")
+            self.echoed |= is_echo(text)
+            if text := quoted(text):
+                yield Noise(text)
+            if spoken == MARKER:
+                yield Ready(b"".join(lines[number:]) + self._cutter.rest)
+                return
+            if spoken:
+                yield self._step(words.decode(errors="replace"))
+        if self._taken > self._limits.banner:
+            most = size(self._limits.banner)
+            yield Failed(
+                Failure(
+                    Cause.SHELL,
+                    f"its login shell, or its python, printed more than {most} before anything "
+                    "was started",
+                    "make its start-up files print nothing, or set python for it in hosts.toml",
+                )
+            )
+
+    def _step(self, words: str) -> Step:
+        match words.split(" ", 1):
+            case ["need"] if not self._needed:
+                self._needed = True
+                return Needed()
+            case ["have"]:
+                return Placed()
+            case ["changed", folder]:
+                return Changed(_one_line(folder))
+            case ["error", error] if failure := self._failure(error):
+                return Failed(failure)
+        what = f"its start said {quoted(words)!r}, which this version does not expect"
+        return Failed(Failure(Cause.OTHER, what))
+
+    def _failure(self, error: str) -> Failure | None:
+        """What the `fail` of `bootstrap.rest` says; None, where something else says it."""
+        name, _, text = error.partition(" ")
+        try:
+            what, advice = json.loads(text)
+            shown = self._limits.shown
+            return Failure(Cause(name), _one_line(what)[:shown], _one_line(advice)[:shown])
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            return None
+
+
+QUOTED = 200
+"""Characters of what a host printed that a message has."""
+_PROGRAM = re.compile(
+    r"""(?:import binascii;exec\(binascii\.a2b_base64\(")?[A-Za-z0-9+/=]{80,}(?:"\)\))?"""
+)
+
+
+def quoted(text: str) -> str:
+    """What a host printed, for a message: in one line, without the program that it was given, and
+    cut."""
+    text = _one_line(_PROGRAM.sub("…", text))
+    return text if len(text) <= QUOTED else f"{text[: QUOTED - 1]}…"
+
+
+def _one_line(text: str) -> str:
+    from remote.sanitise import (
+        one_line,
+    )  # what it imports takes as long as all else here, and most hosts print nothing
+
+    return one_line(text) if text.strip() else ""
+
+
+def is_echo(text: str) -> bool:
+    """Whether this holds the program: who got it to run has printed it, and so is no Python."""
+    return bool(_PROGRAM.search(text))
+
+
+def last_line(text: str) -> str:
+    """The last line of what a program said on stderr: of a traceback the line that tells."""
+    return text.strip().rpartition("\n")[2].strip()
