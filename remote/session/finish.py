@@ -121,11 +121,19 @@ def end_hosts(view: View) -> list[Action]:
     if course.is_transferring(UPLOAD):
         actions = [StopTransfers(), Say(Transferring(UPLOAD, over=True))]
     for host, contact in view.live():
-        if course.stage is Stage.STOPPING or (course.stop_now and host.running):
+        if _has_ranks(view, host):
             actions += _send_stop(view, host, contact)
         if course.stage is Stage.CLOSING:
             actions += _send_close(view, host, contact)
     return actions
+
+
+def _has_ranks(view: View, host: HostState) -> bool:
+    """Whether a host may have ranks that are to be stopped."""
+    course = view.course
+    if course.stage is Stage.STOPPING:
+        return course.started or course.returned
+    return course.stop_now and bool(host.running)
 
 
 def give_up(view: View) -> list[Action]:

@@ -82,7 +82,9 @@ def _reach(view: View, host: HostState, contact: Contact) -> list[Action]:
         if contact.is_open and not host.hello and unspared >= view.times.lost:
             what = f"the agent started but has sent nothing for {quiet:.0f} s"
             return [lose(view, host, f"{name}: {what}")]
-        is_due = not (contact.is_open or contact.is_opening) and view.now >= contact.retry_at
+        is_wanted = view.may_return(host) or view.course.stage is not Stage.CLOSING
+        is_away = not (contact.is_open or contact.is_opening)
+        is_due = is_wanted and is_away and view.now >= contact.retry_at
         return [Open(host.index)] if is_due else []
     if unspared >= view.times.lost:
         return [lose(view, host, f"{name}: no sign of life for {quiet:.0f} s")]
