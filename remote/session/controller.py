@@ -12,7 +12,7 @@ from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
 from remote.run.course import FETCH, Stage
 from remote.run.phases import Verdict
-from remote.session import finish, watchdog
+from remote.session import requests, watchdog
 from remote.session.actions import Action, Open, Release, Say, Send
 from remote.session.contact import Contact
 from remote.session.decide import decide
@@ -171,11 +171,11 @@ class Controller:
 
     def stop(self, reason: str, now: float, *, at_once: bool) -> list[Action]:
         """A person stops the run. `at_once`: ranks get no time to end by themselves."""
-        return self._follow(finish.stop(self._view(now), reason, now=at_once), now)
+        return self._follow(requests.stop(self._view(now), reason, now=at_once), now)
 
     def detach(self, now: float) -> list[Action]:
         """A person leaves the run to its agents."""
-        return self._follow(finish.detach(self._view(now)), now)
+        return self._follow(requests.detach(self._view(now)), now)
 
     def ask_stacks(self, now: float) -> list[Action]:
         """A person asks where each rank is."""

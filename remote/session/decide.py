@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from remote.run.course import Stage
 from remote.run.state import RunState
-from remote.session import finish, reach, start, watchdog
+from remote.session import finish, reach, requests, start, watchdog
 from remote.session.actions import Action
 from remote.session.contact import Contact
 from remote.session.times import Times
@@ -29,7 +29,7 @@ RULES: tuple[Callable[[View], list[Action]], ...] = (
     start.ask,
     start.start,
     start.send_starts,
-    finish.leave,
+    requests.leave,
     finish.notice_failure,
     finish.stop_failed,
     watchdog.watch,

@@ -1,87 +1,29 @@
-"""Decisions about an end: stopping, restarting, closing, and leaving a run to its agents."""
+"""Decisions about an end: what fails a run, stopping its ranks, and closing."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection
 
-from remote.plan.plan import OnNan, PlanError, check
-from remote.record.layout import PLAN
+from remote.plan.plan import OnNan
 from remote.run import agent_end
 from remote.run.course import FETCH, UPLOAD, Stage
 from remote.run.host import HostState
-from remote.session.actions import Action, Fetch, Release, Say, Send, StopTransfers
+from remote.session.actions import Action, Fetch, Release, Say, StopTransfers
 from remote.session.contact import Contact
 from remote.session.reach import lose
-from remote.session.start import public_plan
+from remote.session.restart import restart
 from remote.session.view import Host, View, is_done, send_once
-from training.wire.commands import Close, Keep, OnDisconnect, Stop
+from training.wire.commands import Close, Stop
 from training.wire.events import (
-    SESSION,
     Closed,
     Closing,
-    Detached,
     Failing,
-    Leaving,
-    Restarted,
-    Said,
     Stopping,
     Transferring,
 )
 
-OPERATOR = "stopped by the operator"
 ELSEWHERE = "stopped from elsewhere"
-
-# What a person asks ------------------------------------------------------------------------------
-
-
-def stop(view: View, reason: str, *, now: bool) -> list[Action]:
-    """A person stops the run; the second time, its hosts are not waited for any more. `now`: ranks
-    get no time to end by themselves."""
-    if view.course.detached or view.course.stage is Stage.OVER:
-        return []
-    ended = [StopTransfers()] if view.course.is_transferring(FETCH) else []
-    return [*ended, Say(Stopping(reason, by_person=True, now=now))]
-
-
-def detach(view: View) -> list[Action]:
-    """A person leaves the run to its agents, once the ranks run."""
-    course = view.course
-    if course.stage in (Stage.REACHING, Stage.STARTING):
-        return [Say(Leaving())]
-    if course.stage is Stage.CLOSING and course.is_transferring(FETCH):
-        return [StopTransfers()]  # what is left on the hosts stays there
-    return leave(view, asked=True)
-
-
-def leave(view: View, *, asked: bool = False) -> list[Action]:
-    """Leave a run whose ranks run to its agents, if a person has asked for it."""
-    course = view.course
-    if course.stage is not Stage.RUNNING or not (asked or course.leaving):
-        return []
-    away = _names_away(view)
-    if away and not course.keep:
-        what = f"cannot detach: {', '.join(away)} cannot be reached now; try again, or stop the run"
-        return [Say(Said(SESSION, what)), *([Say(Leaving(False))] if course.leaving else [])]
-    plan = public_plan(view.run.plan, keep=True)
-    actions: list[Action] = []
-    for host, contact in view.live():
-        if contact.is_open:
-            on = host.index
-            actions += [Send(on, Keep(PLAN, plan), Keep), Send(on, OnDisconnect(True), True)]
-    return [*actions, Say(Detached())]
-
-
-def _names_away(view: View) -> list[str]:
-    moment = view.times.moment
-    return [
-        view.run.host_name(host.index)
-        for host, contact in view.live()
-        if not contact.is_open or host.missed or contact.held_up > moment
-    ]
-
-
-# What follows from the run -----------------------------------------------------------------------
 
 
 def hear_stop(view: View) -> list[Action]:
@@ -165,36 +107,6 @@ def finish_attempt(view: View) -> list[Action]:
         return _lose_unreachable(view, left)
     failed = course.failing or (not course.person_stopped and course.stage is Stage.STOPPING)
     return restart(view) if failed and not course.person_stopped else [Say(Closing())]
-
-
-def restart(view: View) -> list[Action]:
-    """All ranks have ended and some have failed: start all again, where the policy says so."""
-    run, course, policy = view.run, view.course, view.policy
-    live = view.live()
-    if not live or not course.restarts_left or run.refused:
-        return [Say(Closing())]
-    enough = policy.min_nodes or len(run.hosts)
-    if len(live) < enough:
-        why = f"--min-nodes {enough}" if policy.min_nodes else "all are needed without --min-nodes"
-        return _do_not_restart(f"{len(live)} of {len(run.hosts)} hosts are left, {why}")
-    if any(contact.is_first for _, contact in live):  # which hosts there are is not known yet
-        return []
-    if missing := view.missing_variables(host.index for host, _ in live):
-        what = f"not restarted: the ranks need {missing[0]}; export it here, and attach again"
-        return [Say(Said(SESSION, what)), Say(Detached(cut_off=True))]
-    if away := [(host, contact) for host, contact in live if not contact.met]:
-        why = "cannot be reached, and the run is to be restarted"
-        return [
-            lose(view, host, contact.problem or f"{run.host_name(host.index)}: {why}")
-            for host, contact in away
-        ]
-    hosts = tuple(host.index for host, _ in live)
-    try:
-        check(view.plan_on(hosts))
-    except PlanError as error:
-        return _do_not_restart(str(error))
-    why = run.cause.text() if run.cause else "a rank failed"
-    return [*_warn_anew(view, hosts), Say(Restarted(hosts, why))]
 
 
 def close(view: View) -> list[Action]:
@@ -297,18 +209,6 @@ def _lose_unreachable(view: View, left: Collection[Host]) -> list[Action]:
     if not left or not all(contact.problem for _, contact in left):
         return []
     return [lose(view, host, _may_go_on(view, contact.problem)) for host, contact in left]
-
-
-def _do_not_restart(why: str) -> list[Action]:
-    return [Say(Said(SESSION, f"not restarted: {why}")), Say(Closing())]
-
-
-def _warn_anew(view: View, hosts: Collection[int]) -> list[Action]:
-    states = view.run.hosts
-    if any(states[on].saved_step for on in hosts) or not any(one.saved_step for one in states):
-        return []
-    what = "no host that is left has a complete checkpoint: the run begins anew"
-    return [Say(Said(SESSION, what))]
 
 
 def _is_to_fetch(view: View) -> bool:
