@@ -22,6 +22,7 @@ from training.agent import here
 from training.agent.here import LINUX, Refused
 from training.agent.layout import run_folder
 from training.wire.answers import STILL, Live, Orphan, Removed, Signalled
+from training.wire.format import FORMAT
 
 ENDING, REMOVING = 15.0, 300.0
 """Seconds that a host may need to end processes, and to remove one folder."""
@@ -183,6 +184,8 @@ def _use(run: Run) -> str:
 
 def _doubt(run: Run, known: Inventory) -> Kept | None:
     """Why a run that is not known to be live may be live all the same."""
+    if run.format != FORMAT:
+        return Kept(run.name, "another version of rankboard recorded it", by_name=True)
     away = "hosts that cannot be asked may still be training"
     if run.parts and run.hosts > len(run.parts) and known.problems:
         return Kept(run.name, away, by_name=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from remote.cluster.hosts import Host
 from remote.errands.errands import ask, values
+from remote.plan import serialize
 from remote.record.files import is_folder
 from remote.record.layout import EVENTS, NODE, PLAN, SUMMARY
 from remote.record.read import RunFolderError, load_plan, verdict
@@ -20,13 +21,14 @@ from remote.transport import Transport
 from training.agent import here
 from training.agent.layout import ARCHIVES, RUNS
 from training.wire.answers import Archive, RunFolder
+from training.wire.format import FORMAT
 
 AGES, BYTES, COUNT = 1e11, 10**18, 10**6
 """Bounds of what a host may say: seconds of a time or an age, bytes and steps, and numbers of hosts
 and ranks."""
 REFUSED = 2
 """Exit code of a rank that refuses its job."""
-ORDER = ("lost", "failed", "stopped", "finished", "not started")
+ORDER = ("unknown", "lost", "failed", "stopped", "finished", "not started")
 """What became of a run is the first of these that any of its hosts tells."""
 
 
@@ -60,7 +62,8 @@ class Part:
 @dataclass(frozen=True)
 class Record:
     """A run's directory here. `verdict` "" where its session did not come to an end; `idle` seconds
-    since it was written; `local`: the run's only host is this machine."""
+    since it was written; `local`: the run's only host is this machine. `format` is that of
+    its plan."""
 
     run: str
     folder: Path
@@ -70,6 +73,7 @@ class Record:
     verdict: str
     size: int
     idle: float
+    format: int = FORMAT
 
 
 @dataclass(frozen=True)
@@ -129,6 +133,14 @@ class Run:
     def reasons(self) -> tuple[str, ...]:
         """Why it ended, one of each kind."""
         return tuple(dict.fromkeys(part.reason for part in self.parts if part.reason))
+
+    @property
+    def format(self) -> int:
+        """The format in which it is recorded. What is recorded in another one than FORMAT is not
+        known."""
+        formats = [part.folder.format for part in self.parts]
+        formats += [self.record.format] if self.record else []
+        return next((number for number in formats if number != FORMAT), FORMAT)
 
     @property
     def step(self) -> int:
@@ -251,9 +263,11 @@ def records(runs_dir: Path) -> Iterator[Record]:
             continue
         try:
             plan = load_plan(folder)
-            hosts, ranks = tuple(host.name for host in plan.hosts), plan.world_size
+            hosts, ranks, number = tuple(host.name for host in plan.hosts), plan.world_size, FORMAT
+        except serialize.OtherFormat as error:
+            hosts, ranks, number = (), 0, error.number
         except RunFolderError:
-            hosts, ranks = (), 0
+            hosts, ranks, number = (), 0, FORMAT
         local = (folder / NODE).is_dir()
         newest = max(
             path.stat().st_mtime
@@ -262,7 +276,8 @@ def records(runs_dir: Path) -> Iterator[Record]:
         )
         size = here.size(str(folder))
         idle = max(0.0, time.time() - newest)
-        yield Record(folder.name, folder, hosts, ranks, local, verdict(folder), size, idle)
+        word = verdict(folder) if number == FORMAT else ""
+        yield Record(folder.name, folder, hosts, ranks, local, word, size, idle, number)
 
 
 def joined(parts: Iterable[Part]) -> tuple[Run, ...]:

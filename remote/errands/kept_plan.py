@@ -90,6 +90,8 @@ def _read(text: str, run: str, cluster: Cluster) -> Plan:
         if len(text) > LIMITS.plan:
             raise ValueError(f"it is longer than {size(LIMITS.plan)}")
         plan = serialize.parse(text)
+    except serialize.OtherFormat:
+        raise
     except ValueError as error:
         raise PlanError(f"{run}: the plan that its hosts keep cannot be read: {error}") from error
     if plan.run != run:

@@ -10,9 +10,23 @@ from importlib import metadata
 from typing import Any
 
 from remote.cluster.hosts import Host
-from remote.plan.plan import OnNan, OnStall, Plan, Policy, Script, Upload
+from remote.plan.plan import OnNan, OnStall, Plan, PlanError, Policy, Script, Upload
 from training.job import Job
 from training.wire.codec import reader_of
+from training.wire.format import FORMAT, format_of
+
+
+class OtherFormat(PlanError):
+    """A run that another version of rankboard recorded, in a format that this one does not read."""
+
+    def __init__(self, run: str, number: int) -> None:
+        """`run`: its name, or several. `number`: the format, 0 where the run names none."""
+        when = f"in format {number}" if number else "before formats had numbers"
+        super().__init__(
+            f"{run}: recorded {when}, but this version of rankboard reads format {FORMAT}; use the "
+            "version that recorded it"
+        )
+        self.number = number
 
 
 def dump(plan: Plan) -> str:
@@ -28,6 +42,7 @@ def dump(plan: Plan) -> str:
     }
     hosts = [asdict(host) for host in plan.hosts]
     data = {
+        "format": FORMAT,
         "run": plan.run,
         "hosts": hosts,
         "work": work,
@@ -39,14 +54,17 @@ def dump(plan: Plan) -> str:
 
 
 def parse(text: str | bytes) -> Plan:
-    """The plan of a text; what another version has written and this one does not know is left out.
-    The names in it are those of folders and lead nowhere else, and its numbers are within bounds.
-    Raises: ValueError."""
+    """The plan of a text; what this version does not know is left out. The names in it are those of
+    folders and lead nowhere else, and its numbers are within bounds. Raises: OtherFormat;
+    ValueError."""
     try:
         data = json.loads(text)
+        if "run" in data and (number := format_of(data)) != FORMAT:
+            name = str(data.get("run"))
+            raise OtherFormat(name if is_plain(name) else "the run", number)
         hosts = tuple(map(reader_of(Host), data["hosts"]))
         kind, work = next(iter(data["work"].items()))
-        done: Job | Script = Script(_words(work)) if kind == "script" else Job.of(_job(work))
+        done: Job | Script = Script(_words(work)) if kind == "script" else Job.of(_known(Job, work))
         uploads = tuple(map(reader_of(Upload), data.get("uploads", [])))
         plan = Plan(
             str(data["run"]),
@@ -63,12 +81,6 @@ def parse(text: str | bytes) -> Plan:
 
 
 _words = reader_of(tuple[str, ...])
-
-
-def _job(data: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a job. Earlier versions wrote 0 for epochs and steps that were not given."""
-    unset = [name for name in ("epochs", "steps") if data.get(name) == 0]
-    return _known(Job, data) | dict.fromkeys(unset)
 
 
 def _policy(data: dict[str, Any]) -> Policy:

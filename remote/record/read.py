@@ -19,7 +19,7 @@ from remote.record import files, trust
 from remote.record.layout import EVENTS, PLAN, SIGNATURE, SUMMARY
 from remote.record.lock import launcher
 from remote.transport.line_cutter import LineCutter, LineTooLong
-from training.wire.events import SESSION, Launched, Record, Restarted, decode, expand
+from training.wire.events import SESSION, Launched, Record, Restarted, decode, expand, other_format
 from training.wire.jsonl import load
 
 LOOK = 0.2
@@ -54,7 +54,7 @@ def load_plan(folder: Path) -> Plan:
     """The plan of a recorded run: whole, where this user has recorded it, else what
     `trust.harmless` takes from it.
 
-    Raises: RunFolderError.
+    Raises: OtherFormat; RunFolderError.
     """
     path = folder / PLAN
     try:
@@ -62,6 +62,8 @@ def load_plan(folder: Path) -> Plan:
         plan = serialize.parse(data)
     except OSError as error:
         raise RunFolderError(f"{folder} holds no run: {path.name}: {error.strerror}") from error
+    except serialize.OtherFormat:
+        raise
     except ValueError as error:
         raise RunFolderError(f"{path} is no plan: {error}") from error
     try:
@@ -77,9 +79,9 @@ def records(
     """The records of a recorded run with so many hosts, expanded, in order of arrival. `remark` is
     told what was left out.
 
-    Raises: RunFolderError.
+    Raises: OtherFormat; RunFolderError.
     """
-    path, sieve = folder / EVENTS, _Sieve(hosts)
+    path, sieve = folder / EVENTS, _Sieve(folder.name, hosts)
     try:
         yield from sieve.records(files.lines(path))
     except OSError as error:
@@ -91,9 +93,9 @@ def follow(folder: Path, hosts: int, remark: Callable[[str], object] = len) -> I
     """What is recorded of a run and what its launcher goes on to record, expanded, as long as it
     does. See `records`.
 
-    Raises: RunFolderError.
+    Raises: OtherFormat; RunFolderError.
     """
-    path, sieve, cutter = folder / EVENTS, _Sieve(hosts), LineCutter()
+    path, sieve, cutter = folder / EVENTS, _Sieve(folder.name, hosts), LineCutter()
     while not path.exists() and launcher(folder):  # it has just begun
         time.sleep(LOOK)
     try:
@@ -118,8 +120,8 @@ class _Sieve:
     """Takes records out of lines, expanded, and leaves out those that no session and no host of the
     run can have written."""
 
-    def __init__(self, hosts: int) -> None:
-        self._hosts = hosts
+    def __init__(self, run: str, hosts: int) -> None:
+        self._run, self._hosts = run, hosts
         self._strange = 0
 
     def records(self, lines: Iterable[bytes]) -> Iterator[Record]:
@@ -127,6 +129,7 @@ class _Sieve:
         for line in lines:
             record = decode(line)
             if record is None:  # a torn line, for one
+                self._check_format(line)
                 continue
             if self._fits(record):
                 yield from expand(record)
@@ -140,6 +143,12 @@ class _Sieve:
         return all(SESSION <= host < self._hosts for host in named) and all(
             0 <= host < self._hosts for host in listed
         )
+
+    def _check_format(self, line: bytes) -> None:
+        """Raises: OtherFormat, where it is a first record in another format."""
+        number = other_format(load(line) or {})
+        if number is not None:
+            raise serialize.OtherFormat(self._run, number)
 
     def tell(self, path: Path, remark: Callable[[str], object]) -> None:
         """Remark on what was left out."""

@@ -59,7 +59,8 @@ def listed(workdir: Path) -> list[RunFolder]:
 @pytest.mark.skipif(not LINUX, reason="the proof that nothing is left needs /proc")
 def test_a_run_is_live_until_its_guard_is_gone(host: Host, tmp_path: Path) -> None:
     line = host.follow()
-    line.send(Keep("plan.json", '{"hosts": [{"slots": 2}, {"slots": 3}]}'))
+    plan = '{"format": 1, "hosts": [{"slots": 2}, {"slots": 3}]}'
+    line.send(Keep("plan.json", plan))
     step = PREFIX + '{"event":"step","rank":1,"epoch":1,"step":7,"loss":1.0,"seconds":0.1}'
     line.start(python(SLEEP), python(f"print({step!r}); import time; time.sleep(600)", 1))
     line.wait_for_text("up")
@@ -85,7 +86,7 @@ def test_a_run_is_live_until_its_guard_is_gone(host: Host, tmp_path: Path) -> No
         {0, 1},
     )
     (kept,) = run_folders.plan([str(tmp_path), "a-run"])
-    assert (kept["run"], kept["plan"]) == ("a-run", '{"hosts": [{"slots": 2}, {"slots": 3}]}')
+    assert (kept["run"], kept["plan"]) == ("a-run", plan)
     assert found.last <= kept["now"] <= time.time()
     assert list(run_folders.plan([str(tmp_path), "another-run"])) == []
 

@@ -16,7 +16,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from training.agent import layout
 from training.agent.errands.live_runs import regular
-from training.wire.events import Dropped, Event, Record, decode, encode
+from training.wire.events import FIRST, Dropped, Event, Record, decode, encode, other_format
+from training.wire.format import FORMAT
+from training.wire.jsonl import load
 
 SEGMENT = 16 << 20
 LIMIT = 1 << 30
@@ -34,6 +36,16 @@ def segments(folder: str) -> list[int]:
         for name in os.listdir(folder)
         if name.endswith(layout.JOURNAL)
     )
+
+
+def recorded_format(folder: str) -> int:
+    """The format of a folder's journal, by its first record; FORMAT where that was dropped, or
+    there is none. Raises: OSError."""
+    if segments(folder)[:1] != [FIRST]:
+        return FORMAT
+    with open(regular(_path(folder, FIRST)), "rb") as file:
+        number = other_format(load(file.readline(BLOCK)) or {})
+    return FORMAT if number is None else number
 
 
 def reserve(folder: str) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from training.wire.codec import Codec
 from training.wire.events import Ended, Exited
+from training.wire.format import FORMAT
 
 STILL = 3600.0
 """Seconds without a change after which a folder that no lock covers counts as unused."""
@@ -21,7 +22,8 @@ class RunFolder:
     that of the listing, by the host's clock. `size` in bytes on disk. `ranks` are those of this
     host. `steps` (0: not known) are the whole run's. `hosts` and `world_size` are the plan's, 0
     where it is not kept there. `here`: it is this machine's, not that of another one which shares
-    the folder.
+    the folder. `format` is that of its records; in another one than FORMAT they are not read, and
+    `phase` is unknown.
     """
 
     run: str
@@ -42,6 +44,7 @@ class RunFolder:
     planned: bool = False
     here: bool = True
     ended: Ended | None = None
+    format: int = FORMAT
 
 
 @dataclass(frozen=True, slots=True)

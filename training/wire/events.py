@@ -1,9 +1,10 @@
 """What ranks, agents and the session say, as typed events, and the lines of JSON that carry them.
 
 A *record* is one event with who wrote it and when. Agents and the session write records, one JSON
-object per line; a record is known by (run, host, attempt, seq). A rank writes *wire events* on its
-stdout: a line that starts with `PREFIX`, then JSON; an agent passes a rank's lines on unread,
-inside `Text`, and `expand` finds the events in them.
+object per line; a record is known by (run, host, attempt, seq). The first of each writer names the
+format of all (`training.wire.format`); in another format it is no record. A rank writes *wire
+events* on its stdout: a line that starts with `PREFIX`, then JSON; an agent passes a rank's lines
+on unread, inside `Text`, and `expand` finds the events in them.
 
 Decoding never raises: unknown keys are ignored, missing ones take their defaults, and what is no
 event is text.
@@ -14,12 +15,13 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from training.wire.codec import Codec, reader_of
 from training.wire.enums import EndReason, Phase, Reach
+from training.wire.format import FORMAT, format_of
 from training.wire.jsonl import dumps, load
 
 PREFIX = "@rankboard "
@@ -33,6 +35,8 @@ MOST_CORES = 65_536
 MOST_CPU = 100.0 * MOST_CORES
 LAST_TIME = 2.0**33
 """Seconds since 1970, in the year 2242: no record is written later."""
+FIRST = 1
+"""The number of a writer's first record."""
 LARGEST = 2**53
 """The largest number that a record may have."""
 
@@ -674,13 +678,15 @@ NAMES = frozenset(event.name for event in EVENTS)
 def encode(record: Record) -> str:
     """The line (with its newline) of a record."""
     head = {"host": record.host, "attempt": record.attempt, "seq": record.seq, "time": record.time}
+    if record.seq == FIRST:
+        head["format"] = FORMAT
     return dumps(head | _codec.object(record.event)) + "\n"
 
 
 def decode(line: str | bytes) -> Record | None:
     """The record of a line, or None where the line is none."""
     data = load(line)
-    return None if data is None else from_object(data)
+    return None if data is None or other_format(data) is not None else from_object(data)
 
 
 def from_object(data: dict[str, Any]) -> Record | None:
@@ -698,6 +704,14 @@ def from_object(data: dict[str, Any]) -> Record | None:
     return Record(host, attempt, seq, when, event) if max(host, attempt, seq) <= LARGEST else None
 
 
+def other_format(data: Mapping[str, Any]) -> int | None:
+    """The format of a first record that this version does not read, 0 where it names none; None for
+    every other record."""
+    number = format_of(data)
+    is_first = data.get("seq") == FIRST and isinstance(data.get("event"), str)
+    return number if is_first and number != FORMAT else None
+
+
 def fault(line: str | bytes) -> str:
     """Why a line that is meant as a record is none; "" where it is one, or is some other text."""
     data = load(line)
@@ -709,6 +723,8 @@ def fault(line: str | bytes) -> str:
             return f"{event}: {name} is {str(number)[:40]}, which is no number of a record"
     if _time(data.get("time")) is None:
         return f"{event}: time is {str(data.get('time'))[:40]}, which is no point in time"
+    if (number := other_format(data)) is not None:
+        return f"{event}: it is in format {number}, not {FORMAT}"
     return f"{event}: {_codec.fault(data)}"
 
 

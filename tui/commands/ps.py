@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from json import dumps
@@ -15,7 +16,9 @@ from remote.errands import cleaning, inventory
 from remote.errands.cleaning import Leftover
 from remote.errands.inventory import Run
 from remote.format import UNKNOWN, age, count, moment, or_unknown, size
+from remote.plan.serialize import OtherFormat
 from remote.transport import Transport
+from training.wire.format import FORMAT
 from tui.exit import UsageError, refusing
 from tui.flags.common import RUNS, HostsFile, RunsDir, Yes
 from tui.flags.selection import reach_hosts, report_unreachable
@@ -81,7 +84,20 @@ def _list_runs(
         print_table(RUN_COLUMNS, list(map(_run_row, runs)), DISPENSABLE)
     else:
         narrate("no live runs" if live else "no runs")
+    narrate(*_other_formats(runs))
     return found.problems
+
+
+def _other_formats(runs: Sequence[Run]) -> list[str]:
+    """A line for each other format in which some of these runs are recorded."""
+    by_format: dict[int, list[str]] = defaultdict(list)
+    for run in runs:
+        by_format[run.format].append(run.name)
+    return [
+        str(OtherFormat(names[0] if len(names) == 1 else count(len(names), "run"), number))
+        for number, names in sorted(by_format.items())
+        if number != FORMAT
+    ]
 
 
 def _end_orphans(

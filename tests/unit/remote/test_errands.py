@@ -171,7 +171,7 @@ def test_the_moment_of_an_answer_is_that_of_its_beginning() -> None:
 def test_a_journal_of_which_no_line_ends_is_given_up_while_others_are_read() -> None:
     plan = Plan("a-run", (GOOD, BAD), Job())
     record = json.dumps(
-        {"host": 0, "attempt": 1, "seq": 1, "time": 1.0, "event": "exited", "rank": 0, "code": 0}
+        {"host": 0, "attempt": 1, "seq": 2, "time": 1.0, "event": "exited", "rank": 0, "code": 0}
     )
 
     class Journals(Stage):

@@ -143,7 +143,7 @@ def test_a_plan_of_a_later_version_is_read(tmp_path: Path) -> None:
         "{",
         "[]",
         "{}",
-        '{"run":"r","hosts":[{}],"work":{"job":{}},"keep":false}',
+        '{"format":1,"run":"r","hosts":[{}],"work":{"job":{}},"keep":false}',
         '{"work":{}}',
         "7",
     ],

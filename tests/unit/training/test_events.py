@@ -18,6 +18,7 @@ from training.wire.events import (
     Ended,
     Entered,
     Event,
+    Exited,
     Hello,
     Record,
     Step,
@@ -26,9 +27,11 @@ from training.wire.events import (
     encode,
     expand,
     fault,
+    other_format,
     to_object,
 )
-from training.wire.jsonl import dumps
+from training.wire.format import FORMAT
+from training.wire.jsonl import dumps, load
 
 TEXTS = ("", "a", "ä — 🏖️", 'quo"te\\', "two\nlines", "\x1b[31m\r\t", "@rankboard {}", "null")
 VALUES: dict[str, Any] = {
@@ -80,10 +83,23 @@ def test_a_loss_that_is_no_number_comes_back() -> None:
 
 def test_unknown_keys_are_ignored_and_missing_ones_take_their_defaults() -> None:
     line = (
-        '{"event":"step","host":0,"attempt":0,"seq":1,"time":2,"rank":0,"epoch":1,"step":1,'
+        '{"event":"step","host":0,"attempt":0,"seq":7,"time":2,"rank":0,"epoch":1,"step":1,'
         '"loss":1,"seconds":2,"new":[1]}'
     )
-    assert decode(line) == Record(0, 0, 1, 2.0, Step(0, 1, 1, 1.0, 2.0))
+    assert decode(line) == Record(0, 0, 7, 2.0, Step(0, 1, 1, 1.0, 2.0))
+
+
+def test_the_first_record_of_a_writer_names_the_format_of_all() -> None:
+    first, second = (encode(Record(0, 0, seq, 2.0, Exited(0, 0))) for seq in (1, 2))
+    assert [load(first)["format"], "format" in load(second)] == [FORMAT, False]
+    for line, number in (
+        (first.replace(f'"format":{FORMAT}', '"format":3'), 3),
+        (first.replace(f'"format":{FORMAT},', ""), 0),
+    ):
+        assert decode(line) is None
+        assert other_format(load(line)) == number
+        assert fault(line) == f"exited: it is in format {number}, not {FORMAT}"
+    assert other_format(load(second)) is None
 
 
 def test_an_unknown_word_never_raises() -> None:

@@ -29,13 +29,14 @@ from training.agent.errands.outline import boot, told, weighty
 from training.agent.errands.process_table import Process, Table
 from training.agent.errands.run_folders import folders, held
 from training.agent.host.system import LINUX
-from training.agent.journal import Reader, segments
+from training.agent.journal import Reader, recorded_format, segments
 from training.agent.layout import RUNS, absolute, run_folder
 from training.agent.options import Times
 from training.place import FOLDER
 from training.wire.answers import Live, Orphan, Signalled, codec
 from training.wire.enums import EndReason
 from training.wire.events import Ended, Exited, Hello, Record, Spawned
+from training.wire.format import FORMAT
 
 RUN = "RANKBOARD_RUN"
 SLACK = 0.5
@@ -144,7 +145,7 @@ def _add_descendants(found: Found, candidates: Table) -> None:
 
 def _recorded(folder: str, host: int, candidates: Table) -> dict[int, str]:
     """The processes that a journal leads to, and how."""
-    if _clean(folder, host):
+    if recorded_format(folder) != FORMAT or _clean(folder, host):
         return {}
     agent: dict[int, float] = {}
     ranks: dict[int, tuple[int, float]] = {}

@@ -8,6 +8,7 @@ import os
 import stat
 
 from training.agent.layout import LOCK, NODE, PLAN, RUNS
+from training.wire.format import FORMAT, format_of
 from training.wire.jsonl import load
 
 LONGEST = 8 << 20
@@ -94,7 +95,8 @@ def _is_live(lock: str) -> bool:
 def _ranks(plan: str, host: str) -> int:
     """The ranks of host number `host` in a plan as it is kept beside a journal."""
     try:
-        hosts = (load(read(plan)) or {}).get("hosts")
+        data = load(read(plan)) or {}
+        hosts = data.get("hosts") if format_of(data) == FORMAT else None
         return int(hosts[int(host)].get("slots", 1)) if isinstance(hosts, list) else 0
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return 0

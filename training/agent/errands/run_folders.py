@@ -14,9 +14,11 @@ from typing import Any
 
 from training.agent.errands.live_runs import locked, read
 from training.agent.errands.outline import Outline, told
+from training.agent.journal import recorded_format
 from training.agent.layout import ARCHIVES, CODE, LAST, LOCK, PLAN, RUNS, absolute, run_folder
 from training.agent.ranks.launch import CODE as OWN_CODE
 from training.wire.answers import STILL, Archive, RunFolder, codec
+from training.wire.format import FORMAT, format_of
 from training.wire.jsonl import load
 
 
@@ -91,6 +93,8 @@ def examine(workdir: str, run: str, host: int) -> RunFolder:
     held = locked(
         os.path.join(folder, LOCK)
     )  # before the journal: what has ended by then has written its last record
+    if (number := recorded_format(folder)) != FORMAT:
+        return _of_another_format(folder, run, host, held, number)
     outline = Outline()
     for record in told(folder, host):
         outline.hear(record)
@@ -118,13 +122,31 @@ def examine(workdir: str, run: str, host: int) -> RunFolder:
     )
 
 
+def _of_another_format(folder: str, run: str, host: int, held: bool, number: int) -> RunFolder:
+    """What can be known of a run without reading its records. Raises: OSError."""
+    now = time.time()
+    last = max(entry.stat(follow_symlinks=False).st_mtime for entry in os.scandir(folder))
+    return RunFolder(
+        run=run,
+        host=host,
+        folder=folder,
+        live=held or now - last < STILL,  # another machine, which shares the folder, may write it
+        phase="unknown",
+        began=0.0,
+        last=last,
+        now=now,
+        size=size(folder),
+        format=number,
+    )
+
+
 def _planned(folder: str) -> tuple[bool, int, int]:
     """Whether the plan is there, its hosts and its ranks."""
     try:
         data = load(read(os.path.join(folder, PLAN)))
     except FileNotFoundError:
         return False, 0, 0
-    hosts = data.get("hosts") if data else None
+    hosts = data.get("hosts") if data and format_of(data) == FORMAT else None
     if not isinstance(hosts, list):
         return True, 0, 0
     slots = [host.get("slots", 1) if isinstance(host, dict) else 1 for host in hosts]

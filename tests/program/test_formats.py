@@ -1,0 +1,195 @@
+"""A run of another format: every command that reads it names it as such."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from remote.cluster.hosts import Cluster, Host
+from remote.errands import cleaning, inventory, kept_plan
+from remote.errands.errands import Answer
+from remote.plan import serialize
+from remote.plan.plan import Plan, PlanError
+from remote.plan.serialize import OtherFormat
+from remote.record import read, resume
+from remote.record.write import Recorder
+from tests.kit.commands import Done, Watched, watching
+from tests.kit.histories import History
+from training.agent.errands import leftovers, run_folders
+from training.agent.errands.outline import boot
+from training.agent.host.system import LINUX
+from training.agent.journal import Journal
+from training.job import Job
+from training.wire import answers as told_by
+from training.wire.enums import EndReason
+from training.wire.events import SESSION, Ended, Hello, Launched, Record, Said, encode
+from training.wire.format import FORMAT
+from training.wire.jsonl import dumps, load
+from tui.commands.attach import attach
+from tui.commands.events import events
+from tui.commands.logs import logs
+from tui.commands.prune import prune
+from tui.commands.ps import ps
+from tui.commands.stop import stop
+
+NAME = "20261119-a-run"
+HOSTS = (Host("node1", "127.0.0.1"),)
+NEWER = f"in format 3, but this version of rankboard reads format {FORMAT}"
+OLDER = f"before formats had numbers, but this version of rankboard reads format {FORMAT}"
+ADVICE = "use the version that recorded it"
+
+
+def reformatted(text: str, number: int | None) -> str:
+    """The JSON object, as if it had been recorded in the format of this number, or in none."""
+    data = {**(load(text) or {}), "format": number}
+    return dumps({key: value for key, value in data.items() if value is not None})
+
+
+def rename_format(file: Path, number: int | None) -> None:
+    """Have the first record of a file name this format."""
+    first, *others = file.read_text().splitlines()
+    file.write_text("\n".join([reformatted(first, number), *others, ""]))
+
+
+@pytest.fixture(params=[3, None], ids=["newer", "older"])
+def number(request: pytest.FixtureRequest) -> int | None:
+    """The format of the run."""
+    found: int | None = request.param
+    return found
+
+
+@pytest.fixture
+def says(number: int | None) -> str:
+    """What every command says of the run."""
+    return f"{NAME}: recorded {NEWER if number else OLDER}; {ADVICE}"
+
+
+@pytest.fixture
+def recorded(tmp_path: Path, number: int | None) -> Path:
+    """A run that has ended, and is recorded in the format."""
+    plan = Plan(NAME, HOSTS, Job())
+    recorder = Recorder(tmp_path / "runs", plan)
+    recorder.close(History(plan).closed())
+    folder = recorder.folder
+    (folder / "plan.json").write_text(reformatted((folder / "plan.json").read_text(), number))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("command", "flags"),
+    [
+        (watching(Watched(), attach), {"run": NAME}),
+        (watching(Watched(), stop), {"run": "last"}),
+        (logs, {"run": NAME[:4]}),
+        (watching(Watched(), events), {"run": NAME}),
+    ],
+    ids=["attach", "stop", "logs", "events"],
+)
+def test_a_command_on_it_is_refused(
+    command: Callable[..., None],
+    flags: dict[str, object],
+    recorded: Path,
+    says: str,
+    run: Callable[..., Done],
+) -> None:
+    assert run(command, **flags) == Done(2, "", f"rankboard: {says}\n")
+
+
+def test_nothing_is_resumed_from_it(recorded: Path, says: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        resume.job_of({"resume": NAME}, recorded.parent, local=False)
+    assert str(refused.value) == says
+
+
+@pytest.mark.usefixtures("recorded")
+def test_ps_lists_it_as_unknown_and_names_it(says: str, run: Callable[..., Done]) -> None:
+    done = run(ps)
+    assert done.stderr == f"rankboard: {says}\n"
+    assert done.stdout.splitlines()[1].split()[:2] == [NAME, "unknown"]
+    (shown,) = map(json.loads, run(ps, json=True).stdout.splitlines())
+    assert shown["phase"] == "unknown"
+
+
+@pytest.mark.usefixtures("recorded")
+def test_prune_removes_it_by_name_only(run: Callable[..., Done]) -> None:
+    done = run(prune, older_than="0", yes=True)
+    kept = f"{NAME} is kept: another version of rankboard recorded it"
+    assert done.stderr.startswith(f"rankboard: {kept}; to remove the record anyway: ")
+    run(prune, names=[NAME], yes=True)
+    assert not (Path("runs") / NAME).exists()
+
+
+def test_a_plan_that_hosts_keep_is_named(
+    number: int | None, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = reformatted(serialize.dump(Plan(NAME, HOSTS, Job())), number)
+    told = {"run": NAME, "plan": plan, "now": 1.0}
+    answers = [Answer(HOSTS[0], objects=(told,))]
+    monkeypatch.setattr(kept_plan, "ask", lambda *_: answers)
+    nobody: object = None
+    with pytest.raises(OtherFormat) as refused:
+        kept_plan.plan_of(nobody, Cluster("test", HOSTS), NAME)  # type: ignore[arg-type]
+    assert str(refused.value) == says
+
+
+def test_records_of_another_format_are_not_read(
+    tmp_path: Path, number: int | None, says: str
+) -> None:
+    folder = tmp_path / NAME
+    folder.mkdir()
+    lines = [encode(Record(SESSION, 0, seq, 2.0, Said(SESSION, "x"))) for seq in (1, 2)]
+    (folder / "events.jsonl").write_text("".join(lines))
+    assert len(list(read.records(folder))) == 2
+    rename_format(folder / "events.jsonl", number)
+    with pytest.raises(OtherFormat) as refused:
+        list(read.records(folder))
+    assert str(refused.value) == says
+
+
+# On a host ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def kept(tmp_path: Path, number: int | None) -> Iterator[Path]:
+    """The folder of a run on a host, with a journal in the format, and a process that is left."""
+    folder = tmp_path / "runs" / NAME / "0"
+    folder.mkdir(parents=True)
+    hello = Hello("x", "ada", 1, "3", "python3", "Linux", boot(), 2.0, 1)
+    with subprocess.Popen(["sleep", "60"]) as process:
+        ended = Ended(EndReason.CLOSED, left=(process.pid,))
+        Journal(str(folder), 0).write(1, [hello, Launched((0,)), ended])
+        (segment,) = folder.glob("*.journal")
+        rename_format(segment, number)
+        yield folder
+        process.kill()
+
+
+def test_a_host_does_not_read_the_journal(kept: Path, tmp_path: Path, number: int | None) -> None:
+    (told,) = map(told_by.codec.value, run_folders.runs([str(tmp_path)]))
+    assert (told.format, told.phase, told.live) == (number or 0, "unknown", True)
+    assert (told.ranks, told.exits, told.ended) == ((), (), None)
+    assert time.time() - told.last < 60, "the age of its files"
+    for path in (kept, *kept.iterdir()):
+        os.utime(path, (time.time() - 7200,) * 2)
+    later = run_folders.examine(str(tmp_path), NAME, 0)
+    assert not later.live, "nobody can still be at work in it"
+    known = inventory.Run(NAME, (inventory.Part("node1", "~", later),))
+    assert (known.phase, known.format) == ("unknown", number or 0)
+    found = inventory.Inventory((known,), (), frozenset({"node1"}))
+    (reason,) = cleaning.removable(found, 0, 0)[1]
+    assert reason.by_name
+
+
+@pytest.mark.skipif(not LINUX, reason="needs /proc")
+@pytest.mark.usefixtures("kept")
+def test_no_process_is_found_by_the_journal(tmp_path: Path) -> None:
+    assert leftovers.find([str(tmp_path)]) == []
+    (segment,) = tmp_path.glob("runs/*/0/*.journal")
+    rename_format(segment, FORMAT)
+    assert len(leftovers.find([str(tmp_path)])) == 1

@@ -1,0 +1,17 @@
+"""The number of the format in which a run is recorded: its plan, its records and its commands."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # as typing itself takes long to import
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+FORMAT = 1
+"""Increase it with every change that makes other versions misread a run."""
+
+
+def format_of(data: Mapping[str, Any]) -> int:
+    """The format that a plan, or the first record of a writer, names; 0 where it names none."""
+    number = data.get("format")
+    return number if type(number) is int and 0 < number < 2**31 else 0
