@@ -28,7 +28,7 @@ ELSEWHERE = "stopped from elsewhere"
 
 def hear_stop(view: View) -> list[Action]:
     """Another launcher has stopped the run."""
-    if view.course.person_stopped or not any(host.stop_heard for host, _ in view.live()):
+    if view.course.person_stopped or not any(host.stop_heard for host, _ in view.live):
         return []
     return [Say(Stopping(ELSEWHERE, by_person=True, elsewhere=True))]
 
@@ -62,7 +62,7 @@ def end_hosts(view: View) -> list[Action]:
     actions: list[Action] = []
     if course.is_transferring(UPLOAD):
         actions = [StopTransfers(), Say(Transferring(UPLOAD, over=True))]
-    for host, contact in view.live():
+    for host, contact in view.live:
         if _has_ranks(view, host):
             actions += _send_stop(view, host, contact)
         if course.stage is Stage.CLOSING:
@@ -83,7 +83,7 @@ def give_up(view: View) -> list[Action]:
     is_closing = view.course.stage is Stage.CLOSING
     late = [
         (host, contact)
-        for host, contact in view.live()
+        for host, contact in view.live
         if (host.running or is_closing)
         and not contact.unread  # what has come may be the end that is waited for
         and view.now >= _patience(view, contact)
@@ -102,7 +102,7 @@ def finish_attempt(view: View) -> list[Action]:
         return [Say(Closing())]
     if course.stage not in (Stage.RUNNING, Stage.STOPPING):
         return []
-    left = [(host, contact) for host, contact in view.live() if not _is_idle(view, host, contact)]
+    left = [(host, contact) for host, contact in view.live if not _is_idle(view, host, contact)]
     if left:
         return _lose_unreachable(view, left)
     failed = course.failing or (not course.person_stopped and course.stage is Stage.STOPPING)
@@ -111,7 +111,7 @@ def finish_attempt(view: View) -> list[Action]:
 
 def close(view: View) -> list[Action]:
     """Once all hosts have ended: fetch results, then close."""
-    if view.course.stage is not Stage.CLOSING or view.live():
+    if view.course.stage is not Stage.CLOSING or view.live:
         return []
     if FETCH not in view.course.transfers and _is_to_fetch(view):
         there = tuple(host.index for host, _ in view.hosts() if not (host.lost or host.left_out))

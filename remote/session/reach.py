@@ -20,14 +20,14 @@ def reach(view: View) -> list[Action]:
     """What becomes of each host that is to be reached, or is not heard."""
     if is_unheard(view):
         return _wait_for_any(view)
-    return [action for host, contact in view.live() for action in _reach(view, host, contact)]
+    return [action for host, contact in view.live for action in _reach(view, host, contact)]
 
 
 def greet(view: View) -> list[Action]:
     """Say which hosts can be talked to."""
     return [
         Say(Reaching(host.index, Reach.READY))
-        for host, contact in view.live()
+        for host, contact in view.live
         if contact.is_open and host.hello and host.phase in (*SOUGHT, HostPhase.WAITING)
     ]
 
@@ -57,14 +57,14 @@ def is_unheard(view: View) -> bool:
     suspended, and the run goes on."""
     if not view.course.keep or view.course.stage is not Stage.RUNNING:
         return False
-    live = view.live()
+    live = view.live
     silent = view.times.silent
     return bool(live) and all(view.now - contact.heard_at >= silent for _, contact in live)
 
 
 def _wait_for_any(view: View) -> list[Action]:
     """Go on trying to reach the hosts, for long; then leave the run to them."""
-    live = view.live()
+    live = view.live
     if all(view.now - contact.heard_at >= view.times.unheard for _, contact in live):
         what = f"no host has answered for {view.times.unheard:.0f} s: detaching; the run goes on"
         return [Say(Said(SESSION, what)), Say(Detached(cut_off=True))]

@@ -41,7 +41,7 @@ def leave(view: View, *, asked: bool = False) -> list[Action]:
         return [Say(Said(SESSION, what)), *([Say(Leaving(False))] if course.leaving else [])]
     plan = public_plan(view.run.plan, keep=True)
     actions: list[Action] = []
-    for host, contact in view.live():
+    for host, contact in view.live:
         if contact.is_open:
             on = host.index
             actions += [Send(on, Keep(PLAN, plan), Keep), Send(on, OnDisconnect(True), True)]
@@ -52,6 +52,6 @@ def _names_away(view: View) -> list[str]:
     moment = view.times.moment
     return [
         view.run.host_name(host.index)
-        for host, contact in view.live()
+        for host, contact in view.live
         if not contact.is_open or host.missed or contact.held_up > moment
     ]

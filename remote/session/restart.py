@@ -14,7 +14,7 @@ from training.wire.events import SESSION, Closing, Detached, Restarted, Said
 def restart(view: View) -> list[Action]:
     """All ranks have ended and some have failed: start all again, where the policy says so."""
     run, course, policy = view.run, view.course, view.policy
-    live = view.live()
+    live = view.live
     if not live or not course.restarts_left or run.refused:
         return [Say(Closing())]
     enough = policy.min_nodes or len(run.hosts)

@@ -20,7 +20,7 @@ from remote.run.host import HostState
 from remote.session.actions import Action, Say, Upload
 from remote.session.contact import Contact
 from remote.session.reach import lose
-from remote.session.view import Host, View, is_done, send_once
+from remote.session.view import Host, View, is_done, send_once, takes
 from training.job import Job
 from training.wire.commands import Connect, Keep, Placement, Reserve, Start
 from training.wire.events import (
@@ -49,7 +49,9 @@ def keep_plan(view: View) -> list[Action]:
     """Have every host keep the plan, for a launcher that returns to the run."""
     if view.course.stage not in (Stage.REACHING, Stage.STARTING):
         return []
-    greeted = [contact for host, contact in view.live() if host.hello]
+    greeted = [contact for host, contact in view.live if host.hello and takes(contact, Keep)]
+    if not greeted:
+        return []
     command = Keep(PLAN, public_plan(view.run.plan, keep=view.course.keep))
     return [action for contact in greeted for action in send_once(contact, command)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from remote.plan.plan import Plan, Policy
 from remote.run.course import Course
@@ -42,6 +43,7 @@ class View:
         """All hosts with their connections."""
         return zip(self.run.hosts, self.contacts, strict=True)
 
+    @cached_property
     def live(self) -> list[Host]:
         """The hosts of which more is to come."""
         return [(host, contact) for host, contact in self.hosts() if not is_done(host, contact)]
@@ -80,9 +82,12 @@ def is_done(host: HostState, contact: Contact) -> bool:
     return host.done or contact.released
 
 
+def takes(contact: Contact, kind: type[Command], *key: object) -> bool:
+    """Whether the connection in use is there, and has not taken a command of this kind and key."""
+    return contact.is_open and (kind, *key) not in contact.sent
+
+
 def send_once(contact: Contact, command: Command, *key: object) -> list[Action]:
     """Send a command, unless the connection in use has taken it, or there is none."""
-    whole = (type(command), *key)
-    if not contact.is_open or whole in contact.sent:
-        return []
-    return [Send(contact.index, command, whole)]
+    kind = type(command)
+    return [Send(contact.index, command, (kind, *key))] if takes(contact, kind, *key) else []

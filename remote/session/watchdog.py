@@ -22,7 +22,7 @@ def watch(view: View) -> list[Action]:
     if not current or current.explained:
         return []
     if view.policy.on_stall is not OnStall.REPORT:
-        if any(host.missed for host, _ in view.live()):
+        if any(host.missed for host, _ in view.live):
             return []  # the ranks may wait for a host that is silent
         if view.course.stacks_asked_at < _moving_again_at(view):
             return ask_stacks(view) if view.now >= _moving_again_at(view) else []
@@ -33,7 +33,7 @@ def watch(view: View) -> list[Action]:
 
 def ask_stacks(view: View) -> list[Action]:
     """Ask where each rank is."""
-    running = [(host, contact) for host, contact in view.live() if host.running and contact.is_open]
+    running = [(host, contact) for host, contact in view.live if host.running and contact.is_open]
     return [
         Say(StacksAsked()),
         *(Send(host.index, Stacks(), view.now) for host, _ in running),
