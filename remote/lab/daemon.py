@@ -1,9 +1,8 @@
 """The process that holds a long-living lab. It ends at SIGTERM, or with the lab, and takes the lab
 and its folder along.
 
-Run as a program, with the lab's name, the number of hosts, their links and their quotas. stdout
-says remarks, then READY; or why there is no lab. If it is killed the kernel removes the lab all the
-same.
+Run as a program, with the lab's name, the number of hosts, their links and their quotas. It prints
+READY, or why there is no lab. If it is killed, the kernel removes the lab all the same.
 """
 
 from __future__ import annotations
@@ -24,11 +23,10 @@ ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 """What ends it; its only child is the lab."""
 
 
-def begin(name: str, hosts: int, link: str, cpus: str) -> tuple[str, ...]:
-    """Start a daemon, and wait until its lab is up. Returns remarks, one line each. Raises:
-    LabError."""
+def begin(name: str, size: int, link: str, cpus: str) -> None:
+    """Start a daemon, and wait until its lab is up. Raises: LabError."""
     logins.check()
-    argv = [sys.executable, "-m", "remote.lab.daemon", name, str(hosts), link, cpus]
+    argv = [sys.executable, "-m", "remote.lab.daemon", name, str(size), link, cpus]
     pipe, null = subprocess.PIPE, subprocess.DEVNULL
     daemon = subprocess.Popen(
         argv,
@@ -49,7 +47,6 @@ def begin(name: str, hosts: int, link: str, cpus: str) -> tuple[str, ...]:
             or f"the lab ended at its start, with exit code {daemon.returncode}"
         )
     daemon.returncode = 0  # it goes on without us, and nobody will ask
-    return lines[:-1]
 
 
 def _until_ready(said: Iterator[str]) -> Iterator[str]:
@@ -59,25 +56,25 @@ def _until_ready(said: Iterator[str]) -> Iterator[str]:
             return
 
 
-def main(name: str, hosts: str, link: str, cpus: str) -> None:
+def main(name: str, size: str, link: str, cpus: str) -> None:
     """Hold the lab."""
     folder = Folder(name)
     try:
-        with folder.held(), Lab.start(parse(int(hosts), link, cpus)) as lab:
+        with folder.held(), Lab.start(parse(int(size), link, cpus)) as lab:
             logins.prepare(folder.path, lab)
             for host in lab.hosts:
                 logins.start(folder.path, lab, host.name)
             folder.publish(lab)
             signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
-            _ready(lab)
+            _ready()
             signal.sigwait(ENDS)
     except (LabError, OSError) as error:
         sys.exit(str(error))
 
 
-def _ready(lab: Lab) -> None:
+def _ready() -> None:
     """Say so, and let go of whoever started us."""
-    print(*lab.remarks(), READY, sep="\n", flush=True)  # noqa: T201
+    print(READY, flush=True)  # noqa: T201
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (1, 2):
         os.dup2(null, descriptor)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,6 +12,8 @@ from remote.cluster.hosts import Host
 from remote.lab import namespaces, quota, wires
 from remote.lab.namespaces import Space
 from remote.lab.spec import INTERFACE, LabError, Spec
+
+NO_GROUPS = "--cpus limits hosts by cgroups: {}; run as root, or leave --cpus out"
 
 
 @dataclass(frozen=True)
@@ -58,18 +59,11 @@ class Lab:
         folder = quota.base()
         if folder:
             quota.sweep(folder)
-        if folder and spec.cpus:
-            with suppress(OSError):  # a controller, but none for us
-                return cls._laid_out(spec, folder)
-        return cls._laid_out(spec, None)
-
-    @classmethod
-    def _laid_out(cls, spec: Spec, folder: Path | None) -> Lab:
-        """With control groups below `folder`, where one is given. Raises: LabError; OSError, where
-        they may not be made."""
-        lab = cls._founded(spec, by_groups=bool(folder))
+        elif spec.cpus:
+            raise LabError(NO_GROUPS.format("no cgroup with a CPU controller is mounted"))
+        lab = cls._made(spec)
         try:
-            if folder:
+            if folder and spec.cpus:
                 lab._group(folder)
             lab._wire()
         except BaseException:
@@ -78,20 +72,14 @@ class Lab:
         return lab
 
     @classmethod
-    def _founded(cls, spec: Spec, by_groups: bool) -> Lab:
+    def _made(cls, spec: Spec) -> Lab:
+        """The hosts, without network and quotas."""
         hosts = spec.hosts()
-        coarse = (
-            [f"={cores:g}" for cores in spec.cpus]
-            if spec.cpus and not by_groups
-            else [""] * len(hosts)
-        )
         # torch asks for the names of addresses that are mapped to IPv6
         names = "".join(
             f"{prefix}{host.address} {host.name}\n" for host in hosts for prefix in ("", "::ffff:")
         )
-        process, space, pids = namespaces.begin(
-            [names, *(host.name + more for host, more in zip(hosts, coarse, strict=True))]
-        )
+        process, space, pids = namespaces.begin([names, *(host.name for host in hosts)])
         nodes = zip(hosts, pids, spec.rates, spec.delays or [0.0] * len(hosts), strict=True)
         known = tuple(
             Node(host.name, host.address, pid, rate, delay=delay)
@@ -100,9 +88,14 @@ class Lab:
         return cls(spec, LabState(space, known), process)
 
     def _group(self, folder: Path) -> None:
-        """A control group with its quota for every host. Raises: OSError."""
+        """A control group with its quota for every host. Raises: LabError."""
         for node, cores in zip(self.state.nodes, self.spec.cpus, strict=True):
-            group = quota.make(folder, f"{self.state.space.pid}-{node.name}", cores, node.pid)
+            name = f"{self.state.space.pid}-{node.name}"
+            try:
+                group = quota.make(folder, name, cores, node.pid)
+            except OSError as error:
+                reason = f"cannot make a cgroup in {folder}: {error.strerror}"
+                raise LabError(NO_GROUPS.format(reason)) from None
             self._change(replace(node, group=str(group)))
 
     def _wire(self) -> None:
@@ -120,20 +113,6 @@ class Lab:
     def hosts(self) -> tuple[Host, ...]:
         """The hosts as a plan wants them."""
         return self.spec.hosts()
-
-    @property
-    def coarse(self) -> bool:
-        """Whether quotas are kept by stopping and continuing processes, for want of a control
-        group."""
-        return bool(self.spec.cpus) and not all(node.group for node in self.state.nodes)
-
-    def remarks(self) -> tuple[str, ...]:
-        """What the lab could not do as well as it was asked to, one line each."""
-        how = (
-            "--cpus is coarse here: processes are stopped and continued, as no cgroup with a cpu "
-            "controller may be written"
-        )
-        return (how,) if self.coarse else ()
 
     def node(self, name: str) -> Node:
         """Raises: LabError, where no host has this name."""

@@ -8,7 +8,6 @@ names it.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -17,10 +16,6 @@ from remote.cluster.hosts import Host
 from remote.transport.failure import Failure
 from remote.transport.host_keys import HostKeys
 from training.wire.enums import Reach
-
-sys.modules.setdefault("invoke", None)  # type: ignore[arg-type]
-# paramiko does without invoke, which takes a third of its import: it is for `Match exec`, and that
-# is never followed here
 
 
 class Unreachable(Exception):

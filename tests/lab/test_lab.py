@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 
@@ -144,8 +145,6 @@ BELOW = f"import subprocess, sys; subprocess.run([sys.executable, '-IS', '-c', {
 @BY_ROOT
 def test_quota_by_control_groups() -> None:
     with Lab.start(parse(2, "1gbit", "0.4,1")) as lab:
-        assert not lab.coarse
-        assert lab.remarks() == ()
         assert [facts(lab, host.name)["cores"] for host in lab.hosts] == [
             0.4,
             min(1.0, len(os.sched_getaffinity(0))),
@@ -160,24 +159,29 @@ def test_quota_by_control_groups() -> None:
     traces.assert_gone()
 
 
-@pytest.mark.usefixtures("way")
-def test_quota_without_control_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quotas_without_control_groups_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quota, "base", lambda: None)
-    with Lab.start(parse(2, "1gbit", "0.4")) as lab:
-        assert lab.coarse
-        assert "coarse" in lab.remarks()[0]
-        assert python(lab, "node1", BELOW) < 0.6
+    with pytest.raises(LabError, match=r"^--cpus limits hosts by cgroups: no cgroup with a CPU"):
+        Lab.start(parse(2, "1gbit", "0.4"))
 
 
-def test_groups_that_may_not_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_that_may_not_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made: list[Traces] = []
+    group = Lab._group
+
+    def grouped(lab: Lab, folder: Path) -> None:
+        made.append(Traces.of(lab.state))
+        group(lab, folder)
+
     def forbidden(*_: object) -> None:
-        raise PermissionError
+        raise PermissionError(13, "Permission denied")
 
+    monkeypatch.setattr(Lab, "_group", grouped)
+    monkeypatch.setattr(quota, "base", lambda: tmp_path)
     monkeypatch.setattr(quota, "make", forbidden)
-    with Lab.start(parse(1, "1gbit", "0.5")) as lab:
-        assert lab.coarse
-        traces = Traces.of(lab.state)
-    traces.assert_gone()
+    with pytest.raises(LabError, match=f"cannot make a cgroup in {tmp_path}: Permission denied"):
+        Lab.start(parse(1, "1gbit", "0.5"))
+    made[0].assert_gone()
 
 
 def test_a_lab_that_cannot_be_laid_out_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

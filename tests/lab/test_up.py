@@ -105,7 +105,8 @@ def greeting(host: str) -> str:
             "no lab 'other' is up: start it with rankboard lab up --name other",
         ),
         (["up", "--link", "fast"], "--link 'fast': give a number and a unit"),
-        (["up", "--hosts", "0"], "a lab has 1 to 253 hosts, not 0"),
+        (["up", "--size", "0"], "a lab has 1 to 253 hosts, not 0"),
+        (["up", "--hosts", "4"], "--hosts 4: the number of hosts is now --size 4"),
         (["up", "--name", "../x"], "--name '../x': give letters, digits, - and _"),
     ],
 )
@@ -173,7 +174,7 @@ def test_run_over_ssh(lab: Command) -> None:
 
 @needs_lab
 def test_faults(lab: Command) -> None:
-    lab("lab", "up", "--hosts", "2", "--link", "1gbit,100mbit")
+    lab("lab", "up", "--size", "2", "--link", "1gbit,100mbit")
     assert greeting("node2").startswith("SSH-2.0")
     lab("lab", "rate", "node2", "2.5gbit")
     lab("lab", "cut", "1")
@@ -181,7 +182,8 @@ def test_faults(lab: Command) -> None:
     assert "No route to host" in greeting("node1")
     lab("lab", "heal", "1")
     wait(lambda: greeting("node1").startswith("SSH-2.0"), "an sshd")
-    lab("lab", "stop-sshd", "2")
+    with Folder("lab").lab() as made:
+        logins.stop(Folder("lab").path, made, "node2")
     assert [row[4] for row in lab.rows()] == ["up", "down"]
     assert greeting("node2") == "10.10.1.2:22 in the lab: Connection refused"
     done = run(
@@ -197,8 +199,10 @@ def test_faults(lab: Command) -> None:
     assert done.stderr.splitlines()[-3].startswith(
         "cause: node2: 10.10.1.2:22 hung up before the login; its proxy_command says: "
     )
-    assert lab("lab", "stop-sshd", "2", code=2) == "rankboard: the sshd of node2 is down already\n"
-    lab("lab", "start-sshd", "2")
+    with Folder("lab").lab() as made:
+        with pytest.raises(LabError, match="the sshd of node2 is down already"):
+            logins.stop(Folder("lab").path, made, "node2")
+        logins.start(Folder("lab").path, made, "node2")
     assert greeting("node2").startswith("SSH-2.0")
     assert (
         lab("lab", "cut", "3", code=2)
@@ -212,7 +216,7 @@ def test_faults(lab: Command) -> None:
 @slow
 @needs_lab
 def test_kill_of_the_daemon_leaves_nothing(lab: Command) -> None:
-    lab("lab", "up", "--hosts", "2", "--cpus", "1")
+    lab("lab", "up", "--size", "2", "--cpus", "1")
     traces, folder = Traces.of(state()), Folder("lab").path
     running = launch(lab.folder, "--hosts", str(folder / "hosts.toml"), *LONG)
     running.events("step", 2)
@@ -222,7 +226,7 @@ def test_kill_of_the_daemon_leaves_nothing(lab: Command) -> None:
     assert running.end() == 3
     assert greeting("node1") == "this lab is not up: start it with rankboard lab up"
     assert "no lab 'lab' is up" in lab("lab", "status", code=2)
-    lab("lab", "up", "--hosts", "1")
+    lab("lab", "up", "--size", "1")
     assert not (folder / "node2").exists()
     lab("lab", "down")
     traces.assert_gone()
@@ -238,7 +242,7 @@ def is_daemon(process: psutil.Process, folder: Path) -> bool:
 
 @needs_lab
 def test_what_a_dead_lab_has_left_can_be_removed(lab: Command) -> None:
-    lab("lab", "up", "--hosts", "1")
+    lab("lab", "up", "--size", "1")
     folder = Folder("lab").path
     (daemon,) = (process for process in psutil.process_iter() if is_daemon(process, folder))
     daemon.kill()
@@ -248,8 +252,8 @@ def test_what_a_dead_lab_has_left_can_be_removed(lab: Command) -> None:
 
 @needs_lab
 def test_two_labs(lab: Command) -> None:
-    lab("lab", "up", "--hosts", "1")
-    lab("lab", "up", "--hosts", "1", "--name", "other")
+    lab("lab", "up", "--size", "1")
+    lab("lab", "up", "--size", "1", "--name", "other")
     traces = Traces.of(state("other"))
     assert traces.spaces.isdisjoint(Traces.of(state()).spaces)
     lab("lab", "down", "--name", "other")
@@ -259,7 +263,7 @@ def test_two_labs(lab: Command) -> None:
 
 @needs_lab
 def test_a_lab_that_ends_takes_its_daemon_along(lab: Command) -> None:
-    lab("lab", "up", "--hosts", "1")
+    lab("lab", "up", "--size", "1")
     os.kill(state().space.pid, signal.SIGKILL)
     wait(lambda: not Folder("lab").path.exists(), "the end of the lab")
 
@@ -307,7 +311,7 @@ def _environment(folder: Path) -> str:
 @slow
 @needs_lab
 def test_run_by_an_ordinary_user(ordinary: Command) -> None:
-    ordinary("lab", "up", "--hosts", "2", "--link", "100mbit", "--cpus", "1")
+    ordinary("lab", "up", "--size", "2", "--link", "100mbit")
     traces, folder = Traces.of(state()), Folder("lab").path
     assert folder.stat().st_uid == NOBODY
     assert [row[:5] for row in ordinary.rows()] == [

@@ -11,7 +11,7 @@ import typer
 from remote.lab import daemon, logins
 from remote.lab.folder import Folder
 from remote.lab.lab import Lab, Node
-from remote.lab.spec import DEFAULT, parse, rate, show
+from remote.lab.spec import DEFAULT, LabError, parse, rate, show
 from tui.exit import refusing
 from tui.narrate import narrate
 from tui.text.table import Row, print_table
@@ -25,7 +25,7 @@ app = typer.Typer(
     It needs Linux, but not root.
 
     Examples:
-      rankboard lab up --hosts 4 --link 1gbit
+      rankboard lab up --size 4 --link 1gbit
       rankboard lab cut 3
       rankboard lab down
     """,
@@ -37,17 +37,15 @@ HostName = Annotated[
 
 
 @contextmanager
-def _host(name: str, host: str) -> Iterator[tuple[Folder, Lab, str]]:
+def _host(name: str, host: str) -> Iterator[tuple[Lab, str]]:
     """The lab and one of its hosts, to be changed."""
-    with refusing(OSError):
-        folder = Folder(name)
-        with folder.lab() as lab:
-            yield folder, lab, lab.node(f"node{host}" if host.isdigit() else host).name
+    with refusing(OSError), Folder(name).lab() as lab:
+        yield lab, lab.node(f"node{host}" if host.isdigit() else host).name
 
 
 @app.command(cls=Command)
 def up(
-    hosts: Annotated[int, typer.Option(metavar="N", help="number of hosts")] = 4,
+    size: Annotated[int, typer.Option(metavar="N", help="number of hosts")] = 4,
     link: Annotated[
         str,
         typer.Option(
@@ -59,6 +57,7 @@ def up(
         str, typer.Option(metavar="CORES", help="limit each host to this many cores, e.g. 0.5")
     ] = "",
     name: Name = DEFAULT,
+    hosts: Annotated[str, typer.Option(hidden=True)] = "",
 ) -> None:
     """Start a lab and print its hosts file.
 
@@ -66,15 +65,17 @@ def up(
 
     Examples:
       rankboard lab up
-      rankboard lab up --hosts 4 --link 1gbit,1gbit,1gbit,100mbit
+      rankboard lab up --size 4 --link 1gbit,1gbit,1gbit,100mbit
       rankboard lab up --name other --link 1gbit/20ms --cpus 0.5
     """
     with refusing(OSError):
-        folder, spec = Folder(name), parse(hosts, link, cpus)
-        remarks = (*spec.remarks(), *daemon.begin(name, hosts, link, cpus))
+        if hosts:
+            raise LabError(f"--hosts {hosts}: the number of hosts is now --size {hosts}")
+        folder, spec = Folder(name), parse(size, link, cpus)
+        daemon.begin(name, size, link, cpus)
         path = folder.path / logins.HOSTS
         typer.echo(path.read_text(), nl=False)
-    narrate(*remarks, f"the lab is up; to use it, run: rankboard --hosts {path}")
+    narrate(*spec.remarks(), f"the lab is up; to use it, run: rankboard --hosts {path}")
 
 
 @app.command(cls=Command)
@@ -103,14 +104,14 @@ def _row(node: Node) -> Row:
 @app.command(cls=Command)
 def cut(host: HostName, name: Name = DEFAULT) -> None:
     """Unplug the cable of a host."""
-    with _host(name, host) as (_, lab, node):
+    with _host(name, host) as (lab, node):
         lab.cut(node)
 
 
 @app.command(cls=Command)
 def heal(host: HostName, name: Name = DEFAULT) -> None:
     """Plug the cable of a host in again."""
-    with _host(name, host) as (_, lab, node):
+    with _host(name, host) as (lab, node):
         lab.heal(node)
 
 
@@ -129,19 +130,5 @@ def set_rate(
     Examples:
       rankboard lab rate 2 50mbit
     """
-    with _host(name, host) as (_, lab, node):
+    with _host(name, host) as (lab, node):
         lab.set_rate(node, rate(to, ""))
-
-
-@app.command(cls=Command)
-def stop_sshd(host: HostName, name: Name = DEFAULT) -> None:
-    """Stop the sshd of a host: it refuses new connections and keeps those that are open."""
-    with _host(name, host) as (folder, lab, node):
-        logins.stop(folder.path, lab, node)
-
-
-@app.command(cls=Command)
-def start_sshd(host: HostName, name: Name = DEFAULT) -> None:
-    """Start the sshd of a host again."""
-    with _host(name, host) as (folder, lab, node):
-        logins.start(folder.path, lab, node)

@@ -175,7 +175,6 @@ def transports(chosen: Selection) -> Iterator[Transports]:
     from remote.lab.lab import Lab
 
     with Lab.start(chosen.spec) as lab:
-        narrate(*lab.remarks())
         yield Transports(chosen.cluster.hosts, lab.enter)
 
 

@@ -274,19 +274,6 @@ def test_messages_name_the_hosts_file_that_is_in_use() -> None:
     assert naming("my lab/hosts.toml", text) == naming("my lab/hosts.toml", told) == told
 
 
-def test_ssh_imports_no_invoke() -> None:
-    code = (
-        "import sys, remote.transport.ssh.transport; print(sys.modules['invoke'], 'paramiko' in "
-        "sys.modules)"
-    )
-    assert (
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        ).stdout
-        == "None True\n"
-    )
-
-
 def test_hosts_alone_import_no_parser() -> None:
     code = (
         "import sys, remote.cluster.hosts; print([name for name in ('pydantic', 'paramiko', "
