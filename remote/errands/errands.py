@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from queue import SimpleQueue
 from typing import Any
 
+from remote.at_once import at_once
 from remote.cluster.hosts import Host
 from remote.errands.reading import AnswerTooLong, Objects, read
 from remote.limits import LIMITS, Limits
-from remote.transport import Errand, Line, Transport, Unreachable
+from remote.transport import Errand, Transport, Unreachable
 from remote.transport.line_cutter import LineTooLong
 from remote.transport.talk import last_line
 from training.agent import WHOLE
@@ -42,10 +41,6 @@ class Silent:
         pass
 
 
-Give = Callable[[Line], None]
-"""Writes what an errand is to read from its stdin."""
-
-
 def ask(
     transport: Transport,
     hosts: Sequence[Host],
@@ -63,17 +58,14 @@ def ask(
         return Errand((verb, host.workdir, *words(host)))
 
     answers = perform(transport, hosts, errand, patience=lambda host: host.timeout + longer)
-    return [
-        replace(
-            answer,
-            error=answer.error
-            if answer.error.startswith(answer.host.name)
-            else f"{answer.host.name}: {answer.error}",
-        )
-        if answer.error
-        else answer
-        for answer in answers
-    ]
+    return [_named(answer) for answer in answers]
+
+
+def _named(answer: Answer) -> Answer:
+    """The answer, with the host's name in its error."""
+    name, error = answer.host.name, answer.error
+    known = not error or error.startswith(name)
+    return answer if known else replace(answer, error=f"{name}: {error}")
 
 
 def values(objects: Iterable[dict[str, Any]]) -> list[Any]:
@@ -86,7 +78,6 @@ def perform(
     transport: Transport,
     hosts: Sequence[Host],
     errand: Callable[[Host], Errand],
-    give: Give | None = None,
     patience: Callable[[Host], float] = lambda _: math.inf,
     limits: Limits = LIMITS,
 ) -> list[Answer]:
@@ -95,27 +86,20 @@ def perform(
     `patience`: for how many seconds a host that has been reached may say nothing before it is given
     up. What goes beyond the `limits` is that host's error.
     """
-    answers: SimpleQueue[tuple[int, Answer]] = SimpleQueue()
 
-    def work(index: int, host: Host) -> None:
+    def work(host: Host) -> Answer:
         try:
-            answer = _perform(transport, host, errand(host), give, patience(host), limits)
-        except Exception as error:  # noqa: BLE001 - a mistake of ours: told, as else this host would be waited for for ever
-            answer = Answer(host, error=f"{host.name}: rankboard itself failed: {error!r}")
-        answers.put((index, answer))
+            return _perform(transport, host, errand(host), patience(host), limits)
+        except Exception as error:  # noqa: BLE001 - our own mistake must not hide the other answers
+            return Answer(host, error=f"{host.name}: rankboard itself failed: {error!r}")
 
-    for index, host in enumerate(hosts):  # not waited for when somebody presses Ctrl-C
-        threading.Thread(target=work, args=(index, host), name="errand", daemon=True).start()
-    return [
-        answer for _, answer in sorted((answers.get() for _ in hosts), key=lambda pair: pair[0])
-    ]
+    return at_once(work, hosts)
 
 
 def _perform(
     transport: Transport,
     host: Host,
     errand: Errand,
-    give: Give | None,
     patience: float,
     limits: Limits,
 ) -> Answer:
@@ -126,8 +110,6 @@ def _perform(
     taken = Objects(limits)
     objects: list[dict[str, Any]] = []
     try:
-        if give:
-            give(line)
         for block in read(line, patience, patience * limits.patience):
             objects += taken.take(block)
     except TimeoutError as error:

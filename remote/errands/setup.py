@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
 from importlib import metadata
 from pathlib import PurePosixPath
 from typing import Any
 
+from remote.at_once import at_once
 from remote.cluster.hosts import Host
 from remote.errands.errands import Answer, ask
 from remote.errands.reading import read
@@ -152,14 +152,12 @@ class Installation:
     def perform(self, hosts: Sequence[Host]) -> list[Installed]:
         """What came of it, in the order of the hosts. Interrupted, it ends what it has begun
         there."""
-        with ThreadPoolExecutor(max(1, len(hosts)), thread_name_prefix="install") as pool:
-            done = [pool.submit(self._install, host) for host in hosts]
-            try:
-                return [one.result() for one in done]
-            except BaseException:
-                for line in list(self._lines):
-                    line.close()
-                raise
+        try:
+            return at_once(self._install, hosts)
+        except BaseException:
+            for line in list(self._lines):
+                line.close()
+            raise
 
     def _install(self, host: Host) -> Installed:
         course = _Course(host, self._hear)

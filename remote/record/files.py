@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,6 +15,7 @@ from typing import BinaryIO
 
 from remote.format import size
 from remote.limits import LIMITS
+from training.writing import write_all
 
 _SAFELY = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe is not waited for, but refused
 BLOCK = 1 << 20
@@ -79,22 +79,13 @@ def contains(path: Path, words: bytes) -> bool:
     return False
 
 
-def append(path: Path) -> BinaryIO:
-    """The file, to be appended to without a buffer; made where there is none. Raises: OSError."""
-    return os.fdopen(open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab", buffering=0)
-
-
-def write(path: Path, data: bytes) -> None:
-    """Write a file, whole or not at all, for its owner only. What lies there is replaced. Raises:
-    OSError."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+def append(path: Path, data: bytes) -> None:
+    """Append to a file; it is made if needed. Raises: OSError, perhaps after a part was written."""
+    descriptor = open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
-        with os.fdopen(open_regular(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
-            file.write(data)
-        os.replace(beside, path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+        write_all(descriptor, data)
+    finally:
+        os.close(descriptor)
 
 
 def is_folder(path: Path) -> bool:

@@ -21,6 +21,7 @@ from remote.cluster.hosts import LOCAL, Cluster, Host
 from remote.limits import LIMITS
 from remote.plan.plan import Plan, PlanError, Policy
 from remote.record import files
+from training.writing import write_whole
 
 KEY_BYTES = 32
 
@@ -118,7 +119,7 @@ def _key() -> bytes:
         if os.path.lexists(path) and _read_key(path) is None:  # others can read it
             path.unlink()
         made = path.with_name(f".key.{secrets.token_hex(8)}")
-        files.write(made, secrets.token_hex(KEY_BYTES).encode())
+        write_whole(made, secrets.token_hex(KEY_BYTES).encode())
         try:
             _put(made, path)
         finally:

@@ -18,6 +18,7 @@ from remote.plan.plan import Plan, PlanError
 from remote.record import files, layout, lock, summary, trust
 from remote.run.state import RunState
 from training.wire.events import Record, Text, encode
+from training.writing import write_whole
 
 
 class Recorder:
@@ -46,7 +47,7 @@ class Recorder:
         with suppress(FileExistsError):
             runs_dir.mkdir(mode=0o700, parents=True)
             # for git, and for uploads of the folder around it
-            files.write(runs_dir / ".gitignore", b"*\n")
+            write_whole(runs_dir / ".gitignore", b"*\n")
         files.make_folder(self.folder, exist_ok=again)
         files.make_folder(self.folder / layout.LOGS, exist_ok=again)
         held = lock.take(self.folder / layout.LOCK)
@@ -103,7 +104,7 @@ class Recorder:
         for name, text in written.items():
             try:
                 if text:
-                    files.write(self.folder / name, _bytes(text))
+                    write_whole(self.folder / name, _bytes(text))
             except OSError as error:
                 problem = problem or f"cannot write {self.folder / name}: {error.strerror}"
         return problem
@@ -120,12 +121,9 @@ class Recorder:
         self._waiting.setdefault(path, []).append(data)
 
     def _append(self, path: Path, data: bytes) -> None:
-        """Append to a file. After a write that failed, perhaps in the middle of a line, the next
-        begins a line of its own."""
-        with files.append(path) as file:
-            left = memoryview(b"\n" + data if path in self._torn else data)
-            while left:
-                left = left[file.write(left) :]
+        """Append to a file. The write after a failed one begins a line of its own, since the failed
+        one may have left half a line."""
+        files.append(path, b"\n" + data if path in self._torn else data)
         self._torn.discard(path)
 
 
@@ -153,5 +151,5 @@ def _json(data: dict[str, Any]) -> str:
 
 def _write_plan(folder: Path, plan: Plan) -> None:
     data = _bytes(serialize.dump(plan))
-    files.write(folder / layout.PLAN, data)
-    files.write(folder / layout.SIGNATURE, trust.signature(data).encode())
+    write_whole(folder / layout.PLAN, data)
+    write_whole(folder / layout.SIGNATURE, trust.signature(data).encode())

@@ -10,9 +10,10 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from queue import Empty, SimpleQueue
+from functools import partial
 from typing import Any
 
+from remote.at_once import as_done
 from remote.cluster.hosts import Host
 from remote.format import size
 from remote.limits import LIMITS, Limits
@@ -31,8 +32,11 @@ STALLED = 90.0
 """Seconds without a byte after which a host is given up."""
 LEAST = 64 * 1024
 """Bytes of files that are to move within `Limits.busy`."""
-CLOSING = 1.0
+LOOK = 0.25
+"""Seconds between two looks at the transfers at most."""
+CLOSING = 0.5
 """Seconds that a transfer has to end once it is told to."""
+NEVER = float("inf")
 
 Tell = Callable[[int, str], None]
 """Takes a line of narration on host number n, or SESSION; called by several threads."""
@@ -149,13 +153,11 @@ class Transfers:
 
     def __init__(self) -> None:
         self.stopped = threading.Event()
-        self._ended: SimpleQueue[tuple[int, str] | None] = SimpleQueue()
         self._open: Collection[Transfer] = ()
 
     def stop(self) -> None:
         """End what is under way: what has been moved stays, every file whole."""
         self.stopped.set()
-        self._ended.put(None)
         for transfer in self._open:
             threading.Thread(target=transfer.close, name="leaving", daemon=True).start()
 
@@ -165,35 +167,33 @@ class Transfers:
         """Do the work for each, all at once, and tell how far it is; what went wrong, by host."""
         self._open, left = transfers, {transfer.index: transfer for transfer in transfers}
         problems: dict[int, str] = {}
-        for transfer in transfers:
-            threading.Thread(
-                target=self._one, args=(transfer, work), name=transfer.verb, daemon=True
-            ).start()
-        next_look, give_up = time.monotonic() + TOLD, float("inf")
-        while left and (now := time.monotonic()) < give_up:
-            try:
-                ended = self._ended.get(timeout=max(0.0, min(next_look, give_up) - now))
-            except Empty:
-                next_look = time.monotonic() + TOLD
+        next_look, give_up = time.monotonic() + TOLD, NEVER
+        for ended in as_done(partial(self._one, work), list(transfers), LOOK):
+            if ended:
+                index, problem = ended[1]
+                left.pop(index)
+                problems |= {index: problem} if problem else {}
+            now = time.monotonic()
+            if now >= next_look:
+                next_look = now + TOLD
                 for transfer in left.values():
                     transfer.look()
-            else:
-                if ended is None:
-                    give_up = now + CLOSING
-                else:
-                    left.pop(ended[0])
-                    problems |= {ended[0]: ended[1]} if ended[1] else {}
+            if self.stopped.is_set():
+                give_up = min(give_up, now + CLOSING)
+            if now >= give_up:
+                break
         return problems | {
             index: f"{transfer.host.name}: {_STOPPED}" for index, transfer in left.items()
         }
 
-    def _one(self, transfer: Transfer, work: Callable[[Transfer], None]) -> None:
-        problem = "its transfer failed"
+    def _one(self, work: Callable[[Transfer], None], transfer: Transfer) -> tuple[int, str]:
+        """Do one host's work; its number, and what went wrong."""
         try:
             problem = self._outcome(transfer, work)
-        finally:
-            transfer.close()
-            self._ended.put((transfer.index, f"{transfer.host.name}: {problem}" if problem else ""))
+        except Exception as error:  # noqa: BLE001 - our own mistake must not stop the others
+            problem = f"rankboard itself failed: {error!r}"
+        transfer.close()
+        return transfer.index, f"{transfer.host.name}: {problem}" if problem else ""
 
     def _outcome(self, transfer: Transfer, work: Callable[[Transfer], None]) -> str:
         """Do one host's work; what went wrong with it."""

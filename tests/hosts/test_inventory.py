@@ -3,6 +3,7 @@ a launcher kept there."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -130,9 +131,13 @@ def test_the_agent_keeps_files_of_plain_names_only(host: Host, tmp_path: Path) -
 def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert kept.write("plan.json", "old") == ""
-    (tmp_path / ".plan.json.part").mkdir()
-    assert kept.write("plan.json", "new").startswith("plan.json is not kept: ")
-    assert Path("plan.json").read_text() == "old"
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("os.replace", full)
+    assert kept.write("plan.json", "new") == "plan.json is not kept: No space left on device"
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
 
 
 def exited(*codes: int, stopped: bool = False) -> list[Event]:

@@ -23,6 +23,7 @@ from training.agent.layout import LOCK, SOCKET
 from training.agent.options import Options, Times
 from training.wire.enums import EndReason
 from training.wire.events import Ended
+from training.writing import write_all
 
 _MOMENT = 0.01
 
@@ -38,7 +39,7 @@ def follow(options: Options, times: Times, preload: tuple[str, ...]) -> int:
     threading.Thread(target=_pass_commands, args=(agent, times.input), daemon=True).start()
     reader = Reader(".", options.host, options.after)
     try:
-        _write(MARKER)
+        write_all(sys.stdout.fileno(), MARKER)
         _copy(reader)
         while agent and _wait_for_more(agent):
             _copy(reader)
@@ -142,10 +143,4 @@ def _wait_for_more(agent: socket.socket) -> bool:
 
 def _copy(reader: Reader) -> None:
     for block in reader.blocks():
-        _write(block)
-
-
-def _write(block: bytes) -> None:
-    view = memoryview(block)
-    while view:
-        view = view[os.write(sys.stdout.fileno(), view) :]
+        write_all(sys.stdout.fileno(), block)

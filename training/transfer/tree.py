@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 
 from training.transfer.entries import Entry, Misplaced, digest, opened
+from training.writing import write_all
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -124,9 +125,7 @@ class Tree:
         try:
             for chunk in data:
                 found.update(chunk)
-                view = memoryview(chunk)
-                while view:
-                    view = view[os.write(file, view) :]
+                write_all(file, chunk)
         finally:
             os.close(file)
         if found.hexdigest() != entry.digest:

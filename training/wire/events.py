@@ -13,7 +13,6 @@ event is text.
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from training.wire.codec import Codec, reader_of
 from training.wire.enums import EndReason, Phase, Reach
 from training.wire.format import FORMAT, format_of
 from training.wire.jsonl import dumps, load
+from training.writing import write_all
 
 PREFIX = "@rankboard "
 SESSION = -1
@@ -737,8 +737,7 @@ def emit(event: Event) -> None:
     """Say an event as this rank: one line, one write to stdout's descriptor (writes up to PIPE_BUF
     do not mix)."""
     line = f"{PREFIX}{dumps({'time': time.time()} | _codec.object(event))}\n".encode()
-    while line:
-        line = line[os.write(1, line) :]
+    write_all(1, line)
 
 
 def expand(record: Record) -> Iterator[Record]:

@@ -4,11 +4,11 @@ accepts."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated
 
 import typer
 
+from remote.at_once import at_once
 from remote.cluster.hosts import HOSTS_FILE, Cluster, Host, HostsError, load, naming, select
 from remote.transport import Unreachable
 from remote.transport.host_keys import HostKeys, NotRecorded, ShownKey, Standing
@@ -88,8 +88,7 @@ class Trusting:
                 narrate(f"{host.name}: transport {host.transport} has no host keys")
                 codes.append(0)
         while waiting:
-            with ThreadPoolExecutor(len(waiting), thread_name_prefix="trust") as pool:
-                met = list(pool.map(self._meet, waiting))
+            met = at_once(self._meet, waiting)
             behind = []
             for host, shown in zip(waiting, met, strict=True):
                 if isinstance(shown, Unreachable):

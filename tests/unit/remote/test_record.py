@@ -218,26 +218,16 @@ def test_a_full_disk_is_said_once_and_a_gap_tears_no_later_line(
     into = Recorder(tmp_path, plan())
     records = [Record(SESSION, 0, seq, START, Said(0, f"number {seq}")) for seq in range(4)]
 
-    class Full:
-        """A file on a disk that takes ten bytes more."""
-
-        def __init__(self, path: Path) -> None:
-            self.path = path
-
-        def __enter__(self) -> Full:
-            return self
-
-        def __exit__(self, *_: object) -> None: ...
-
-        def write(self, data: memoryview) -> int:
-            with open(self.path, "ab") as file:
-                file.write(bytes(data[:10]))
-            raise OSError(28, "No space left on device")
+    def full(path: Path, data: bytes) -> None:
+        """Append to a disk that takes ten bytes more."""
+        with open(path, "ab") as file:
+            file.write(data[:10])
+        raise OSError(28, "No space left on device")
 
     into.write(records[0])
     assert into.flush() == ""
     with monkeypatch.context() as patch:
-        patch.setattr("remote.record.files.append", Full)
+        patch.setattr("remote.record.files.append", full)
         into.write(records[1])
         assert (
             into.flush()

@@ -35,6 +35,7 @@ from training.transfer.entries import (
 )
 from training.transfer.incoming import Incoming
 from training.transfer.tree import Damaged, Tree, scan
+from training.writing import write_whole
 
 PATIENCE = 60
 """Seconds without a byte from or to the launcher after which an errand ends, as nobody is there any
@@ -169,12 +170,7 @@ def _write(record: str, known: dict[str, Known]) -> None:
         "entries": [asdict(one.entry) for one in known.values()],
         "stamps": [one.stamp for one in known.values()],
     }
-    beside = f"{record}.{os.getpid()}"
-    with open(
-        os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii"
-    ) as file:
-        json.dump(data, file)
-    os.replace(beside, record)
+    write_whole(record, json.dumps(data).encode())
 
 
 def _locked(lock: int) -> Iterator[None]:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from training.agent import MARKER, WHOLE
 from training.wire.jsonl import dumps
+from training.writing import write_all
 
 Answer = Iterator[object]
 """Objects; or bytes, of a file."""
@@ -55,7 +56,7 @@ def main(words: Sequence[str]) -> int:
     if verb not in ERRANDS:
         os.write(2, f"no errand {verb!r}; known are follow, {', '.join(ERRANDS)}\n".encode())
         return 2
-    _write(MARKER)
+    write_all(sys.stdout.fileno(), MARKER)
     try:
         for answer in ERRANDS[verb](arguments):
             _say(answer)
@@ -66,13 +67,6 @@ def main(words: Sequence[str]) -> int:
 
 
 def _say(answer: object) -> None:
-    _write(
-        answer
-        if isinstance(answer, bytes)
-        else dumps(answer).encode(errors="surrogatepass") + b"\n"
-    )
-
-
-def _write(data: bytes) -> None:
-    while data:
-        data = data[os.write(sys.stdout.fileno(), data) :]
+    if not isinstance(answer, bytes):
+        answer = dumps(answer).encode(errors="surrogatepass") + b"\n"
+    write_all(sys.stdout.fileno(), answer)
