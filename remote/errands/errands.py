@@ -12,11 +12,11 @@ from remote.cluster.hosts import Host
 from remote.errands.reading import AnswerTooLong, Objects, read
 from remote.limits import LIMITS, Limits
 from remote.transport import Errand, Transport, Unreachable
-from remote.transport.line_cutter import LineTooLong
 from remote.transport.talk import last_line
 from training.agent import WHOLE
 from training.wire.answers import codec
 from training.wire.enums import Reach
+from training.wire.line_cutter import LineTooLong
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,6 @@ from remote.plan.plan import Plan
 from remote.run.state import RunState
 from remote.transport import Errand, Line, Transport, Unreachable
 from remote.transport.failure import Cause, Failure
-from remote.transport.line_cutter import LineTooLong
 from remote.transport.talk import last_line
 from training.wire.commands import Close, Command, Connect, Reserve, encode
 from training.wire.enums import Reach
@@ -45,6 +44,7 @@ from training.wire.events import (
     from_object,
 )
 from training.wire.jsonl import dumps
+from training.wire.line_cutter import LineTooLong
 
 NEVER = float("inf")
 LOOK = 1.0

@@ -14,7 +14,6 @@ from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
 from remote.sanitise import one_line
 from remote.transport import Errand, Line, Transport, Unreachable
-from remote.transport.line_cutter import LineCutter, LineTooLong
 from training.agent import WHOLE
 from training.wire.events import (
     Dropped,
@@ -22,6 +21,7 @@ from training.wire.events import (
     decode,
 )
 from training.wire.jsonl import load
+from training.wire.line_cutter import LineCutter, LineTooLong
 
 ROOM = 16
 """Reads of a host that wait for those of the others; beyond, its journal waits where it is."""

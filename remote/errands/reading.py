@@ -12,8 +12,8 @@ from typing import Any
 from remote.format import size
 from remote.limits import Limits
 from remote.transport import Line
-from remote.transport.line_cutter import LineCutter
 from training.wire.jsonl import load, most_values
+from training.wire.line_cutter import LineCutter
 
 
 class AnswerTooLong(Exception):

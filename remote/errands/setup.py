@@ -18,8 +18,8 @@ from remote.errands.reading import read
 from remote.limits import LIMITS
 from remote.sanitise import one_line
 from remote.transport import Errand, Line, Transport, Unreachable
-from remote.transport.line_cutter import LineCutter, LineTooLong
 from training.wire.jsonl import dumps, load
+from training.wire.line_cutter import LineCutter, LineTooLong
 from training.wire.requirements import lacking
 
 PACKAGES = ("torch", "torchvision")
@@ -218,7 +218,7 @@ class _Course:
 
 def _follow(course: _Course, line: Line) -> Installed:
     """Hear a host out. Raises: TimeoutError, where it falls silent."""
-    host, cutter = course.host, LineCutter()
+    host, cutter = course.host, LineCutter(LIMITS.line)
     for data in read(line, SILENT, LIMITS.install):
         for told in filter(None, map(load, cutter.feed(data))):
             if "error" in told:

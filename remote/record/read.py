@@ -18,9 +18,9 @@ from remote.plan.plan import Plan
 from remote.record import files, trust
 from remote.record.layout import EVENTS, PLAN, SIGNATURE, SUMMARY
 from remote.record.lock import launcher
-from remote.transport.line_cutter import LineCutter, LineTooLong
 from training.wire.events import SESSION, Launched, Record, Restarted, decode, expand, other_format
 from training.wire.jsonl import load
+from training.wire.line_cutter import LineCutter, LineTooLong
 
 LOOK = 0.2
 """Seconds between two looks at what another launcher has recorded."""
@@ -95,7 +95,7 @@ def follow(folder: Path, hosts: int, remark: Callable[[str], object] = len) -> I
 
     Raises: OtherFormat; RunFolderError.
     """
-    path, sieve, cutter = folder / EVENTS, _Sieve(folder.name, hosts), LineCutter()
+    path, sieve, cutter = folder / EVENTS, _Sieve(folder.name, hosts), LineCutter(LIMITS.line)
     while not path.exists() and launcher(folder):  # it has just begun
         time.sleep(LOOK)
     try:

@@ -16,11 +16,11 @@ from remote.format import size
 from remote.limits import LIMITS, Limits
 from remote.transport import Agent, Line, Transport, Unreachable
 from remote.transport.failure import Cause
-from remote.transport.line_cutter import LineCutter
 from remote.transport.talk import last_line
 from training.wire.commands import Command, Lease, encode
 from training.wire.enums import Reach
 from training.wire.events import Event, Reaching, Said
+from training.wire.line_cutter import LineCutter
 
 ROOM = 256
 """Reads that wait to be taken, per connection; beyond, they wait on the host, whose journal is on

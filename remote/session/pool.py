@@ -11,9 +11,9 @@ from remote.plan.plan import Plan
 from remote.session.connection import CLOSED, Arrived, Broken, Connection, Message, Opened
 from remote.session.controller import Controller
 from remote.transport import Agent, Transport
-from remote.transport.line_cutter import LineTooLong
 from training.wire.commands import Command
 from training.wire.jsonl import dumps
+from training.wire.line_cutter import LineTooLong
 
 Put = Callable[[Message], None]
 

@@ -13,8 +13,8 @@ from remote.format import size
 from remote.limits import LIMITS, Limits
 from remote.transport.bootstrap.first import SPOKEN
 from remote.transport.failure import Cause, Failure
-from remote.transport.line_cutter import LineCutter, LineTooLong
 from training.agent import MARKER
+from training.wire.line_cutter import LineCutter, LineTooLong
 
 
 @dataclass(frozen=True)

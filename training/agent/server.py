@@ -28,16 +28,17 @@ from training.agent.ranks.starts import Starter
 from training.wire import commands
 from training.wire.enums import EndReason
 from training.wire.events import AGENT, Connected, Ended, Event, Hello, Reserved, StopHeard, Text
+from training.wire.line_cutter import LineCutter
 
 NICE = 10
 
 
 @dataclass
 class Connection:
-    """A follower's connection, and the line it has not sent to its end yet."""
+    """A follower's connection, and the lines that come over it."""
 
     socket: socket.socket
-    rest: bytearray = field(default_factory=bytearray)
+    lines: LineCutter = field(default_factory=LineCutter)
 
 
 class Agent:
@@ -136,11 +137,8 @@ class Agent:
             connection.socket.close()
             self._connections.remove(connection)
             self._alone_since = time.monotonic()
-        connection.rest += block
-        *lines, rest = connection.rest.split(b"\n") if b"\n" in block else (connection.rest,)
-        connection.rest = rest
-        for line in lines:
-            self._obey(bytes(line))
+        for line in connection.lines.feed(block):
+            self._obey(line)
 
     @staticmethod
     def _wake(connection: Connection) -> None:

@@ -87,7 +87,7 @@ def dribble() -> Iterator[bytes]:
     ("blocks", "error"),
     [
         (lambda: itertools.repeat(told({"n": 2})), "bad: its answer is longer than 97.7 KiB"),
-        (lambda: itertools.repeat(b"x" * 100), "bad: it sent a line longer than 1.0 KiB"),
+        (lambda: itertools.repeat(b"x" * 100), "bad: it sent a line longer than 1,000 bytes"),
         (lambda: itertools.repeat(b"{}\n{}\n"), "bad: its answer has more than 1,000 values"),
         (
             lambda: [b'{"a":[' + b"[]," * 300 + b"[]]}\n"] * 2,
@@ -202,4 +202,4 @@ def test_setup_says_which_host_answers_what_it_does_not_know(said: object) -> No
     (done,) = Installation(
         Stage(lambda: itertools.repeat(b"x" * 65536)), wanted, lambda *_: None
     ).perform((BAD,))
-    assert done.text == "bad: it sent a line longer than 4 MiB"
+    assert done.text == "bad: it sent a line longer than 4,194,304 bytes"

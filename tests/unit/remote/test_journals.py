@@ -91,7 +91,7 @@ def test_what_was_dropped_holds_up_nothing() -> None:
         (KeptLine([b"\x1b[31mred\n", END]), "node1: no record of its own in its journal: red"),
         (
             KeptLine([said(0, 1.0), *[b"x" * (1 << 20)] * 5, END]),
-            "node1: it sent a line longer than 4 MiB",
+            "node1: it sent a line longer than 4,194,304 bytes",
         ),
     ],
     ids=[

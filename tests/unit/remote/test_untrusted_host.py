@@ -294,7 +294,7 @@ def test_a_line_without_end_costs_its_host_alone(tmp_path: Path) -> None:
     assert session.state.verdict is Verdict.FINISHED
     assert (
         session.state.hosts[1].reason
-        == "node2: it sent a line longer than 97.7 KiB, so the connection was closed"
+        == "node2: it sent a line longer than 100,000 bytes, so the connection was closed"
     )
     assert not session.state.hosts[0].gone
 

@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from remote.limits import LIMITS
-from remote.transport.line_cutter import LineCutter, LineTooLong
+from training.wire.line_cutter import LineCutter, LineTooLong
 
 SENT = b"one\n\ntwo\r\nthr\ree\nrest"
 
@@ -33,16 +33,16 @@ def test_a_line_may_have_as_many_bytes_as_the_limit_says_and_no_more(size: int) 
 
     assert fed(b"12345\n12345\n12345") == [b"12345\n"] * 2
     for sent in (b"1\n123456", b"1\n123456\n2\n"):
-        with pytest.raises(LineTooLong, match="it sent a line longer than 5 B"):
+        with pytest.raises(LineTooLong, match="it sent a line longer than 5 bytes"):
             fed(sent)
 
 
 def test_a_line_without_end_is_refused_before_it_takes_memory() -> None:
-    cutter, block = LineCutter(), bytes(64 * 1024)
+    cutter, block = LineCutter(LIMITS.line), bytes(64 * 1024)
     tracemalloc.start()
     for _ in range(LIMITS.line // len(block)):
         assert cutter.feed(block) == []
-    with pytest.raises(LineTooLong, match="longer than 4 MiB"):
+    with pytest.raises(LineTooLong, match="longer than 4,194,304 bytes"):
         cutter.feed(b"1")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()

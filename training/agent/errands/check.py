@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from training.agent.host import facts, system
 from training.agent.host.dial import Dialler
 from training.wire.jsonl import load
+from training.wire.line_cutter import LineCutter
 
 TYPE_CHECKING = False  # typing itself takes long to import
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Check:
         self._selector.register(0, selectors.EVENT_READ, self._read)
         self._dialler = Dialler(self._selector, self._connected)
         self._reserved: socket.socket | None = None
-        self._rest = b""
+        self._cutter = LineCutter()
         self._heard_at = time.monotonic()
         self._over = False
         self._answers: list[dict[str, Any]] = []
@@ -91,8 +92,7 @@ class Check:
         block = os.read(0, CHUNK)
         self._over |= not block
         self._heard_at = time.monotonic()
-        *lines, self._rest = (self._rest + block).split(b"\n")
-        for line in lines:
+        for line in self._cutter.feed(block):
             self._obey(load(line) or {})
 
     def _obey(self, command: dict[str, Any]) -> None:

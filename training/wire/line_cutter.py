@@ -1,25 +1,24 @@
-"""Cuts what a host sends into lines, in time that is linear in the bytes and in memory that a host
-cannot exhaust."""
+"""Cuts a stream of bytes into lines, in time that is linear in the bytes and in bounded memory.
+Imports little."""
 
 from __future__ import annotations
 
-from remote.format import size
-from remote.limits import LIMITS
+import sys
 
 
 class LineTooLong(Exception):
-    """A host has sent a line beyond the limit. The text says so, and fits behind the host's
-    name."""
+    """The other end has sent a line beyond the limit. The text says so, and fits behind the name of
+    a host."""
 
     def __init__(self, longest: int) -> None:
-        super().__init__(f"it sent a line longer than {size(longest)}")
+        super().__init__(f"it sent a line longer than {longest:,} bytes")
 
 
 class LineCutter:
     """Takes bytes in pieces of any size and gives whole lines. A line ends with a newline and with
     nothing else."""
 
-    def __init__(self, longest: int = LIMITS.line) -> None:
+    def __init__(self, longest: int = sys.maxsize) -> None:
         """`longest`: bytes that one line may have, without its newline."""
         self._longest = longest
         self._rest = bytearray()
@@ -40,5 +39,5 @@ class LineCutter:
 
     @property
     def rest(self) -> bytes:
-        """What has come of a line whose newline has not."""
+        """The bytes of the last line, which has no newline yet."""
         return bytes(self._rest)
