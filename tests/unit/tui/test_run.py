@@ -616,9 +616,8 @@ async def test_a_tiny_terminal_says_so_and_recovers() -> None:
         await until(pilot, lambda: isinstance(stage.app.screen, RunScreen))
         await stage.train(pilot)
         await pilot.resize_terminal(40, 10)
-        await pilot.pause()
+        await until(pilot, lambda: not stage.screen.query_one(Log).display)
         assert stage.screen.query_one(Ranks).region.height > 2
-        assert not stage.screen.query_one(Log).display
         stage.session.close()
         await stage.ended(pilot)
 
