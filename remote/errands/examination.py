@@ -143,7 +143,7 @@ class Examination:
 
     def _reach(self) -> None:
         for one in self._subjects:
-            name = f"host {one.index}"
+            name = f"checking {one.index}"
             one.listener = threading.Thread(
                 target=self._listen, args=(one,), name=name, daemon=True
             )

@@ -138,7 +138,7 @@ class Agent:
             self._connections.remove(connection)
             self._alone_since = time.monotonic()
         for line in connection.lines.feed(block):
-            self._obey(line)
+            self._obey(line.removesuffix(b"\n"))
 
     @staticmethod
     def _wake(connection: Connection) -> None:
