@@ -1,5 +1,4 @@
-"""Memory that a step frees is kept for the next one, instead of being given back to the kernel and
-asked for again."""
+"""Keeps the memory that a step frees for the next one, instead of returning it to the kernel."""
 
 from __future__ import annotations
 
@@ -10,14 +9,14 @@ M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
 
 
 def keep_freed_memory() -> bool:
-    """Tells the C library's allocator so, for this process, from now on: whether it could be told.
+    """Configures the C library's allocator for this process: whether that worked.
 
-    glibc maps large blocks and gives them back when they are freed, so a step takes its activations
-    and gradients anew: VGG-11 on 64 images 8,000 to 21,000 pages, which the kernel has to clear one
-    by one, a sixth of the step's CPU time. On the heap they cost nothing. The process stays as
-    large as it was at its largest.
+    glibc maps large blocks and returns them to the kernel when they are freed, so every step asks
+    for its activations and gradients again. For VGG-11 on 64 images these are 8,000 to 21,000
+    pages, which the kernel has to clear: a sixth of the step's CPU time. On the heap they cost
+    nothing, but the process never shrinks.
     """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # there is none outside glibc
-    return (
-        mallopt is not None and bool(mallopt(M_MMAP_MAX, 0)) and bool(mallopt(M_TRIM_THRESHOLD, -1))
-    )
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # only glibc has it
+    if mallopt is None:
+        return False
+    return bool(mallopt(M_MMAP_MAX, 0)) and bool(mallopt(M_TRIM_THRESHOLD, -1))

@@ -1,5 +1,4 @@
-"""Whether the models of ranks that ought to be equal are: by the sum and the L2 norm of their
-parameters."""
+"""Checks whether the ranks' models are equal, by the sum and the L2 norm of their parameters."""
 
 from __future__ import annotations
 
@@ -10,15 +9,15 @@ import torch
 from torch import distributed
 
 LIMIT = 1e-6
-"""The relative difference from which on models have drifted apart."""
+"""The largest relative difference between equal models."""
 
 
 def difference(parameters: Iterable[torch.Tensor], ranks: int) -> float:
-    """How much a figure differs between ranks at most, relatively to the first rank's norm. Called
-    by all ranks.
+    """The largest difference of a figure between ranks, relative to the norm on the first rank.
+    Called by all ranks.
 
-    Infinite, where it is a number on some ranks only: on all of them a model may have diverged and
-    still be one.
+    It is infinite where a figure is finite on some ranks only. Where it is finite on none, the
+    model has diverged, but equally on all ranks.
     """
     own = _figures(parameters)
     all_of = [torch.empty_like(own) for _ in range(ranks)]
@@ -35,7 +34,7 @@ def difference(parameters: Iterable[torch.Tensor], ranks: int) -> float:
 
 @torch.no_grad()
 def _figures(parameters: Iterable[torch.Tensor]) -> torch.Tensor:
-    """The sum and the L2 norm of all, (2,) float64."""
+    """The sum and the L2 norm of all parameters, (2,) float64."""
     of_each = [
         torch.stack((wide.sum(), wide.square().sum())) for wide in (p.double() for p in parameters)
     ]

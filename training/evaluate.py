@@ -17,16 +17,16 @@ from training.datasets import Images
 from training.place import Place
 
 CHUNK = 64
-"""Images that go through the model at a time: VGG-11 takes 1.2 times as long for each in chunks of
-250, out of the cache."""
+"""The number of images in a batch on a CPU. With 250, VGG-11 leaves the cache and takes 1.2 times
+as long per image."""
 GPU_CHUNK = 512
-"""The same on a GPU, which would be idle between smaller ones, of images of 64x64 and less; of
-larger ones as few as fit."""
+"""The same on a GPU, which would be idle between smaller batches, for images of 64x64 and less.
+Batches of larger images have as many pixels."""
 BATCH_DEPENDENT_CHUNK = 250
-"""The same for a model that normalises a batch by its own statistics, so that its figures depend on
-this number."""
+"""The same for a model that normalises a batch by its own statistics: its figures depend on this
+number."""
 CONFUSION_CLASSES = 100
-"""Up to so many classes there is a confusion matrix."""
+"""The largest number of classes for which there is a confusion matrix."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,7 @@ class Evaluation:
 
 
 Logits = Callable[[nn.Module, torch.Tensor], torch.Tensor]
-"""Makes a model's (n, classes) logits of (n, C, H, W) pixels, in the precision in which it is
-trained."""
+"""Computes a model's (n, classes) logits for (n, C, H, W) pixels, in the job's precision."""
 
 
 @torch.no_grad()
@@ -59,12 +58,12 @@ def evaluate(
     logits_of: Logits = nn.Module.__call__,
     group: distributed.ProcessGroup | None = None,
 ) -> Evaluation:
-    """Evaluates the bare model (not a wrapped one: parts differ in length). Called by all ranks,
-    which merge in the group.
+    """Evaluates the bare model: a wrapped one would expect as many batches on every rank. Called by
+    all ranks, which add up their results in `group`.
 
-    Chunk i of the split, whole, is the part of rank i mod W. So the model sees the same batches
-    with any number of ranks: the counts, in int64, are the same, and so are the losses, but for the
-    order in which they are added up in float64.
+    Rank i mod W evaluates the whole of chunk i. So the model sees the same batches with any number
+    of ranks: the int64 counts are equal, and the losses too, except for the order in which they are
+    added in float64.
     """
     began = time.perf_counter()
     size = BATCH_DEPENDENT_CHUNK if batch_dependent(model) else _chunk(images, device)
@@ -87,18 +86,16 @@ def evaluate(
 
 
 def _chunk(images: Images, device: torch.device) -> int:
-    """How many images to take at a time, the same on all ranks."""
+    """The number of images in a batch, the same on all ranks."""
+    if device.type == "cpu":
+        return CHUNK
     _, height, width = images.shape
-    return (
-        CHUNK
-        if device.type == "cpu"
-        else min(GPU_CHUNK, max(CHUNK, GPU_CHUNK * 64**2 // (height * width)))
-    )
+    return min(GPU_CHUNK, max(CHUNK, GPU_CHUNK * 64**2 // (height * width)))
 
 
 def _chunks(count: int, size: int) -> list[torch.Tensor]:
-    """The indices of so many images in chunks. A last one of a single image, of which a BatchNorm
-    may get one value per channel, goes to the chunk before."""
+    """The indices of `count` images in chunks. A single last image joins the chunk before it, as
+    it might give a BatchNorm one value per channel."""
     chunks = list(torch.split(torch.arange(count), size))
     if len(chunks) > 1 and len(chunks[-1]) == 1:
         chunks[-2:] = [torch.cat(chunks[-2:])]
@@ -107,8 +104,8 @@ def _chunks(count: int, size: int) -> list[torch.Tensor]:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Within it the whole model evaluates; after it, trains again what did before: a layer that was
-    frozen stays so."""
+    """Puts the whole model into evaluation mode, and afterwards those layers back into training
+    mode that were in it before."""
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:
@@ -119,8 +116,8 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 def _counted(labels: torch.Tensor, predicted: torch.Tensor, classes: int) -> torch.Tensor:
-    """The flat confusion matrix (classes²,) of a chunk, or for many classes only how many are right
-    (1,)."""
+    """The flat confusion matrix (classes²,) of a chunk; for many classes only the number of correct
+    ones (1,)."""
     if classes > CONFUSION_CLASSES:
         return (predicted == labels).sum().view(1)
     return torch.bincount(labels * classes + predicted, minlength=classes**2)

@@ -1,8 +1,8 @@
-"""Where the time of a step goes, measured from inside the loop without a collective, barrier or
+"""Measures where the time of a step goes, from inside the loop, without a collective, barrier or
 synchronize of its own.
 
-All methods share one definition. On the CPU a point in time is the wall clock's; on a GPU it is an
-event on the compute stream, which is why a lap's figures are asked for one step late there.
+All methods share one definition. On a CPU a point in time is a reading of the wall clock; on a GPU
+it is an event on the compute stream, so the figures of a step are read one step later.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Point = float | torch.cuda.Event
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """A step in seconds. `data` + `compute` + `sync` = `seconds`; `ready` and `cpu_seconds` stand
-    beside them."""
+    """The phases of a step in seconds: `data` + `compute` + `sync` = `seconds`. `ready` and
+    `cpu_seconds` overlap with them."""
 
     seconds: float
     data: float
@@ -32,7 +32,7 @@ class Phases:
     cpu_seconds: float
 
     def asdict(self) -> dict[str, Any]:
-        """By the names that `Step` gives them."""
+        """The phases by the names of their fields in `Step`."""
         return asdict(self)
 
 
@@ -51,47 +51,46 @@ class Lap:
     figures: dict[str, Any] = field(default_factory=dict)
 
     def phases(self) -> Phases:
-        """The figures. On a GPU this waits until the step has ended there."""
+        """The phases. On a GPU this waits until the step has ended."""
         if isinstance(self.end, torch.cuda.Event):
             self.end.synchronize()
         waits = [_seconds(*wait) for wait in self.waits]
-        seconds, data, sync = (
-            _seconds(self.start, self.end),
-            sum(_seconds(*load) for load in self.loads),
-            sum(waits),
-        )
+        seconds = _seconds(self.start, self.end)
+        data = sum(_seconds(*load) for load in self.loads)
+        sync = sum(waits)
         ready = _seconds(self.start, self.gradient) - sum(waits[: self.waits_before_gradient])
         return Phases(seconds, data, seconds - data - sync, sync, ready, self.cpu_seconds)
 
 
 class Meter:
-    """The stopwatch of a rank: `start`, then for each step `loading`, the gradients' hooks, waits,
-    and `lap`."""
+    """The stopwatch of a rank. Call `start` once, then in each step `loading`, `waiting` as needed,
+    and `lap`; hooks note the gradients."""
 
     def __init__(self, device: torch.device) -> None:
         self._on_gpu = device.type == "cuda"
         self.start()
 
     def watch(self, model: nn.Module) -> None:
-        """Notes when the model's gradients come. Call it on the bare model, once."""
+        """Notes when the model's gradients arrive. Called once, with the bare model."""
         for parameter in model.parameters():
             if parameter.requires_grad:
                 parameter.register_post_accumulate_grad_hook(self._gradient)  # type: ignore[no-untyped-call]
 
     def start(self) -> None:
-        """The next step starts now: at the beginning, and after an evaluation."""
+        """Starts the next step: at the beginning, and after an evaluation."""
         self._begin(self._now())
 
     @contextmanager
     def loading(self) -> Iterator[None]:
-        """Around what brings a batch to the device; a step's first load began with the step."""
+        """Surrounds the loading of a batch to the device; the first load of a step begins with the
+        step."""
         began = self._now() if self._lap.loads else self._lap.start
         yield
         self._lap.loads.append((began, self._now()))
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Around everything that blocks on other ranks."""
+        """Surrounds everything that blocks on other ranks."""
         began = self._now()
         try:
             yield
@@ -99,7 +98,7 @@ class Meter:
             self._lap.waits.append((began, self._now()))
 
     def waited_since_gradient(self) -> None:
-        """All time since the last gradient was waiting: for a method that communicates inside
+        """Counts all time since the last gradient as waiting: for a method that communicates inside
         backward."""
         self._lap.waits.append((self._lap.gradient, self._now()))
 
@@ -108,7 +107,7 @@ class Meter:
         self._lap.figures[name] = self._lap.figures.get(name, 0) + value
 
     def lap(self) -> Lap:
-        """The step has ended, and the next one starts."""
+        """Ends the step and starts the next one."""
         lap = self._lap
         lap.end = self._now()
         lap.cpu_seconds = time.process_time() - self._cpu

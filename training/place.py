@@ -12,16 +12,16 @@ LISTEN_FD = "RANKBOARD_LISTEN_FD"
 FOLDER = "RANKBOARD_FOLDER"
 """The run's folder on this host, which the agent keeps; absent under torchrun."""
 COPIES = "RANKBOARD_COPIES"
-"""1 where the run may go on without some of its hosts; else absent."""
+"""1 where the run may go on without some of its hosts; otherwise absent."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A rank's place; `group_rank` is its host's number, `folder` the run's on this host, "" where
-    no agent keeps one. `copies`: each host is to keep what the run needs to go on without the
+    """The place of a rank. `group_rank` is the number of its host, `folder` the run's folder on the
+    host ("" without an agent). `copies`: each host keeps what the run needs to go on without the
     others.
 
-    Alone (no RANK in the environment) it is rank 0 of 1.
+    Without RANK in the environment the rank is 0 of 1.
     """
 
     rank: int = 0

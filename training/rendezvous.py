@@ -1,5 +1,5 @@
-"""How a rank meets the others: through the store of torchrun's agent, of rank 0, or, alone, of its
-own."""
+"""How a rank meets the others: through the store of torchrun's agent or of rank 0. A single rank
+has a store of its own."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from training.wire.enums import Phase
 from training.wire.events import Entered, emit
 
 PATIENCE = timedelta(minutes=30)
-"""How long a rank waits for one that still loads, perhaps downloads, its data, or evaluates; who
-supervises the ranks sees one that died."""
+"""How long a rank waits for others that download their data or evaluate. Its agent notices a rank
+that dies."""
 TIMEOUT = timedelta(seconds=60)
 """How long a collective may take."""
 
 
 def meet(place: Place) -> tuple[torch.device, str, str]:
-    """Waits until all ranks are there and forms the process group: this rank's device, the backend,
-    and why GPUs that there are cannot be used, "" where that needs no word. Says when it has
-    reached the store, where it then waits for the others.
+    """Waits for all ranks and makes the process group. Returns this rank's device, the backend, and
+    why GPUs are not used, "" where there is nothing to explain.
 
-    On GPUs with NCCL where every rank has one of its own, else on CPUs with Gloo.
+    The ranks use GPUs and NCCL if each has a GPU of its own, else CPUs and Gloo. Reports when the
+    rank has reached the store, where it waits for the others.
     """
     store = _store(place)
     emit(Entered(place.rank, Phase.JOINING))
@@ -48,52 +48,45 @@ def meet(place: Place) -> tuple[torch.device, str, str]:
 
 
 def gpu(place: Place) -> tuple[str, str]:
-    """What the GPU that is this rank's is known by; or "", and why it cannot be used, "" where
-    there is none."""
+    """The name of this rank's GPU, unique among all hosts; or "", and why the GPU cannot be used
+    ("" where there is none)."""
     if not torch.cuda.is_available():
-        if (
-            torch.version.cuda
-            and "CUDA_VISIBLE_DEVICES" not in os.environ
-            and os.path.exists("/dev/nvidiactl")
-        ):
-            return (
-                "",
-                f"torch {torch.__version__} cannot use its GPU: does nvidia-smi work there, is "
-                "the driver too old?",
-            )
-        return "", ""
-    if (count := torch.cuda.device_count()) < place.local_world_size:
-        return (
-            "",
-            f"{count} GPU{'s are' if count > 1 else ' is'} to be seen for its host's "
-            f"{place.local_world_size} ranks",
-        )
-    figures = torch.cuda.get_device_properties(place.local_rank)
-    built_for = [
-        int(name[3:])
-        for name in torch.cuda.get_arch_list()
-        if name.startswith("sm_") and name[3:].isdecimal()
-    ]
-    if built_for and figures.major * 10 + figures.minor < min(built_for):
-        return "", f"torch {torch.__version__} was not built for its GPU, a {figures.name}"
+        return "", _why_no_gpu()
+    count = torch.cuda.device_count()
+    if count < place.local_world_size:
+        gpus = f"{count} GPU{'s' if count > 1 else ''}"
+        return "", f"only {gpus} visible for the {place.local_world_size} ranks of its host"
+    properties = torch.cuda.get_device_properties(place.local_rank)
+    architectures = [name.removeprefix("sm_") for name in torch.cuda.get_arch_list()]
+    built_for = [int(number) for number in architectures if number.isdecimal()]
+    if built_for and properties.major * 10 + properties.minor < min(built_for):
+        return "", f"torch {torch.__version__} was not built for its GPU, a {properties.name}"
     if torch.version.cuda:
-        return str(figures.uuid), ""
-    boot_id = Path(
-        "/proc/sys/kernel/random/boot_id"
-    )  # with ROCm not every GPU has a number of its own
-    machine = boot_id.read_text().strip() if boot_id.exists() else platform.node()
+        return str(properties.uuid), ""
+    # With ROCm not every GPU has a unique id.
+    boot_id = Path("/proc/sys/kernel/random/boot_id")
+    host = boot_id.read_text().strip() if boot_id.exists() else platform.node()
+    return f"{host}/{place.local_rank}", ""
+
+
+def _why_no_gpu() -> str:
+    """Why torch sees no GPU; "" where there is none, or it is hidden on purpose."""
+    if not torch.version.cuda or "CUDA_VISIBLE_DEVICES" in os.environ:
+        return ""
+    if not os.path.exists("/dev/nvidiactl"):
+        return ""
     return (
-        f"{machine}/{place.local_rank}",
-        "",
+        f"torch {torch.__version__} cannot use its GPU: check that nvidia-smi works there and that "
+        "the driver is new enough"
     )
 
 
 def lack(gpus: Sequence[str], reasons: Sequence[str]) -> str:
-    """Why the ranks train on CPUs though some have GPUs, from what each says of its own; "" where
-    they do not, or none has."""
+    """Why the ranks train on CPUs although some have GPUs; "" where they use GPUs, or none has one.
+    `gpus` and `reasons` are what `gpu` returns on each rank."""
     for rank, (own, reason) in enumerate(zip(gpus, reasons, strict=True)):
         if reason:
-            return f"All ranks train on CPUs: of rank {rank}, {reason}"
+            return f"All ranks train on CPUs: on rank {rank}, {reason}"
         if not own and any(gpus):
             return f"All ranks train on CPUs: rank {rank} has no GPU"
         if own and own in gpus[:rank]:
@@ -104,10 +97,10 @@ def lack(gpus: Sequence[str], reasons: Sequence[str]) -> str:
 def new_group(
     ranks: Sequence[int] | None = None, timeout: timedelta = TIMEOUT
 ) -> distributed.ProcessGroup | None:
-    """A process group of some ranks, or of all, as patient as the default one; None on a rank
-    outside. Called by all ranks.
+    """A process group of some ranks, or of all, with the timeout of the default group; None on a
+    rank outside. Called by all ranks.
 
-    Torch's own default would be 30 minutes, whatever the default group's.
+    Without a timeout torch takes 30 minutes, not that of the default group.
     """
     group = distributed.new_group(ranks, timeout=timeout)
     return group if isinstance(group, distributed.ProcessGroup) else None

@@ -1,12 +1,12 @@
-"""Which samples a rank takes: pure functions, equal on all ranks without a word between them.
+"""Which samples a rank takes: pure functions, so all ranks agree without communication.
 
-One seeded permutation per epoch is cut into global batches; of each, rank r of W takes every W-th
-index from the r-th. So all ranks make the same number of steps, shares differ by at most one
-sample, and none is repeated. A step takes a group of `accumulate` global batches; an epoch's last
-group may have fewer.
+One seeded permutation per epoch is cut into global batches; rank r of W takes every W-th index of
+each, from the r-th on. So all ranks make the same number of steps, shares differ by at most one
+sample, and no sample is repeated. A step takes a group of `accumulate` global batches; the last
+group of an epoch may have fewer.
 
-By label, each rank keeps samples of its own instead, few labels each, and takes them in a seeded
-order in shares as large.
+With `by_label` each rank has samples of its own, of few labels, and takes them in a seeded order in
+shares of the same size.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from training.job import Job, JobError
 
 @dataclass(frozen=True)
 class Group:
-    """A step's samples: `shares`, (n,) int64 indices, are one rank's part of each global batch;
-    `size` is of all together."""
+    """The samples of a step. `shares` are one rank's part of each global batch, (n,) int64 indices;
+    `size` is the number of samples of all ranks."""
 
     shares: tuple[torch.Tensor, ...]
     size: int
 
     @property
     def samples(self) -> int:
-        """How many this rank takes."""
+        """The number of this rank's samples."""
         return sum(map(len, self.shares))
 
 
 @dataclass(frozen=True)
 class Shard:
-    """The part of `rank` among the `world_size` that train. Raises: JobError, where there would be
-    ranks without a sample."""
+    """The part of rank `rank` of the `world_size` ranks that train. Raises: JobError, where there
+    are more ranks than samples."""
 
     samples: int
     batch_size: int
@@ -48,23 +48,23 @@ class Shard:
     def __post_init__(self) -> None:
         if self.samples < self.world_size:
             raise JobError(
-                f"the data set's {self.samples} samples are fewer than the {self.world_size} "
-                "ranks: use fewer ranks"
+                f"the data set has {self.samples} samples for {self.world_size} ranks: use fewer "
+                "ranks"
             )
 
     @property
     def batches(self) -> int:
-        """Global batches of an epoch; a last one smaller than `world_size` is dropped."""
+        """The global batches of an epoch; a last one smaller than `world_size` is dropped."""
         return self.samples // self.batch_size + (self.samples % self.batch_size >= self.world_size)
 
     @property
     def steps(self) -> int:
-        """Steps of an epoch."""
+        """The steps of an epoch."""
         return -(-self.batches // self.accumulate)
 
     @property
     def dropped(self) -> int:
-        """Samples that an epoch leaves out."""
+        """The samples that an epoch leaves out."""
         return max(0, self.samples - self.batches * self.batch_size)
 
     def remarks(self) -> Iterator[str]:
@@ -82,14 +82,14 @@ class Shard:
         return f"fewer than the {self.world_size} ranks"
 
     def groups(self, epoch: int, first: int = 0) -> Iterator[Group]:
-        """The groups of an epoch (counted from 1), from the `first` (counted from 0) on."""
+        """The groups of an epoch (from 1 on), beginning with the group `first` (from 0 on)."""
         batches = self._batches(torch.Generator().manual_seed(self.seed + epoch))
         for start in range(first * self.accumulate, self.batches, self.accumulate):
             shares, sizes = zip(*batches[start : start + self.accumulate], strict=True)
             yield Group(shares, sum(sizes))
 
     def _batches(self, generator: torch.Generator) -> list[tuple[torch.Tensor, int]]:
-        """Of each global batch of an epoch this rank's share, and the size."""
+        """This rank's share of each global batch of an epoch, and the size of the batch."""
         order = torch.randperm(self.samples, generator=generator)
         batches = torch.split(order, self.batch_size)[: self.batches]
         return [(share(batch, self.rank, self.world_size), len(batch)) for batch in batches]
@@ -97,11 +97,11 @@ class Shard:
 
 @dataclass(frozen=True)
 class LabelShard(Shard):
-    """The samples sorted by label (of `labels`, (samples,)) and cut into one part per rank,
-    permuted anew in each epoch.
+    """The samples sorted by label and cut into one part per rank; each epoch has its own order.
+    `labels` (samples,).
 
-    An epoch ends with the rank whose part is used up first; in its last global batch, shares may be
-    smaller than usual.
+    An epoch ends when the first rank has used up its part; shares of the last global batch may be
+    smaller.
     """
 
     labels: torch.Tensor = field(repr=False, compare=False)
@@ -113,18 +113,16 @@ class LabelShard(Shard):
 
     @property
     def dropped(self) -> int:
-        """Samples that an epoch leaves out, of all ranks."""
+        """The samples that an epoch leaves out, of all ranks."""
         return self.samples - sum(min(part, self.batches * share) for part, share in self._sizes())
 
     def _why(self) -> str:
         return "all ranks take as many steps as the smallest part allows"
 
     def _sizes(self) -> list[tuple[int, int]]:
-        """Of each rank: its part of the data set, and its share of a whole global batch."""
-        parts, shares = (
-            share_sizes(self.samples, self.world_size),
-            share_sizes(self.batch_size, self.world_size),
-        )
+        """The size of each rank's part of the data set, and of its share of a global batch."""
+        parts = share_sizes(self.samples, self.world_size)
+        shares = share_sizes(self.batch_size, self.world_size)
         return list(zip(parts, shares, strict=True))
 
     def _batches(self, generator: torch.Generator) -> list[tuple[torch.Tensor, int]]:
@@ -146,10 +144,10 @@ def shard(job: Job, labels: torch.Tensor, rank: int, world_size: int) -> Shard:
 
 
 def share_sizes(batch: int, world_size: int) -> list[int]:
-    """How many of a global batch's samples each rank takes."""
+    """The number of samples of a global batch that each rank takes."""
     return [len(range(rank, batch, world_size)) for rank in range(world_size)]
 
 
 def share(batch: torch.Tensor, rank: int, world_size: int) -> torch.Tensor:
-    """A rank's part of a global batch, or of the samples that are evaluated."""
+    """A rank's part of a global batch."""
     return batch[rank::world_size]

@@ -1,5 +1,4 @@
-"""The names of torchvision's classification models, read from its source: to import it takes
-seconds.
+"""The names of torchvision's classification models, read from its source: the import takes seconds.
 
 Standard library only.
 """
@@ -19,7 +18,7 @@ _REGISTERED = re.compile(
 
 @cache
 def names() -> tuple[str, ...]:
-    """The names that this Python's torchvision knows; none where it has no torchvision."""
+    """The names that the installed torchvision knows; none where it is not installed."""
     spec = find_spec("torchvision")
     folders = (spec.submodule_search_locations if spec else None) or ()
     sources = (path.read_text() for folder in folders for path in Path(folder).glob("models/*.py"))
@@ -31,13 +30,14 @@ def names() -> tuple[str, ...]:
 
 
 def problem(name: str) -> str:
-    """Why there is no model of this name, with those that are near; "" where there is one, or no
-    torchvision to ask."""
+    """Why there is no model of this name, with similar names; "" where there is one, or torchvision
+    is not installed."""
     known = names()
     if name in known or not known:
         return ""
     near = difflib.get_close_matches(name, known, 5, 0.5)
-    said = f"near are {', '.join(near)}" if near else f"known are {', '.join(known)}"
+    names_to_try = f"similar: {', '.join(near)}" if near else f"known: {', '.join(known)}"
     return (
-        f"--model torchvision/{name}: torchvision has no classification model of this name; {said}"
+        f"--model torchvision/{name}: torchvision has no classification model of this name "
+        f"({names_to_try})"
     )

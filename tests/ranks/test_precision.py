@@ -162,7 +162,7 @@ def test_compile_says_what_is_missing_here(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(
         JobError,
-        match=r"--compile: no C\+\+ compiler no-such-compiler on .*: install it .* by CXX, or "
+        match=r"--compile: no C\+\+ compiler no-such-compiler on .*: install it .* in CXX, or "
         r"leave",
     ):
         Compute(Job(compile=True), CPU)

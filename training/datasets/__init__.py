@@ -1,8 +1,8 @@
-"""What the data sets have in common: images in memory as uint8, indexed directly and normalised on
-the device.
+"""The interface of a data set: images in memory as uint8, indexed directly and normalised on the
+device.
 
-Each module here is one data set, with `load(wanted: Wanted) -> Images`. One whose name takes an
-argument has it before that.
+Each module in this folder is one data set, with a function `load(wanted: Wanted) -> Images`. Where
+its name takes an argument, that comes first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from training.job import Job
 
 
 class DataError(Exception):
-    """A data set that this host cannot give; the text says where, why and what to do."""
+    """A data set that this host cannot load; the text says where, why and what to do."""
 
     def __init__(self, name: str, text: str) -> None:
         super().__init__(f"data set {name} on {platform.node()}: {text}")
@@ -33,8 +33,8 @@ class Wanted:
 
     `split` is "train" or "test"; `data_dir` the folder of its files on this host; `verify` refuses
     files whose checksum is not the published one; `size` is the side to which images of several
-    sizes are brought (0: the data set's own choice). Of more images than `limit` (0: of any number)
-    only those that `chosen` says are used: who reads them one by one need not read all.
+    sizes are resized (0: the data set chooses). At most `limit` images are used (0: all); `chosen`
+    says which, so a data set of single files reads only those.
     """
 
     split: str
@@ -45,13 +45,12 @@ class Wanted:
     seed: int = 0
 
     def chosen(self, count: int) -> torch.Tensor:
-        """The indices, (n,) int64, of those to use of so many images: `limit` of them, by the seed,
-        or all."""
+        """The indices (n,) int64 of the images to use, of `count`: a random choice by the seed, or
+        all."""
         if not 0 < self.limit < count:
             return torch.arange(count)
-        return torch.randperm(count, generator=torch.Generator().manual_seed(self.seed))[
-            : self.limit
-        ]
+        generator = torch.Generator().manual_seed(self.seed)
+        return torch.randperm(count, generator=generator)[: self.limit]
 
 
 @dataclass(frozen=True)
@@ -59,9 +58,9 @@ class Images:
     """One split of a data set.
 
     `pixels` (N, C, H, W) uint8; `labels` (N,) int64 in [0, `classes`); `mean` and `std` per
-    channel, of pixels scaled to [0, 1]; `names` of the classes, where they have any but their
-    numbers; `size`, the side to which a batch's images are resized (0: they stay as they are);
-    `remarks`: what a reader of the figures should know, one line each.
+    channel, of pixels scaled to [0, 1]; `names` of the classes, where they have any; `size`, the
+    side to which a batch's images are resized (0: they keep theirs); `remarks`: what a reader of
+    the figures should know, one line each.
     """
 
     pixels: torch.Tensor
@@ -92,44 +91,34 @@ class Images:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The images (n, C, H, W) float32, normalised, and the labels (n,) int64 at `indices` (n,)
         int64, both on `device`."""
-        mean, std = _figures(self.mean, self.std, device)
-        pixels = _moved(
-            self.pixels.index_select(0, indices), device
-        ).float()  # many times faster than self.pixels[indices]
+        mean, std = _scaled(self.mean, device), _scaled(self.std, device)
+        # index_select is many times faster than self.pixels[indices].
+        pixels = _move(self.pixels.index_select(0, indices), device).float()
         if self.size and pixels.shape[1:] != self.shape:
             pixels = interpolate(pixels, (self.size, self.size), mode="bilinear", antialias=True)
-        return pixels.sub_(mean).div_(std), _moved(self.labels.index_select(0, indices), device)
+        return pixels.sub_(mean).div_(std), _move(self.labels.index_select(0, indices), device)
 
 
-def _moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """On the device; a GPU fetches it by itself, or the host would wait until all that was asked of
-    it before is done."""
+def _move(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """The tensor on the device. A GPU copies it asynchronously, so the host does not wait for
+    earlier work on the GPU."""
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
 
 
 @cache
-def _figures(
-    mean: tuple[float, ...], std: tuple[float, ...], device: torch.device
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mean and standard deviation (C, 1, 1) of pixels from 0 to 255."""
-    on_device = (
-        torch.tensor(figures, device=device).view(-1, 1, 1) * 255 for figures in (mean, std)
-    )
-    return next(on_device), next(on_device)
+def _scaled(figures: tuple[float, ...], device: torch.device) -> torch.Tensor:
+    """A figure of each channel, (C, 1, 1), for pixels from 0 to 255."""
+    return torch.tensor(figures, device=device).view(-1, 1, 1) * 255
 
 
 def load(job: Job, split: str) -> Images:
-    """A split of the job's data set, as the job wants it. Raises: DataError."""
-    read, folder = (
-        registry.function("datasets", job.dataset, "load"),
-        Path(os.path.expanduser(job.data_dir)),
-    )
+    """A split of the job's data set. Raises: DataError."""
+    read = registry.function("datasets", job.dataset, "load")
+    folder = Path(os.path.expanduser(job.data_dir))
     wanted = Wanted(split, folder, job.verify_data, job.image_side, job.limit, job.seed)
     images: Images = replace(read(wanted), size=job.image_size)
     if len(images) < job.limit:
-        remark = (
-            f"--limit {job.limit}: there are only {len(images)} {split} images, and all are used"
-        )
+        remark = f"--limit {job.limit}: all {len(images)} {split} images are used"
         return replace(images, remarks=(*images.remarks, remark))
     if not 0 < job.limit < len(images):
         return images

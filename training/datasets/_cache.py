@@ -1,9 +1,9 @@
 """Decoded images as one tensor file per split of a data set, shared by all ranks of a host.
 
-Lies in $RANKBOARD_CACHE, else ~/.cache/rankboard. A file's name holds what it was made of (sizes
-and modification times of the sources, and the format), so a changed source is decoded anew. One
-process at a time fetches and decodes, under an flock; a file appears whole, by rename. Needs
-nothing but torch to read: decoding may need more, and a second start does not.
+The cache is in $RANKBOARD_CACHE, or in ~/.cache/rankboard. The name of a file holds a digest of
+the sizes and modification times of its sources and of the format, so a changed source is decoded
+again. One process at a time fetches and decodes, under an flock; a file appears whole, by rename.
+Reading the cache needs only torch; decoding may need more.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ FORMAT = 1
 """Version of what a file holds: {"pixels": (N, C, H, W) uint8, "labels": (N,) int64}."""
 
 MANY = 8
-"""Files that an error names."""
+"""The number of files that an error names."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
-"""What a disk without room says."""
+"""The error numbers of a full disk."""
 Tensors = tuple[torch.Tensor, torch.Tensor]
 UNREADABLE = (
     OSError,
@@ -43,7 +43,7 @@ UNREADABLE = (
     pickle.UnpicklingError,
     zlib.error,
 )
-"""What reading a broken file raises: gzip, idx and pickle files as well as our own."""
+"""What reading a damaged file raises: gzip, idx and pickle files as well as the cache's."""
 
 
 def folder() -> Path:
@@ -52,8 +52,8 @@ def folder() -> Path:
 
 
 def version(wanted: Wanted) -> str:
-    """The split, as the name of a file says it: what was not held against published checksums lies
-    beside what was."""
+    """The split in the name of a file: data that were not checked against the published checksums
+    have files of their own."""
     return wanted.split if wanted.verify else f"{wanted.split}-unverified"
 
 
@@ -67,47 +67,36 @@ def tensors(
 ) -> Tensors:
     """Pixels and labels of a split, from the cache or else decoded into it.
 
-    `find` names the source files, whether they are there or not; `fetch` brings those that are
-    missing; `decode` reads them; `key` says all that decides on the result besides the files' own
+    `find` names the source files, whether they exist or not; `fetch` downloads the missing ones;
+    `decode` reads them; `key` is everything else that decides on the result, besides the files'
     names, sizes and times. Raises: DataError.
     """
-    with _asked(name):
+    with _permission(name):
         sources = find()
     if found := held(name, split, sources, key):
         return found
     with _alone(name):
-        with _asked(name):
+        with _permission(name):
             missing = not all(map(there, find()))
         if missing:
             fetch()
         sources = find()
         path = _path(name, split, sources, key)
-        if (found := _read(path)) is None:
-            try:
-                found = decode(sources)
-            except UNREADABLE as error:
-                if isinstance(error, OSError) and error.errno in FULL:
-                    where = f"no room to unpack it in {tempfile.gettempdir()}"
-                    raise DataError(
-                        name, f"{where}: make room there, or set TMPDIR to another folder"
-                    ) from error
-                raise DataError(
-                    name,
-                    f"cannot read {named(sources)} ({error}): replace what is damaged, or remove "
-                    "it",
-                ) from error
-            _write(name, path, found)
-            found = _read(path) or found
+        found = _read(path)
+        if found is None:
+            decoded = _decoded(name, sources, decode)
+            _write(name, path, decoded)
+            found = _read(path) or decoded
         return found
 
 
 def held(name: str, split: str, sources: Sequence[Path], key: str) -> Tensors | None:
-    """What is in the cache already, None where it is not."""
+    """Pixels and labels that are in the cache; None where they are not."""
     return _read(_path(name, split, sources, key))
 
 
 def there(path: Path) -> bool:
-    """Whether there is a file. Raises: OSError, where this user may not ask."""
+    """Whether a file exists. Raises: OSError, where this user may not look."""
     try:
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -116,9 +105,25 @@ def there(path: Path) -> bool:
 
 
 def named(sources: Sequence[object]) -> str:
-    """Some of them, and how many more there are."""
+    """The first of the sources, and how many more there are."""
     more = f" and {len(sources) - MANY} more" if len(sources) > MANY else ""
     return ", ".join(map(str, sources[:MANY])) + more
+
+
+def _decoded(
+    name: str, sources: Sequence[Path], decode: Callable[[Sequence[Path]], Tensors]
+) -> Tensors:
+    """What the sources hold. Raises: DataError."""
+    try:
+        return decode(sources)
+    except UNREADABLE as error:
+        text = f"cannot read {named(sources)} ({error}): replace or remove what is damaged"
+        if isinstance(error, OSError) and error.errno in FULL:
+            text = (
+                f"no room to unpack it in {tempfile.gettempdir()}: make room there, or set TMPDIR "
+                "to another folder"
+            )
+        raise DataError(name, text) from error
 
 
 def _path(name: str, split: str, sources: Sequence[Path], key: str) -> Path | None:
@@ -142,7 +147,7 @@ def _read(path: Path | None) -> Tensors | None:
 
 def _write(name: str, path: Path | None, found: Tensors) -> None:
     if path is None:
-        raise DataError(name, "its files went away while they were read")
+        raise DataError(name, "its files were removed while they were read")
     new = path.with_suffix(".new")
     try:
         with _writable(name), open(new, "wb") as file:
@@ -158,7 +163,7 @@ def _write(name: str, path: Path | None, found: Tensors) -> None:
 
 @contextmanager
 def _alone(name: str) -> Iterator[None]:
-    """One process of this cache at a time, per data set."""
+    """Lets one process at a time use the cache of a data set."""
     with _writable(name):
         folder().mkdir(parents=True, exist_ok=True)
         lock = open(folder() / f"{name}.lock", "a")  # noqa: SIM115
@@ -169,6 +174,7 @@ def _alone(name: str) -> Iterator[None]:
 
 @contextmanager
 def _writable(name: str) -> Iterator[None]:
+    """Turns a failure to write the cache into an error that says what to do."""
     try:
         yield
     except (OSError, RuntimeError) as error:
@@ -179,8 +185,8 @@ def _writable(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def _asked(name: str) -> Iterator[None]:
-    """Around asking whether files are there, which this user may not be allowed to."""
+def _permission(name: str) -> Iterator[None]:
+    """Turns a failure to look for files into an error that says what to do."""
     try:
         yield
     except OSError as error:

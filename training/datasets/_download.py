@@ -1,8 +1,7 @@
-"""Brings a data set's files into the data folder: downloads what is missing and never touches what
-is there.
+"""Downloads the missing files of a data set into the data folder; existing files stay as they are.
 
-Imports torchvision inside its functions only: that costs seconds, and a start whose files and cache
-are there needs none.
+Functions import torchvision themselves: the import takes seconds, and a start that finds its files
+and cache does not need it.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from tempfile import TemporaryDirectory
 from training.datasets import DataError
 
 TIMEOUT = 20.0
-"""Seconds without an answer after which a mirror is given up."""
+"""Seconds to wait for an answer of a mirror."""
 
 
 def torchvision(name: str) -> None:
@@ -27,13 +26,13 @@ def torchvision(name: str) -> None:
     except ImportError as error:
         raise DataError(
             name,
-            f"it needs torchvision ({error}): install it with {sys.executable} -m pip install "
+            f"torchvision is missing ({error}): install it with {sys.executable} -m pip install "
             "torchvision",
         ) from error
 
 
 def verify(name: str, files: Sequence[tuple[Path, str]]) -> None:
-    """Holds the files against their published MD5 sums. Raises: DataError, which names the first
+    """Compares the files with their published MD5 sums. Raises: DataError, which names the first
     that differs."""
     from torchvision.datasets.utils import check_integrity
 
@@ -45,8 +44,8 @@ def verify(name: str, files: Sequence[tuple[Path, str]]) -> None:
 
 @contextmanager
 def incoming(name: str, folder: Path, missing: Sequence[str]) -> Iterator[Path]:
-    """A folder to download into, beside the `missing` files' own, gone at the end, with all that
-    was made for nothing.
+    """A temporary folder to download into, on the disk of the `missing` files. Folders that stay
+    empty are removed at the end.
 
     Raises: DataError, where `folder` cannot be written.
     """
@@ -59,7 +58,7 @@ def incoming(name: str, folder: Path, missing: Sequence[str]) -> Iterator[Path]:
         raise DataError(name, f"{where}: make room there, or use --data-dir") from error
     finally:
         for one in made:
-            with suppress(OSError):  # there is something in it
+            with suppress(OSError):  # it is not empty
                 one.rmdir()
 
 
@@ -75,9 +74,10 @@ def _inbox(name: str, folder: Path, missing: Sequence[str]) -> TemporaryDirector
 
 
 def download(name: str, urls: Sequence[str], into: Path, md5: str, home: Path) -> Path:
-    """The file that the first answering mirror of `urls` gave, in `into`, with the right MD5 sum.
+    """Downloads a file into `into` from the first mirror of `urls` that answers: its path. Its MD5
+    sum is checked.
 
-    `home` is the folder where the file would be looked for. Raises: DataError.
+    `home` is the folder where the file belongs. Raises: DataError.
     """
     from torchvision.datasets.utils import download_url
 

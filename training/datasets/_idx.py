@@ -1,9 +1,8 @@
-"""Images in the files of MNIST and of the sets made in its likeness: 60,000 and 10,000 of 28x28,
-padded to 32x32.
+"""Images in the file format of MNIST: 60,000 and 10,000 of 28x28, padded to 32x32.
 
-Reads the four published .gz files in `<kind>/raw` of the data folder (torchvision's place for them)
-where they lie, or the unpacked ones, for which there is no published checksum. `kind` is the name
-of the set's class in torchvision.
+Reads the four published .gz files in `<kind>/raw` of the data folder, where torchvision keeps them,
+or the unpacked files, for which there is no published checksum. `kind` is the name of the data
+set's class in torchvision.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def _file(raw: Path, stem: str) -> Path:
 
 
 def _published(name: str, kind: str) -> Any:
-    """torchvision's class of the set, which knows where its files are and their checksums."""
+    """torchvision's class of the data set, which has the addresses and checksums of its files."""
     _download.torchvision(name)
     from torchvision import datasets
 
@@ -76,9 +75,8 @@ def _decode(name: str, kind: str, verify: bool, files: Sequence[Path]) -> _cache
         )
     with TemporaryDirectory() as unpacked:
         images, labels = (_unpack(file, Path(unpacked)) for file in files)
-        return pad(read_image_file(str(images)).unsqueeze(1), (2, 2, 2, 2)), read_label_file(
-            str(labels)
-        )
+        pixels = read_image_file(str(images)).unsqueeze(1)
+        return pad(pixels, (2, 2, 2, 2)), read_label_file(str(labels))
 
 
 def _unpack(file: Path, folder: Path) -> Path:

@@ -1,6 +1,6 @@
 """CIFAR-10: 50,000 and 10,000 colour photographs of 32x32.
 
-Reads `cifar-10-batches-py` in the data folder, torchvision's place for it.
+Reads `cifar-10-batches-py` in the data folder, where torchvision keeps it.
 """
 
 from __future__ import annotations
@@ -86,20 +86,15 @@ def _decode(wanted: Wanted, files: Sequence[Path]) -> _cache.Tensors:
     from torchvision.datasets import CIFAR10
 
     class Batches(CIFAR10):  # type: ignore[misc]
-        """The split's files alone, whatever their checksums, which are looked at below."""
+        """The files of the split, without a check of their checksums: that follows below."""
 
         train_list = tuple((name, None) for name in BATCHES[wanted.split])
         test_list = ()
         meta = CIFAR10.meta | {"md5": None}
 
     if wanted.verify:
-        published = dict(
-            [
-                *CIFAR10.train_list,
-                *CIFAR10.test_list,
-                (CIFAR10.meta["filename"], CIFAR10.meta["md5"]),
-            ]
-        )
+        meta = (CIFAR10.meta["filename"], CIFAR10.meta["md5"])
+        published = dict([*CIFAR10.train_list, *CIFAR10.test_list, meta])
         _download.verify(NAME, [(file, published[file.name]) for file in files])
     batches = Batches(str(wanted.data_dir))
     return torch.from_numpy(batches.data).permute(0, 3, 1, 2), torch.tensor(batches.targets)

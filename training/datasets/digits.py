@@ -1,10 +1,9 @@
-"""1,797 handwritten digits from the file beside this module (see digits.md), so that a run needs no
-download.
+"""1,797 handwritten digits from the file beside this module (see digits.md): no download is needed.
 
 The 8x8 images with values 0 to 16 become 32x32 with values 0 to 255. The first 1,437 are for
 training, the last 360 for testing.
 
-The file is the images, then the labels, one byte a value, and made anew by
+The file holds the images, then the labels, one byte per value. It is made by
 
     d = sklearn.datasets.load_digits()
     values = d.data.astype("uint8").tobytes() + d.target.astype("uint8").tobytes()

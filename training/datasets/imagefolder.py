@@ -1,10 +1,10 @@
-"""Images of one's own, in a folder per class, as in torchvision's ImageFolder: `imagefolder:PATH`
+"""The user's own images, in a folder per class as in torchvision's ImageFolder: `imagefolder:PATH`
 on each host.
 
-PATH/train/<class>/*.jpg are for training, PATH/val (or PATH/test) for testing. Where there is no
-PATH/train, the classes lie in PATH itself, and a tenth of the images, the same in every run, is for
-testing. An image is cropped to its centre square and resized; it is read by Pillow once, and lies
-in the cache from then on.
+PATH/train/<class>/*.jpg are for training, PATH/val (or PATH/test) for testing. Without PATH/train
+the classes are folders of PATH itself, and a tenth of the images, the same in every run, is for
+testing. Each image is cropped to its centre square and resized. Pillow reads it once; then it is in
+the cache.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ NAME = "imagefolder"
 DEFAULT_SIZE = 64
 SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Those of ImageNet's photographs."""
+"""The figures of ImageNet."""
 DECODING = 2
-"""Version of how an image becomes pixels: with another they are decoded anew."""
+"""The version of the decoding; the cache of another version is not used."""
 
 
 @dataclass(frozen=True)
 class Listing:
-    """The files of a split, and of each the class, a number in the order of `names`."""
+    """The files of a split, and the class of each: its index in `names`."""
 
     files: tuple[Path, ...]
     labels: tuple[int, ...]
@@ -47,10 +47,8 @@ class Listing:
 
     def of(self, indices: Sequence[int]) -> Listing:
         """Some of the files, in this order."""
-        files, labels = (
-            tuple(self.files[index] for index in indices),
-            tuple(self.labels[index] for index in indices),
-        )
+        files = tuple(self.files[index] for index in indices)
+        labels = tuple(self.labels[index] for index in indices)
         return replace(self, files=files, labels=labels)
 
 
@@ -76,14 +74,13 @@ def load(path: str, wanted: Wanted) -> Images:
         pixels, labels = _cache.tensors(
             NAME, wanted.split, lambda: listing.files, lambda: None, decode, key
         )
-    names = tuple(
-        name.encode("utf-8", "backslashreplace").decode() for name in listing.names
-    )  # a folder's may be any bytes
+    # The name of a folder may be any bytes.
+    names = tuple(name.encode("utf-8", "backslashreplace").decode() for name in listing.names)
     return Images(pixels, labels, len(names), MEAN, STD, names, remarks=listing.remarks)
 
 
 def _key(listing: Listing, root: Path, side: int) -> str:
-    """What decides on the images besides the files themselves, and how they are decoded."""
+    """What decides on the images besides the files themselves."""
     return repr(
         (DECODING, side, listing.names, [str(file.relative_to(root)) for file in listing.files])
     )
@@ -97,8 +94,8 @@ def _split(root: Path, split: str) -> Listing:
     if not test:
         raise DataError(
             NAME,
-            f"{root} has a folder train, but neither val nor test: put images to test with into "
-            "one of them",
+            f"{root} has a folder train, but neither val nor test: put the test images into one of "
+            "them",
         )
     listings = {"train": _listing(train), "test": _listing(test)}
     ours, theirs = ({*listings[name].names} for name in ("train", "test"))
@@ -107,27 +104,27 @@ def _split(root: Path, split: str) -> Listing:
         odd = ", ".join(sorted(ours - theirs or theirs - ours))
         raise DataError(
             NAME,
-            f"{one} has the classes {odd}, and {other} has not: let both have the same folders",
+            f"{one} has the classes {odd}, but {other} has not: both need the same folders",
         )
     return listings[split]
 
 
 def _tenth(root: Path, whole: Listing, split: str) -> Listing:
-    """The images that are not, or are, for testing."""
+    """The split of a folder without one: a tenth of the images is for testing."""
     count = len(whole.files)
     if count < 2:
-        raise DataError(NAME, f"{root} holds one image only: put more there")
+        raise DataError(NAME, f"{root} has only one image: at least two are needed")
     chosen = {*random.Random(0).sample(range(count), max(1, count // 10))}
     kept = [index for index in range(count) if (index in chosen) == (split == "test")]
     remark = (
         f"{root} has no folder train: {len(chosen)} of its {count} images, chosen at random, are "
-        "kept for testing"
+        "for testing"
     )
     return replace(whole.of(kept), remarks=(remark,))
 
 
 def _listing(folder: Path) -> Listing:
-    """The images below each class's folder. Raises: DataError, OSError."""
+    """The images below the folder of each class. Raises: DataError, OSError."""
     names = sorted(
         entry.name
         for entry in folder.iterdir()
@@ -135,7 +132,7 @@ def _listing(folder: Path) -> Listing:
     )
     if not names:
         raise DataError(
-            NAME, f"{folder} has no folders: put the images of each class into one of its own there"
+            NAME, f"{folder} has no folders: put the images of each class into a folder of its own"
         )
     found: list[Path] = []
     labels: list[int] = []
@@ -144,15 +141,15 @@ def _listing(folder: Path) -> Listing:
         if not files:
             raise DataError(
                 NAME,
-                f"{folder / name} holds no image ({' '.join(SUFFIXES)}): put some there, or "
-                "remove it",
+                f"{folder / name} has no images ({' '.join(SUFFIXES)}): add some, or remove the "
+                "folder",
             )
         found, labels = found + files, labels + [label] * len(files)
     return Listing(tuple(found), tuple(labels), tuple(names))
 
 
 def _images(folder: Path) -> list[Path]:
-    """Raises: OSError, where a folder in it cannot be read."""
+    """The images in a folder and below it. Raises: OSError."""
 
     def refuse(error: OSError) -> None:
         raise error
@@ -167,28 +164,19 @@ def _images(folder: Path) -> list[Path]:
 
 
 def _decode(labels: Sequence[int], side: int, files: Sequence[Path]) -> _cache.Tensors:
-    """All images in a square of `side` pixels. Raises: DataError, which names those that cannot be
+    """All images as squares of `side` pixels. Raises: DataError, which names those that cannot be
     read."""
     try:
         from PIL import Image as pillow
     except ImportError as error:
         raise DataError(
             NAME,
-            f"it needs Pillow ({error}): install it with {sys.executable} -m pip install pillow",
+            f"Pillow is missing ({error}): install it with {sys.executable} -m pip install pillow",
         ) from error
-    try:
-        pixels = torch.empty(len(files), 3, side, side, dtype=torch.uint8)
-    except RuntimeError as error:
-        needed = (
-            f"{len(files)} images of {side}x{side} need {len(files) * 3 * side**2 / 1e9:.1f} GB "
-            "of memory"
-        )
-        raise DataError(
-            NAME, f"{needed}, which there is not: give a smaller --image-size, or --limit"
-        ) from error
+    pixels = _room(len(files), side)
 
     def read(number: int) -> str:
-        """Why it cannot be read, "" where it was."""
+        """Reads one image: why it cannot be read, "" where it can."""
         try:
             with pillow.open(files[number]) as image:
                 pixels[number] = _square(image, side)
@@ -196,16 +184,24 @@ def _decode(labels: Sequence[int], side: int, files: Sequence[Path]) -> _cache.T
             return f"{files[number]} ({error})"
         return ""
 
-    with ThreadPoolExecutor(
-        os.cpu_count()
-    ) as threads:  # decoding leaves Python's lock to the others
+    # Decoding releases Python's lock, so threads share the work.
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
         broken = [why for why in threads.map(read, range(len(files))) if why]
     if broken:
         what = "it" if len(broken) == 1 else "them"
-        raise DataError(
-            NAME, f"cannot read {_cache.named(broken)}: replace {what}, or remove {what}"
-        )
+        raise DataError(NAME, f"cannot read {_cache.named(broken)}: replace or remove {what}")
     return pixels, torch.tensor(labels)
+
+
+def _room(count: int, side: int) -> torch.Tensor:
+    """Memory for so many images, (count, 3, side, side) uint8. Raises: DataError."""
+    try:
+        return torch.empty(count, 3, side, side, dtype=torch.uint8)
+    except RuntimeError as error:
+        needed = f"{count} images of {side}x{side} need {count * 3 * side**2 / 1e9:.1f} GB"
+        raise DataError(
+            NAME, f"{needed} of memory, which is not free: use a smaller --image-size, or --limit"
+        ) from error
 
 
 def _square(image: Image, side: int) -> torch.Tensor:

@@ -50,7 +50,8 @@ def _decode(wanted: Wanted, files: Sequence[Path]) -> _cache.Tensors:
         from scipy.io.matlab import MatReadError
     except ImportError as error:
         raise DataError(
-            NAME, f"it needs scipy ({error}): install it with {sys.executable} -m pip install scipy"
+            NAME,
+            f"scipy is missing ({error}): install it with {sys.executable} -m pip install scipy",
         ) from error
     if wanted.verify:
         _download.torchvision(NAME)
@@ -62,6 +63,5 @@ def _decode(wanted: Wanted, files: Sequence[Path]) -> _cache.Tensors:
     except MatReadError as error:
         raise ValueError(error) from error
     labels = torch.from_numpy(held["y"].astype("int64")).flatten()
-    return torch.from_numpy(held["X"]).permute(
-        3, 2, 0, 1
-    ), labels % 10  # the files call a nought 10
+    # In the files the digit 0 has the label 10.
+    return torch.from_numpy(held["X"]).permute(3, 2, 0, 1), labels % 10

@@ -1,7 +1,7 @@
-"""Made-up images that a model can learn, for trying things without files: noise around one random
+"""Synthetic images that a model can learn, to try things without files: noise around one random
 pattern per class.
 
-The same on every host and in every run: it is seeded by itself, not by the job.
+They are the same on every host and in every run: their seed does not depend on the job.
 """
 
 from __future__ import annotations

@@ -228,7 +228,7 @@ def test_without_scipy_svhn_says_how_to_get_it(
     small_svhn(tmp_path)
     monkeypatch.setitem(sys.modules, "scipy.io", None)
     with pytest.raises(
-        DataError, match=r"needs scipy \(.*\): install it with .* -m pip install scipy"
+        DataError, match=r"scipy is missing \(.*\): install it with .* -m pip install scipy"
     ):
         load("svhn", "train", tmp_path, verify=False)
 
@@ -333,21 +333,21 @@ def no_test(folder: Path) -> None:
         (lambda folder: None, r"flowers: No such file or directory: write imagefolder:PATH"),
         (
             several_broken,
-            r"cannot read .*/rose/b0\.png \(.*, .*/rose/b7\.png \(.*\) and 2 more: replace them, "
-            r"or remove them",
+            r"cannot read .*/rose/b0\.png \(.*, .*/rose/b7\.png \(.*\) and 2 more: replace or "
+            r"remove them",
         ),
         (
             floating,
             r"cannot read .*/rose/deep\.tif \(its pixels are numbers from 0\.5 to 0\.5: save it "
             r"with 8 or 16 bits\)",
         ),
-        (Path.mkdir, r"flowers has no folders: put the images of each class into one"),
-        (broken, r"cannot read .*/rose/1\.png \(.*\): replace it, or remove it"),
-        (cut, r"cannot read .*/rose/0\.png \(.*\): replace it, or remove it"),
-        (empty_class, r"flowers/tulip holds no image \(\.jpg .*\): put some there, or remove it"),
-        (different_classes, r"flowers/train has the classes bell, and .*flowers/val has not"),
+        (Path.mkdir, r"flowers has no folders: put the images of each class into a folder"),
+        (broken, r"cannot read .*/rose/1\.png \(.*\): replace or remove it"),
+        (cut, r"cannot read .*/rose/0\.png \(.*\): replace or remove it"),
+        (empty_class, r"flowers/tulip has no images \(\.jpg .*\): add some, or remove the folder"),
+        (different_classes, r"flowers/train has the classes bell, but .*flowers/val has not"),
         (no_test, r"has a folder train, but neither val nor test"),
-        (lambda folder: picture(folder / "rose" / "0.png", (1, 1, 1)), r"holds one image only"),
+        (lambda folder: picture(folder / "rose" / "0.png", (1, 1, 1)), r"has only one image"),
     ],
 )
 def test_mistakes_in_an_image_folder_are_named(make: Any, message: str, tmp_path: Path) -> None:
@@ -486,14 +486,14 @@ def test_of_an_image_folder_a_limit_reads_no_more_than_it_takes(
         "where all have been read, no more is; else those that are wanted"
     )
     assert wanted("test", dataset=name, limit=5).remarks[1:] == (
-        "--limit 5: there are only 4 test images, and all are used",
+        "--limit 5: all 4 test images are used",
     )
 
 
 def test_a_limit_beyond_the_set_takes_all_and_says_so() -> None:
     images = wanted("test", limit=361)
     assert torch.equal(images.pixels, wanted("test").pixels)
-    assert images.remarks == ("--limit 361: there are only 360 test images, and all are used",)
+    assert images.remarks == ("--limit 361: all 360 test images are used",)
     assert wanted("test", limit=360).remarks == ()
 
 

@@ -36,12 +36,12 @@ def trainer() -> Trainer:
         (
             ("a", ""),
             ("", "its host has 1 GPU for 2 ranks"),
-            "All ranks train on CPUs: of rank 1, its host has 1 GPU for 2 ranks",
+            "All ranks train on CPUs: on rank 1, its host has 1 GPU for 2 ranks",
         ),
         (
             ("", ""),
             ("torch cannot use its GPU", ""),
-            "All ranks train on CPUs: of rank 0, torch cannot use its GPU",
+            "All ranks train on CPUs: on rank 0, torch cannot use its GPU",
         ),
         (("a", "b", "a"), ("", "", ""), "All ranks train on CPUs: ranks 0 and 2 would share a GPU"),
     ],

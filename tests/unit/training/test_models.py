@@ -120,13 +120,13 @@ def test_images_of_a_wrong_size_are_refused(name: str, side: int, why: str) -> N
 
 def test_an_unknown_name_of_torchvision_has_near_ones() -> None:
     with pytest.raises(
-        JobError, match=r"torchvision/resnet19: .* no classification model .*; near are .*resnet18"
+        JobError, match=r"torchvision/resnet19: .* no classification model .*\(similar: .*resnet18"
     ) as caught:
         models.build("torchvision/resnet19", (3, 32, 32), 10)
     assert "vgg" not in str(caught.value)
     with pytest.raises(JobError, match="no classification model"):
         models.build("torchvision/fasterrcnn_resnet50_fpn", (3, 32, 32), 10)
-    with pytest.raises(JobError, match=r"known are alexnet, .*vit_b_16"):
+    with pytest.raises(JobError, match=r"known: alexnet, .*vit_b_16"):
         models.build("torchvision/xyzxyz", (3, 32, 32), 10)
 
 

@@ -170,7 +170,7 @@ def test_evaluation_shares_are_a_partition(samples: int, world: int) -> None:
 
 
 def test_too_many_ranks_are_refused() -> None:
-    with pytest.raises(JobError, match="3 samples are fewer than the 4 ranks"):
+    with pytest.raises(JobError, match="3 samples for 4 ranks"):
         Shard(3, 8, 1, 0, 0, 4)
 
 

@@ -61,7 +61,7 @@ def test_the_names_of_torchvision_are_known_without_importing_it() -> None:
     assert torchvision_names.names() == tuple(theirs.list_models(module=theirs))
     Job(model="torchvision/resnet50").check_world(1)
     with pytest.raises(
-        JobError, match=r"torchvision/resnet500: .* no classification model .*near are .*resnet50"
+        JobError, match=r"torchvision/resnet500: .* no classification model .*similar: .*resnet50"
     ):
         Job(model="torchvision/resnet500").check_world(1)
 
