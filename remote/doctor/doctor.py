@@ -16,10 +16,11 @@ from remote.doctor import job, machine, network, software
 from remote.doctor.check import FAILED, OK, WARNING, Facts, Found, listed
 from remote.plan.place import master_address
 from remote.plan.plan import Plan, PlanError
+from remote.run.events import Checked
 from remote.transport.failure import Cause, Failure
 from remote.transport.registry import kind
 from training.wire.commands import Connect, Reserve
-from training.wire.events import Checked, Connected, Hello, Reserved
+from training.wire.events import Connected, Hello, Reserved
 
 __all__ = [
     "CHECKS",

@@ -21,28 +21,14 @@ from remote.errands.reading import AnswerTooLong, Objects
 from remote.limits import LIMITS, Limits
 from remote.plan import needs
 from remote.plan.plan import Plan
+from remote.run.events import Checked, Clock, Closed, Lost, Reaching, Said, Stopping
 from remote.run.state import RunState
 from remote.transport import Errand, Line, Transport, Unreachable
 from remote.transport.failure import Cause, Failure
 from remote.transport.talk import last_line
 from training.wire.commands import Close, Command, Connect, Reserve, encode
 from training.wire.enums import Reach
-from training.wire.events import (
-    SESSION,
-    Checked,
-    Clock,
-    Closed,
-    Connected,
-    Event,
-    Hello,
-    Lost,
-    Reaching,
-    Record,
-    Reserved,
-    Said,
-    Stopping,
-    from_object,
-)
+from training.wire.events import SESSION, Connected, Event, Hello, Record, Reserved, from_object
 from training.wire.jsonl import dumps
 from training.wire.line_cutter import LineTooLong
 

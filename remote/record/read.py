@@ -18,7 +18,8 @@ from remote.plan.plan import Plan
 from remote.record import files, trust
 from remote.record.layout import EVENTS, PLAN, SIGNATURE, SUMMARY
 from remote.record.lock import launcher
-from training.wire.events import SESSION, Launched, Record, Restarted, decode, expand, other_format
+from remote.run.events import Restarted, decode
+from training.wire.events import SESSION, Launched, Record, expand, other_format
 from training.wire.jsonl import load
 from training.wire.line_cutter import LineCutter, LineTooLong
 

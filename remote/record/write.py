@@ -16,8 +16,9 @@ from typing import Any
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError
 from remote.record import files, layout, lock, summary, trust
+from remote.run.events import encode
 from remote.run.state import RunState
-from training.wire.events import Record, Text, encode
+from training.wire.events import Record, Text
 from training.writing import write_whole
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from remote.plan.plan import Policy
-from training.wire import events
+from remote.run import events as launcher
 from training.wire.events import Event
 
 UPLOAD, FETCH = "upload", "fetch"
@@ -91,31 +91,31 @@ class Course:
     def apply(self, event: Event, when: float) -> None:
         """Take in what a launcher has recorded."""
         match event:
-            case events.Preparing(hosts):
+            case launcher.Preparing(hosts):
                 self.hosts, self.preparing, self.stage = hosts, True, Stage.STARTING
-            case events.Prepared():
+            case launcher.Prepared():
                 self.prepared = True
-            case events.Refused():
+            case launcher.Refused():
                 self.refused = True
-            case events.Starting():
+            case launcher.Starting():
                 self.stage, self.started = Stage.RUNNING, True
-            case events.Failing():
+            case launcher.Failing():
                 self.failing_at = min(self.failing_at, when)
-            case events.Stopping():
+            case launcher.Stopping():
                 self._stop(event, when)
-            case events.Closing():
+            case launcher.Closing():
                 self.stage, self.closing_at, self.abandoned = Stage.CLOSING, when, False
-            case events.Closed():
+            case launcher.Closed():
                 self.stage = Stage.OVER
-            case events.Leaving(leaving):
+            case launcher.Leaving(leaving):
                 self.leaving = leaving
-            case events.Detached(cut_off):
+            case launcher.Detached(cut_off):
                 self.detached, self.cut_off, self.keep = True, cut_off, True
-            case events.StacksAsked():
+            case launcher.StacksAsked():
                 self.stacks_asked_at = when
-            case events.Transferring(what, over):
+            case launcher.Transferring(what, over):
                 self.transfers[what] = over
-            case events.Attached():
+            case launcher.Attached():
                 self._attach(when)
 
     def begin(self, attempt: int, hosts: tuple[int, ...], when: float, *, started: bool) -> None:
@@ -135,7 +135,7 @@ class Course:
         if self.stage in (Stage.REACHING, Stage.STARTING):
             self.stage = Stage.RUNNING
 
-    def _stop(self, event: events.Stopping, when: float) -> None:
+    def _stop(self, event: launcher.Stopping, when: float) -> None:
         again = event.by_person and self.person_stopped and not event.now
         if again and self.stage in (Stage.STOPPING, Stage.CLOSING):
             # A first word here after a stop from elsewhere is not a second one.

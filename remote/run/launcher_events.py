@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from remote.doctor.doctor import WARNING, is_told, refusal
 from remote.plan.plan import OnNan, OnStall
+from remote.run import events as launcher
 from remote.run import stall
 from remote.run.cause import Death, Evidence
 from remote.run.host import HostState
 from remote.run.phases import HostPhase, RunPhase
 from remote.run.run import Run
-from training.wire import events
 from training.wire.events import SESSION, Event, Record
 
 SAMPLE_EVERY = 1.0
@@ -21,35 +21,35 @@ SAMPLE_EVERY = 1.0
 def apply(run: Run, record: Record, when: float) -> None:
     """Take in a record of a launcher."""
     event = record.event
-    if isinstance(event, events.Preparing) and not run.are_hosts(event.hosts):
+    if isinstance(event, launcher.Preparing) and not run.are_hosts(event.hosts):
         return
     host = run.host(getattr(event, "on", SESSION))
     if host:
         _apply_on_host(run, event, host, when)
     match event:
-        case events.Said() if not host:
+        case launcher.Said() if not host:
             run.note("", event.text, when)
-        case events.StallExplained(text):
+        case launcher.StallExplained(text):
             run.note("", text, when)
             if run.stall:
                 run.stalls[-1] = replace(run.stall, explained=True)
-        case events.Checked():
+        case launcher.Checked():
             _check(run, event, when)
-        case events.Detached():
+        case launcher.Detached():
             run.note("", _detached_text(run), when)
-        case events.Attached():
+        case launcher.Attached():
             _attach(run)
-        case events.Starting():
+        case launcher.Starting():
             _start(run)
-        case events.Restarted(hosts, reason) if run.are_hosts(hosts):
+        case launcher.Restarted(hosts, reason) if run.are_hosts(hosts):
             run.restart(record.attempt, hosts, reason, when, started=False)
-        case events.Stalled() if run.are_ranks(event.ranks):
+        case launcher.Stalled() if run.are_ranks(event.ranks):
             _begin_stall(run, event, when)
-        case events.Refused(on, reason):
+        case launcher.Refused(on, reason):
             _refuse(run, run.host_name(on), reason, when)
-        case events.Stopping():
+        case launcher.Stopping():
             _stop(run, event, when)
-        case events.Closed():
+        case launcher.Closed():
             run.phase, run.ended = RunPhase.ENDED, run.now
             run.verdict = run.judge.close()
     run.course.apply(event, when)
@@ -58,28 +58,28 @@ def apply(run: Run, record: Record, when: float) -> None:
 def _apply_on_host(run: Run, event: Event, host: HostState, when: float) -> None:
     """What a launcher says of a host."""
     match event:
-        case events.Reaching(_, phase):
+        case launcher.Reaching(_, phase):
             host.enter(HostPhase(phase), when)
-        case events.Clock(_, offset):
+        case launcher.Clock(_, offset):
             if not host.heard:  # but for its Hello, which came before its clock was known
                 host.began += host.offset - offset
             host.offset = offset
-        case events.Said(_, text):
+        case launcher.Said(_, text):
             run.note(host.name, text, when)
-        case events.Silent(_, seconds):
+        case launcher.Silent(_, seconds):
             host.missed = True
             host.enter(HostPhase.SILENT, when)
             run.note(host.name, f"silent for {seconds:.0f} s", when)
-        case events.Parted(_, reason):
+        case launcher.Parted(_, reason):
             host.parted = True
             run.note(host.name, f"{reason}; connecting again", when)
-        case events.Refused(_, reason):
+        case launcher.Refused(_, reason):
             host.reason = reason
-        case events.Lost():
+        case launcher.Lost():
             _lose(run, event, host, when)
 
 
-def _lose(run: Run, event: events.Lost, host: HostState, when: float) -> None:
+def _lose(run: Run, event: launcher.Lost, host: HostState, when: float) -> None:
     host.enter(HostPhase.LOST, when)
     host.reason, host.lost = event.reason, True
     host.running.clear()
@@ -98,7 +98,7 @@ def _refuse(run: Run, host: str, reason: str, when: float) -> None:
     run.judge.refuse(Death(host, -1, when, Evidence.KILLED, reason, refused=refused))
 
 
-def _check(run: Run, check: events.Checked, when: float) -> None:
+def _check(run: Run, check: launcher.Checked, when: float) -> None:
     run.checks[check.on, check.check] = check
     if check.outcome == WARNING and is_told(check):
         told = replace(check, text=f"{check.check}: {check.text}")
@@ -128,7 +128,7 @@ def _start(run: Run) -> None:
         run.hosts[rank.host].running.add(rank.rank)
 
 
-def _begin_stall(run: Run, event: events.Stalled, when: float) -> None:
+def _begin_stall(run: Run, event: launcher.Stalled, when: float) -> None:
     """These ranks, and perhaps some that were named before, have come to a halt."""
     for index in event.ranks:
         run.ranks[index].stalled = True
@@ -138,7 +138,7 @@ def _begin_stall(run: Run, event: events.Stalled, when: float) -> None:
     run.note("", f"stalled: {run.stalls[-1].text}", when)
 
 
-def _stop(run: Run, event: events.Stopping, when: float) -> None:
+def _stop(run: Run, event: launcher.Stopping, when: float) -> None:
     if event.reason != run.stop_reason:
         run.note("", event.reason, when)
     if run.phase is not RunPhase.ENDED:

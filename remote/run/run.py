@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
+from remote.run import events as launcher
 from remote.run.cause import Cause
 from remote.run.course import Course
 from remote.run.host import HostState
@@ -15,7 +16,6 @@ from remote.run.progress import Progress, Restart, Stall
 from remote.run.rank import RankState
 from remote.run.series import NAN
 from remote.run.verdict import Judge
-from training.wire import events
 
 
 class Run:
@@ -38,7 +38,7 @@ class Run:
         self.course = Course(plan.policy, hosts=tuple(range(len(plan.hosts))))
         self.progress = Progress()
         self.log = Log(limits)
-        self.checks: dict[tuple[int, str], events.Checked] = {}
+        self.checks: dict[tuple[int, str], launcher.Checked] = {}
         self.stalls: list[Stall] = []
         self.rendezvous = ""
         self.verdict: Verdict | None = None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from remote.plan.plan import Plan, Script
 from remote.run.cause import Death, Evidence, ranks_text
+from remote.run.events import Stalled
 from remote.run.host import HostState
 from remote.run.phases import HostPhase, RankPhase, RunPhase
 from remote.run.progress import Stall
@@ -15,7 +16,7 @@ from remote.run.rank import RankState
 from remote.run.run import Run
 from remote.run.stacks import ON_GPU, Presence, Whereabouts, threads, whereabouts
 from training.job import Job
-from training.wire.events import Stack, Stalled
+from training.wire.events import Stack
 
 MEETINGS = frozenset({RankPhase.EVALUATING, RankPhase.SAVING})
 """The phases between steps, which end for all ranks together."""

@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 from remote.cluster.hosts import Host
 from remote.format import size
 from remote.limits import LIMITS, Limits
+from remote.run.events import Reaching, Said
 from remote.transport import Agent, Line, Transport, Unreachable
 from remote.transport.failure import Cause
 from remote.transport.talk import last_line
 from training.wire.commands import Command, Lease, encode
 from training.wire.enums import Reach
-from training.wire.events import Event, Reaching, Said
+from training.wire.events import Event
 from training.wire.line_cutter import LineCutter
 
 ROOM = 256

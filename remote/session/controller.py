@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
 from remote.run.course import FETCH, Stage
+from remote.run.events import Attached, Clock, Parted, Reaching, Refused, Said, Transferring
 from remote.run.phases import Verdict
 from remote.session import requests, watchdog
 from remote.session.actions import Action, Open, Release, Say, Send
@@ -21,18 +22,7 @@ from remote.session.ledger import Ledger, Records
 from remote.session.times import Times
 from remote.session.view import View
 from remote.transport.failure import Cause
-from training.wire.events import (
-    SESSION,
-    Attached,
-    Clock,
-    Event,
-    Parted,
-    Reaching,
-    Record,
-    Refused,
-    Said,
-    Transferring,
-)
+from training.wire.events import SESSION, Event, Record
 
 KEPT = "The run continues if this terminal disconnects; rankboard attach returns to it."
 STOPPED = (

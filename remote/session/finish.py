@@ -8,6 +8,7 @@ from collections.abc import Collection
 from remote.plan.plan import OnNan
 from remote.run import agent_end
 from remote.run.course import FETCH, UPLOAD, Stage
+from remote.run.events import Closed, Closing, Failing, Stopping, Transferring
 from remote.run.host import HostState
 from remote.session.actions import Action, Fetch, Release, Say, StopTransfers
 from remote.session.contact import Contact
@@ -15,13 +16,6 @@ from remote.session.reach import lose
 from remote.session.restart import restart
 from remote.session.view import Host, View, is_done, send_once
 from training.wire.commands import Close, Stop
-from training.wire.events import (
-    Closed,
-    Closing,
-    Failing,
-    Stopping,
-    Transferring,
-)
 
 ELSEWHERE = "stopped from elsewhere"
 

@@ -6,22 +6,14 @@ from collections.abc import Sequence
 
 from remote.limits import Limits
 from remote.plan.plan import Plan
+from remote.run.events import Clock, Reaching, Said
 from remote.sanitise import cut
 from remote.session.finish import has_failed
 from remote.session.host_clock import HostClock
 from remote.session.ledger import Ledger
 from remote.session.view import View
 from training.wire.enums import Reach
-from training.wire.events import (
-    SESSION_EVENTS,
-    Clock,
-    Hello,
-    Reaching,
-    Record,
-    Said,
-    decode,
-    fault,
-)
+from training.wire.events import Hello, Record, decode, fault
 
 REASON = 200
 """Characters of what is wrong with a host's record that are shown."""
@@ -41,7 +33,7 @@ class Intake:
         noise = b""
         for line in lines:
             record = decode(line) if line.startswith(b"{") else None
-            if record is None or not _is_own(record, on):
+            if record is None or record.host != on:  # no host speaks for another one
                 if why := self._refuse_line(on, line, record):
                     return why
                 noise += line[: max(0, self._limits.shown - len(noise))]
@@ -130,8 +122,3 @@ class Intake:
         """Show what a host sent that is no record of its own. It is recorded as text alone."""
         if text := noise.decode(errors="replace").strip("\n"):
             self._ledger.say(Said(on, text), now)
-
-
-def _is_own(record: Record, on: int) -> bool:
-    """Whether a record is one that this host may write."""
-    return record.host == on and not isinstance(record.event, SESSION_EVENTS)

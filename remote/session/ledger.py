@@ -6,8 +6,9 @@ from typing import Protocol
 
 from remote.limits import Limits
 from remote.plan.plan import Plan
+from remote.run.events import Restarted
 from remote.run.state import RunState
-from training.wire.events import SESSION, Event, Record, Restarted, expand
+from training.wire.events import SESSION, Event, Record, expand
 
 
 class Records(Protocol):

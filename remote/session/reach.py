@@ -4,6 +4,7 @@ lost."""
 from __future__ import annotations
 
 from remote.run.course import Stage
+from remote.run.events import Detached, Lost, Reaching, Said, Silent
 from remote.run.host import SOUGHT, HostState
 from remote.run.phases import HostPhase
 from remote.session.actions import Action, Open, Release, Say, Send
@@ -11,7 +12,7 @@ from remote.session.contact import Contact
 from remote.session.view import View
 from training.wire.commands import Close
 from training.wire.enums import Reach
-from training.wire.events import SESSION, Detached, Lost, Reaching, Said, Silent
+from training.wire.events import SESSION
 
 LEFT_OUT = "is back, but the run has gone on without it: what is left there ends"
 

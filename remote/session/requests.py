@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from remote.record.layout import PLAN
 from remote.run.course import FETCH, Stage
+from remote.run.events import Detached, Leaving, Said, Stopping
 from remote.session.actions import Action, Say, Send, StopTransfers
 from remote.session.start import public_plan
 from remote.session.view import View
 from training.wire.commands import Keep, OnDisconnect
-from training.wire.events import SESSION, Detached, Leaving, Said, Stopping
+from training.wire.events import SESSION
 
 
 def stop(view: View, reason: str, *, now: bool) -> list[Action]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from remote.plan.plan import PlanError, check
+from remote.run.events import Closing, Detached, Restarted, Said
 from remote.session.actions import Action, Say
 from remote.session.reach import lose
 from remote.session.view import View
-from training.wire.events import SESSION, Closing, Detached, Restarted, Said
+from training.wire.events import SESSION
 
 
 def restart(view: View) -> list[Action]:

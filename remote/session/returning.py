@@ -8,9 +8,10 @@ from contextlib import closing
 from remote.errands.journals import Problem, fetch
 from remote.plan.plan import Plan
 from remote.record.write import Recorder
+from remote.run.events import Said
 from remote.session.session import BATCH, Session
 from remote.transport import Transport
-from training.wire.events import SESSION, Record, Said
+from training.wire.events import SESSION, Record
 
 
 class ReturningSession(Session):

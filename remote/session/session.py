@@ -19,6 +19,7 @@ from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
 from remote.record.write import Recorder
 from remote.run.course import FETCH, UPLOAD
+from remote.run.events import Said
 from remote.session import actions
 from remote.session.actions import Action
 from remote.session.connection import (
@@ -33,7 +34,7 @@ from remote.session.times import TIMES, Times
 from remote.transport import Transport
 from training.job import Job
 from training.wire.commands import Lease
-from training.wire.events import SESSION, Record, Said
+from training.wire.events import SESSION, Record
 
 if TYPE_CHECKING:
     from remote.upload.files import Files

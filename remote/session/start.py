@@ -16,6 +16,7 @@ from remote.plan.plan import Plan, PlanError
 from remote.record.layout import PLAN
 from remote.run import agent_end
 from remote.run.course import UPLOAD, Stage
+from remote.run.events import Checked, Closing, Prepared, Preparing, Refused, Starting, Transferring
 from remote.run.host import HostState
 from remote.session.actions import Action, Say, Upload
 from remote.session.contact import Contact
@@ -23,18 +24,7 @@ from remote.session.reach import lose
 from remote.session.view import Host, View, is_done, send_once, takes
 from training.job import Job
 from training.wire.commands import Connect, Keep, Placement, Reserve, Start
-from training.wire.events import (
-    SESSION,
-    Checked,
-    Closing,
-    Hello,
-    Prepared,
-    Preparing,
-    Refused,
-    Reserved,
-    Starting,
-    Transferring,
-)
+from training.wire.events import SESSION, Hello, Reserved
 
 
 def upload(view: View) -> list[Action]:

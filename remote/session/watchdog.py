@@ -5,11 +5,11 @@ from __future__ import annotations
 from remote.plan.plan import OnStall
 from remote.run import stall
 from remote.run.course import Stage
+from remote.run.events import StacksAsked, StallExplained, Stopping
 from remote.run.progress import Stall
 from remote.session.actions import Action, Say, Send
 from remote.session.view import View
 from training.wire.commands import Stacks
-from training.wire.events import StacksAsked, StallExplained, Stopping
 
 
 def watch(view: View) -> list[Action]:

@@ -15,6 +15,7 @@ import pytest
 from remote.cluster.hosts import Host
 from remote.plan import serialize
 from remote.plan.plan import Plan
+from remote.run import events as launcher
 from tests.hostile.conftest import Run, write_hosts
 from tests.hostile.folders import RUN, ended, lines, recorded
 from tests.hostile.host import End, Hosts, Play, acted, answers, endless
@@ -389,7 +390,7 @@ EXAMINED: dict[str, Play] = {
     ),
     "connections unasked": examined(*[events.Connected("x", 1, 0.1, ESCAPES)] * 50),
     "ports unasked": examined(events.Reserved(ESCAPES, -1)),
-    "checks of its own": examined(events.Checked(0, "trust", "ok", ESCAPES)),
+    "checks of its own": examined(launcher.Checked(0, "trust", "ok", ESCAPES)),
     "launched": examined(events.Launched((0, 1), (0, 1))),
     "no facts": examined(first=False),
     "an address that is none": examined(

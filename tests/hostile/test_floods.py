@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from remote.limits import Limits
+from remote.run import events as launcher
 from tests.hostile.host import End, Hosts, Part, acted
 from tests.hostile.launcher import BLOCKED, LEASE, MIB, Watched, measured, session, watch
 from tests.hostile.values import ESCAPES
@@ -70,7 +71,7 @@ FLOODS: dict[str, bytes | events.Event] = {
     "empty lines": b"\n" * 60_000,
     "a line without end": b"x" * 65_536,
     "another's records": record(HostSample((), 1, 1), 1000, host=0) * 100,
-    "the session's records": record(events.Closed(), 1000, host=-1) * 100,
+    "the session's records": record(launcher.Closed(), 1000, host=-1) * 100,
 }
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from remote.cluster.hosts import Host
+from remote.run import events as launcher
 from tests.hostile.conftest import Run, write_hosts
 from tests.hostile.folders import RUN, ended, kept, lines, recorded, session_says
 from tests.hostile.host import Hosts
@@ -376,9 +377,9 @@ RECORDS: dict[str, list[bytes]] = {
     "attempt that nobody asked for": forged(
         '{"host":0,"attempt":77,"seq":5,"time":1.0,"event":"launched","ranks":[0]}'
     ),
-    "restart on no hosts": session_says(events.Restarted((), "why")),
-    "restart on host 99": session_says(events.Restarted((99,), "why")),
-    "stall of rank 99": session_says(events.Stalled((99,), 1.0)),
+    "restart on no hosts": session_says(launcher.Restarted((), "why")),
+    "restart on host 99": session_says(launcher.Restarted((99,), "why")),
+    "stall of rank 99": session_says(launcher.Stalled((99,), 1.0)),
     "time beyond all": forged(
         '{"host":0,"attempt":0,"seq":5,"time":1e300,"event":"text","rank":0,"stream":"stdout","text":"x"}'
     ),

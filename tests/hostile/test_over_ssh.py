@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from remote.cluster.hosts import Host
+from remote.run.events import Closed
 from remote.transport import Errand, Unreachable
 from remote.transport.bootstrap.first import SPOKEN
 from remote.transport.ssh.transport import SshTransport
@@ -26,7 +27,7 @@ from tests.kit.stage import HELLO, finishes, trains
 from training.agent import MARKER
 from training.wire.commands import Close, Command, Lease, Start
 from training.wire.enums import EndReason
-from training.wire.events import SESSION, Closed, Ended, Exited, HostSample, Text
+from training.wire.events import SESSION, Ended, Exited, HostSample, Text
 
 HEADLESS = ("--run", "--no-fetch", "--steps", "100000")
 

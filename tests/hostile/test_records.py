@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from remote.record.read import records as read
+from remote.run import events as launcher
 from remote.run.state import Verdict
 from tests.hostile.host import End, Hosts, Part, acted
 from tests.hostile.launcher import BLOCKED, LEASE, Watched, session, watch
@@ -165,14 +166,14 @@ FORGED: dict[str, tuple[int, tuple[Event, ...]]] = {
     "another's launch": (0, (Launched((0,), (0, 1)),)),
     "another's facts": (0, (replace(HELLO, hostname="evil"),)),
     "another's sample": (0, (HostSample((1.0,), 1, 1),)),
-    "the session's close": (SESSION, (events.Closed(),)),
-    "the session's stop": (SESSION, (events.Stopping("the operator", True),)),
-    "the session's clock": (SESSION, (events.Clock(99, 0.0),)),
-    "the session's clock of another": (SESSION, (events.Clock(0, 1e9),)),
-    "the session's loss": (SESSION, (events.Lost(0, "it is lost", True),)),
-    "the session's leave": (SESSION, (events.Detached(),)),
-    "the session's restart": (SESSION, (events.Restarted((1,), "why"),)),
-    "the session's word": (SESSION, (events.Said(0, "trust me"),)),
+    "the session's close": (SESSION, (launcher.Closed(),)),
+    "the session's stop": (SESSION, (launcher.Stopping("the operator", True),)),
+    "the session's clock": (SESSION, (launcher.Clock(99, 0.0),)),
+    "the session's clock of another": (SESSION, (launcher.Clock(0, 1e9),)),
+    "the session's loss": (SESSION, (launcher.Lost(0, "it is lost", True),)),
+    "the session's leave": (SESSION, (launcher.Detached(),)),
+    "the session's restart": (SESSION, (launcher.Restarted((1,), "why"),)),
+    "the session's word": (SESSION, (launcher.Said(0, "trust me"),)),
     "nobody's": (7, last_words(0)),
     "a negative one's": (-2, last_words(0)),
 }

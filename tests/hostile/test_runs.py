@@ -26,6 +26,7 @@ from remote.record import read as reading
 from remote.record.lock import launcher
 from remote.record.read import RunFolderError, load_plan
 from remote.record.write import Recorder
+from remote.run.events import Clock, Restarted
 from remote.run.state import RunState
 from remote.transport import Line, Transport, Unreachable
 from remote.transport.failure import Cause, Failure
@@ -33,7 +34,7 @@ from tests.kit.commands import Done, Watched, watching
 from tests.kit.foreign_runs import BEGUN, ENDED, FAILED, evil_host, foreign_run, locked, records
 from tests.kit.launches import run as rankboard
 from training.job import Job
-from training.wire.events import SESSION, Clock, Exited, Launched, Record, Restarted, Text
+from training.wire.events import SESSION, Exited, Launched, Record, Text
 from tui.commands.attach import attach
 from tui.commands.events import events
 from tui.commands.logs import logs

@@ -13,6 +13,7 @@ from remote.cluster.hosts import Host
 from remote.doctor import doctor
 from remote.doctor.check import listed
 from remote.plan.plan import Plan, Script
+from remote.run.events import Checked
 from remote.transport import Agent, Unreachable
 from remote.transport.failure import Cause, Failure
 from remote.transport.ssh.transport import SshTransport
@@ -21,7 +22,7 @@ from tests.kit.checks import GIB, amiss, check, hello, hellos, plan
 from tests.kit.sshd import Sshd
 from training.job import Job
 from training.wire import commands
-from training.wire.events import Checked, Connected, Hello, Reserved
+from training.wire.events import Connected, Hello, Reserved
 
 
 def only(of: Plan, facts: Sequence[Hello | None], offsets: Sequence[float] = (0.0,) * 8) -> Checked:

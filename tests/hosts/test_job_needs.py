@@ -16,13 +16,14 @@ from remote.cluster.hosts import Host
 from remote.doctor import doctor
 from remote.plan import needs
 from remote.plan.plan import Plan, Script, Upload
+from remote.run.events import Checked
 from tests.kit import agents
 from tests.kit.checks import GIB, amiss, check, hello, hellos, plan
 from training.agent.errands.live_runs import live_runs
 from training.agent.host.needs import look
 from training.agent.host.system import CPUINFO, cpu_flags
 from training.job import Job
-from training.wire.events import Checked, Hello
+from training.wire.events import Hello
 from tui.screens import launch
 
 JOB = Job(dataset="mnist", data_dir="/data")

@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 
 from remote.cluster.hosts import Cluster, Host
 from remote.plan.plan import Plan, check, new_run
+from remote.run import events as launcher
 from remote.run.state import RunState
 from tests.kit.wait import looks
 from training.job import Job
@@ -92,7 +93,7 @@ class ActedSession:
             self.say(
                 SESSION,
                 *(
-                    events.Reaching(index, phase)
+                    launcher.Reaching(index, phase)
                     for phase in ("connecting", "deploying", "starting", "ready")
                 ),
             )
@@ -193,13 +194,13 @@ class ActedSession:
                     events.Exited(other, 1),
                     after=0.1,
                 )
-        self.say(SESSION, events.Stopping("a rank or host failed", False))
+        self.say(SESSION, launcher.Stopping("a rank or host failed", False))
         self.close()
 
     def close(self) -> None:
         for index in range(len(self.plan.hosts)):
             self.say(index, events.Ended(EndReason.ALL_ENDED))
-        self.say(SESSION, events.Closed(), after=0.1)
+        self.say(SESSION, launcher.Closed(), after=0.1)
         self._queue.put(None)
 
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 from remote.cluster.hosts import Host
 from remote.doctor import doctor
 from remote.plan.plan import Plan, Script
+from remote.run.events import Checked
 from training.job import Job
-from training.wire.events import Checked, Hello
+from training.wire.events import Hello
 
 GIB = 2**30
 

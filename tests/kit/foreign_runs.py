@@ -15,11 +15,11 @@ from typing import Any
 from remote.cluster.hosts import Host
 from remote.plan import serialize
 from remote.plan.plan import Plan, Policy
+from remote.run.events import Closed, Stopping
 from training.job import Job
 from training.wire.enums import EndReason
 from training.wire.events import (
     SESSION,
-    Closed,
     Ended,
     Event,
     Exited,
@@ -27,7 +27,6 @@ from training.wire.events import (
     Launched,
     Record,
     Spawned,
-    Stopping,
     Text,
     encode,
 )

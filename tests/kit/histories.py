@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 from remote.cluster.hosts import Host
 from remote.plan.plan import Plan, Script
+from remote.run.events import Closed
 from remote.run.state import RunState
 from training.job import Job
 from training.wire.events import (
     SESSION,
-    Closed,
     Event,
     Exited,
     Finished,

@@ -15,12 +15,13 @@ from textual.pilot import Pilot
 
 from remote.doctor import doctor
 from remote.plan.plan import Plan
+from remote.run.events import Checked, Closed, Lost, Stopping
 from remote.run.state import RunState
 from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.histories import History, plan
 from tests.kit.sshd import Sshd
 from training.job import Job
-from training.wire.events import SESSION, Checked, Closed, Hello, Lost, Spawned, Stopping
+from training.wire.events import SESSION, Hello, Spawned
 from tui import palette
 from tui.app import Launch, RankboardApp
 from tui.screens.doctor import DoctorScreen

@@ -19,6 +19,7 @@ from remote.plan.plan import Plan, PlanError
 from remote.plan.serialize import OtherFormat
 from remote.record import read, resume
 from remote.record.write import Recorder
+from remote.run.events import Said
 from tests.kit.commands import Done, Watched, watching
 from tests.kit.histories import History
 from training.agent.errands import leftovers, run_folders
@@ -28,7 +29,7 @@ from training.agent.journal import Journal
 from training.job import Job
 from training.wire import answers as told_by
 from training.wire.enums import EndReason
-from training.wire.events import SESSION, Ended, Hello, Launched, Record, Said, encode
+from training.wire.events import SESSION, Ended, Hello, Launched, Record, encode
 from training.wire.format import FORMAT
 from training.wire.jsonl import dumps, load
 from tui.commands.attach import attach

@@ -26,6 +26,7 @@ from remote.plan.dry_run import dry_run
 from remote.plan.environment import forwarded
 from remote.plan.place import place
 from remote.plan.plan import Plan, PlanError
+from remote.run import events as launcher
 from remote.transport.ssh.known_hosts import find
 from remote.transport.ssh.transport import SshTransport
 from tests.kit import labs
@@ -370,9 +371,9 @@ def evil() -> History:
         EVIL,
     )
     history.session(
-        events.Reaching(0, Reach.CONNECTING),
-        events.Said(0, EVIL),
-        events.Checked(1, EVIL, "failed", EVIL, EVIL),
+        launcher.Reaching(0, Reach.CONNECTING),
+        launcher.Said(0, EVIL),
+        launcher.Checked(1, EVIL, "failed", EVIL, EVIL),
     )
     history.say(
         0,
@@ -384,13 +385,15 @@ def evil() -> History:
     history.say(1, hello, events.Reserved(EVIL, 29_500), events.Launched((1,)))
     begun = events.Started(0, 100, 2, EVIL, EVIL, EVIL, 1, 61_706, 40, 10, 640, 100)
     history.rank(0, begun, said(0, EVIL, "stdout"), events.Stack(0, EVIL, EVIL))
-    history.session(events.Parted(1, EVIL), events.Lost(1, EVIL, True)).rank(
+    history.session(launcher.Parted(1, EVIL), launcher.Lost(1, EVIL, True)).rank(
         0, *raised(0, f"ValueError: {EVIL}")
     )
     history.rank(0, events.Exited(0, -9, EVIL)).say(
         0, events.Ended(EndReason.AGENT_DIED, EVIL, True)
     )
-    return history.session(events.Refused(1, EVIL), events.Stopping(EVIL, False), events.Closed())
+    return history.session(
+        launcher.Refused(1, EVIL), launcher.Stopping(EVIL, False), launcher.Closed()
+    )
 
 
 def printed(kind: Callable[[io.StringIO, io.StringIO], Printer]) -> str:

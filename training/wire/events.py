@@ -1,62 +1,38 @@
-"""What ranks, agents and the session say, as typed events, and the lines of JSON that carry them.
+"""What ranks and agents say, as typed events.
 
-A *record* is one event with who wrote it and when. Agents and the session write records, one JSON
-object per line; a record is known by (run, host, attempt, seq). The first of each writer names the
-format of all (`training.wire.format`); in another format it is no record. A rank writes *wire
-events* on its stdout: a line that starts with `PREFIX`, then JSON; an agent passes a rank's lines
-on unread, inside `Text`, and `expand` finds the events in them.
-
-Decoding never raises: unknown keys are ignored, missing ones take their defaults, and what is no
-event is text.
+A rank writes *wire events* on its stdout: a line that starts with `PREFIX`, then JSON. An agent
+passes a rank's lines on unread, inside `Text`, and `expand` finds the events in them. What
+launchers say is in `remote.run.events`, as no host needs it.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
 
-from training.wire.codec import Codec, reader_of
-from training.wire.enums import EndReason, Phase, Reach
-from training.wire.format import FORMAT, format_of
+from training.wire.enums import EndReason, Phase
 from training.wire.jsonl import dumps, load
+from training.wire.records import (
+    FIRST,
+    SESSION,
+    Event,
+    Lines,
+    Record,
+    other_format,
+    point_in_time,
+    require,
+)
 from training.writing import write_all
 
+__all__ = ["FIRST", "SESSION", "Event", "Record", "other_format"]
+
 PREFIX = "@rankboard "
-SESSION = -1
-"""`Record.host` of what the session itself says."""
 AGENT = -1
 """`rank` of text that a host's agent or preload wrote, not one of its ranks."""
-
-
 MOST_CORES = 65_536
 MOST_CPU = 100.0 * MOST_CORES
-LAST_TIME = 2.0**33
-"""Seconds since 1970, in the year 2242: no record is written later."""
-FIRST = 1
-"""The number of a writer's first record."""
-LARGEST = 2**53
-"""The largest number that a record may have."""
-
-
-def _require(name: str, value: float, low: float, high: float) -> None:
-    """Raises: ValueError, where the value is not within its bounds; NaN is within none."""
-    if not low <= value <= high:
-        raise ValueError(f"{name} is {value:g}, which is not between {low:g} and {high:g}")
-
-
-class Event:
-    """Base of all events. `name` is the `event` key on the wire. Where an event has a method
-    `validate`, what does not pass it is not decoded: figures from which others are calculated must
-    be numbers."""
-
-    __slots__ = ()
-    name: ClassVar[str]
-
-    def __init_subclass__(cls) -> None:
-        cls.name = cls.__name__.lower()
 
 
 # From a rank --------------------------------------------------------------------------------------
@@ -257,10 +233,10 @@ class Hello(Event):
 
     def validate(self) -> None:
         """Raises: ValueError."""
-        _require("cores", self.cores, 0.01, MOST_CORES)
-        _require("load", self.load, 0, 1e6)
+        require("cores", self.cores, 0.01, MOST_CORES)
+        require("load", self.load, 0, 1e6)
         for name in ("memory", "memory_free", "disk_free"):
-            _require(name, getattr(self, name), 0, 2**63)
+            require(name, getattr(self, name), 0, 2**63)
         from ipaddress import IPv4Interface  # only the launcher reads facts
 
         for _, address, prefix in self.interfaces:
@@ -288,7 +264,7 @@ class Connected(Event):
 
     def validate(self) -> None:
         """Raises: ValueError."""
-        _require("seconds", self.seconds, 0, 1e6)
+        require("seconds", self.seconds, 0, 1e6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +307,7 @@ class HostSample(Event):
 
     def validate(self) -> None:
         """Raises: ValueError."""
-        _require("cpu", sum(self.cpu), -MOST_CPU, MOST_CPU)
+        require("cpu", sum(self.cpu), -MOST_CPU, MOST_CPU)
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +322,7 @@ class RankSample(Event):
 
     def validate(self) -> None:
         """Raises: ValueError."""
-        _require("cpu", self.cpu, -MOST_CPU, MOST_CPU)
+        require("cpu", self.cpu, -MOST_CPU, MOST_CPU)
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,195 +384,6 @@ class Dropped(Event):
     last: int
 
 
-# From the session ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Reaching(Event):
-    """The session is at this phase of reaching host number `on`."""
-
-    on: int
-    phase: Reach
-
-
-@dataclass(frozen=True, slots=True)
-class Clock(Event):
-    """The clock of host number `on` is ahead of the session's by `offset` seconds: measured at its
-    Hello, or since."""
-
-    on: int
-    offset: float
-
-    def validate(self) -> None:
-        """Raises: ValueError."""
-        _require("offset", self.offset, -LAST_TIME, LAST_TIME)
-
-
-@dataclass(frozen=True, slots=True)
-class Said(Event):
-    """Narration that is no rank's output: what a login shell printed, or the session says. `on` may
-    be SESSION."""
-
-    on: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Silent(Event):
-    """Nothing has come from host number `on` for `seconds`."""
-
-    on: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Checked(Event):
-    """A check before the start, of host number `on` (or SESSION: of all together). `outcome` is ok,
-    warning or failed; `text` what was found, in a few words; `advice` what to do about it. `same`:
-    the hosts of which all this was found, this one too, where there are several."""
-
-    on: int
-    check: str
-    outcome: str
-    text: str
-    advice: str = ""
-    same: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Parted(Event):
-    """The line to host number `on` broke, for this `reason`; a new one is being opened."""
-
-    on: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Stalled(Event):
-    """These ranks have made no step for `seconds`, ten times what a step takes them; their stacks
-    are asked for."""
-
-    ranks: tuple[int, ...]
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class StacksAsked(Event):
-    """The hosts are asked for the stacks of their ranks."""
-
-
-@dataclass(frozen=True, slots=True)
-class StallExplained(Event):
-    """The stall is understood as well as it will be; `text` names who holds the ranks up."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Attached(Event):
-    """A launcher has returned to the run. Records that follow are its own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Preparing(Event):
-    """The hosts numbered `hosts` take part in the attempt: they are checked, and ports reserved."""
-
-    hosts: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared(Event):
-    """All hosts have answered what the start depends on."""
-
-
-@dataclass(frozen=True, slots=True)
-class Starting(Event):
-    """The hosts of the attempt are told to start its ranks."""
-
-
-@dataclass(frozen=True, slots=True)
-class Failing(Event):
-    """The attempt has failed. The others have a moment for their last words."""
-
-
-@dataclass(frozen=True, slots=True)
-class Transferring(Event):
-    """A transfer of files, `upload` or `fetch`, begins, or is `over`."""
-
-    what: str
-    over: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Restarted(Event):
-    """All ranks start again on the hosts numbered `hosts`, for this `reason`: the record's attempt
-    begins."""
-
-    hosts: tuple[int, ...]
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Leaving(Event):
-    """A person has asked to detach: the launcher leaves once the ranks run. False: it cannot."""
-
-    leaving: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Detached(Event):
-    """The launcher leaves; the run goes on without it. `cut_off`: nobody asked for it; the launcher
-    hears no host any more, or cannot start the run again."""
-
-    cut_off: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Lost(Event):
-    """Host number `on` is lost, or was never reached: `reason` says why and what to do. `reached`:
-    its agent had said Hello. `unfit`: the login succeeded, but its python or workdir cannot be
-    used."""
-
-    on: int
-    reason: str
-    reached: bool
-    unfit: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Refused(Event):
-    """The session does not start the run: host number `on` (or SESSION) is not fit for it, `reason`
-    says why and what to do."""
-
-    on: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Stopping(Event):
-    """All ranks are stopped. `by_person`: somebody asked for it; else it follows from a failure.
-
-    `now`: ranks get no time to end by themselves. `elsewhere`: the person asked another launcher.
-    `final`: the run is not restarted.
-    """
-
-    reason: str
-    by_person: bool
-    now: bool = False
-    elsewhere: bool = False
-    final: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Closing(Event):
-    """Nothing is left to run: every agent is told to end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Closed(Event):
-    """The session's last record: nothing more comes, every host's agent has ended or is lost."""
-
-
 RANK_EVENTS = (Entered, Started, Step, Epoch, Drifted, Saved, Evaluated, Finished)
 HOST_EVENTS = (
     *(
@@ -615,128 +402,17 @@ HOST_EVENTS = (
         Dropped,
     ),
 )
-SESSION_EVENTS = (
-    *(
-        Reaching,
-        Clock,
-        Said,
-        Checked,
-        Silent,
-        Parted,
-        Lost,
-        Refused,
-        Stalled,
-        StacksAsked,
-        StallExplained,
-        Attached,
-        Preparing,
-        Prepared,
-        Starting,
-        Failing,
-        Transferring,
-        Stopping,
-        Restarted,
-        Leaving,
-        Detached,
-        Closing,
-        Closed,
-    ),
-)
-EVENTS: tuple[type[Event], ...] = (*RANK_EVENTS, *HOST_EVENTS, *SESSION_EVENTS)
+EVENTS: tuple[type[Event], ...] = (*RANK_EVENTS, *HOST_EVENTS)
 
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """An event, the host whose agent wrote it (its index in the plan, or SESSION), and when by that
-    writer's clock."""
-
-    host: int
-    attempt: int
-    seq: int
-    time: float
-    event: Event
-
-
-# Lines --------------------------------------------------------------------------------------------
-
-_read_time = reader_of(float)
-
-
-def _time(value: Any) -> float | None:
-    """The time that a line gives, or None where that is no point in time."""
-    try:
-        when = float(_read_time(value))
-    except (TypeError, ValueError):
-        return None
-    return when if 0 <= when <= LAST_TIME else None
-
-
-_codec = Codec("event", EVENTS)
-NAMES = frozenset(event.name for event in EVENTS)
-
-
-def encode(record: Record) -> str:
-    """The line (with its newline) of a record."""
-    head = {"host": record.host, "attempt": record.attempt, "seq": record.seq, "time": record.time}
-    if record.seq == FIRST:
-        head["format"] = FORMAT
-    return dumps(head | _codec.object(record.event)) + "\n"
-
-
-def decode(line: str | bytes) -> Record | None:
-    """The record of a line, or None where the line is none."""
-    data = load(line)
-    return None if data is None or other_format(data) is not None else from_object(data)
-
-
-def from_object(data: dict[str, Any]) -> Record | None:
-    """The record that a JSON object stands for, or None where it is none."""
-    if not isinstance(event := _codec.value(data), Event):
-        return None
-    host, attempt, seq, when = (
-        data.get("host"),
-        data.get("attempt"),
-        data.get("seq"),
-        _time(data.get("time")),
-    )
-    if type(host) is not int or type(attempt) is not int or type(seq) is not int or when is None:
-        return None
-    return Record(host, attempt, seq, when, event) if max(host, attempt, seq) <= LARGEST else None
-
-
-def other_format(data: Mapping[str, Any]) -> int | None:
-    """The format of a first record that this version does not read, 0 where it names none; None for
-    every other record."""
-    number = format_of(data)
-    is_first = data.get("seq") == FIRST and isinstance(data.get("event"), str)
-    return number if is_first and number != FORMAT else None
-
-
-def fault(line: str | bytes) -> str:
-    """Why a line that is meant as a record is none; "" where it is one, or is some other text."""
-    data = load(line)
-    event = data.get("event") if data else None
-    if data is None or not isinstance(event, str) or event not in NAMES or decode(line):
-        return ""
-    for name in ("host", "attempt", "seq"):
-        if type(number := data.get(name)) is not int or number > LARGEST:
-            return f"{event}: {name} is {str(number)[:40]}, which is no number of a record"
-    if _time(data.get("time")) is None:
-        return f"{event}: time is {str(data.get('time'))[:40]}, which is no point in time"
-    if (number := other_format(data)) is not None:
-        return f"{event}: it is in format {number}, not {FORMAT}"
-    return f"{event}: {_codec.fault(data)}"
-
-
-def to_object(event: Event) -> dict[str, Any]:
-    """The event as a JSON-ready object with its `event` key."""
-    return _codec.object(event)
+_lines = Lines(EVENTS)
+encode, decode, fault = _lines.encode, _lines.decode, _lines.fault
+from_object, to_object = _lines.from_object, _lines.to_object
 
 
 def emit(event: Event) -> None:
     """Say an event as this rank: one line, one write to stdout's descriptor (writes up to PIPE_BUF
     do not mix)."""
-    line = f"{PREFIX}{dumps({'time': time.time()} | _codec.object(event))}\n".encode()
+    line = f"{PREFIX}{dumps({'time': time.time()} | to_object(event))}\n".encode()
     write_all(1, line)
 
 
@@ -772,8 +448,8 @@ def _wire_event(line: str, rank: int) -> tuple[float | None, Event] | None:
     data = load(line[len(PREFIX) :])
     if (
         data is None
-        or not isinstance(event := _codec.value(data), RANK_EVENTS)
+        or not isinstance(event := _lines.codec.value(data), RANK_EVENTS)
         or event.rank != rank
     ):
         return None
-    return _time(data.get("time")), event
+    return point_in_time(data.get("time")), event

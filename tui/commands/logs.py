@@ -10,8 +10,9 @@ from remote.errands import journals
 from remote.errands.kept_plan import Kept
 from remote.launch import Launcher
 from remote.record import lock
+from remote.run.events import Said
 from remote.run.state import RunState
-from training.wire.events import SESSION, Ended, Record, Said, Text, expand
+from training.wire.events import SESSION, Ended, Record, Text, expand
 from tui.exit import UNREACHABLE, UsageError
 from tui.flags.common import RUNS, HostsFile, Run, RunsDir
 from tui.flags.recorded import open_run, read_records

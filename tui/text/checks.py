@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from remote.doctor.doctor import CHECKS, FAILED, OK, UNFIT, WARNING, is_told, whose
+from remote.run.events import Checked
 from remote.run.state import HostPhase, RunState, Verdict
 from remote.sanitise import one_line
-from training.wire.events import Checked
 from tui import palette
 
 GLYPHS = {OK: "good", WARNING: "warn", FAILED: "bad", "": "rest"}

@@ -8,9 +8,10 @@ from typing import Any, TextIO
 
 from remote.plan.plan import Plan
 from remote.record import summary
+from remote.run.events import to_object
 from remote.run.state import RunState
 from remote.sanitise import UNSEEN
-from training.wire.events import SESSION, Record, Text, to_object
+from training.wire.events import SESSION, Record, Text
 from training.wire.jsonl import dumps
 from tui.narrate import narrate
 from tui.text import outcome

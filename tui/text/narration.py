@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from remote.format import count
 from remote.run.cause import ranks_text
+from remote.run.events import Reaching
 from remote.run.state import RunPhase, RunState
 from remote.run.waiting import STARTING, Wait, waiting
 from remote.sanitise import one_line, shown
-from training.wire.events import SESSION, Exited, Hello, Reaching, Record, Started, Text
+from training.wire.events import SESSION, Exited, Hello, Record, Started, Text
 from tui.session_clock import SessionClock
 from tui.text import outcome
 

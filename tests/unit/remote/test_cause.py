@@ -9,20 +9,11 @@ from collections.abc import Callable
 import pytest
 
 from remote.run.cause import Cause, Evidence, exception, judge, ranks_text
+from remote.run.events import Closed, Lost, Refused, Silent, Stopping
 from remote.run.state import Verdict
 from tests.kit.histories import GLOO, TRACEBACK, History, plan, raised, said, state_of
 from training.wire.enums import EndReason
-from training.wire.events import (
-    SESSION,
-    Closed,
-    Ended,
-    Exited,
-    Lost,
-    Record,
-    Refused,
-    Silent,
-    Stopping,
-)
+from training.wire.events import SESSION, Ended, Exited, Record
 
 RESET = (
     "RuntimeError: [/gloo/transport/tcp/pair.cc:545] Read error [127.0.0.1]:52931: Connection "

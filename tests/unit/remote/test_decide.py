@@ -9,6 +9,28 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from remote.plan.plan import OnNan, OnStall, Plan, Policy, Upload
+from remote.run.events import (
+    Attached,
+    Closed,
+    Closing,
+    Detached,
+    Failing,
+    Leaving,
+    Lost,
+    Prepared,
+    Preparing,
+    Reaching,
+    Refused,
+    Restarted,
+    Said,
+    Silent,
+    StacksAsked,
+    Stalled,
+    StallExplained,
+    Starting,
+    Stopping,
+    Transferring,
+)
 from remote.run.state import RunState
 from remote.session.actions import Action, Fetch, Open, Release, Say, Send, StopTransfers
 from remote.session.actions import Upload as BeginUpload
@@ -21,38 +43,18 @@ from training.wire.commands import Close, Connect, Keep, OnDisconnect, Reserve, 
 from training.wire.enums import EndReason, Reach
 from training.wire.events import (
     SESSION,
-    Attached,
-    Closed,
-    Closing,
-    Detached,
     Ended,
     Event,
     Exited,
-    Failing,
     Finished,
     HostSample,
     Launched,
-    Leaving,
-    Lost,
-    Prepared,
-    Preparing,
-    Reaching,
     Record,
-    Refused,
     Reserved,
-    Restarted,
-    Said,
     Saved,
-    Silent,
-    StacksAsked,
-    Stalled,
-    StallExplained,
     Started,
-    Starting,
     Step,
     StopHeard,
-    Stopping,
-    Transferring,
 )
 
 START = 1_000.0

@@ -14,6 +14,7 @@ from remote.cluster.hosts import Host
 from remote.plan.plan import Plan, Policy
 from remote.record.layout import LOGS
 from remote.record.write import Recorder
+from remote.run.events import Clock, Said
 from remote.run.state import HostPhase, Verdict
 from remote.session.returning import ReturningSession
 from remote.transport import Unreachable
@@ -23,11 +24,9 @@ from tests.kit.stage import all_run, loses_its_agent, recorded, trains, until
 from training.wire.events import (
     PREFIX,
     SESSION,
-    Clock,
     Dropped,
     Event,
     Record,
-    Said,
     Step,
     Text,
     encode,

@@ -19,6 +19,7 @@ from remote.record.lock import Holder, launcher
 from remote.record.read import RunFolderError, load_plan
 from remote.record.read import records as read
 from remote.record.write import Recorder
+from remote.run.events import Said
 from remote.run.state import RunState
 from tests.kit.histories import GLOO, START, History, plan, raised, said, state_of
 from training.job import Job
@@ -33,7 +34,6 @@ from training.wire.events import (
     Hello,
     HostSample,
     Record,
-    Said,
     Text,
     encode,
     expand,

@@ -15,6 +15,17 @@ import pytest
 
 from remote.plan.plan import OnNan, Policy
 from remote.record import summary
+from remote.run.events import (
+    Clock,
+    Closed,
+    Lost,
+    Reaching,
+    Refused,
+    Restarted,
+    Said,
+    Silent,
+    Stopping,
+)
 from remote.run.series import Means, joined
 from remote.run.state import HostPhase, RankPhase, RunPhase, RunState, Series, Timing, Verdict
 from remote.sanitise import shown
@@ -24,8 +35,6 @@ from training.wire.events import (
     EVENTS,
     PREFIX,
     SESSION,
-    Clock,
-    Closed,
     Dropped,
     Ended,
     Entered,
@@ -36,19 +45,12 @@ from training.wire.events import (
     Hello,
     HostSample,
     Launched,
-    Lost,
     RankSample,
-    Reaching,
     Record,
-    Refused,
     Reserved,
-    Restarted,
-    Said,
-    Silent,
     Spawned,
     Started,
     Step,
-    Stopping,
     dumps,
     expand,
     to_object,

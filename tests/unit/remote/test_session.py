@@ -12,6 +12,7 @@ import pytest
 
 from remote.plan.plan import OnNan, OnStall, Policy, Upload
 from remote.record.write import Recorder
+from remote.run.events import Lost
 from remote.run.state import HostPhase, RunPhase, Verdict
 from remote.session.session import Session
 from remote.session.times import TIMES
@@ -59,7 +60,6 @@ from training.wire.events import (
     Finished,
     HostSample,
     Launched,
-    Lost,
     Record,
     Saved,
     Spawned,

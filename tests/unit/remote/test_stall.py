@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from remote.record import summary
+from remote.run.events import Clock, Closed, Reaching, Restarted, Silent, Stalled, Stopping
 from remote.run.stacks import Presence, whereabouts
 from remote.run.stall import TIMES, complete, culprits, stalled
 from remote.run.state import RankPhase, RunState, Verdict
@@ -12,21 +13,14 @@ from tests.kit.dumps import C10D, LOADS, OUTER, SITE, STOPPED, WAITS, by, dump
 from tests.kit.histories import History, plan, stepped
 from training.wire.events import (
     SESSION,
-    Clock,
-    Closed,
     Entered,
     Exited,
     Finished,
     HostSample,
     Launched,
-    Reaching,
-    Restarted,
-    Silent,
     Spawned,
     Stack,
-    Stalled,
     Started,
-    Stopping,
 )
 
 ON_GPU = dump(

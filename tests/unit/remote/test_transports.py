@@ -13,13 +13,13 @@ from remote.cluster import transports
 from remote.cluster.hosts import Host, load
 from remote.doctor import doctor
 from remote.plan.plan import Plan
+from remote.run.events import Reaching
 from remote.run.waiting import waiting
 from remote.transport import Errand, Unreachable, registry
 from remote.transport.failure import Cause, Failure
 from remote.transport.registry import Transports
 from tests.kit.histories import History
 from training.job import Job
-from training.wire.events import Reaching
 from tui.commands.trust import Trusting
 
 SOURCE = """

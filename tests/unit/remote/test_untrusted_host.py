@@ -20,6 +20,7 @@ from remote.cluster.hosts import Host
 from remote.limits import Limits
 from remote.plan.plan import Policy
 from remote.record.write import Recorder
+from remote.run.events import Clock, Closed, Lost, Said
 from remote.run.state import RunState, Verdict
 from remote.session.connection import Asked
 from remote.session.host_clock import LATE, HostClock
@@ -51,8 +52,6 @@ from training.wire.enums import EndReason
 from training.wire.events import (
     PREFIX,
     SESSION,
-    Clock,
-    Closed,
     Dropped,
     Ended,
     Event,
@@ -60,9 +59,7 @@ from training.wire.events import (
     Finished,
     HostSample,
     Launched,
-    Lost,
     Record,
-    Said,
     Spawned,
     Step,
     StopHeard,

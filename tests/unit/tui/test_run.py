@@ -11,6 +11,7 @@ import pytest
 from textual.events import Key
 from textual.pilot import Pilot
 
+from remote.run import events as launcher
 from remote.run.state import Verdict
 from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.dashboard import Stage, asked
@@ -72,12 +73,14 @@ async def test_while_starting_the_hosts_and_their_phases_are_on_the_screen() -> 
     stage = Stage()
     async with stage.app.run_test(size=(80, 24)) as pilot:
         stage.session.say(
-            SESSION, events.Reaching(0, "deploying"), events.Reaching(1, "connecting")
+            SESSION, launcher.Reaching(0, "deploying"), launcher.Reaching(1, "connecting")
         )
         await until(pilot, lambda: "deploying" in stage.text() and "connecting" in stage.text())
         stage.session.say(
             SESSION,
-            events.Lost(1, "node2 does not answer at 127.0.0.2:22: is sshd running there?", False),
+            launcher.Lost(
+                1, "node2 does not answer at 127.0.0.2:22: is sshd running there?", False
+            ),
         )
         await until(pilot, lambda: "✗ lost" in stage.text())
         assert "does not answer at 127.0.0.2:22" in " ".join(stage.text().split())
@@ -247,7 +250,7 @@ async def test_the_charts_mark_where_the_run_was_started_again_and_say_what_the_
         await until(pilot, lambda: stage.text().count("●0 ●1 ●2 ●3 ") == charts)
         begun = stage.session.state.progress.begun
         assert begun
-        stage.session.say(SESSION, events.Restarted((0, 1), "rank 1 was killed"))
+        stage.session.say(SESSION, launcher.Restarted((0, 1), "rank 1 was killed"))
         stage.session.say(0, replace(begun, resumed=50))
         stage.session.steps(51, 80)
         await until(
@@ -510,7 +513,7 @@ async def test_quit_asks_and_waits_for_the_end(opener: str) -> None:
         assert len(stage.session.stops) == 1
         stage.app.tick()
         assert stage.app.is_running
-        stage.session.say(SESSION, events.Stopping("stopped by the operator", True))
+        stage.session.say(SESSION, launcher.Stopping("stopped by the operator", True))
         stage.session.close()
         await until(pilot, lambda: not stage.app.live)
         stage.app.tick()
@@ -526,7 +529,7 @@ async def test_stop_and_stay() -> None:
         await pilot.press("right", "right", "enter")
         await pilot.pause()
         assert len(stage.session.stops) == 1
-        stage.session.say(SESSION, events.Stopping("stopped by the operator", True))
+        stage.session.say(SESSION, launcher.Stopping("stopped by the operator", True))
         stage.session.close()
         await stage.ended(pilot)
         assert "■ stopped" in stage.text()
@@ -581,7 +584,7 @@ async def test_a_signal_stops_at_once_and_the_dashboard_goes_when_all_has_ended(
         assert stage.session.stops == ["stopped by the operator, now"]
         stage.app.tick()
         assert stage.app.is_running
-        stage.session.say(SESSION, events.Stopping("stopped by the operator", True))
+        stage.session.say(SESSION, launcher.Stopping("stopped by the operator", True))
         stage.session.close()
         await until(pilot, lambda: not stage.app.is_running)
     assert stage.app.exit_code == 130

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from remote.run.events import Stalled
 from tests.kit.acted import ActedSession, until
 from tests.kit.dashboard import Stage
 from tests.kit.dumps import C10D, LOADS, OUTER, STOPPED, WAITS, by, dump
-from training.wire.events import SESSION, Stack, Stalled
+from training.wire.events import SESSION, Stack
 from tui.screens.run import RunScreen
 from tui.screens.stacks import StacksScreen
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
+from remote.run.events import Lost, Parted, Reaching, Restarted, Silent
+from remote.run.events import Stopping as StoppingEvent
 from remote.run.state import RunState
 from remote.run.waiting import PATIENCE, waiting
 from tests.kit.acted import until
@@ -20,16 +22,10 @@ from training.wire.events import (
     Exited,
     Hello,
     Launched,
-    Lost,
-    Parted,
-    Reaching,
     Reserved,
-    Restarted,
-    Silent,
     Spawned,
     Started,
 )
-from training.wire.events import Stopping as StoppingEvent
 from tui.session_clock import SessionClock
 from tui.text import narration
 from tui.text.plain import PlainPrinter

@@ -1,0 +1,229 @@
+"""What launchers say of a run, as typed events, and the lines of a whole run: its hosts' too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from training.wire.enums import Reach
+from training.wire.events import EVENTS as HOST_EVENTS
+from training.wire.records import LAST_TIME, Event, Lines, require
+
+
+@dataclass(frozen=True, slots=True)
+class Reaching(Event):
+    """The session is at this phase of reaching host number `on`."""
+
+    on: int
+    phase: Reach
+
+
+@dataclass(frozen=True, slots=True)
+class Clock(Event):
+    """The clock of host number `on` is ahead of the session's by `offset` seconds: measured at its
+    Hello, or since."""
+
+    on: int
+    offset: float
+
+    def validate(self) -> None:
+        """Raises: ValueError."""
+        require("offset", self.offset, -LAST_TIME, LAST_TIME)
+
+
+@dataclass(frozen=True, slots=True)
+class Said(Event):
+    """Narration that is no rank's output: what a login shell printed, or the session says. `on` may
+    be SESSION."""
+
+    on: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Silent(Event):
+    """Nothing has come from host number `on` for `seconds`."""
+
+    on: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Checked(Event):
+    """A check before the start, of host number `on` (or SESSION: of all together). `outcome` is ok,
+    warning or failed; `text` what was found, in a few words; `advice` what to do about it. `same`:
+    the hosts of which all this was found, this one too, where there are several."""
+
+    on: int
+    check: str
+    outcome: str
+    text: str
+    advice: str = ""
+    same: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Parted(Event):
+    """The line to host number `on` broke, for this `reason`; a new one is being opened."""
+
+    on: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stalled(Event):
+    """These ranks have made no step for `seconds`, ten times what a step takes them; their stacks
+    are asked for."""
+
+    ranks: tuple[int, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class StacksAsked(Event):
+    """The hosts are asked for the stacks of their ranks."""
+
+
+@dataclass(frozen=True, slots=True)
+class StallExplained(Event):
+    """The stall is understood as well as it will be; `text` names who holds the ranks up."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attached(Event):
+    """A launcher has returned to the run. Records that follow are its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preparing(Event):
+    """The hosts numbered `hosts` take part in the attempt: they are checked, and ports reserved."""
+
+    hosts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared(Event):
+    """All hosts have answered what the start depends on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Starting(Event):
+    """The hosts of the attempt are told to start its ranks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failing(Event):
+    """The attempt has failed. The others have a moment for their last words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transferring(Event):
+    """A transfer of files, `upload` or `fetch`, begins, or is `over`."""
+
+    what: str
+    over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Restarted(Event):
+    """All ranks start again on the hosts numbered `hosts`, for this `reason`: the record's attempt
+    begins."""
+
+    hosts: tuple[int, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving(Event):
+    """A person has asked to detach: the launcher leaves once the ranks run. False: it cannot."""
+
+    leaving: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Detached(Event):
+    """The launcher leaves; the run goes on without it. `cut_off`: nobody asked for it; the launcher
+    hears no host any more, or cannot start the run again."""
+
+    cut_off: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lost(Event):
+    """Host number `on` is lost, or was never reached: `reason` says why and what to do. `reached`:
+    its agent had said Hello. `unfit`: the login succeeded, but its python or workdir cannot be
+    used."""
+
+    on: int
+    reason: str
+    reached: bool
+    unfit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refused(Event):
+    """The session does not start the run: host number `on` (or SESSION) is not fit for it, `reason`
+    says why and what to do."""
+
+    on: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping(Event):
+    """All ranks are stopped. `by_person`: somebody asked for it; else it follows from a failure.
+
+    `now`: ranks get no time to end by themselves. `elsewhere`: the person asked another launcher.
+    `final`: the run is not restarted.
+    """
+
+    reason: str
+    by_person: bool
+    now: bool = False
+    elsewhere: bool = False
+    final: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Closing(Event):
+    """Nothing is left to run: every agent is told to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Closed(Event):
+    """The session's last record: nothing more comes, every host's agent has ended or is lost."""
+
+
+LAUNCHER_EVENTS = (
+    *(
+        Reaching,
+        Clock,
+        Said,
+        Checked,
+        Silent,
+        Parted,
+        Lost,
+        Refused,
+        Stalled,
+        StacksAsked,
+        StallExplained,
+        Attached,
+        Preparing,
+        Prepared,
+        Starting,
+        Failing,
+        Transferring,
+        Stopping,
+        Restarted,
+        Leaving,
+        Detached,
+        Closing,
+        Closed,
+    ),
+)
+EVENTS: tuple[type[Event], ...] = (*HOST_EVENTS, *LAUNCHER_EVENTS)
+
+_lines = Lines(EVENTS)
+encode, decode, fault = _lines.encode, _lines.decode, _lines.fault
+from_object, to_object = _lines.from_object, _lines.to_object
