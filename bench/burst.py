@@ -31,7 +31,8 @@ from remote.session.session import Session
 from remote.transport.ssh.transport import SshTransport
 from training.job import Job
 from training.wire.events import Record, Text
-from tui.app import Launch, RankboardApp
+from tui.app import RankboardApp
+from tui.runs import Launch
 
 HOSTS, LINES, ROUNDS = 4, 50_000, 5
 RATE, FRAME = 100_000, 0.05

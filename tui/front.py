@@ -121,7 +121,8 @@ def show_dashboard(
         raise UsageError(
             "the dashboard needs a terminal on stdin, stdout and stderr; without one, use --run"
         )
-    from tui.app import Launch, RankboardApp
+    from tui.app import RankboardApp
+    from tui.runs import Launch
 
     settings |= {"runs_dir": launcher.runs_dir, "check": launcher.check}
     app = RankboardApp(Launch(cluster, selected, job, launcher.plan, launcher.begin, **settings))
@@ -130,7 +131,7 @@ def show_dashboard(
         app.run()
     finally:
         app.finish()
-    for state in app.states:
+    for state in app.runs.states:
         print_end(state)
         narrate_record(launcher, state)
     return app.exit_code

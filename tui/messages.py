@@ -1,4 +1,4 @@
-"""What screens ask of the app."""
+"""What screens ask of the app, so that no screen opens another."""
 
 from __future__ import annotations
 
@@ -20,11 +20,19 @@ class StartRun(Message):
 
 @dataclass
 class CheckHosts(Message):
-    """Check whether these hosts are fit for this job, and start nothing."""
+    """Check whether these hosts are ready for this job, and start nothing."""
 
     cluster: Cluster
     job: Job
 
 
 class NewRun(Message):
-    """Back to the launch form."""
+    """Show the launch form again."""
+
+
+class ShowChecks(Message):
+    """Show what the checks of the hosts of the run have found."""
+
+
+class ShowStacks(Message):
+    """Show where every rank of the run is."""

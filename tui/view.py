@@ -1,4 +1,4 @@
-"""What screens need of a session. They import this, and never the session itself."""
+"""What the dashboard needs of a session. Its screens import this, and never the session itself."""
 
 from __future__ import annotations
 
@@ -11,18 +11,25 @@ from remote.run.state import RunState
 from training.wire.events import Record
 
 
-class Session(Protocol):
-    """A run to watch, live or replayed."""
+class Checks(Protocol):
+    """Checks of hosts: those of a run, or those alone."""
 
     plan: Plan
     state: RunState
     lock: threading.Lock
 
     def batches(self) -> Iterator[list[Record]]:
-        """Iterate over the records as they come, already applied to `state`, until the run ends.
+        """Iterate over the records as they come, already applied to `state`, until the end.
 
         Only one thread may iterate.
         """
+
+    def stop(self, reason: str = ...) -> None:
+        """Ask for the end."""
+
+
+class Session(Checks, Protocol):
+    """A run to watch, live or replayed."""
 
     @property
     def detached(self) -> bool:

@@ -113,14 +113,6 @@ class HostsError(ValueError):
     instead."""
 
 
-def load(path: Path, ssh_config: Path = SSH_CONFIG) -> Cluster:
-    """The cluster of a hosts file; `ssh_config` (where it exists) fills what the file leaves out.
-    Raises: HostsError."""
-    from remote.cluster.file import read
-
-    return read(path, ssh_config)
-
-
 def naming(file: str, text: str) -> str:
     """A message with the name of the hosts file that is in use, also in the commands that it
     advises."""

@@ -11,7 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from remote.cluster.hosts import Host, load
+from remote.cluster.hosts import Host
+from remote.cluster.load import load
 from remote.lab.folder import Folder
 from remote.run.stall import TIMES
 from tests.faults.proof import FINISHED, RANKS, Expected, Stage

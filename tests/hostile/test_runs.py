@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 
-from remote.cluster.hosts import Cluster, Host, HostsError, load
+from remote.cluster.hosts import Cluster, Host, HostsError
+from remote.cluster.load import load
 from remote.limits import LIMITS
 from remote.plan.plan import Plan, PlanError, Policy
 from remote.record import files, trust

@@ -10,7 +10,8 @@ from textual.pilot import Pilot
 from remote.plan.plan import Plan
 from tests.kit.acted import ActedSession, cluster, make_plan, until
 from training.job import Job
-from tui.app import Launch, RankboardApp
+from tui.app import RankboardApp
+from tui.runs import Launch
 from tui.screens.dialogs import Dialog
 from tui.screens.run import RunScreen
 
@@ -52,7 +53,7 @@ class Stage:
         await until(pilot, lambda: f"step {step}/" in self.text())
 
     async def ended(self, pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: not self.app.live)
+        await until(pilot, lambda: not self.app.runs.live)
         self.app.tick()
         await pilot.pause()
 

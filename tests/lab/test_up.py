@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from remote.cluster.hosts import load
+from remote.cluster.load import load
 from remote.lab import logins, relay
 from remote.lab.folder import Folder
 from remote.lab.lab import LabState

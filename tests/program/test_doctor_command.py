@@ -23,7 +23,8 @@ from tests.kit.sshd import Sshd
 from training.job import Job
 from training.wire.events import SESSION, Hello, Spawned
 from tui import palette
-from tui.app import Launch, RankboardApp
+from tui.app import RankboardApp
+from tui.runs import Launch
 from tui.screens.doctor import DoctorScreen
 from tui.text import checks
 

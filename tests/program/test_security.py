@@ -20,7 +20,8 @@ import psutil
 import pytest
 from rich.console import Console
 
-from remote.cluster.hosts import Host, HostsError, load
+from remote.cluster.hosts import Host, HostsError
+from remote.cluster.load import load
 from remote.plan import serialize
 from remote.plan.dry_run import dry_run
 from remote.plan.environment import forwarded
@@ -43,8 +44,9 @@ from training.job import Job
 from training.wire import events
 from training.wire.enums import EndReason, Reach
 from training.wire.events import AGENT, Hello, Spawned, Stack, Text
-from tui.app import Launch, RankboardApp
+from tui.app import RankboardApp
 from tui.commands.trust import Trusting
+from tui.runs import Launch
 from tui.text import live
 from tui.text.json import JsonPrinter
 from tui.text.plain import PlainPrinter
@@ -464,7 +466,7 @@ async def test_no_text_of_a_host_reaches_the_dashboard_as_it_is(size: tuple[int,
         for record in evil().records[:-1]:
             sessions[0].say(record.host, record.event)
         sessions[0].close()
-        await until(pilot, lambda: not app.live)
+        await until(pilot, lambda: not app.runs.live)
         app.tick()
         await until(pilot, lambda: "cause" in screen(app) or "evil" in screen(app))
         assert_harmless(screen(app))

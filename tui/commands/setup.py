@@ -11,7 +11,8 @@ from typing import Annotated
 
 import typer
 
-from remote.cluster.hosts import Host, load, naming, select
+from remote.cluster.hosts import Host, naming, select
+from remote.cluster.load import load
 from remote.errands.setup import Condition, Hear, Installation, Installed, Outlook, Wanted, look
 from remote.sanitise import one_line
 from remote.transport import Transport

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from remote.at_once import at_once
-from remote.cluster.hosts import HOSTS_FILE, Cluster, Host, HostsError, load, naming, select
+from remote.cluster.hosts import HOSTS_FILE, Cluster, Host, HostsError, naming, select
+from remote.cluster.load import load
 from remote.transport import Unreachable
 from remote.transport.host_keys import HostKeys, NotRecorded, ShownKey, Standing
 from remote.transport.registry import host_keys

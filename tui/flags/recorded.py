@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from remote.cluster.hosts import HostsError, load
+from remote.cluster.hosts import HostsError
+from remote.cluster.load import load
 from remote.errands.kept_plan import Kept, plan_of
 from remote.launch import Launcher
 from remote.plan.plan import Plan, PlanError, Policy

@@ -12,7 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from remote.cluster.hosts import LOCAL, Cluster, Host, HostsError, load, naming, select
+from remote.cluster.hosts import LOCAL, Cluster, Host, HostsError, naming, select
+from remote.cluster.load import load
 from remote.lab.spec import LabError, Spec, parse
 from remote.plan.plan import PlanError
 from remote.transport import Transport

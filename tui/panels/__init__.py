@@ -1,16 +1,23 @@
-"""The panels of the run screen, in the order of their keys: 1, 2, and so on; those that do not suit
-a run are left out.
+"""The panels of the run screen, in the order of their keys: 1, 2, and so on.
 
-A panel is one file here and its place below.
+A panel is one file here, and one entry below. The panels of a row stand together, and the rows in
+the order of the screen. Panels that do not suit a run are left out.
 """
+
+from collections.abc import Iterator
 
 from tui.panels.cpu import Cpu
 from tui.panels.hosts import Hosts
 from tui.panels.log import Log
 from tui.panels.loss import Loss
-from tui.panels.panel import Panel
+from tui.panels.parts.panel import Key, Panel
 from tui.panels.ranks import Ranks
 from tui.panels.seconds import Seconds
 from tui.panels.staleness import Staleness
 
 PANELS: tuple[type[Panel], ...] = (Ranks, Hosts, Loss, Seconds, Staleness, Cpu, Log)
+
+
+def panel_keys() -> Iterator[Key]:
+    """The keys of all panels, each once."""
+    yield from dict.fromkeys(key for kind in PANELS for key in kind.keys)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from remote.run.state import RankState, Series
-from tui.panels.curves import Curves
+from tui.panels.parts.curves import Curves
 from tui.widgets.frame import Look
 
 
@@ -11,6 +11,7 @@ class Cpu(Curves):
     """The CPU use of every rank's processes, by time."""
 
     title = "CPU % of a core"
+    help = "CPU use of every rank's processes"
     look = Look("time", clock=True, from_zero=True)
 
     def series(self, rank: RankState) -> Series:

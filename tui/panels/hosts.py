@@ -12,8 +12,8 @@ from remote.format import UNKNOWN, duration, percent, short_size
 from remote.plan.place import is_loopback
 from remote.run.state import HostPhase, HostState, RunState
 from remote.run.waiting import REACHING, age
-from tui.panels import figures
-from tui.panels.panel import Panel
+from tui.panels.parts.panel import Panel, ScreenRow
+from tui.panels.parts.phase import phase
 from tui.session_clock import SessionClock
 from tui.widgets.log_view import plain
 from tui.widgets.table import Cell, Column, Row, Table
@@ -36,6 +36,9 @@ class Hosts(Panel):
     refused."""
 
     title = "hosts"
+    help = "every host: its phase, CPU, network and memory"
+    row = ScreenRow.TOP
+    staged = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +65,7 @@ def _age(host: HostState, run: RunState, now: float) -> str:
 def _row(host: HostState, since: str, wired: bool) -> Row:
     """`wired`: the ranks' traffic goes over the interfaces that are counted, and not all over
     loopback."""
-    phase = figures.phase(host.phase)
+    state = phase(host.phase)
     load = percent(fmean(host.cpu) / 100) if host.cpu else UNKNOWN
     traffic = (host.sent, host.received) if wired else (0, 0)
     known = (load, *map(short_size, (*traffic, host.memory_used)))
@@ -71,7 +74,7 @@ def _row(host: HostState, since: str, wired: bool) -> Row:
     )  # of the others they are old
     return (
         Cell(plain(host.name)),
-        replace(phase, text=phase.text + since),
+        replace(state, text=state.text + since),
         *map(Cell, shown),
         Cell("" if host.phase is HostPhase.ENDED else f" {plain(host.reason)}", "table--dim"),
     )

@@ -5,14 +5,21 @@ from __future__ import annotations
 from textual.app import ComposeResult
 
 from remote.run.state import RunState
-from tui.panels.panel import Panel
+from tui.panels.parts.panel import Key, Panel, ScreenRow
 from tui.widgets.log_view import LogView
 
 
 class Log(Panel):
-    """What the ranks, the hosts and the session say."""
+    """The output of ranks and hosts, and what the session does."""
 
     title = "log"
+    help = "the output of ranks and hosts, and what rankboard does"
+    row = ScreenRow.BOTTOM
+    keys = (
+        Key("r", "cycle_rank", "Rank", "log of the next rank only"),
+        Key("R", "all_ranks", "All ranks", "log of all ranks", shown=False),
+        Key("f", "toggle_follow", "Follow", "follow the log, or pause; scrolling up pauses it"),
+    )
 
     def compose(self) -> ComposeResult:
         self._ranks = 0
@@ -24,8 +31,7 @@ class Log(Panel):
         self._describe()
 
     def cycle_rank(self) -> None:
-        """Show the next rank's lines only; after the last one those of hosts and session, then
-        all."""
+        """Show only the next rank; after the last one hosts and session, then all."""
         order = [None, *range(self._ranks), -1]
         view = self.query_one(LogView)
         view.rank = order[(order.index(view.rank) + 1) % len(order)]
@@ -35,7 +41,7 @@ class Log(Panel):
         self.query_one(LogView).rank = None
 
     def toggle_follow(self) -> None:
-        """Stay at the newest line, or stop doing so."""
+        """Follow the newest line, or stop following."""
         view = self.query_one(LogView)
         view.follow = not view.follow
 

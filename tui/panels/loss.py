@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from remote.run.state import RankState, Series
-from tui.panels.curves import Curves
+from tui.panels.parts.curves import Curves
 from tui.widgets.frame import Look
 
 
@@ -11,6 +11,7 @@ class Loss(Curves):
     """The loss of every rank on its own samples, by step."""
 
     title = "loss"
+    help = "the loss of every rank on its own samples"
     look = Look("step")
 
     def series(self, rank: RankState) -> Series:

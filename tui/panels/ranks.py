@@ -7,11 +7,12 @@ import math
 from textual.app import ComposeResult
 
 from remote.format import UNKNOWN, duration, number, percent, short_size
+from remote.plan.plan import Plan
 from remote.run.state import RankState, RunState
 from remote.run.waiting import STARTING, age
 from tui import palette
-from tui.panels import figures
-from tui.panels.panel import Panel
+from tui.panels.parts.panel import Panel, ScreenRow
+from tui.panels.parts.phase import phase
 from tui.session_clock import SessionClock
 from tui.widgets.log_view import plain
 from tui.widgets.table import Cell, Column, Row, Table
@@ -35,10 +36,18 @@ class Ranks(Panel):
     step, since when."""
 
     title = "ranks"
+    help = "every rank: its phase, step, loss, pace and load"
+    row = ScreenRow.TOP
+    share = 2
 
     def __init__(self) -> None:
         super().__init__()
         self._clock = SessionClock()
+
+    @classmethod
+    def lines(cls, plan: Plan) -> int:
+        """One line per rank, with the head of the table and the border."""
+        return plan.world_size + 2
 
     def compose(self) -> ComposeResult:
         yield Table(COLUMNS)
@@ -68,7 +77,7 @@ def _row(rank: RankState, host: str, far: str, dark: bool) -> Row:
     return (
         Cell(str(rank.rank), palette.colour(rank.rank, dark)),
         Cell(plain(host)),
-        figures.phase(rank.doing),
+        phase(rank.doing),
         Cell(far),
         Cell("nan" if rank.step and math.isnan(rank.loss) else number(rank.loss)),
         Cell(percent(accuracy)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from remote.run.state import RankState, Series
-from tui.panels.curves import Curves
+from tui.panels.parts.curves import Curves
 from tui.widgets.frame import Look
 
 
@@ -11,6 +11,7 @@ class Seconds(Curves):
     """The seconds of every rank's iterations, by step."""
 
     title = "s/iteration"
+    help = "how long every rank's iterations take"
     look = Look("step", from_zero=True)
 
     def series(self, rank: RankState) -> Series:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from remote.plan.plan import Plan
 from remote.run.state import RankState, Series
 from training.job import Job
-from tui.panels.curves import Curves
+from tui.panels.parts.curves import Curves
 from tui.widgets.frame import Look
 
 
@@ -15,6 +15,7 @@ class Staleness(Curves):
     gradient, by step."""
 
     title = "staleness"
+    help = "updates between a rank's pull and its push"
     look = Look("step", from_zero=True)
 
     @classmethod

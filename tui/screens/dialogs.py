@@ -1,5 +1,4 @@
-"""What comes over a screen: the question at the end, the help, and the word that the terminal is
-too small."""
+"""The dialogs over a screen: how to leave a live run, and that the terminal is too small."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ def too_small(size: Size) -> bool:
 
 
 class Leave(Enum):
-    """What a person answers to the question whether to leave a run that still goes on."""
+    """The answers to the question how to leave a live run."""
 
     STOP = "stop"
     STOP_AND_QUIT = "stop_and_quit"
@@ -91,89 +90,43 @@ class Dialog(ModalScreen[Leave]):
 
 
 class QuitDialog(Dialog):
-    """The run still goes on."""
+    """The question how to leave a live run."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("d", "answer('detach')")]
 
     def __init__(self, keep: bool, leavable: bool, waits: bool) -> None:
-        """`keep`: it is to go on without a launcher; `leavable`: it can; `waits`: it may have to be
-        started again, for which a launcher is needed."""
+        """`keep`: the run continues without a launcher; `leavable`: it can; `waits`: it may have to
+        be restarted, which takes a launcher."""
         super().__init__()
         self._leavable = leavable
-        gone = "goes on without it" if keep else "ends"
-        self.question = f"The run still goes on; if this terminal is lost, it {gone}."
+        fate = "continues" if keep else "stops"
+        self.question = f"The run is still live. If this terminal is lost, it {fate}."
         self.answers = (
             (Leave.STAY, "Watch (esc)"),
             (Leave.STOP, "Stop"),
             (Leave.STOP_AND_QUIT, "Stop and quit"),
         )
         if leavable:
-            self.question += "\nDetach leaves it to its hosts; rankboard attach comes back to it."
-            self.question += " Until then it is not started again, should it fail." if waits else ""
+            self.question += "\nDetach leaves it running; rankboard attach reattaches to it."
+            self.question += " Until then, a failed run is not restarted." if waits else ""
             watch, *stops = self.answers
             self.answers = (watch, (Leave.DETACH, "Detach (d)"), *stops)
-        self.question += "\nTo stop it, choose with the arrow keys and press enter."
+        self.question += "\nTo stop it, select Stop with the arrow keys and press enter."
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """No leaving where the run would not go on."""
+        """Detach only from a run that can continue."""
         return self._leavable or parameters != ("detach",)
 
 
 class LeaveDialog(Dialog):
-    """The run is being stopped, and that takes its time."""
+    """The question whether to wait for a run that is stopping."""
 
     question = (
-        "The run is being stopped. Leave without waiting for its end? The hosts then end it by "
-        "themselves."
+        "The run is stopping. Leave without waiting for its end? The hosts then stop it on their "
+        "own."
     )
     answers = ((Leave.STAY, "Wait (esc)"), (Leave.NOW, "Leave now (q)"))
     BINDINGS: ClassVar[list[BindingType]] = [Binding("q", "answer('now')")]
-
-
-HELP = """\
-1 to 7       the panel of this number: ranks, hosts, loss, ...
-tab          the next panel; shift+tab the one before
-c            the next of hosts and charts
-l            logarithmic y axis, on and off
-z            the panel with the focus over the whole screen
-arrows       scroll; page up and down, home, end
-r            log of the next rank only; R of all ranks
-f            follow the log; scrolling up pauses it
-s            where every rank is: the stacks of all of them
-D            what the checks before the start have found
-e            save the screen as SVG in the run's folder
-n            back to the launch form, once the run has ended
-q            quit; asks first while a run goes on
-ctrl+c       as q: no key stops a run by itself
-ctrl+p       all commands of the screen, and the themes
-
-In the launch form: tab and shift+tab move, enter opens a
-choice, ctrl+s or f5 starts the run, f2 has the doctor check
-the hosts, f1 helps, ctrl+q quits.
-A rank's phases: waiting, importing, loading, rendezvous,
-joining, training (or serving the others parameters),
-evaluating, saving; then finished, failed (by itself),
-victim (of another's failure), stopped or lost.
-"""
-
-
-class HelpDialog(ModalScreen[None]):
-    """The keys."""
-
-    CSS = """
-    HelpDialog { align: center middle; background: $background 50%; }
-    HelpDialog VerticalScroll {
-        width: 67; max-width: 100%; height: auto; max-height: 100%; padding: 0 1;
-        border: round $primary; background: $surface; scrollbar-size-vertical: 1;
-    }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark,f1,enter", "dismiss")]
-
-    def compose(self) -> ComposeResult:
-        with VerticalScroll() as box:
-            box.border_title = "keys"
-            box.border_subtitle = "esc"
-            yield Static(HELP.rstrip(), markup=False)
 
 
 class TooSmall(Screen[None]):
@@ -190,4 +143,4 @@ class TooSmall(Screen[None]):
             self.dismiss()
 
     def compose(self) -> ComposeResult:
-        yield Static(f"terminal too small: at least {LEAST[0]}x{LEAST[1]}", markup=False)
+        yield Static(f"terminal too small: it needs {LEAST[0]}x{LEAST[1]}", markup=False)

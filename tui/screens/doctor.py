@@ -3,9 +3,8 @@ with what to do about it."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from typing import ClassVar, Protocol
+from collections.abc import Callable
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -17,12 +16,11 @@ from textual.widgets import Footer, Static
 
 from remote.doctor.doctor import FAILED, OK, WARNING
 from remote.format import count
-from remote.plan.plan import Plan
 from remote.run.state import RunPhase, RunState
 from remote.run.waiting import REACHING, Wait, waiting
-from training.wire.events import Record
 from tui.session_clock import SessionClock
 from tui.text import checks
+from tui.view import Checks
 
 STYLES = {
     OK: "$text-success",
@@ -32,20 +30,6 @@ STYLES = {
 }
 TICK = 0.2
 """Seconds between two looks at what has been found."""
-
-
-class Checking(Protocol):
-    """Checks of hosts: those of a run, or those alone."""
-
-    plan: Plan
-    state: RunState
-    lock: threading.Lock
-
-    def batches(self) -> Iterator[list[Record]]:
-        """Records as they come, already applied to `state`. One thread iterates this."""
-
-    def stop(self, reason: str = ...) -> None:
-        """Ask for the end; returns at once."""
 
 
 class DoctorScreen(Screen[None]):
@@ -63,7 +47,7 @@ class DoctorScreen(Screen[None]):
         Binding("ctrl+q", "app.quit", "Quit", key_display="^q", priority=True),
     ]
 
-    def __init__(self, session: Checking, again: Callable[[], Checking] | None = None) -> None:
+    def __init__(self, session: Checks, again: Callable[[], Checks] | None = None) -> None:
         """`again` begins the same checks once more."""
         super().__init__()
         self._session, self._again = session, again
@@ -72,7 +56,7 @@ class DoctorScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         hosts = self._session.plan.hosts
-        yield Static(f"rankboard: doctor of {count(len(hosts), 'host')}", id="title")
+        yield Static(f"rankboard: checks of {count(len(hosts), 'host')}", id="title")
         with VerticalScroll():
             yield Static(id="found", markup=False)
         yield Static(id="verdict", markup=False)
@@ -100,13 +84,13 @@ class DoctorScreen(Screen[None]):
         if state.checks and (self.over or self._again is None):
             return checks.verdict(state)
         if any(rank.pid for rank in state.ranks):
-            return "nothing was checked here: come back to, or begun with --no-doctor"
+            return "no checks: the run was attached to, or started with --no-doctor"
         if self.over:
             return f"{checks.verdict(state)}: {state.stop_reason or 'see the log'}"
         if not any(host.phase in REACHING for host in state.hosts):
-            return "checking: the hosts try to reach each other"
+            return "checking: the hosts connect to each other"
         waits = waiting(state, self._clock.now(state))
-        return "; ".join(map(Wait.text, waits)) or "checking: the hosts are reached all at once"
+        return "; ".join(map(Wait.text, waits)) or "checking: connecting to all hosts"
 
     @property
     def over(self) -> bool:
@@ -124,7 +108,7 @@ class DoctorScreen(Screen[None]):
 
     def action_leave(self) -> None:
         if self._again is not None and not self.over:
-            self._session.stop("the doctor was left")
+            self._session.stop("the checks were closed")
         self.dismiss()
 
 

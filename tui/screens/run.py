@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -13,77 +12,36 @@ from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Footer
 
-from remote.plan.plan import Plan
-from remote.run.state import RunPhase, RunState
-from training.wire.events import Record
-from tui.messages import NewRun
-from tui.panels import PANELS
-from tui.panels.curves import Curves
-from tui.panels.header import Header
-from tui.panels.hosts import Hosts
-from tui.panels.log import Log
-from tui.panels.outcome import Outcome
-from tui.panels.panel import Panel
-from tui.panels.ranks import Ranks
+from remote.run.state import RunPhase
+from tui.messages import NewRun, ShowChecks, ShowStacks
+from tui.panels import PANELS, panel_keys
+from tui.panels.parts.grid import spans
+from tui.panels.parts.header import Header
+from tui.panels.parts.outcome import Outcome
+from tui.panels.parts.panel import Panel, ScreenRow
+from tui.view import Session
 
 WIDE = 120
 """Columns from which on all panels are shown at once."""
 FLAT = 20
-"""Rows beneath which there are no charts."""
+"""Rows below which the staged panels are hidden."""
 LOW = 13
-"""Rows beneath which there is only the table of ranks."""
-
-
-class Session(Protocol):
-    """A run to watch, live or replayed."""
-
-    plan: Plan
-    state: RunState
-    lock: threading.Lock
-
-    def batches(self) -> Iterator[list[Record]]:
-        """Records as they come, already applied to `state`; ends with the run. To be iterated by
-        one thread."""
-
-    @property
-    def detached(self) -> bool:
-        """Whether the run was left to its agents."""
-
-    @property
-    def cut_off(self) -> bool:
-        """Whether that was so since none of them was heard any more."""
-
-    @property
-    def keep(self) -> bool:
-        """Whether the agents go on with the run when this session is gone."""
-
-    def stop(self, reason: str = ..., *, now: bool = ...) -> None:
-        """Ask for the end of the run, `now` without the time that ranks have to end by themselves;
-        returns at once."""
-
-    def detach(self) -> None:
-        """Leave the run, which goes on; returns at once."""
-
-    def ask_stacks(self) -> None:
-        """Have every rank tell where it is; returns at once."""
+"""Rows below which the bottom row is hidden, too."""
 
 
 class RunScreen(Screen[None]):
     """One run. `tick` draws what has changed since the last one."""
 
     CSS = """
-    RunScreen #body { layout: grid; grid-size: 12; grid-rows: 6 3fr 2fr; height: 1fr; }
-    RunScreen Ranks { column-span: 8; }
-    RunScreen Hosts, RunScreen Curves { column-span: 4; }
-    RunScreen #body.-four-charts Curves { column-span: 3; }
-    RunScreen Log { column-span: 12; }
+    RunScreen #body { layout: grid; height: 1fr; }
 
     RunScreen.-narrow #body, RunScreen.-flat #body, RunScreen.-low #body { layout: vertical; }
     RunScreen.-narrow .staged { display: none; }
     RunScreen.-narrow .staged.-chosen { display: block; }
 
     RunScreen.-flat .staged, RunScreen.-flat .staged.-chosen { display: none; }
-    RunScreen.-low .staged, RunScreen.-low .staged.-chosen, RunScreen.-low Log { display: none; }
+    RunScreen.-low .staged, RunScreen.-low .staged.-chosen { display: none; }
+    RunScreen.-low .bottom { display: none; }
     RunScreen .-maximized { height: 1fr; }
     """
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012
@@ -94,10 +52,10 @@ class RunScreen(Screen[None]):
         Binding("question_mark", "app.help", "Help", key_display="?"),
         Binding("n", "new", "New run"),
         Binding("c", "cycle", "Chart"),
-        Binding("l", "logarithmic", "Log y"),
-        Binding("r", "rank", "Rank"),
-        Binding("R", "all_ranks", "All ranks", show=False),
-        Binding("f", "follow", "Follow"),
+        *(
+            Binding(key.key, f"panel_key('{key.action}')", key.label, show=key.shown)
+            for key in panel_keys()
+        ),
         Binding("z", "zoom", "Zoom"),
         Binding("s", "stacks", "Stacks"),
         Binding("e", "app.screenshot", "Screenshot"),
@@ -111,55 +69,59 @@ class RunScreen(Screen[None]):
     def __init__(self, session: Session) -> None:
         super().__init__()
         self.session = session
+        self._kinds = [kind for kind in PANELS if kind.suits(session.plan)]
         self._chosen_by_hand = False
         self._ended = False
 
     def compose(self) -> ComposeResult:
         yield Header()
         yield Outcome()
-        kinds = [kind for kind in PANELS if kind.suits(self.session.plan)]
-        charts = sum(issubclass(kind, Curves) for kind in kinds)
-        with Container(id="body", classes="-four-charts" if charts == 4 else ""):
-            for number, kind in enumerate(kinds, 1):
+        columns, widths = spans(self._kinds)
+        with Container(id="body") as body:
+            body.styles.grid_size_columns = columns
+            for number, (kind, width) in enumerate(zip(self._kinds, widths, strict=True), 1):
                 panel = kind()
                 panel.number = number
-                panel.set_class(isinstance(panel, (Hosts, Curves)), "staged")
+                panel.styles.column_span = width
+                panel.set_class(kind.staged, "staged")
+                panel.set_class(kind.row is ScreenRow.BOTTOM, "bottom")
                 yield panel
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        self.set_class(
-            self.app.size.width < WIDE, "-narrow"
-        )  # Textual does so only after the first drawing
-        self._choose(self.query_one(Hosts))
-        self.query_one(Log).query("*").first().focus()
+        # Textual sets this class only after the first drawing
+        self.set_class(self.app.size.width < WIDE, "-narrow")
+        self._choose(next(self._staged()))
+        self.query(Panel).last().query("*").first().focus()
         self.watch(self, "maximized", lambda: self._fit(*self.size), init=False)
+
+    def _staged(self) -> Iterator[Panel]:
+        return (panel for panel in self.query(Panel) if panel.staged)
 
     def on_resize(self, event: Resize) -> None:
         self._fit(*event.size)
 
     def _fit(self, width: int, height: int) -> None:
-        """The table of ranks takes what it needs, and at the most two fifths of the screen where
-        others are there too."""
-        rows = min(len(self.session.plan.slots) + 2, max(4, height * 2 // 5))
-        wide = width >= WIDE and height >= FLAT
-        self.query_one("#body").styles.grid_rows = f"{rows} 3fr 2fr"
-        self.query_one(Ranks).styles.height = (
-            "1fr" if wide or height < LOW or self.maximized else rows
+        """Give the top row what it needs, at most two fifths of the screen beside other rows."""
+        plan = self.session.plan
+        needed = max(kind.lines(plan) for kind in self._kinds)
+        rows = min(needed, max(4, height * 2 // 5))
+        present = dict.fromkeys(kind.row for kind in self._kinds)
+        self.query_one("#body").styles.grid_rows = " ".join(
+            row.value or str(rows) for row in present
         )
+        whole = (width >= WIDE and height >= FLAT) or height < LOW or self.maximized
+        for panel in self.query(Panel):
+            if panel.lines(plan):
+                panel.styles.height = "1fr" if whole else rows
         self.call_after_refresh(self.tick)
 
     def tick(self) -> None:
-        """Draw what has changed. The run's lock is held only while the panels copy what they
-        draw."""
+        """Draw what has changed. The run's lock is held only while the panels copy from it."""
         with self.app.batch_update(), self.session.lock:
             run = self.session.state
-            if (
-                run.phase is not RunPhase.STARTING
-                and not self._chosen_by_hand
-                and self.query_one(Hosts).has_class("-chosen")
-            ):
-                self._choose(self.query(Curves).first())
+            if run.phase is not RunPhase.STARTING:
+                self._show_chart()
             self.query_one(Header).show(run)
             self.query_one(Outcome).show(run)
             for panel in self.query(Panel):
@@ -168,6 +130,12 @@ class RunScreen(Screen[None]):
             if self.over and not self._ended:
                 self._ended = True
                 self.refresh_bindings()
+
+    def _show_chart(self) -> None:
+        """Replace the panel of the start by a chart, unless the user has chosen a panel."""
+        first = next(self._staged())
+        if not self._chosen_by_hand and first.has_class("-chosen"):
+            self._choose(next(panel for panel in self._staged() if panel.row is ScreenRow.MIDDLE))
 
     def _is_seen(self, panel: Panel) -> bool:
         return panel.display and self.maximized in (None, panel)
@@ -178,18 +146,18 @@ class RunScreen(Screen[None]):
         return self.session.state.phase is RunPhase.ENDED
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A new run only after this one."""
+        """Allow a new run only after this one."""
         return self.over if action == "new" else True
 
     def _choose(self, panel: Panel) -> None:
-        """The panel that is shown where there is room for one of the hosts and the charts."""
-        for each in self.query(".staged"):
+        """Choose the staged panel that a narrow screen shows."""
+        for each in self._staged():
             each.set_class(each is panel, "-chosen")
 
     def _focus(self, panel: Panel) -> None:
         if self.maximized is not None:
             self.minimize()
-        if panel.has_class("staged"):
+        if panel.staged:
             self._chosen_by_hand = True
             self._choose(panel)
         self.set_focus(panel.children[0])  # at once: the next key may be for it
@@ -202,24 +170,17 @@ class RunScreen(Screen[None]):
             if panel.number == number:
                 self._focus(panel)
 
-    def action_cycle(self) -> None:
-        staged = list(self.query(".staged").results(Panel))
-        chosen = next(index for index, panel in enumerate(staged) if panel.has_class("-chosen"))
-        self._focus(staged[(chosen + 1) % len(staged)])
-
-    def action_logarithmic(self) -> None:
-        for panel in self.query(Curves):
-            panel.toggle_log()
+    def action_panel_key(self, action: str) -> None:
+        """Do this on every panel that has a key for it."""
+        for panel in self.query(Panel):
+            if any(key.action == action for key in panel.keys):
+                getattr(panel, action)()
         self.tick()
 
-    def action_rank(self) -> None:
-        self.query_one(Log).cycle_rank()
-
-    def action_all_ranks(self) -> None:
-        self.query_one(Log).all_ranks()
-
-    def action_follow(self) -> None:
-        self.query_one(Log).toggle_follow()
+    def action_cycle(self) -> None:
+        staged = list(self._staged())
+        chosen = next(index for index, panel in enumerate(staged) if panel.has_class("-chosen"))
+        self._focus(staged[(chosen + 1) % len(staged)])
 
     def action_zoom(self) -> None:
         if self.maximized is not None:
@@ -231,14 +192,10 @@ class RunScreen(Screen[None]):
         self.tick()
 
     def action_checks(self) -> None:
-        from tui.screens.doctor import DoctorScreen  # which needs this module
-
-        self.app.push_screen(DoctorScreen(self.session))
+        self.post_message(ShowChecks())
 
     def action_stacks(self) -> None:
-        from tui.screens.stacks import StacksScreen  # which needs this module
-
-        self.app.push_screen(StacksScreen(self.session))
+        self.post_message(ShowStacks())
 
     def action_new(self) -> None:
         self.post_message(NewRun())

@@ -16,8 +16,8 @@ from textual.widgets import Footer, Static
 from remote.format import duration
 from remote.run.stacks import Frame, Presence, calls, threads, whereabouts
 from remote.run.state import RankState, RunPhase, RunState
-from tui.screens.run import Session
 from tui.session_clock import SessionClock
+from tui.view import Session
 from tui.widgets.log_view import plain
 
 STYLES = {

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from remote.cluster.file import WRITE, HostTable
-from remote.cluster.hosts import Cluster, Host, HostsError, load, naming, select
+from remote.cluster.hosts import Cluster, Host, HostsError, naming, select
+from remote.cluster.load import load
 from remote.cluster.transports import names
 
 NOWHERE = Path("/nonexistent/config")

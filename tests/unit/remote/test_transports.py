@@ -10,7 +10,8 @@ import pytest
 
 import remote.transport
 from remote.cluster import transports
-from remote.cluster.hosts import Host, load
+from remote.cluster.hosts import Host
+from remote.cluster.load import load
 from remote.doctor import doctor
 from remote.plan.plan import Plan
 from remote.run.events import Reaching

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from remote.run.state import HostPhase, RankPhase, RunPhase, Verdict
-from tui.panels import figures
+from tui.panels.parts.phase import phase
 
 
 def test_every_phase_has_a_sign_and_a_word() -> None:
     names = [*RunPhase, *HostPhase, *RankPhase, *(verdict.name.lower() for verdict in Verdict)]
     for name in names:
-        sign, word = figures.phase(name).text.split()
+        sign, word = phase(name).text.split()
         assert word == name
         assert len(sign) == 1

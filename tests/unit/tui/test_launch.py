@@ -19,7 +19,8 @@ from remote.plan.plan import Plan
 from tests.kit.acted import ActedSession, cluster, make_plan, until
 from training import options
 from training.job import Job, choices, groups, help_text
-from tui.app import Launch, RankboardApp
+from tui.app import RankboardApp
+from tui.runs import Launch
 from tui.screens.launch import LaunchScreen
 from tui.screens.run import RunScreen
 

@@ -19,14 +19,16 @@ from training.job import Job
 from training.wire import events
 from training.wire.events import SESSION
 from tui import palette
-from tui.app import Launch, RankboardApp
-from tui.panels.curves import Curves
+from tui.app import RankboardApp
 from tui.panels.hosts import Hosts
 from tui.panels.log import Log
-from tui.panels.outcome import Outcome
-from tui.panels.panel import Panel
+from tui.panels.parts.curves import Curves
+from tui.panels.parts.outcome import Outcome
+from tui.panels.parts.panel import Panel
 from tui.panels.ranks import Ranks
-from tui.screens.dialogs import Dialog, HelpDialog, LeaveDialog, QuitDialog, TooSmall
+from tui.runs import Launch
+from tui.screens.dialogs import Dialog, LeaveDialog, QuitDialog, TooSmall
+from tui.screens.help import HelpDialog
 from tui.screens.launch import LaunchScreen
 from tui.screens.run import RunScreen
 from tui.screens.stacks import StacksScreen
@@ -304,7 +306,7 @@ async def test_help_lists_every_key_of_the_footer() -> None:
         await until(pilot, lambda: isinstance(stage.app.screen, HelpDialog))
         text = stage.text()
         assert all(f"│ {key} " in text for key in "clrfzenq")
-        assert "ranks, hosts, loss, ... " in text  # no line is folded
+        assert "│ ranks            every rank: its phase, step, loss, pace and load " in text
         await pilot.press("escape")
         assert isinstance(stage.app.screen, RunScreen)
         stage.session.close()
@@ -400,7 +402,7 @@ async def test_traffic_is_shown_only_where_it_goes_over_what_is_counted(
         replace(host, address=f"{address}{number}") for number, host in enumerate(lab.hosts, 1)
     )
     lab = replace(lab, hosts=hosts)
-    stage.app._launch = replace(stage.app._launch, cluster=lab, selected=lab)
+    stage.app.runs.launch = replace(stage.app.runs.launch, cluster=lab, selected=lab)
     async with stage.app.run_test(size=(160, 48)) as pilot:
         await stage.train(pilot)
         sample = events.HostSample((50.0,), 7_000_000_000, 16_000_000_000, sent=84, received=84)
@@ -441,7 +443,7 @@ async def second_keys(stage: Stage, pilot: Pilot[None], first: str) -> None:
             screen.query_one("#stay").focus()
         await pilot.press(second)
         assert stage.session.stops == [], (first, second)
-        assert stage.app.live, (first, second)
+        assert stage.app.runs.live, (first, second)
         if stage.app.screen is not screen:
             await close(stage, pilot)
             await pilot.press(first)
@@ -515,7 +517,7 @@ async def test_quit_asks_and_waits_for_the_end(opener: str) -> None:
         assert stage.app.is_running
         stage.session.say(SESSION, launcher.Stopping("stopped by the operator", True))
         stage.session.close()
-        await until(pilot, lambda: not stage.app.live)
+        await until(pilot, lambda: not stage.app.runs.live)
         stage.app.tick()
     assert stage.app.exit_code == 130
 
@@ -597,7 +599,7 @@ async def test_what_breaks_in_the_session_is_not_hidden() -> None:
             yield
 
     stage = Stage()
-    stage.app._launch = Launch(cluster(), cluster(), Job(), make_plan, Broken, at_once=True)
+    stage.app.runs.launch = Launch(cluster(), cluster(), Job(), make_plan, Broken, at_once=True)
     with pytest.raises(RuntimeError, match="the session broke"):
         await _watch(stage)
 

@@ -8,9 +8,10 @@ from remote.plan.plan import Plan
 from tests.kit.acted import ActedSession, cluster, make_plan, until
 from training.job import Job
 from training.wire.events import Entered
-from tui.app import Launch, RankboardApp
-from tui.panels.curves import Curves
-from tui.panels.panel import Panel
+from tui.app import RankboardApp
+from tui.panels.parts.curves import Curves
+from tui.panels.parts.panel import Panel
+from tui.runs import Launch
 from tui.screens.run import RunScreen
 
 ASYNC = Job(sync="parameter_server", sync_option=("mode=async", "dedicated=yes"))
@@ -65,7 +66,7 @@ async def test_staleness_has_a_chart_of_its_own(size: tuple[int, int]) -> None:
         assert stage.app.focused is not None
         await pilot.press("8", "9")
         stage.session.close()
-        await until(pilot, lambda: not stage.app.live)
+        await until(pilot, lambda: not stage.app.runs.live)
 
 
 async def test_other_jobs_have_none() -> None:
@@ -76,4 +77,4 @@ async def test_other_jobs_have_none() -> None:
             assert "staleness" not in stage.panels()
             await pilot.press("7")
             stage.session.close()
-            await until(pilot, lambda stage=stage: not stage.app.live)
+            await until(pilot, lambda stage=stage: not stage.app.runs.live)

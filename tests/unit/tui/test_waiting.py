@@ -290,7 +290,7 @@ async def test_the_dashboard_names_it_with_ages_that_grow_without_records(
     size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hand = Hand()
-    for panel in ("header", "hosts", "ranks"):
+    for panel in ("parts.header", "hosts", "ranks"):
         monkeypatch.setattr(f"tui.panels.{panel}.SessionClock", lambda: SessionClock(hand))
     stage = Stage()
     async with stage.app.run_test(size=size) as pilot:

@@ -16,7 +16,7 @@ from remote.record.classification import Report
 from remote.record.layout import REPORT
 from remote.run.last_words import last_words
 from remote.run.state import Cause, RankState, RunState, Verdict
-from tui.panels import figures
+from tui.panels.parts.phase import phase
 from tui.text import outcome
 from tui.widgets.log_view import plain
 
@@ -57,7 +57,7 @@ def _text(run: RunState, room: int) -> str:
     if run.verdict is not None:
         lines.insert(
             bool(lines),
-            f"{figures.phase(run.verdict.name.lower()).text.split()[0]} {outcome.verdict(run)}",
+            f"{phase(run.verdict.name.lower()).text.split()[0]} {outcome.verdict(run)}",
         )
     if run.verdict in (Verdict.FINISHED, Verdict.STOPPED):
         lines += _summary(run)

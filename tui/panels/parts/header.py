@@ -13,7 +13,7 @@ from remote.run.state import RunPhase, RunState
 from remote.run.waiting import Wait, waiting
 from training.job import Job
 from tui import palette
-from tui.panels import figures
+from tui.panels.parts.phase import phase
 from tui.session_clock import SessionClock
 from tui.widgets.log_view import plain
 
@@ -83,7 +83,7 @@ def _what(plan: Plan) -> str:
 
 def _phase(run: RunState) -> str:
     name = run.verdict.name.lower() if run.verdict else str(run.phase)
-    return figures.phase(name).text
+    return phase(name).text
 
 
 def _justified(left: str, right: str, width: int) -> str:

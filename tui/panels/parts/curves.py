@@ -11,7 +11,7 @@ from textual.content import Content
 
 from remote.run.state import RankState, RunPhase, RunState, Series
 from tui import palette
-from tui.panels.panel import Panel
+from tui.panels.parts.panel import Key, Panel, ScreenRow
 from tui.widgets.chart import Chart
 from tui.widgets.frame import Look
 from tui.widgets.raster import Curve
@@ -26,6 +26,9 @@ AROUND = len("  9    ─ ")
 class Curves(Panel):
     """A chart of one of the ranks' series."""
 
+    row = ScreenRow.MIDDLE
+    staged = True
+    keys = (Key("l", "toggle_log", "Log y", "logarithmic y axis of the charts, on and off"),)
     look: ClassVar[Look]
 
     def series(self, rank: RankState) -> Series:

@@ -34,6 +34,6 @@ PHASES = {
 
 
 def phase(name: str) -> Cell:
-    """A phase as sign and word."""
+    """Format a phase as a sign and a word."""
     sign, ink = PHASES[name]
     return Cell(f"{palette.sign(sign)} {name}", ink)

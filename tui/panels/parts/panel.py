@@ -1,0 +1,89 @@
+"""What all panels have: a title, a place on the screen, keys, and `show`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar
+
+from textual.containers import Container
+from textual.content import Content
+
+from remote.plan.plan import Plan
+from remote.run.state import RunState
+
+
+class ScreenRow(Enum):
+    """The rows of the run screen, from the top, each with its height in Textual's units.
+
+    The height of the first row is what its panels need.
+    """
+
+    TOP = ""
+    MIDDLE = "3fr"
+    BOTTOM = "2fr"
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of a panel, which works on the whole run screen.
+
+    `action` is a method of the panel. `label` names it in the list of commands and, where it is
+    `shown`, in the footer; `help` explains it in the help.
+    """
+
+    key: str
+    action: str
+    label: str
+    help: str
+    shown: bool = True
+
+
+class Panel(Container):
+    """A part of the run screen: one file, and one entry in `tui.panels`.
+
+    The title stands in the upper border, after the number of the key that focuses the panel.
+    """
+
+    DEFAULT_CSS = """
+    Panel { border-top: solid $primary 40%; border-title-color: $text-muted; height: 1fr; }
+    Panel:focus-within {
+        border-top: solid $primary; border-title-color: $text; border-title-style: bold;
+    }
+    """
+    ALLOW_MAXIMIZE = True
+    title: ClassVar[str]
+    help: ClassVar[str]
+    """What the panel shows, for the help."""
+    row: ClassVar[ScreenRow]
+    share: ClassVar[int] = 1
+    """The share of the row's width."""
+    staged: ClassVar[bool] = False
+    """Whether a narrow screen shows only one of the staged panels at a time."""
+    keys: ClassVar[tuple[Key, ...]] = ()
+    number = 0
+
+    @classmethod
+    def suits(cls, plan: Plan) -> bool:
+        """Whether there is anything to show for such a run."""
+        return True
+
+    @classmethod
+    def lines(cls, plan: Plan) -> int:
+        """How many lines of text a panel of the top row needs; 0 where it takes what is left."""
+        return 0
+
+    def show(self, run: RunState) -> None:
+        """Copy what is drawn from the run, whose lock is held; draw later."""
+        raise NotImplementedError
+
+    def on_mount(self) -> None:
+        self.caption()
+
+    def caption(self, note: Content | str = "") -> None:
+        """Write the title, and a note after it."""
+        head = f"{self.number} {self.title}" if self.number else self.title
+        caption = Content.assemble(f" {head}", "  " if note else "", note, " ")
+        # `is_same` compares colours too: the theme may have changed
+        if self._border_title is None or not caption.is_same(self._border_title):
+            self.border_title = caption
