@@ -1,194 +1,34 @@
-"""The runs that hosts and this machine's runs directory know of, put together from what each host
-tells of its part."""
+"""Lists the runs that hosts and the runs directory of this machine know of."""
 
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from remote.cluster.hosts import Host
 from remote.errands.errands import ask, values
+from remote.errands.runs import Code, Part, Record, Run, joined
 from remote.plan import serialize
 from remote.record.files import is_folder
 from remote.record.layout import EVENTS, NODE, PLAN, SUMMARY
 from remote.record.read import RunFolderError, load_plan, verdict
-from remote.run import agent_end
 from remote.transport import Transport
 from training.agent import here
-from training.agent.layout import ARCHIVES, RUNS
 from training.wire.answers import Archive, RunFolder
 from training.wire.format import FORMAT
 
 AGES, BYTES, COUNT = 1e11, 10**18, 10**6
-"""Bounds of what a host may say: seconds of a time or an age, bytes and steps, and numbers of hosts
-and ranks."""
-REFUSED = 2
-"""Exit code of a rank that refuses its job."""
-ORDER = ("unknown", "lost", "failed", "stopped", "finished", "not started")
-"""What became of a run is the first of these that any of its hosts tells."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """What one host tells of a run: `host` is its name in the hosts file, "" for this machine;
-    `workdir` as it is asked for."""
-
-    host: str
-    workdir: str
-    folder: RunFolder
-
-    @property
-    def idle(self) -> float:
-        """Seconds since its last record, 0 where the host's clock cannot be believed."""
-        return max(0.0, self.folder.now - self.folder.last)
-
-    @property
-    def reason(self) -> str:
-        """Why the run ended there, as far as is known; "" while it is live."""
-        if self.folder.ended:
-            return agent_end.describe(self.folder.ended)
-        return "" if self.folder.live else "agent and guard were killed, or the host went down"
-
-    @property
-    def name(self) -> str:
-        """The folder below the workdir."""
-        return f"{RUNS}/{self.folder.run}/{self.folder.host}"
-
-
-@dataclass(frozen=True)
-class Record:
-    """A run's directory here. `verdict` "" where its session did not come to an end; `idle` seconds
-    since it was written; `local`: the run's only host is this machine. `format` is that of
-    its plan."""
-
-    run: str
-    folder: Path
-    hosts: tuple[str, ...]
-    ranks: int
-    local: bool
-    verdict: str
-    size: int
-    idle: float
-    format: int = FORMAT
-
-
-@dataclass(frozen=True)
-class Run:
-    """A run: the parts that hosts know of it, in the order of its hosts, and its record here; one
-    of both at least."""
-
-    name: str
-    parts: tuple[Part, ...]
-    record: Record | None = None
-
-    @property
-    def live(self) -> int:
-        """On how many hosts it is live."""
-        return sum(part.folder.live for part in self.parts)
-
-    @property
-    def hosts(self) -> int:
-        """How many hosts it has, as far as is known."""
-        planned = len(self.record.hosts) if self.record else 0
-        return max([len(self.parts), planned, *(part.folder.hosts for part in self.parts)])
-
-    @property
-    def ranks(self) -> int:
-        """How many ranks it has, as far as is known."""
-        planned = self.record.ranks if self.record else 0
-        found = sum(len(part.folder.ranks) for part in self.parts)
-        return max([found, planned, *(part.folder.world_size for part in self.parts)])
-
-    @property
-    def phase(self) -> str:
-        """What most of its live hosts do; where there is none, what became of it."""
-        phases = [part.folder.phase for part in self.parts if part.folder.live]
-        if phases:
-            return max(phases, key=phases.count)
-        ended = {part.folder.phase for part in self.parts}
-        verdict = self.record.verdict if self.record else ""
-        if ended == {"not started"} or verdict == "refused" or self._refused:
-            return "not started"
-        if (
-            verdict
-        ):  # of a rank that a person's stop has ended a host knows no more than its exit code
-            return verdict
-        return next((phase for phase in ORDER if phase in ended), "lost" if ended else "unknown")
-
-    @property
-    def _refused(self) -> bool:
-        """Whether a rank refused the job before any made a step."""
-        exits = [exited for part in self.parts for exited in part.folder.exits]
-        return (
-            not self.step
-            and not self.steps
-            and any(one.code == REFUSED and not one.stopped for one in exits)
-        )
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """Why it ended, one of each kind."""
-        return tuple(dict.fromkeys(part.reason for part in self.parts if part.reason))
-
-    @property
-    def format(self) -> int:
-        """The format in which it is recorded. What is recorded in another one than FORMAT is not
-        known."""
-        formats = [part.folder.format for part in self.parts]
-        formats += [self.record.format] if self.record else []
-        return next((number for number in formats if number != FORMAT), FORMAT)
-
-    @property
-    def step(self) -> int:
-        """The newest step of any rank."""
-        return max((part.folder.step for part in self.parts), default=0)
-
-    @property
-    def steps(self) -> int:
-        """How many steps it is to make, 0 where that is not known."""
-        return max((part.folder.steps for part in self.parts), default=0)
-
-    @property
-    def began(self) -> float:
-        """Time of its first record, 0 where there is none."""
-        return min((part.folder.began for part in self.parts if part.folder.began), default=0.0)
-
-    @property
-    def idle(self) -> float:
-        """Seconds since its last record, by the clock of the machine that wrote it; 0 where that is
-        not known."""
-        known = [part.idle for part in self.parts if part.folder.now]
-        return min([*known, self.record.idle] if self.record else known, default=0.0)
-
-    @property
-    def size(self) -> int:
-        """Bytes on the disks of its hosts and of this machine, whose record has the part that it
-        keeps itself."""
-        there = sum(part.folder.size for part in self.parts if part.host or not self.record)
-        return there + (self.record.size if self.record else 0)
-
-
-@dataclass(frozen=True)
-class Code:
-    """An archive of code in a host's workdir."""
-
-    host: str
-    archive: Archive
-
-    @property
-    def name(self) -> str:
-        """The folder below the workdir."""
-        return f"{ARCHIVES}/{self.archive.name}"
+"""Bounds of what a host may answer: seconds of a time or an age, bytes and steps, and numbers of
+hosts and ranks."""
 
 
 @dataclass(frozen=True)
 class Inventory:
-    """All that is known, the newest run last. `problems`: what hosts could not tell, and why, one
-    line each; `answered` are the names of those that told all."""
+    """All that is known, the newest run last. `problems`: why hosts could not answer, one line
+    each; `answered` are the names of those that did."""
 
     runs: tuple[Run, ...] = ()
     code: tuple[Code, ...] = ()
@@ -224,7 +64,7 @@ def take(transport: Transport | None, hosts: Sequence[Host], runs_dir: Path) -> 
 
 
 def _plausible(told: RunFolder) -> RunFolder:
-    """What a host tells, with 0, which stands for not known, in place of figures that cannot be."""
+    """The answer of a host, with 0 (not known) in place of impossible figures."""
     if not all(0 <= moment <= AGES for moment in (told.began, told.last, told.now)):
         told = replace(told, began=0.0, last=0.0, now=0.0)
     size, step, steps = (
@@ -278,20 +118,3 @@ def records(runs_dir: Path) -> Iterator[Record]:
         idle = max(0.0, time.time() - newest)
         word = verdict(folder) if number == FORMAT else ""
         yield Record(folder.name, folder, hosts, ranks, local, word, size, idle, number)
-
-
-def joined(parts: Iterable[Part]) -> tuple[Run, ...]:
-    """The runs of the parts, by name, which begins with the time. What several hosts see in one
-    shared folder counts once."""
-    runs: dict[str, dict[int, Part]] = defaultdict(dict)
-    for part in parts:
-        known = runs[part.folder.run].get(part.folder.host)
-        if known is None or (part.folder.live, part.folder.here) > (
-            known.folder.live,
-            known.folder.here,
-        ):
-            runs[part.folder.run][part.folder.host] = part
-    return tuple(
-        Run(name, tuple(found[index] for index in sorted(found)))
-        for name, found in sorted(runs.items())
-    )

@@ -43,6 +43,11 @@ def recorded(runs_dir: Path) -> list[Path]:
     return sorted(path.parent for path in runs_dir.glob(f"*/{PLAN}"))
 
 
+def workdirs(runs_dir: Path) -> list[str]:
+    """The workdirs of the runs that were launched with --local."""
+    return [str(node.absolute()) for node in sorted(runs_dir.glob(f"*/{NODE}")) if node.is_dir()]
+
+
 def local_run(folder: Path) -> Path:
     """With --local: the folder of the run in its workdir, which has one folder per host."""
     return folder / NODE / RUNS / folder.name

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from remote.cluster.hosts import Cluster, Host
-from remote.errands import cleaning, inventory, kept_plan
+from remote.errands import inventory, kept_plan, pruning
+from remote.errands import runs as found_runs
 from remote.errands.errands import Answer
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError
@@ -180,10 +181,10 @@ def test_a_host_does_not_read_the_journal(kept: Path, tmp_path: Path, number: in
         os.utime(path, (time.time() - 7200,) * 2)
     later = run_folders.examine(str(tmp_path), NAME, 0)
     assert not later.live, "nobody can still be at work in it"
-    known = inventory.Run(NAME, (inventory.Part("node1", "~", later),))
+    known = found_runs.Run(NAME, (found_runs.Part("node1", "~", later),))
     assert (known.phase, known.format) == ("unknown", number or 0)
     found = inventory.Inventory((known,), (), frozenset({"node1"}))
-    (reason,) = cleaning.removable(found, 0, 0)[1]
+    (reason,) = pruning.removable(found, 0, 0)[1]
     assert reason.by_name
 
 

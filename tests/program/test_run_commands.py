@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from remote.cluster.hosts import Cluster, Host
-from remote.errands import cleaning, inventory, kept_plan
+from remote.errands import inventory, kept_plan, pruning
+from remote.errands import runs as found_runs
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError, Script
 from remote.record import trust
@@ -165,19 +166,19 @@ def test_what_of_the_runs_directory_may_go(tmp_path: Path) -> None:
     (runs / "no-run").mkdir()
     (runs / "link").symlink_to(runs / "over")
     known = inventory.take(None, (), runs)
-    going, kept = cleaning.removable(known, 0, 0)
+    going, kept = pruning.removable(known, 0, 0)
     assert sorted(one.run for one in going) == ["local", "over"]
     assert [one.run for one in kept] == ["left", "lost", "new"]
     asked = replace(known, answered=frozenset({"node1"}))
-    assert sorted(one.run for one in cleaning.removable(asked, 0, 0)[0]) == [
+    assert sorted(one.run for one in pruning.removable(asked, 0, 0)[0]) == [
         "left",
         "local",
         "lost",
         "over",
     ]
-    assert [one.run for one in cleaning.removable(asked, 3600, 0)[0]] == ["left", "lost"]
-    assert len(cleaning.removable(asked, 0, 3)[0]) == 1
-    assert cleaning.remove(None, (), runs, going)[1] == []
+    assert [one.run for one in pruning.removable(asked, 3600, 0)[0]] == ["left", "lost"]
+    assert len(pruning.removable(asked, 0, 3)[0]) == 1
+    assert pruning.remove(None, (), runs, going)[1] == []
     assert sorted(path.name for path in runs.iterdir()) == ["left", "link", "lost", "new", "no-run"]
 
 
@@ -186,18 +187,18 @@ def test_a_run_whose_launcher_is_still_at_work_on_it_stays(tmp_path: Path) -> No
     runs = tmp_path / "runs"
     folder = recorded(runs, "over", True, None)
     launcher = Recorder(runs, load_plan(folder), again=True)
-    going, kept = cleaning.removable(inventory.take(None, (), runs), 0, 0)
-    why = f"its launcher, process {os.getpid()}, is still at work on it"
-    assert (going, kept) == ([], [cleaning.Kept("over", why)])
-    late = cleaning.Removable("over", "finished", "", "over", 1, 0)
-    assert cleaning.remove(None, (), runs, [late])[1] == [
-        f"{folder}: its launcher, process {os.getpid()}, is still at work on it"
+    going, kept = pruning.removable(inventory.take(None, (), runs), 0, 0)
+    why = f"its launcher, process {os.getpid()}, still records it"
+    assert (going, kept) == ([], [pruning.Kept("over", why)])
+    late = pruning.Removable("over", "finished", "", "over", 1, 0)
+    assert pruning.remove(None, (), runs, [late])[1] == [
+        f"{folder}: its launcher, process {os.getpid()}, still records it"
     ]
     launcher.release()
-    assert [one.run for one in cleaning.removable(inventory.take(None, (), runs), 0, 0)[0]] == [
+    assert [one.run for one in pruning.removable(inventory.take(None, (), runs), 0, 0)[0]] == [
         "over"
     ]
-    assert cleaning.remove(None, (), runs, [late])[1] == []
+    assert pruning.remove(None, (), runs, [late])[1] == []
 
 
 def test_a_live_local_run_stays_and_its_orphans_are_found(
@@ -251,7 +252,7 @@ def test_the_command_line_knows_both(tmp_path: Path) -> None:
     )
 
 
-def told(host: str, index: int = 0, name: str = "20261122-a", **figures: Any) -> inventory.Part:
+def told(host: str, index: int = 0, name: str = "20261122-a", **figures: Any) -> found_runs.Part:
     """What a host tells of a run that has finished."""
     usual: dict[str, Any] = {
         "live": False,
@@ -262,7 +263,7 @@ def told(host: str, index: int = 0, name: str = "20261122-a", **figures: Any) ->
         "size": 10**6,
     }
     usual |= {"ended": Ended(EndReason.CLOSED), "folder": "", "hosts": 2, "world_size": 2} | figures
-    return inventory.Part(host, "~", RunFolder(name, index, **usual))
+    return found_runs.Part(host, "~", RunFolder(name, index, **usual))
 
 
 class Told:
@@ -323,10 +324,10 @@ def test_what_became_of_a_run_is_told_alike_with_and_without_its_record(tmp_path
     )
     away = told("node1", phase="not started"), told("node2", 1, phase="not started")
     for parts, verdict in ((refused, "refused"), (away, "lost")):
-        record = inventory.Record("a", tmp_path, ("node1", "node2"), 2, False, verdict, 0, 0.0)
+        record = found_runs.Record("a", tmp_path, ("node1", "node2"), 2, False, verdict, 0, 0.0)
         assert (
-            inventory.Run("a", parts).phase
-            == inventory.Run("a", parts, record).phase
+            found_runs.Run("a", parts).phase
+            == found_runs.Run("a", parts, record).phase
             == "not started"
         )
 
@@ -369,9 +370,9 @@ def test_a_run_whose_hosts_are_gone_is_removed_by_its_name(
 
 def test_prune_counts_runs_and_shows_their_total() -> None:
     parts = (told("node1"), told("node2", 1), told("node1", name="20261122-b"))
-    code = inventory.Code("node1", Archive("x", 500, False, 9e9))
-    known = inventory.Inventory(inventory.joined(parts), (code,), frozenset({"node1", "node2"}))
-    going, _ = cleaning.removable(known, 0, 0)
+    code = found_runs.Code("node1", Archive("x", 500, False, 9e9))
+    known = inventory.Inventory(found_runs.joined(parts), (code,), frozenset({"node1", "node2"}))
+    going, _ = pruning.removable(known, 0, 0)
     rows = _rows(going)
     assert [(row[0], row[3], row[4]) for row in rows] == [
         ("20261122-a", "1.9 MiB", "node1, node2"),
@@ -383,11 +384,11 @@ def test_prune_counts_runs_and_shows_their_total() -> None:
 
 def test_a_live_run_is_not_removed_by_its_name() -> None:
     known = inventory.Inventory(
-        inventory.joined([told("node1", live=True)]), (), frozenset({"node1"})
+        found_runs.joined([told("node1", live=True)]), (), frozenset({"node1"})
     )
-    assert cleaning.removable(known, 0, 0, {"20261122-a"}) == (
+    assert pruning.removable(known, 0, 0, {"20261122-a"}) == (
         [],
-        [cleaning.Kept("20261122-a", "it is live")],
+        [pruning.Kept("20261122-a", "it is live")],
     )
 
 

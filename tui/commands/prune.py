@@ -11,9 +11,9 @@ from typing import Annotated
 import typer
 
 from remote.cluster.hosts import naming
-from remote.errands import cleaning, inventory
-from remote.errands.cleaning import Kept, Removable
+from remote.errands import inventory, pruning
 from remote.errands.inventory import Inventory
+from remote.errands.pruning import Kept, Removable
 from remote.format import UNKNOWN, age, count, size
 from tui.exit import UsageError, refusing
 from tui.flags.common import HOSTS, RUNS, HostsFile, RunsDir, Yes
@@ -69,13 +69,13 @@ def prune(
         transport, known = reach_hosts(hosts)
         found = inventory.take(transport, known, runs_dir)
         named = _match_names(names or (), found)
-        going, kept = cleaning.removable(found, older, keep, named)
+        going, kept = pruning.removable(found, older, keep, named)
         if going:
             print_table(COLUMNS, _rows(going))
         flag = f" --hosts {shlex.quote(str(hosts))}" if hosts else ""
         narrate(*_reasons(kept, flag), *_unreachable(found, {one.run for one in going} & named))
         if going and confirm(f"remove {_total(going)}? [y/N]", yes):
-            freed, problems = cleaning.remove(transport, known, runs_dir, going)
+            freed, problems = pruning.remove(transport, known, runs_dir, going)
             narrate(*(naming(str(hosts or HOSTS), problem) for problem in problems))
             narrate(f"removed {size(freed)}")
         elif not going and not named:
@@ -143,7 +143,7 @@ def _reasons(kept: Sequence[Kept], flag: str) -> list[str]:
 
 def _unreachable(found: Inventory, going: set[str]) -> list[str]:
     """Say what is left on hosts that cannot be reached."""
-    away = [(run.name, cleaning.unreachable(run, found)) for run in found.runs if run.name in going]
+    away = [(run.name, pruning.unreachable(run, found)) for run in found.runs if run.name in going]
     return [
         f"{run}: cannot reach {', '.join(hosts)}: files of the run stay there, and a live run "
         "continues"

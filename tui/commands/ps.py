@@ -12,9 +12,10 @@ from typing import Annotated, Any
 import typer
 
 from remote.cluster.hosts import Host
-from remote.errands import cleaning, inventory
-from remote.errands.cleaning import Leftover
-from remote.errands.inventory import Run
+from remote.errands import inventory
+from remote.errands import orphans as processes
+from remote.errands.orphans import Leftover
+from remote.errands.runs import Run
 from remote.format import UNKNOWN, age, count, moment, or_unknown, size
 from remote.plan.serialize import OtherFormat
 from remote.transport import Transport
@@ -105,7 +106,7 @@ def _end_orphans(
 ) -> Sequence[str]:
     """Print the processes of ended runs, and kill them if the user agrees; return why hosts did not
     answer."""
-    left = cleaning.orphans(transport, hosts, runs_dir)
+    left = processes.find(transport, hosts, runs_dir)
     if json:
         _print_objects({"host": one.host or None, **asdict(one.orphan)} for one in left.found)
     elif left.found:
@@ -115,7 +116,7 @@ def _end_orphans(
     narrate(*(f"{run} is live on another host: its processes are kept" for run in left.spared))
     if not left.found or not confirm(f"kill {_processes(len(left.found))}? [y/N]", yes):
         return left.problems
-    alive, problems = cleaning.end(transport, hosts, runs_dir, left.found)
+    alive, problems = processes.end(transport, hosts, runs_dir, left.found)
     narrate(
         *(f"not killed: pid {one.orphan.pid} on {one.host or 'this machine'}" for one in alive),
         f"killed {_processes(len(left.found) - len(alive))}",

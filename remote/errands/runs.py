@@ -1,0 +1,186 @@
+"""Runs as they are found on hosts and on this machine, by persons who list or remove them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from remote.run import agent_end
+from training.agent.layout import ARCHIVES, RUNS
+from training.wire.answers import Archive, RunFolder
+from training.wire.format import FORMAT
+
+REFUSED = 2
+"""Exit code of a rank that refuses its job."""
+ORDER = ("unknown", "lost", "failed", "stopped", "finished", "not started")
+"""What became of a run is the first of these that any of its hosts tells."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one host knows of a run: `host` is its name in the hosts file, "" for this machine;
+    `workdir` as the hosts file has it."""
+
+    host: str
+    workdir: str
+    folder: RunFolder
+
+    @property
+    def idle(self) -> float:
+        """Seconds since its last record, 0 where the host's clock cannot be believed."""
+        return max(0.0, self.folder.now - self.folder.last)
+
+    @property
+    def reason(self) -> str:
+        """Why the run ended there, as far as is known; "" while it is live."""
+        if self.folder.ended:
+            return agent_end.describe(self.folder.ended)
+        return "" if self.folder.live else "agent and guard were killed, or the host went down"
+
+    @property
+    def name(self) -> str:
+        """The folder below the workdir."""
+        return f"{RUNS}/{self.folder.run}/{self.folder.host}"
+
+
+@dataclass(frozen=True)
+class Record:
+    """The directory of a run on this machine. `verdict` is "" where its launcher did not end it;
+    `idle` is how many seconds ago it was written; `local`: the run was launched with --local.
+    `format` is that of its plan."""
+
+    run: str
+    folder: Path
+    hosts: tuple[str, ...]
+    ranks: int
+    local: bool
+    verdict: str
+    size: int
+    idle: float
+    format: int = FORMAT
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run: the parts that hosts know, in the order of its hosts, and its record on this machine,
+    or one of both."""
+
+    name: str
+    parts: tuple[Part, ...]
+    record: Record | None = None
+
+    @property
+    def live(self) -> int:
+        """The number of hosts on which it is live."""
+        return sum(part.folder.live for part in self.parts)
+
+    @property
+    def hosts(self) -> int:
+        """The number of hosts, as far as is known."""
+        planned = len(self.record.hosts) if self.record else 0
+        return max([len(self.parts), planned, *(part.folder.hosts for part in self.parts)])
+
+    @property
+    def ranks(self) -> int:
+        """The number of ranks, as far as is known."""
+        planned = self.record.ranks if self.record else 0
+        found = sum(len(part.folder.ranks) for part in self.parts)
+        return max([found, planned, *(part.folder.world_size for part in self.parts)])
+
+    @property
+    def phase(self) -> str:
+        """What most of its live hosts do; where there is none, what became of it."""
+        phases = [part.folder.phase for part in self.parts if part.folder.live]
+        if phases:
+            return max(phases, key=phases.count)
+        ended = {part.folder.phase for part in self.parts}
+        verdict = self.record.verdict if self.record else ""
+        if ended == {"not started"} or verdict == "refused" or self._refused:
+            return "not started"
+        if verdict:  # of a rank that a person stopped, a host knows the exit code alone
+            return verdict
+        return next((phase for phase in ORDER if phase in ended), "lost" if ended else "unknown")
+
+    @property
+    def _refused(self) -> bool:
+        """Whether a rank refused the job before any made a step."""
+        exits = [exited for part in self.parts for exited in part.folder.exits]
+        return (
+            not self.step
+            and not self.steps
+            and any(one.code == REFUSED and not one.stopped for one in exits)
+        )
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why it ended, one of each kind."""
+        return tuple(dict.fromkeys(part.reason for part in self.parts if part.reason))
+
+    @property
+    def format(self) -> int:
+        """The format in which it is recorded. Nothing is known of a run in another format than
+        FORMAT."""
+        formats = [part.folder.format for part in self.parts]
+        formats += [self.record.format] if self.record else []
+        return next((number for number in formats if number != FORMAT), FORMAT)
+
+    @property
+    def step(self) -> int:
+        """The newest step of any rank."""
+        return max((part.folder.step for part in self.parts), default=0)
+
+    @property
+    def steps(self) -> int:
+        """The number of steps of the whole run, 0 where it is not known."""
+        return max((part.folder.steps for part in self.parts), default=0)
+
+    @property
+    def began(self) -> float:
+        """Time of its first record, 0 where there is none."""
+        return min((part.folder.began for part in self.parts if part.folder.began), default=0.0)
+
+    @property
+    def idle(self) -> float:
+        """Seconds since its last record, by the clock of the machine that wrote it; 0 where that is
+        not known."""
+        known = [part.idle for part in self.parts if part.folder.now]
+        return min([*known, self.record.idle] if self.record else known, default=0.0)
+
+    @property
+    def size(self) -> int:
+        """Bytes on the disks of its hosts and of this machine. With --local the record contains
+        the parts."""
+        there = sum(part.folder.size for part in self.parts if part.host or not self.record)
+        return there + (self.record.size if self.record else 0)
+
+
+@dataclass(frozen=True)
+class Code:
+    """An archive of code in a host's workdir."""
+
+    host: str
+    archive: Archive
+
+    @property
+    def name(self) -> str:
+        """The folder below the workdir."""
+        return f"{ARCHIVES}/{self.archive.name}"
+
+
+def joined(parts: Iterable[Part]) -> tuple[Run, ...]:
+    """The runs of the parts, by name, and so by time. A folder that several hosts share counts
+    once."""
+    runs: dict[str, dict[int, Part]] = defaultdict(dict)
+    for part in parts:
+        known = runs[part.folder.run].get(part.folder.host)
+        if known is None or (part.folder.live, part.folder.here) > (
+            known.folder.live,
+            known.folder.here,
+        ):
+            runs[part.folder.run][part.folder.host] = part
+    return tuple(
+        Run(name, tuple(found[index] for index in sorted(found)))
+        for name, found in sorted(runs.items())
+    )
