@@ -64,7 +64,7 @@ def on_all(hosts: Sequence[Host], do: Callable[[Host], object]) -> float:
 def run_true(hosts: Sequence[Host]) -> dict[str, float]:
     """Connect and run `true`; then run it again on the open connections."""
     from remote.transport.problem import Deadline
-    from remote.transport.ssh.connect import Connection, Way
+    from remote.transport.ssh.connect import Connection, Connector
     from remote.transport.ssh.keys import Keys
 
     keys, made = Keys(), dict[str, Connection]()
@@ -78,7 +78,7 @@ def run_true(hosts: Sequence[Host]) -> dict[str, float]:
             raise SystemExit(f"{host.name}: true has failed")
 
     def reach(host: Host) -> None:
-        made[host.name] = Way(keys, print, Deadline(host.timeout), host.name).connect(host)
+        made[host.name] = Connector(keys, print, Deadline(host.timeout), host.name).connect(host)
         true(host)
 
     seconds, again = on_all(hosts, reach), on_all(hosts, true)

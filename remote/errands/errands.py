@@ -104,13 +104,13 @@ def _perform(
     limits: Limits,
 ) -> Answer:
     try:
-        line = transport.open(host, errand, Silent())
+        channel = transport.open(host, errand, Silent())
     except Unreachable as error:
         return Answer(host, error=str(error))
     taken = Objects(limits)
     objects: list[dict[str, Any]] = []
     try:
-        for block in read(line, patience, patience * limits.patience):
+        for block in read(channel, patience, patience * limits.patience):
             objects += taken.take(block)
     except TimeoutError as error:
         return Answer(
@@ -121,7 +121,7 @@ def _perform(
     except OSError as error:
         return Answer(host, error=f"{host.name}: the connection broke: {error}")
     finally:
-        said = line.close()
+        said = channel.close()
     errors = [str(found["error"])[: limits.shown] for found in objects if "error" in found]
     if len(errors) > limits.errors:
         errors[limits.errors :] = [f"and {len(errors) - limits.errors} more errors"]

@@ -23,7 +23,7 @@ from remote.plan import needs
 from remote.plan.plan import Plan
 from remote.run.events import Checked, Clock, Closed, Lost, Reaching, Said, Stopping
 from remote.run.state import RunState
-from remote.transport import Errand, Line, Transport, Unreachable
+from remote.transport import Channel, Errand, Transport, Unreachable
 from remote.transport.failure import Cause, Failure
 from remote.transport.talk import last_line
 from training.wire.commands import Close, Command, Connect, Reserve, encode
@@ -49,7 +49,7 @@ class Subject:
 
     index: int
     host: Host
-    line: Line | None = None
+    channel: Channel | None = None
     listener: threading.Thread = field(default_factory=threading.Thread)
     hello: Hello | None = None
     offset: float = 0.0
@@ -140,26 +140,26 @@ class Examination:
         folder, route_to = self.plan.folder(one.index), self.plan.hosts[0].address
         errand = Errand(("check", folder, route_to, dumps(needs.of(self.plan.work))))
         try:
-            line = self._transport.open(one.host, errand, _Progress(one.index, self._put_event))
+            channel = self._transport.open(one.host, errand, _Progress(one.index, self._put_event))
         except Unreachable as error:
             self._put_failure(one, error.failure)
         except Exception as error:  # noqa: BLE001 - our own mistake: without this the host is waited for forever
             what = f"rankboard itself failed: {error!r}"
             self._put_failure(one, Failure(Cause.OTHER, what))
         else:
-            self._queue.put(lambda: self._opened(one, line))
-            self._put_failure(one, Failure(Cause.BROKEN, self._read(one, line)))
+            self._queue.put(lambda: self._opened(one, channel))
+            self._put_failure(one, Failure(Cause.BROKEN, self._read(one, channel)))
 
-    def _read(self, one: Subject, line: Line) -> str:
+    def _read(self, one: Subject, channel: Channel) -> str:
         """Pass on the answers up to the end of the connection; why it has ended."""
         objects = Objects(self._limits)
         try:
-            while block := line.read():
+            while block := channel.read():
                 self._queue.put(partial(self._take, one, objects.take(block)))
         except (AnswerTooLong, LineTooLong) as error:
-            line.close()
+            channel.close()
             return str(error)
-        return last_line(line.close()) or "the connection broke"
+        return last_line(channel.close()) or "the connection broke"
 
     def _put_event(self, event: Event) -> None:
         self._queue.put(lambda: self._say(event))
@@ -167,8 +167,8 @@ class Examination:
     def _put_failure(self, one: Subject, failure: Failure) -> None:
         self._queue.put(lambda: self._lose(one, failure))
 
-    def _opened(self, one: Subject, line: Line) -> None:
-        one.line = line
+    def _opened(self, one: Subject, channel: Channel) -> None:
+        one.channel = channel
         self._expect(one)
 
     # Rounds 2 and 3: ports and connections
@@ -262,8 +262,8 @@ class Examination:
     @staticmethod
     def _send(one: Subject, command: Command) -> None:
         """Write a command in a thread of its own: a host that does not read holds up nobody."""
-        if one.line:
-            thread = threading.Thread(target=_write, args=(one.line, command), daemon=True)
+        if one.channel:
+            thread = threading.Thread(target=_write, args=(one.channel, command), daemon=True)
             thread.start()
 
     def _expect(self, one: Subject) -> None:
@@ -287,11 +287,11 @@ class Examination:
     def _close(self) -> None:
         """End all errands. A host that is still being reached is not waited for."""
         self._over = True
-        reached = [one for one in self._subjects if one.line]
+        reached = [one for one in self._subjects if one.channel]
         for one in reached:
             self._send(one, Close())
         _join([one.listener for one in reached])
-        _join([_closing(one.line) for one in reached if one.line and one.listener.is_alive()])
+        _join([_closing(one.channel) for one in reached if one.channel and one.listener.is_alive()])
 
     # Records
 
@@ -313,14 +313,14 @@ class Examination:
 _STARTED = "its Python has started and gave no answer within"
 
 
-def _write(line: Line, command: Command) -> None:
+def _write(channel: Channel, command: Command) -> None:
     with suppress(OSError):  # the reader of this connection says why
-        line.write(encode(command))
+        channel.write(encode(command))
 
 
-def _closing(line: Line) -> threading.Thread:
-    """A thread that closes the line, which can take seconds where its host hangs."""
-    thread = threading.Thread(target=line.close, name="closing", daemon=True)
+def _closing(channel: Channel) -> threading.Thread:
+    """A thread that closes the channel, which can take seconds where its host hangs."""
+    thread = threading.Thread(target=channel.close, name="closing", daemon=True)
     thread.start()
     return thread
 

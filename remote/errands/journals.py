@@ -13,7 +13,7 @@ from remote.errands.reading import read
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
 from remote.sanitise import one_line
-from remote.transport import Errand, Line, Transport, Unreachable
+from remote.transport import Channel, Errand, Transport, Unreachable
 from training.agent import WHOLE
 from training.wire.events import (
     Dropped,
@@ -88,14 +88,14 @@ class _Reading:
         self._blocks: SimpleQueue[bytes] = SimpleQueue()
         self._room = threading.Semaphore(ROOM)
         self._over = False
-        self._line: Line | None = None
+        self._channel: Channel | None = None
         self._why = ""
         threading.Thread(target=self._read, args=(transport,), name="journal", daemon=True).start()
 
     def _read(self, transport: Transport) -> None:
         try:
-            self._line = transport.open(self._host, self._errand, Silent())
-            self._copy(self._line)
+            self._channel = transport.open(self._host, self._errand, Silent())
+            self._copy(self._channel)
         except Unreachable as error:
             self._why = str(error)
         except Exception as error:  # noqa: BLE001 - a mistake of ours: told, as the other journals go on
@@ -103,11 +103,11 @@ class _Reading:
         finally:
             self._blocks.put(b"")
 
-    def _copy(self, line: Line) -> None:
+    def _copy(self, channel: Channel) -> None:
         why, longest = "", self._host.timeout * self._limits.patience
         line_began = time.monotonic()
         try:
-            for block in read(line, self._host.timeout):
+            for block in read(channel, self._host.timeout):
                 came = time.monotonic()
                 if b"\n" not in block and came - line_began > longest:
                     why = (
@@ -129,7 +129,7 @@ class _Reading:
         except OSError as error:
             why = f"the connection broke: {error}"
         finally:
-            said = line.close()
+            said = channel.close()
         self._why = why or said
 
     def records(
@@ -171,12 +171,12 @@ class _Reading:
             yield block
 
     def finish(self) -> None:
-        """Nothing more is taken. Its line is closed in the background, since a wedged one takes
+        """Nothing more is taken. Its channel is closed in the background, since a wedged one takes
         seconds."""
         self._over = True
         self._room.release(ROOM)
-        if self._line:
-            threading.Thread(target=self._line.close, name="closing", daemon=True).start()
+        if self._channel:
+            threading.Thread(target=self._channel.close, name="closing", daemon=True).start()
 
 
 def _error(line: bytes) -> str:

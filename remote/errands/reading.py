@@ -11,7 +11,7 @@ from typing import Any
 
 from remote.format import size
 from remote.limits import Limits
-from remote.transport import Line
+from remote.transport import Channel
 from training.wire.jsonl import load, most_values
 from training.wire.line_cutter import LineCutter
 
@@ -50,11 +50,11 @@ class Objects:
         return objects
 
 
-def read(line: Line, patience: float, in_all: float = math.inf) -> Iterator[bytes]:
-    """What comes, up to the end of the line. Raises: TimeoutError, where nothing comes for
+def read(channel: Channel, patience: float, in_all: float = math.inf) -> Iterator[bytes]:
+    """What comes, up to the end of the channel. Raises: TimeoutError, where nothing comes for
     `patience` seconds, or the end does not within `in_all` seconds. While nobody asks for more,
     patience does not wear out."""
-    watch = _Watch(line, patience, in_all)
+    watch = _Watch(channel, patience, in_all)
     try:
         while block := watch.wait():
             yield block
@@ -63,10 +63,10 @@ def read(line: Line, patience: float, in_all: float = math.inf) -> Iterator[byte
 
 
 class _Watch:
-    """Closes a line over which nothing comes any more; a thread of its own looks at the time."""
+    """Closes a channel over which nothing comes any more; a thread of its own looks at the time."""
 
-    def __init__(self, line: Line, patience: float, in_all: float) -> None:
-        self._line, self._patience, self._in_all = line, patience, in_all
+    def __init__(self, channel: Channel, patience: float, in_all: float) -> None:
+        self._channel, self._patience, self._in_all = channel, patience, in_all
         self._end = time.monotonic() + in_all
         self._due = math.inf
         self._late = ""
@@ -77,7 +77,7 @@ class _Watch:
     def wait(self) -> bytes:
         """The next bytes; none at the end. Raises: TimeoutError."""
         self._due = time.monotonic() + self._patience
-        block = self._line.read()
+        block = self._channel.read()
         self._due = math.inf
         if self._late:
             raise TimeoutError(self._late)
@@ -96,5 +96,5 @@ class _Watch:
             elif now >= self._end:
                 self._late = f"no end of its answer within {self._in_all:g} s"
             if self._late:
-                self._line.close()
+                self._channel.close()
                 return

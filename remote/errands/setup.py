@@ -17,7 +17,7 @@ from remote.errands.errands import Answer, ask
 from remote.errands.reading import read
 from remote.limits import LIMITS
 from remote.sanitise import one_line
-from remote.transport import Errand, Line, Transport, Unreachable
+from remote.transport import Channel, Errand, Transport, Unreachable
 from training.wire.jsonl import dumps, load
 from training.wire.line_cutter import LineCutter, LineTooLong
 from training.wire.requirements import lacking
@@ -147,7 +147,7 @@ class Installation:
 
     def __init__(self, transport: Transport, wanted: Wanted, hear: Hear) -> None:
         self._transport, self._wanted, self._hear = transport, wanted, hear
-        self._lines: list[Line] = []
+        self._channels: list[Channel] = []
 
     def perform(self, hosts: Sequence[Host]) -> list[Installed]:
         """What came of it, in the order of the hosts. Interrupted, it ends what it has begun
@@ -155,23 +155,23 @@ class Installation:
         try:
             return at_once(self._install, hosts)
         except BaseException:
-            for line in list(self._lines):
-                line.close()
+            for channel in list(self._channels):
+                channel.close()
             raise
 
     def _install(self, host: Host) -> Installed:
         course = _Course(host, self._hear)
         try:
-            line = self._transport.open(host, Errand(("install", host.workdir)), course)
+            channel = self._transport.open(host, Errand(("install", host.workdir)), course)
         except Unreachable as error:
             return Installed(host, str(error))
-        self._lines.append(line)
+        self._channels.append(channel)
         try:
             order = {
                 name: getattr(self._wanted, name) for name in ("requirements", "packages", "index")
             }
-            line.write(dumps(order).encode() + b"\n")
-            return _follow(course, line)
+            channel.write(dumps(order).encode() + b"\n")
+            return _follow(course, channel)
         except TimeoutError as error:
             late = f"{host.name}: {error} while {course.doing}"
             return Installed(
@@ -186,7 +186,7 @@ class Installation:
         except OSError as error:
             return Installed(host, f"{host.name}: the connection broke: {error}")
         finally:
-            line.close()
+            channel.close()
 
 
 @dataclass
@@ -216,10 +216,10 @@ class _Course:
         self.hear(self.host, self.doing, f"{self.share}({time.monotonic() - self.since:.0f} s)")
 
 
-def _follow(course: _Course, line: Line) -> Installed:
+def _follow(course: _Course, channel: Channel) -> Installed:
     """Hear a host out. Raises: TimeoutError, where it falls silent."""
     host, cutter = course.host, LineCutter(LIMITS.line)
-    for data in read(line, SILENT, LIMITS.install):
+    for data in read(channel, SILENT, LIMITS.install):
         for told in filter(None, map(load, cutter.feed(data))):
             if "error" in told:
                 return Installed(host, f"{host.name}: {one_line(str(told['error']))}")
@@ -228,7 +228,7 @@ def _follow(course: _Course, line: Line) -> Installed:
                     host, f"{host.name}: {_listed(told['installed'])}", str(told["venv"])
                 )
             course.take(told)
-    said = line.close()
+    said = channel.close()
     return Installed(
         host,
         f"{host.name}: it broke off: {one_line(said) or 'no reason given'}; call it again to go on",

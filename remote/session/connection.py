@@ -15,7 +15,7 @@ from remote.cluster.hosts import Host
 from remote.format import size
 from remote.limits import LIMITS, Limits
 from remote.run.events import Reaching, Said
-from remote.transport import Agent, Line, Transport, Unreachable
+from remote.transport import Agent, Channel, Transport, Unreachable
 from remote.transport.failure import Cause
 from remote.transport.talk import last_line
 from training.wire.commands import Command, Lease, encode
@@ -88,7 +88,7 @@ class Connection:
     limits: Limits = LIMITS
     fed: bool = False
     room: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(ROOM))
-    _line: Line | None = None
+    _channel: Channel | None = None
     _closer: threading.Thread | None = None
     _sender: threading.Thread | None = None
     _unsent: deque[bytes] = field(default_factory=deque)
@@ -155,11 +155,12 @@ class Connection:
                 self._over = True
                 self._unsent.clear()
                 self._turn.notify()
-            line = self._line
+            channel = self._channel
         self.room.release(ROOM)  # nobody takes what still comes: its mover must not wait
-        if line and not self._closer:
+        if channel and not self._closer:
             name = f"closing {self.index}"
-            self._closer = threading.Thread(target=self._end, args=(line,), name=name, daemon=True)
+            args = (channel,)
+            self._closer = threading.Thread(target=self._end, args=args, name=name, daemon=True)
             self._closer.start()
 
     @property
@@ -175,38 +176,38 @@ class Connection:
     def _move(self, transport: Transport, agent: Agent) -> None:
         name = self.host.name
         try:
-            line = transport.open(self.host, agent, self)
+            channel = transport.open(self.host, agent, self)
         except Unreachable as error:
             self.put(Broken(self, str(error), error.failure.cause))
             return
         except Exception as error:  # noqa: BLE001 - a mistake of ours: else nobody would wait in vain
             self.put(Broken(self, f"{name}: rankboard itself failed: {error!r}"))
             return
-        args, to = (line,), f"to host {self.index}"
+        args, to = (channel,), f"to host {self.index}"
         self._sender = threading.Thread(target=self._send, args=args, name=to, daemon=True)
         self._sender.start()
         with self._turn:
-            self._line = line
+            self._channel = channel
             unwanted = self._unwanted
         if unwanted:  # the run ended, or went on without the host, while it was being reached
-            self._end(line)
+            self._end(channel)
             return
         self.put(Opened(self))
-        while data := line.read():
+        while data := channel.read():
             self.room.acquire()
             self.put(Arrived(self, data))
-        self.put(Broken(self, f"{name}: {last_line(line.close()) or 'the connection broke'}"))
+        self.put(Broken(self, f"{name}: {last_line(channel.close()) or 'the connection broke'}"))
 
     @property
     def _is_overdue(self) -> bool:
         return self.held_up > self.limits.write
 
-    def _send(self, line: Line) -> None:
+    def _send(self, channel: Channel) -> None:
         """Write what is queued, in order, until nothing more is to come. The body of a thread."""
         while data := self._next():
             try:
-                line.write(data)
-            except OSError:  # the reader of this line finds it broken and says why
+                channel.write(data)
+            except OSError:  # the reader of this channel finds it broken and says why
                 with self._turn:
                     self._over = True
                 return
@@ -224,11 +225,11 @@ class Connection:
             self._began = time.monotonic()
             return data
 
-    def _end(self, line: Line) -> None:
-        """Close the line once what is queued is sent, or the time for that is up."""
+    def _end(self, channel: Channel) -> None:
+        """Close the channel once what is queued is sent, or the time for that is up."""
         with self._turn:
             broken, self._over = self._over, True
             self._turn.notify()
         if self._sender and not broken:
             self._sender.join(self.limits.flush)
-        line.close()
+        channel.close()

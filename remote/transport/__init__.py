@@ -83,19 +83,19 @@ class Agent:
         )
 
 
-class Line(Protocol):
-    """The open line to what runs on one host: stdin and stdout of a follower or an errand."""
+class Channel(Protocol):
+    """The byte channel to the program on one host: stdin and stdout of a follower or an errand."""
 
     def read(self) -> bytes:
-        """Some bytes of the journal or an errand's answer as they come, however long it takes; b""
-        once the line has ended."""
+        """Some bytes of the journal or an errand's answer. Waits until some come; b"" once the
+        channel has ended or was closed."""
 
     def write(self, data: bytes) -> None:
-        """Send command lines. Raises: OSError, where the line has ended."""
+        """Send command lines. Raises: OSError, where the channel has ended."""
 
     def close(self) -> str:
-        """End the line. Returns what the far end said on stderr, where that explains a line that
-        ended early."""
+        """End the channel. Returns what the far end said on stderr, where that explains an early
+        end."""
 
 
 class Progress(Protocol):
@@ -110,8 +110,8 @@ class Progress(Protocol):
 class Transport(Protocol):
     """Reaches hosts. `open` is called for several hosts at once, each in a thread of its own."""
 
-    def open(self, host: Host, program: Program, progress: Progress) -> Line:
-        """Reach the host, have the program run there, and return the line once its marker has come.
+    def open(self, host: Host, program: Program, progress: Progress) -> Channel:
+        """Reach the host, run the program there, and return the channel once its marker has come.
 
         Raises: Unreachable, within the host's timeout.
         """

@@ -29,7 +29,7 @@ TAIL = 4096
 """Bytes of stderr that are kept for an explanation."""
 BLOCK = 65536
 LOOK = 0.1
-"""Seconds between two looks at whether a line was closed to which a write is under way."""
+"""Seconds between two looks at whether a channel was closed to which a write is under way."""
 START = (
     "import sys; sys.path[:] = [{code!r}] + [path for path in sys.path if path]; "
     "from training.agent.__main__ import main; sys.exit(main(sys.argv[1:]))"
@@ -51,8 +51,8 @@ class LocalTransport:
         self._spawner = ThreadPoolExecutor(1, thread_name_prefix="spawner")
         self._spawner.submit(threading.get_native_id).result()
 
-    def open(self, host: Host, program: Program, progress: Progress) -> LocalLine:
-        """Start a follower here, and return the line to it once its marker has come. Raises:
+    def open(self, host: Host, program: Program, progress: Progress) -> LocalChannel:
+        """Start a follower here, and return the channel to it once its marker has come. Raises:
         Unreachable."""
         progress.phase(Reach.STARTING)
         python = host.python or sys.executable
@@ -64,16 +64,16 @@ class LocalTransport:
             *program.argv(),
         ]
         try:
-            line = LocalLine(self._spawner.submit(_popen, argv).result())
+            channel = LocalChannel(self._spawner.submit(_popen, argv).result())
         except OSError as error:
             what = f"cannot start {python}: {error.strerror}"
             advice = "set python to one that works"
             raise Unreachable(host.name, Failure(Cause.PYTHON, what, advice)) from error
-        if failure := line.greet(host.timeout, progress):
-            why = quoted(last_line(line.close())) or "no reason given"
+        if failure := channel.greet(host.timeout, progress):
+            why = quoted(last_line(channel.close())) or "no reason given"
             what = f"its agent {failure.what}: {why}"
             raise Unreachable(host.name, replace(failure, what=what))
-        return line
+        return channel
 
 
 TRANSPORT = Kind(make=lambda enter: LocalTransport(enter=enter), is_here=True)
@@ -91,7 +91,7 @@ def _there(pipe: IO[bytes] | None) -> IO[bytes]:
     return pipe
 
 
-class LocalLine:
+class LocalChannel:
     """The pipes of one follower process. `read` belongs to one thread; `write` and `close` may come
     from any."""
 
@@ -132,7 +132,7 @@ class LocalLine:
         return Failure(Cause.TIMEOUT, f"said nothing for {timeout:g} s")
 
     def read(self) -> bytes:
-        """Some bytes of the journal; b"" once the line has ended or was closed."""
+        """Some bytes of the journal; b"" once the channel has ended or was closed."""
         data, self._rest = self._rest, b""
         return data or self._next(None)
 
@@ -161,18 +161,18 @@ class LocalLine:
             self._poll.unregister(self._err.fileno())
 
     def write(self, data: bytes) -> None:
-        """Send command lines. Raises: OSError, where the line has ended."""
+        """Send command lines. Raises: OSError, where the channel has ended."""
         with self._writing:
             while data:
                 if self._closing:
-                    raise BrokenPipeError("the line is closed")
+                    raise BrokenPipeError("the channel is closed")
                 with suppress(BlockingIOError):
                     data = data[os.write(self._in.fileno(), data) :]
                     continue
                 self._room.poll(LOOK * 1000)
 
     def close(self) -> str:
-        """End the line: within `CLOSING` seconds or little more, from any thread, any number of
+        """End the channel: within `CLOSING` seconds or little more, from any thread, any number of
         times."""
         self._closing = True
         with self._writing:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from remote.cluster.hosts import Host
 from remote.cluster.transports import PACKAGE, is_transport
-from remote.transport import Enter, Kind, Line, Program, Progress, Transport
+from remote.transport import Channel, Enter, Kind, Program, Progress, Transport
 from remote.transport.host_keys import HostKeys
 
 
@@ -44,7 +44,7 @@ class Transports:
         for host in hosts:
             self._of(host)
 
-    def open(self, host: Host, program: Program, progress: Progress) -> Line:
+    def open(self, host: Host, program: Program, progress: Progress) -> Channel:
         """See `Transport.open`. Raises: Unreachable."""
         return self._of(host).open(host, program, progress)
 

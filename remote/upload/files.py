@@ -197,7 +197,7 @@ class Files:
 
 
 def _send(transfer: Transfer, need: Sequence[Source]) -> OSError | None:
-    """Send these files; what broke the line. Then the host may have said why."""
+    """Send these files; what broke the channel. Then the host may have said why."""
     for source in need:
         for chunk in _contents(source):
             try:

@@ -17,7 +17,7 @@ from remote.at_once import as_done
 from remote.cluster.hosts import Host
 from remote.format import size
 from remote.limits import LIMITS, Limits
-from remote.transport import Errand, Line, Transport, Unreachable
+from remote.transport import Channel, Errand, Transport, Unreachable
 from remote.transport.talk import last_line
 from remote.upload.sources import shown
 from training.transfer.entries import Entry
@@ -60,7 +60,7 @@ class Transfer:
     host: Host
     verb: str
     tell: Tell
-    line: Line | None = None
+    channel: Channel | None = None
     files: int = 0
     size: int = 0
     files_moved: int = 0
@@ -73,14 +73,14 @@ class Transfer:
 
     def open(self, transport: Transport, *words: str) -> None:
         """Have an errand begin there. Raises: Unreachable."""
-        self.line = transport.open(self.host, Errand(words), _Quiet())
+        self.channel = transport.open(self.host, Errand(words), _Quiet())
         self.last = time.monotonic()
         self.marked = (0, self.last)
         self.incoming = Incoming(self._read, self.limits.listing, self.limits.values)
 
     def _read(self) -> bytes:
-        assert self.line
-        return self.move(self.line.read(), counted=False)
+        assert self.channel
+        return self.move(self.channel.read(), counted=False)
 
     def say(self, **said: Any) -> None:
         """Send an object. Raises: OSError."""
@@ -88,8 +88,8 @@ class Transfer:
 
     def send(self, data: bytes, *, counted: bool = True) -> None:
         """Send some bytes. Raises: OSError."""
-        assert self.line
-        self.line.write(data)
+        assert self.channel
+        self.channel.write(data)
         self.move(data, counted=counted)
 
     def move(self, data: bytes, *, counted: bool = True) -> bytes:
@@ -130,8 +130,8 @@ class Transfer:
             self.tell(self.index, f"{self.host.name}: {self.verb}: {done}")
         if self.moved >= self.marked[0] + LEAST:
             self.marked = (self.moved, time.monotonic())
-        if self.line and (self.stalled or self.crawls):
-            self.line.close()
+        if self.channel and (self.stalled or self.crawls):
+            self.channel.close()
 
     @property
     def stalled(self) -> bool:
@@ -145,7 +145,7 @@ class Transfer:
 
     def close(self) -> str:
         """End the conversation: why it broke, where that is known."""
-        return self.line.close() if self.line else ""
+        return self.channel.close() if self.channel else ""
 
 
 class Transfers:
@@ -206,7 +206,7 @@ class Transfers:
                 return _STOPPED
             if transfer.stalled:
                 return f"nothing moved for {STALLED:.0f} s while {transfer.verb}"
-            if transfer.line and transfer.crawls:
+            if transfer.channel and transfer.crawls:
                 return (
                     f"less than {size(LEAST)} of its files moved in "
                     f"{transfer.limits.busy:.0f} s while {transfer.verb}"

@@ -29,7 +29,7 @@ from remote.record.read import RunFolderError, load_plan
 from remote.record.write import Recorder
 from remote.run.events import Clock, Restarted
 from remote.run.state import RunState
-from remote.transport import Line, Transport, Unreachable
+from remote.transport import Channel, Transport, Unreachable
 from remote.transport.failure import Cause, Failure
 from tests.kit.commands import Done, Watched, watching
 from tests.kit.foreign_runs import BEGUN, ENDED, FAILED, evil_host, foreign_run, locked, records
@@ -59,7 +59,7 @@ class Nobody:
     def __init__(self) -> None:
         self.asked: list[Host] = []
 
-    def open(self, host: Host, *_: object) -> Line:
+    def open(self, host: Host, *_: object) -> Channel:
         self.asked.append(host)
         raise Unreachable(host.name, Failure(Cause.REFUSED, "nobody is there"))
 

@@ -14,7 +14,7 @@ import pytest
 
 from remote.cluster import transports
 from remote.cluster.hosts import Host
-from remote.transport import Agent, Errand, Line, Transport, Unreachable
+from remote.transport import Agent, Channel, Errand, Transport, Unreachable
 from remote.transport.local import LocalTransport
 from remote.transport.ssh.transport import SshTransport
 from tests.kit.sshd import free_port
@@ -63,11 +63,11 @@ def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Stage:
 
 
 @pytest.fixture
-def line(stage: Stage, tmp_path: Path) -> Iterator[Line]:
+def channel(stage: Stage, tmp_path: Path) -> Iterator[Channel]:
     """A connection to the stand-in."""
-    line = stage.make(package(tmp_path)).open(stage.host, AN_AGENT, Heard())
-    yield line
-    line.close()
+    channel = stage.make(package(tmp_path)).open(stage.host, AN_AGENT, Heard())
+    yield channel
+    channel.close()
 
 
 def pid_of(reader: Reader) -> int:
@@ -85,34 +85,34 @@ def refusal(stage: Stage, host: Host, code: Path) -> str:
 
 def test_what_is_written_arrives_and_is_answered(stage: Stage, tmp_path: Path) -> None:
     heard = Heard()
-    line = stage.make(package(tmp_path)).open(stage.host, AN_AGENT, heard)
-    reader = Reader(line)
+    channel = stage.make(package(tmp_path)).open(stage.host, AN_AGENT, heard)
+    reader = Reader(channel)
     hello = reader.hello()
-    line.write(b"one\ntwo\n")
+    channel.write(b"one\ntwo\n")
     assert [next(reader), next(reader)] == ["echo one", "echo two"]
     assert hello["argv"] == list(AN_AGENT.argv())
     assert set(heard.phases) <= {"connecting", "deploying", "starting"}
     assert heard.phases[-1] == "starting"
     assert heard.texts == []
-    assert line.close() == ""
+    assert channel.close() == ""
 
 
-def test_after_close_nothing_is_read_or_written(line: Line) -> None:
-    Reader(line).hello()
-    assert line.close() == line.close() == ""
-    assert line.read() == b""
+def test_after_close_nothing_is_read_or_written(channel: Channel) -> None:
+    Reader(channel).hello()
+    assert channel.close() == channel.close() == ""
+    assert channel.read() == b""
     with pytest.raises(OSError, match="closed"):
-        line.write(b"x")
+        channel.write(b"x")
 
 
-def test_large_bursts_on_both_streams(line: Line) -> None:
-    reader = Reader(line)
+def test_large_bursts_on_both_streams(channel: Channel) -> None:
+    reader = Reader(channel)
     reader.hello()
-    line.write(b"stderr 3000000\nburst 3000000\n")
+    channel.write(b"stderr 3000000\nburst 3000000\n")
     assert next(reader) == "echo stderr 3000000"
     assert len(next(reader)) == 3000000
     assert next(reader) == "echo burst 3000000"
-    said = line.close()
+    said = channel.close()
     assert set(said) == {"e"}
     assert len(said) < 5000
 
@@ -122,46 +122,46 @@ def test_close_sends_what_was_written_first(stage: Stage, tmp_path: Path) -> Non
     source = "print('rankboard-agent 1', flush=True)\n"
     source += f"open({str(mark)!r}, 'w').write(sys.stdin.read())"
     code = package(tmp_path / "other", f"import sys\n{source}")
-    line = stage.make(code).open(stage.host, AN_AGENT, Heard())
-    line.write(b"last words\n")
-    line.close()
+    channel = stage.make(code).open(stage.host, AN_AGENT, Heard())
+    channel.write(b"last words\n")
+    channel.close()
     assert mark.read_text() == "last words\n"
 
 
-def test_close_ends_a_read_of_another_thread(line: Line) -> None:
-    Reader(line).hello()
+def test_close_ends_a_read_of_another_thread(channel: Channel) -> None:
+    Reader(channel).hello()
     read: list[bytes] = []
-    thread = threading.Thread(target=lambda: read.append(line.read()))
+    thread = threading.Thread(target=lambda: read.append(channel.read()))
     thread.start()
-    line.close()
+    channel.close()
     thread.join(10)
     assert read == [b""]
 
 
-def test_an_agent_that_ends_says_why(line: Line) -> None:
-    reader = Reader(line)
+def test_an_agent_that_ends_says_why(channel: Channel) -> None:
+    reader = Reader(channel)
     reader.hello()
-    line.write(b"stderr 3\nexit 4\n")
+    channel.write(b"stderr 3\nexit 4\n")
     assert next(reader) == "echo stderr 3"
     with pytest.raises(EOFError):
         next(reader)
-    assert line.close() == "eee"
+    assert channel.close() == "eee"
 
 
-def test_a_connection_that_is_cut_ends_the_read_and_the_write(stage: Stage, line: Line) -> None:
-    stage.cut(pid_of(Reader(line)))
-    assert line.read() == b""
+def test_a_connection_that_is_cut_ends_read_and_write(stage: Stage, channel: Channel) -> None:
+    stage.cut(pid_of(Reader(channel)))
+    assert channel.read() == b""
     with pytest.raises(OSError, match=r"."):
-        line.write(b"x" * 10_000_000)  # more than any buffer on the way holds
+        channel.write(b"x" * 10_000_000)  # more than any buffer on the way holds
 
 
 def test_an_errand_answers_and_ends(stage: Stage) -> None:
     errand = Errand(("runs", stage.host.workdir))
-    line = stage.make(None).open(stage.host, errand, Heard())
+    channel = stage.make(None).open(stage.host, errand, Heard())
     said = b""
-    while data := line.read():
+    while data := channel.read():
         said += data
-    assert line.close() == ""
+    assert channel.close() == ""
     assert said.endswith(b'{"whole":true}\n')
 
 
@@ -169,13 +169,13 @@ def test_the_real_agent_closes_its_run(stage: Stage, tmp_path: Path) -> None:
     agent = Agent(str(tmp_path / "run"), "r", 0, route_to="127.0.0.1", cwd=str(tmp_path))
     reader = Reader(stage.make(None).open(stage.host, agent, Heard()))
     events = [_event(next(reader))]
-    reader.line.write(encode(Close()))
+    reader.channel.write(encode(Close()))
     with suppress(EOFError):
         while True:
             events.append(_event(next(reader)))
     assert isinstance(events[0], Hello)
     assert isinstance(events[-1], Ended)
-    assert reader.line.close() == ""
+    assert reader.channel.close() == ""
 
 
 def _event(line: str) -> object:
@@ -222,9 +222,9 @@ def test_close_leaves_no_process_thread_or_descriptor(stage: Stage, tmp_path: Pa
     transport, here = stage.make(package(tmp_path)), psutil.Process()
     transport.open(stage.host, AN_AGENT, Heard()).close()
     before = here.num_fds(), threading.active_count()
-    line = transport.open(stage.host, AN_AGENT, Heard())
-    pid = pid_of(Reader(line))
-    line.close()
+    channel = transport.open(stage.host, AN_AGENT, Heard())
+    pid = pid_of(Reader(channel))
+    channel.close()
     wait(lambda: not psutil.pid_exists(pid), "its process is gone")
     wait(
         lambda: here.num_fds() <= before[0] and threading.active_count() <= before[1],

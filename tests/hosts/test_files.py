@@ -24,7 +24,7 @@ from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan, PlanError, Policy, Script, Upload
 from remote.record.layout import FETCHED
 from remote.run.rank import RankState
-from remote.transport import Line, Program, Progress
+from remote.transport import Channel, Program, Progress
 from remote.transport.ssh.transport import SshTransport
 from remote.upload import sources
 from remote.upload.files import Files, expected_sizes, folder_of
@@ -66,7 +66,7 @@ class Counting:
     def __init__(self) -> None:
         self._ssh, self.lines, self.sent = SshTransport(), 0, 0
 
-    def open(self, host: Host, program: Program, progress: Progress) -> Line:
+    def open(self, host: Host, program: Program, progress: Progress) -> Channel:
         line, self.lines = self._ssh.open(host, program, progress), self.lines + 1
         write = line.write
 
@@ -521,7 +521,7 @@ def test_a_checkpoint_with_a_part_missing_is_not_complete(sshd: Sshd, tmp_path: 
     model = Path(fetch.plan.folder(0), "checkpoints", "step-000005", "model.pt")
     open_line = fetch.transport.open
 
-    def open_and_change(host: Host, program: Program, progress: Progress) -> Line:
+    def open_and_change(host: Host, program: Program, progress: Progress) -> Channel:
         line = open_line(host, program, progress)
         write = line.write
 
@@ -561,7 +561,7 @@ class Lying:
             b"x" * len(paths),
         ]
 
-    def open(self, host: Host, program: Program, progress: Progress) -> Line:
+    def open(self, host: Host, program: Program, progress: Progress) -> Channel:
         return self
 
     def read(self) -> bytes:

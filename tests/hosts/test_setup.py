@@ -26,7 +26,7 @@ import typer
 from remote.cluster.hosts import Host
 from remote.errands import setup
 from remote.errands.setup import Condition, Installation, Wanted, look
-from remote.transport import Line, Program, Progress, Transport
+from remote.transport import Channel, Program, Progress, Transport
 from remote.transport.local import LocalTransport
 from remote.transport.ssh.transport import SshTransport
 from tests.kit.agents import ROOT
@@ -279,7 +279,7 @@ class Stage:
         self._closed = SimpleQueue[bytes]()
         self._blocks = self._told()
 
-    def open(self, _: Host, __: Program, progress: Progress) -> Line:
+    def open(self, _: Host, __: Program, progress: Progress) -> Channel:
         progress.phase("starting")
         return self
 

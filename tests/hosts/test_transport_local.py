@@ -15,7 +15,7 @@ import pytest
 
 from remote.cluster.hosts import Host
 from remote.transport import Unreachable
-from remote.transport.local import CLOSING, LocalLine, LocalTransport
+from remote.transport.local import CLOSING, LocalChannel, LocalTransport
 from tests.kit.agents import ROOT
 from tests.kit.standin import AN_AGENT, Heard, Reader, package
 
@@ -28,13 +28,15 @@ def transport(tmp_path: Path) -> LocalTransport:
 
 
 @pytest.fixture
-def line(transport: LocalTransport) -> Iterator[LocalLine]:
+def line(transport: LocalTransport) -> Iterator[LocalChannel]:
     line = transport.open(HOST, AN_AGENT, Heard())
     yield line
     line.close()
 
 
-def test_an_agent_runs_this_code_in_a_session_of_its_own(line: LocalLine, tmp_path: Path) -> None:
+def test_an_agent_runs_this_code_in_a_session_of_its_own(
+    line: LocalChannel, tmp_path: Path
+) -> None:
     hello = Reader(line).hello()
     assert str(hello["code"]).startswith(str(tmp_path))
     assert hello["sid"] == hello["pid"]
@@ -55,7 +57,7 @@ def test_python_that_is_not_there(transport: LocalTransport) -> None:
         transport.open(replace(HOST, python="/no/python"), AN_AGENT, Heard())
 
 
-def test_close_does_not_wait_for_a_follower_that_stays(line: LocalLine) -> None:
+def test_close_does_not_wait_for_a_follower_that_stays(line: LocalChannel) -> None:
     pid = int(str(Reader(line).hello()["pid"]))
     line.write(b"stay\n")
     start = time.monotonic()

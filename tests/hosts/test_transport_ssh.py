@@ -28,9 +28,10 @@ import pytest
 from remote.cluster.hosts import Host
 from remote.transport import Agent, Unreachable
 from remote.transport.problem import Deadline
-from remote.transport.ssh import connect
+from remote.transport.ssh import login, sockets
+from remote.transport.ssh.channel import CLOSING, SshChannel
 from remote.transport.ssh.keys import Keys
-from remote.transport.ssh.transport import CLOSING, SshLine, SshTransport
+from remote.transport.ssh.transport import SshTransport
 from tests.kit.sshd import Daemon, Sshd, free_port, keygen
 from tests.kit.standin import AN_AGENT, Heard, Reader, package
 from tests.kit.wait import wait
@@ -38,7 +39,7 @@ from training.wire.commands import Close, encode
 from training.wire.enums import EndReason
 from training.wire.events import Ended, Hello, decode
 
-Open = Callable[..., SshLine]
+Open = Callable[..., SshChannel]
 
 
 @pytest.fixture
@@ -49,11 +50,11 @@ def transport(tmp_path: Path) -> SshTransport:
 @pytest.fixture
 def open_line(sshd: Sshd, transport: SshTransport) -> Iterator[Open]:
     """Opens a line to node1, or to another host, and closes it after the test."""
-    lines: list[SshLine] = []
+    lines: list[SshChannel] = []
 
     def open_line(
         host: Host | None = None, heard: Heard | None = None, way: SshTransport = transport
-    ) -> SshLine:
+    ) -> SshChannel:
         lines.append(way.open(host or sshd.make_hosts(1)[0], AN_AGENT, heard or Heard()))
         return lines[-1]
 
@@ -106,7 +107,7 @@ def test_a_connection_that_ends_amid_an_answer_ends_the_line(error: type[Excepti
 
     channel = SimpleNamespace(recv=recv, recv_stderr=lambda _: b"", exit_status_ready=lambda: True)
     connection = SimpleNamespace(transport=None, close=lambda: None)
-    line = SshLine(connection, channel)  # type: ignore[arg-type]
+    line = SshChannel(connection, channel)  # type: ignore[arg-type]
     assert line.read() == b""
     assert line.close() == ""
 
@@ -243,7 +244,7 @@ def test_the_real_agent(sshd: Sshd) -> None:
         Ended(EndReason.CLOSED)
     ]
     assert not [record for record in events if record and record.seq <= hello.seq]
-    again.line.close()
+    again.channel.close()
 
 
 # Other ways to a host
@@ -578,8 +579,8 @@ def test_name_whose_first_address_is_a_black_hole(
             (socket.AF_INET, (host.address, host.port)),
         ]
         with socket.create_connection(full.getsockname()):  # from now on nobody else gets through
-            monkeypatch.setattr(connect, "_addresses", lambda *_: addresses)
-            with connect._tcp(host, Deadline(1.0)) as connection:
+            monkeypatch.setattr(sockets, "_addresses", lambda *_: addresses)
+            with sockets.tcp(host, Deadline(1.0)) as connection:
                 assert connection.getpeername() == (host.address, host.port)
 
 
@@ -728,8 +729,8 @@ class Slow:
 def test_a_login_that_times_out_is_no_refusal() -> None:
     slow: Any = Slow()
     with pytest.raises(TimeoutError):
-        connect._accepts(slow, "ada", paramiko.PKey())
-    way = connect.Way(Keys(), print, Deadline(5.0), "node1")
+        login._accepts(slow, "ada", paramiko.PKey())
+    entry = login.Login(Keys(), print, Deadline(5.0))
     with pytest.raises(TimeoutError):
-        way._refused(slow, Host("node1", "127.0.0.1"), "ada", ["a key"], [])
+        entry._refused(slow, Host("node1", "127.0.0.1"), "ada", ["a key"], [])
     assert 0 < slow.auth_timeout <= 5

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from remote.cluster.hosts import Host
 from remote.errands.journals import Problem, fetch
 from remote.plan.plan import Plan
-from remote.transport import Agent, Errand, Line, Program, Progress, Unreachable
+from remote.transport import Agent, Channel, Errand, Program, Progress, Unreachable
 from tests.kit.stage import Part, Stage
 from training.agent import WHOLE
 from training.job import Job
@@ -81,7 +81,7 @@ class Hosts(Stage):
         super().__init__(*parts)
         self.asked = threading.Event()
 
-    def open(self, host: Host, program: Program, progress: Progress) -> Line:  # type: ignore[override]
+    def open(self, host: Host, program: Program, progress: Progress) -> Channel:  # type: ignore[override]
         if isinstance(program, Agent):
             return super().open(host, program, progress)
         assert isinstance(program, Errand)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import indent
 
-from remote.transport import Agent, Line
+from remote.transport import Agent, Channel
 
 AGENT = """
 import json, os, sys
@@ -71,14 +71,14 @@ class Heard:
 
 @dataclass
 class Reader:
-    """Reads whole lines from a transport's line."""
+    """Reads whole lines from a transport's channel."""
 
-    line: Line
+    channel: Channel
     rest: bytes = b""
 
     def __next__(self) -> str:
         while b"\n" not in self.rest:
-            data = self.line.read()
+            data = self.channel.read()
             if not data:
                 raise EOFError
             self.rest += data

@@ -26,7 +26,7 @@ from remote.session.connection import Asked
 from remote.session.host_clock import LATE, HostClock
 from remote.session.session import Session
 from remote.transport.local import LocalTransport
-from remote.transport.ssh.transport import SshLine
+from remote.transport.ssh.channel import SshChannel
 from tests.kit.histories import History, plan, raised, state_of, stepped
 from tests.kit.stage import (
     HELLO,
@@ -261,7 +261,7 @@ def test_a_write_over_ssh_ends_once_its_channel_is_closed() -> None:
         def recv_stderr(self, _: int) -> bytes:
             return b""
 
-    line = SshLine(None, Closed())  # type: ignore[arg-type]
+    line = SshChannel(None, Closed())  # type: ignore[arg-type]
     with pytest.raises(OSError, match="closed"):
         line.write(b"a command\n")
 

@@ -1,0 +1,121 @@
+"""The channel to the program on a host: the stdin and stdout of one command over SSH."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+
+import paramiko
+from paramiko.ssh_exception import SSHException
+
+from remote.transport.problem import Deadline
+from remote.transport.ssh.connect import Connection
+
+BLOCK = 65536
+TAIL = 4096
+"""Bytes of stderr that are kept for an explanation."""
+CLOSING = 1.0
+"""Seconds that a follower has to end by itself once its stdin is closed."""
+STATUS = 2.0
+"""Seconds to wait for the exit status of a command that has ended its output."""
+
+
+class SshChannel:
+    """The channel to one program. `read` belongs to one thread; any thread may write and close."""
+
+    def __init__(self, connection: Connection, channel: paramiko.Channel) -> None:
+        self._connection = connection  # paramiko ends a connection that nobody refers to
+        self._channel = channel
+        self._rest = self._tail = b""
+        # A full window of either stream would stop both, so stderr is drained from the start.
+        self._listener = threading.Thread(target=self._drain, name="stderr", daemon=True)
+        self._listener.start()
+        self._closing = threading.Lock()
+        self._closed = False
+        self._why = ""
+
+    def receive(self, deadline: Deadline) -> bytes:
+        """The next bytes before the deadline. Raises: TimeoutError."""
+        self._channel.settimeout(deadline.left())
+        return self._channel.recv(BLOCK)
+
+    def send(self, data: bytes, deadline: Deadline) -> None:
+        """Send much. The deadline starts again with each part. Raises: TimeoutError, OSError."""
+        for start in range(0, len(data), BLOCK):
+            self._channel.settimeout(deadline.left())
+            self._channel.sendall(data[start : start + BLOCK])
+            deadline.restart()
+
+    def begin(self, rest: bytes) -> None:
+        """The program speaks, with these bytes first. From now on there is no timeout."""
+        self._rest = rest
+        self._tail = b""  # what a login shell printed before explains no later end
+        self._channel.settimeout(None)
+
+    def ended(self) -> tuple[int, str]:
+        """The exit status (-1: none came) and the end of stderr, once the output has ended."""
+        self._channel.status_event.wait(STATUS)
+        self._listener.join(STATUS)
+        return self._channel.exit_status, self._last_words()
+
+    def read(self) -> bytes:
+        """Some bytes, as they come; b"" once the channel has ended or was closed."""
+        data, self._rest = self._rest, b""
+        # Reading acknowledges what has come, which raises on a connection that has ended.
+        with suppress(OSError, SSHException, EOFError):
+            return data or self._channel.recv(BLOCK)
+        return b""
+
+    def write(self, data: bytes) -> None:
+        """Send bytes. Raises: OSError, where the channel has ended."""
+        try:
+            while data:
+                sent = self._channel.send(data)
+                if not sent:  # `sendall` would try again at once, for ever
+                    raise BrokenPipeError("the channel is closed")
+                data = data[sent:]
+        except (SSHException, EOFError) as error:
+            raise OSError(f"the connection broke: {error}") from error
+
+    def close(self) -> str:
+        """End the channel, from any thread, any number of times. Takes `CLOSING` seconds or little
+        more. Returns why it had ended before, as far as the far end said."""
+        with self._closing:
+            if not self._closed:
+                self._closed = True
+                broke = self._broken()
+                if not self._channel.exit_status_ready():
+                    polite = threading.Thread(target=self._leave, name="leaving", daemon=True)
+                    polite.start()
+                    polite.join(CLOSING)
+                self._connection.close()
+                self._listener.join(CLOSING)
+                self._why = self._last_words() or broke
+        return self._why
+
+    def _drain(self) -> None:
+        with suppress(OSError):
+            while data := self._next_error():
+                self._tail = (self._tail + data)[-TAIL:]
+
+    def _next_error(self) -> bytes:
+        while True:
+            with suppress(TimeoutError):  # paramiko has one timeout for both streams
+                return self._channel.recv_stderr(BLOCK)
+
+    def _last_words(self) -> str:
+        return self._tail.decode(errors="replace").strip()
+
+    def _broken(self) -> str:
+        """What ended the connection, unless this side closed it."""
+        transport = self._connection.transport
+        if transport is None or transport.is_active():
+            return ""
+        reason = str(transport.get_exception() or "") or "the far end hung up"
+        return f"the connection broke: {reason}"
+
+    def _leave(self) -> None:
+        """Let the program end by itself first, so that what was written arrives."""
+        with suppress(OSError, SSHException, EOFError):
+            self._channel.shutdown_write()
+            self._channel.status_event.wait(CLOSING)

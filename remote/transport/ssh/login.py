@@ -1,0 +1,109 @@
+"""Logs in at a host with the keys that the user has."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import paramiko
+from paramiko.ssh_exception import BadAuthenticationType, SSHException
+
+from remote.cluster.hosts import Host
+from remote.transport.failure import Cause
+from remote.transport.problem import Deadline, Problem
+from remote.transport.ssh.keys import Keys, exposed
+from remote.transport.ssh.sockets import in_time
+
+
+@dataclass(frozen=True)
+class Login:
+    """Logs in with `keys`, before the deadline. `remark` hears what the user should know."""
+
+    keys: Keys
+    remark: Callable[[str], None]
+    deadline: Deadline
+
+    def perform(self, transport: paramiko.Transport, host: Host) -> None:
+        """Log in over a connection whose host key is verified. Raises: Problem, TimeoutError."""
+        user = host.user or getpass.getuser()
+        transport.auth_timeout = self.deadline.left()
+        tried: list[str] = []
+        hints: list[str] = []
+        agent = self._agent(hints)
+        if remark := exposed(host):
+            self.remark(remark)
+        try:
+            for candidate in self.keys.candidates(host, agent.get_keys() if agent else (), hints):
+                tried.append(candidate.label)
+                if _accepts(transport, user, candidate.key):
+                    return
+                self.deadline.left()
+                if not transport.is_active():
+                    break
+        finally:
+            if agent:
+                agent.close()
+        self._refused(transport, host, user, tried, hints)
+
+    def _agent(self, hints: list[str]) -> paramiko.Agent | None:
+        """The user's ssh-agent, where there is one that answers."""
+        if "SSH_AUTH_SOCK" not in os.environ:
+            return None
+        before, self.deadline.doing = self.deadline.doing, "asking ssh-agent for its keys"
+        try:
+            agent = in_time(paramiko.Agent, self.deadline)
+        except TimeoutError:
+            raise
+        except (SSHException, OSError) as error:
+            hints.append(f"ssh-agent is of no use: {error}")
+            agent = None
+        self.deadline.doing = before
+        return agent
+
+    def _refused(
+        self,
+        transport: paramiko.Transport,
+        host: Host,
+        user: str,
+        tried: list[str],
+        hints: list[str],
+    ) -> None:
+        transport.auth_timeout = self.deadline.left()
+        try:
+            transport.auth_none(user)
+            return
+        except BadAuthenticationType as error:
+            allowed = f"the server accepts {', '.join(error.allowed_types)}"
+        except SSHException as error:
+            _check_time(error)
+            allowed = f"the server hung up ({error})"
+        what = f"login as {user} failed; keys tried: {', '.join(tried) or 'none'}; {allowed}"
+        advice = (
+            "set user and identity_file in hosts.toml, or have your key accepted there: "
+            f"ssh-copy-id -p {host.port} {user}@{host.address}"
+        )
+        if hints:
+            advice = f"{'; '.join(hints)}; or {advice}"
+        raise Problem(Cause.AUTHENTICATION, what, advice, apart=True)
+
+
+def _accepts(transport: paramiko.Transport, user: str, key: paramiko.PKey) -> bool:
+    """Whether the server takes the key. Raises: Problem, where it wants more than keys."""
+    try:
+        more = transport.auth_publickey(user, key)
+    except SSHException as error:
+        _check_time(error)
+        return False
+    if more:
+        what = f"the server wants {' and '.join(more)} besides a key, which rankboard cannot give"
+        raise Problem(Cause.AUTHENTICATION, what, "let keys suffice there")
+    return True
+
+
+def _check_time(error: SSHException) -> None:
+    """Raises: TimeoutError, where a server has not refused a login but is too slow to answer, which
+    paramiko tells by its text only."""
+    if str(error) == "Authentication timeout.":
+        raise TimeoutError

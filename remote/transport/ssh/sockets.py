@@ -1,0 +1,139 @@
+"""Sockets to a host, or to a proxy command that speaks for it."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import TypeVar
+
+from remote.cluster.hosts import Host
+from remote.transport.failure import Cause
+from remote.transport.problem import Deadline, Problem
+
+Answer = TypeVar("Answer")
+Address = tuple[socket.AddressFamily, tuple[object, ...]]
+
+
+class Proxy:
+    """A proxy command, which speaks for the host on its stdin and stdout.
+
+    These are one socket, whose end paramiko notices; its own class for such commands spins when
+    they end.
+    """
+
+    def __init__(self, host: Host) -> None:
+        user = host.user or getpass.getuser()
+        command = host.proxy_command
+        for token, value in (
+            ("%h", host.address),
+            ("%p", str(host.port)),
+            ("%r", user),
+            ("%%", "%"),
+        ):
+            command = command.replace(token, value)
+        self.socket, theirs = socket.socketpair()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115
+        with theirs:
+            self._process = subprocess.Popen(
+                ["/bin/sh", "-c", f"exec {command}"],
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=self._errors,
+                start_new_session=True,
+            )
+
+    def said(self) -> str:
+        """The last line that it wrote to stderr."""
+        self._errors.seek(0)
+        return self._errors.read().decode(errors="replace").strip().rpartition("\n")[2]
+
+    def close(self) -> None:
+        """End it."""
+        self.socket.close()
+        self._errors.close()
+        if self._process.poll() is None:
+            self._process.terminate()
+        try:
+            self._process.wait(0.5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+class _Prompt(socket.socket):
+    """Acknowledges at once what it receives: sshd holds small messages back until its last one is
+    acknowledged, and an acknowledgement may take 40 ms."""
+
+    def recv(self, size: int, flags: int = 0) -> bytes:
+        data = super().recv(size, flags)
+        if data and sys.platform == "linux":
+            self.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+        return data
+
+
+def tcp(host: Host, deadline: Deadline) -> socket.socket:
+    """A connection to the first of the host's addresses that answers: one that does not leaves time
+    for those behind it."""
+    where = f"{host.address}:{host.port}"
+    errors: list[OSError] = []
+    addresses = _resolve(host, deadline)
+    for tried, (family, address) in enumerate(addresses):
+        sock = _Prompt(family, socket.SOCK_STREAM)
+        try:
+            sock.settimeout(deadline.left() / (len(addresses) - tried))
+            sock.connect(address)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return sock
+        except OSError as error:
+            sock.close()
+            errors.append(error)
+    deadline.left()
+    if any(isinstance(error, ConnectionRefusedError) for error in errors):
+        what = f"{where} refused the connection"
+        advice = "start sshd there, or set its address and port in hosts.toml"
+        raise Problem(Cause.REFUSED, what, advice)
+    what = f"cannot connect to {where}: {errors[-1].strerror}"
+    raise Problem(Cause.REFUSED, what, "set its address and port in hosts.toml")
+
+
+def _resolve(host: Host, deadline: Deadline) -> list[Address]:
+    """The host's addresses. The resolver knows no timeout, so a name is looked up by a thread that
+    may be left behind."""
+    with suppress(OSError, UnicodeError):
+        return _addresses(host, socket.AI_NUMERICHOST)
+    try:
+        return in_time(lambda: _addresses(host), deadline)
+    except TimeoutError:
+        raise
+    except (OSError, UnicodeError) as error:
+        text = getattr(error, "strerror", None) or error
+        what = f"the name {host.address!r} does not resolve ({text})"
+        advice = "set its address in hosts.toml to one that does"
+        raise Problem(Cause.ADDRESS, what, advice) from None
+
+
+def _addresses(host: Host, flags: int = 0) -> list[Address]:
+    answers = socket.getaddrinfo(host.address, host.port, type=socket.SOCK_STREAM, flags=flags)
+    return [(answer[0], answer[4]) for answer in answers]
+
+
+def in_time(ask: Callable[[], Answer], deadline: Deadline) -> Answer:
+    """What is asked, of somebody who knows no timeout: by a thread that may be left behind. Raises:
+    TimeoutError, and what the question raises."""
+    answer: Future[Answer] = Future()
+
+    def work() -> None:
+        try:
+            answer.set_result(ask())
+        except Exception as error:  # noqa: BLE001 - it is raised below
+            answer.set_exception(error)
+
+    threading.Thread(target=work, name="question", daemon=True).start()
+    return answer.result(deadline.left())

@@ -1,0 +1,134 @@
+"""Runs the one command on a host, and talks until its program speaks."""
+
+from __future__ import annotations
+
+import re
+import threading
+
+import paramiko
+
+from remote.cluster.hosts import Host
+from remote.transport import Program, Progress
+from remote.transport.archive import Archive
+from remote.transport.bootstrap.command import bootstrap
+from remote.transport.failure import Cause
+from remote.transport.problem import Deadline, Problem
+from remote.transport.ssh.channel import SshChannel
+from remote.transport.ssh.connect import Connection
+from remote.transport.talk import (
+    Changed,
+    Failed,
+    Needed,
+    Noise,
+    Placed,
+    Ready,
+    Step,
+    Talk,
+    is_echo,
+    last_line,
+    quoted,
+)
+from training.wire.enums import Reach
+
+STARTING = "starting its agent"
+
+
+class Start:
+    """One start of a program on a host that is logged in to."""
+
+    def __init__(
+        self, connection: Connection, host: Host, deadline: Deadline, progress: Progress
+    ) -> None:
+        self._connection, self._host = connection, host
+        self._deadline, self._progress = deadline, progress
+        self._needed = self._placed = False
+        self._noise = ""
+
+    def run(self, program: Program, code: Archive) -> SshChannel:
+        """The channel to the program, once it speaks. Raises: Problem, TimeoutError, SSHException,
+        EOFError, OSError."""
+        self._deadline.doing = STARTING
+        self._progress.phase(Reach.STARTING)
+        python = self._host.python or "python3"
+        command = bootstrap(python, self._host.workdir, code, program.argv())
+        channel = SshChannel(self._connection, self._execute(command))
+        talk = Talk()
+        while data := channel.receive(self._deadline):
+            for step in talk.feed(data):
+                if isinstance(step, Ready):
+                    channel.begin(step.rest)
+                    return channel
+                if isinstance(step, Needed):
+                    self._send(channel, code)
+                self._take(step)
+        raise _ended(self._host.python, channel, self._placed, self._noise, talk.echoed)
+
+    def _execute(self, command: str) -> paramiko.Channel:
+        """Have the host's login shell run the command."""
+        transport = self._connection.transport
+        assert transport is not None
+        channel = transport.open_session(timeout=self._deadline.left())
+        # paramiko waits for the answer without a timeout
+        stopper = threading.Timer(self._deadline.left(), transport.close)
+        stopper.daemon = True
+        stopper.start()
+        try:
+            channel.exec_command(command)
+        finally:
+            stopper.cancel()
+        return channel
+
+    def _send(self, channel: SshChannel, code: Archive) -> None:
+        """Send the code. As long as it moves, the host has time."""
+        self._needed = True
+        self._progress.phase(Reach.DEPLOYING)
+        self._deadline.doing = "sending the code"
+        channel.send(code.data, self._deadline)
+
+    def _take(self, step: Step) -> None:
+        match step:
+            case Noise(text):
+                self._noise = text
+                self._progress.said(text)
+            case Placed():
+                self._placed, self._deadline.doing = True, STARTING
+                if self._needed:
+                    self._progress.phase(Reach.STARTING)
+            case Changed(folder):
+                self._progress.said(
+                    f"the code in {folder} was not as it had been sent: it has been sent again"
+                )
+            case Failed(failure):
+                raise Problem(failure.cause, failure.what, failure.advice)
+
+
+def _ended(python: str, channel: SshChannel, placed: bool, noise: str, echoed: bool) -> Problem:
+    """Why a command ended before its agent spoke. `echoed`: the host has printed the program that
+    it was to run."""
+    status, said = channel.ended()
+    last = quoted(last_line(said))
+    if placed:
+        why = last or "it gave no reason"
+        return Problem(Cause.AGENT, f"its agent ended at its start (exit status {status}): {why}")
+    advice = 'set python = "/path/to/python3" for it in hosts.toml'
+    if echoed or is_echo(said) or _speaks(python, said):
+        what = f"{python} is no working Python 3 (exit status {status}): {last or noise}"
+        return Problem(Cause.PYTHON, what, advice)
+    if status in (126, 127) or re.search(
+        r"not found|unknown command|no such file", said, re.IGNORECASE
+    ):
+        return Problem(Cause.PYTHON, f"no {python} there ({last})", advice)
+    reason = last or noise or "it gave no reason"
+    what = f"its login shell, or {python} there, ended (exit status {status}) before anything was"
+    return Problem(Cause.SHELL, f"{what} started: {reason}")
+
+
+def _speaks(python: str, said: str) -> bool:
+    """Whether a line is this program's own, as programs begin what they print on stderr with their
+    name."""
+    names = "|".join(map(re.escape, {python, python.rpartition("/")[2]}))
+    return bool(
+        re.search(
+            rf"^(?:{names}): (?!.*(?:not found|no such file))", said, re.IGNORECASE | re.MULTILINE
+        )
+    )
