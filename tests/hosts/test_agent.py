@@ -17,8 +17,8 @@ from tests.kit.agents import ROOT, Host, python
 from tests.kit.wait import wait
 from training.agent.__main__ import main
 from training.agent.host.system import LINUX
-from training.agent.options import Times
 from training.agent.ranks.processes import descendants
+from training.agent.times import Times
 from training.wire.commands import Close, Lease, Placement, Reserve, Start, Stop
 from training.wire.enums import EndReason
 from training.wire.events import (

@@ -19,7 +19,7 @@ from tests.kit.agents import SLEEP, Host, hosting, kill_both, python
 from tests.kit.wait import wait
 from training.agent.errands import leftovers, process_table
 from training.agent.host.system import LINUX
-from training.agent.options import Times
+from training.agent.times import Times
 from training.wire.answers import Orphan
 
 pytestmark = pytest.mark.skipif(not LINUX, reason="needs /proc")

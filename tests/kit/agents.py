@@ -19,7 +19,7 @@ import pytest
 from tests.kit.wait import wait
 from training.agent import MARKER
 from training.agent.errands import process_table
-from training.agent.options import Times
+from training.agent.times import Times
 from training.wire import commands
 from training.wire.commands import Placement
 from training.wire.events import Event, Exited, Hello, Record, Spawned, Text, decode, from_object
@@ -166,7 +166,7 @@ class Host:
         if times or preload:
             more = f", preload=(sys.executable, '-c', {preload!r})" if preload else ""
             program = (
-                "import sys; from training.agent.options import Times; from "
+                "import sys; from training.agent.times import Times; from "
                 "training.agent.__main__ import main; "
             )
             program += f"sys.exit(main(sys.argv[1:], times={times or Times()!r}{more}))"

@@ -11,7 +11,7 @@ from training.agent.errands import table
 
 TYPE_CHECKING = False  # as typing itself takes long to import
 if TYPE_CHECKING:
-    from training.agent.options import Times
+    from training.agent.times import Times
 
 
 def main(
@@ -26,8 +26,9 @@ def main(
     if words[:1] != ["follow"]:
         return table.main(words)
     from training.agent.follower import follow  # of which an errand needs nothing
-    from training.agent.options import Times, parse
+    from training.agent.options import parse
     from training.agent.ranks.launch import PRELOAD
+    from training.agent.times import Times
 
     gc.enable()  # the launcher's program disables it, which makes all that is short a tenth faster
     options = parse(words[1:], os.umask(0o077))  # what an agent keeps is for its user's eyes only

@@ -20,7 +20,8 @@ from training.agent import MARKER
 from training.agent.guard import guard
 from training.agent.journal import Journal, Reader, reserve, segments
 from training.agent.layout import LOCK, SOCKET
-from training.agent.options import Options, Times
+from training.agent.options import Options
+from training.agent.times import Times
 from training.wire.enums import EndReason
 from training.wire.events import Ended
 from training.writing import write_all

@@ -12,10 +12,11 @@ from typing import NoReturn
 from training.agent.host.system import LINUX
 from training.agent.journal import Journal, Reader
 from training.agent.layout import LOG
-from training.agent.options import Options, Times
+from training.agent.options import Options
 from training.agent.ranks import processes
 from training.agent.ranks.ranks import signal_name
 from training.agent.server import Agent
+from training.agent.times import Times
 from training.wire.enums import EndReason
 from training.wire.events import Ended, Exited, Spawned, decode
 

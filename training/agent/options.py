@@ -1,4 +1,4 @@
-"""What an agent is told on its command line, and its times."""
+"""What an agent is told on its command line."""
 
 from __future__ import annotations
 
@@ -27,26 +27,6 @@ class Options:
     umask: int = -1
     found: bool = True
     needs: str = ""
-
-
-@dataclass(frozen=True)
-class Times:
-    """All the times of the agent, in seconds.
-
-    `tick`: between two samples. `gather`: between two turns of reading what ranks print.
-    `reconnect`: how long nobody may be connected. `lease`: how long no command may come. `input`:
-    after how long without any a follower exits. `grace`: from TERM to KILL. `last`: for what a KILL
-    does not end. `restart`: how long a run that has failed waits for somebody who starts it again.
-    """
-
-    tick: float = 1.0
-    gather: float = 0.1
-    reconnect: float = 2.0
-    lease: float = 60.0
-    input: float = 60.0
-    grace: float = 2.0
-    last: float = 8.0
-    restart: float = 86400.0
 
 
 def parse(words: Sequence[str], umask: int) -> Options:

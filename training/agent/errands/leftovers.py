@@ -31,7 +31,7 @@ from training.agent.errands.run_folders import folders, held
 from training.agent.host.system import LINUX
 from training.agent.journal import Reader, recorded_format, segments
 from training.agent.layout import RUNS, absolute, run_folder
-from training.agent.options import Times
+from training.agent.times import Times
 from training.place import FOLDER
 from training.wire.answers import Live, Orphan, Signalled, codec
 from training.wire.enums import EndReason

@@ -56,11 +56,6 @@ class Ranks:
         self.listen_at = math.inf
         self._live: dict[int, Rank] = {}
         self.out_of_memory = OutOfMemory()
-        self.failed = self.incomplete = False
-        """Whether a rank has failed by itself, and whether one has exited otherwise than with 0,
-        since the first of those that live was begun."""
-        self.exited_at = 0.0
-        """The monotonic time of the last exit."""
 
     @property
     def live(self) -> list[Rank]:
@@ -74,10 +69,6 @@ class Ranks:
         preload has reported it.
         """
         pipes, ends = open_pipes(number, self._redaction)
-        self.failed, self.incomplete = (
-            self.failed and bool(self._live),
-            self.incomplete and bool(self._live),
-        )
         self._live[number] = Rank(number, pipes)
         return self._live[number], ends
 
@@ -122,10 +113,7 @@ class Ranks:
         """The rank's process is gone, with this wait status."""
         del self._live[rank.number]
         self.finish(rank.pipes)
-        self.exited_at = time.monotonic()
         code = os.waitstatus_to_exitcode(status)
-        self.incomplete = self.incomplete or code != 0
-        self.failed = self.failed or (code != 0 and not rank.stopped)
         out_of_memory = code == -signal.SIGKILL and not rank.stopped and self.out_of_memory.rose()
         self._say(Exited(rank.number, code, signal_name(code), rank.stopped, out_of_memory))
 

@@ -1,0 +1,73 @@
+"""The followers that are connected to an agent, and the lines that they send."""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from training.agent.ranks.pipes import CHUNK
+from training.wire.line_cutter import LineCutter
+
+
+@dataclass
+class Connection:
+    """A follower's connection, and the lines that come over it."""
+
+    socket: socket.socket
+    lines: LineCutter = field(default_factory=LineCutter)
+
+
+class Connections:
+    """Accepts followers, and calls `came`, `left` and, with each line, `heard`. What it registers
+    with the selector are functions for the agent's loop to call."""
+
+    def __init__(
+        self,
+        selector: selectors.BaseSelector,
+        listener: socket.socket,
+        came: Callable[[], None],
+        left: Callable[[], None],
+        heard: Callable[[bytes], None],
+    ) -> None:
+        self._selector, self._listener = selector, listener
+        self._came, self._left, self._heard = came, left, heard
+        self._open: list[Connection] = []
+        listener.setblocking(False)
+        selector.register(listener, selectors.EVENT_READ, self._accept)
+
+    def wake(self) -> None:
+        """Have all followers look at the journal."""
+        for connection in self._open:
+            _wake(connection)
+
+    def _accept(self) -> None:
+        connection = Connection(self._listener.accept()[0])
+        connection.socket.setblocking(False)
+        self._open.append(connection)
+        self._came()
+        self._selector.register(
+            connection.socket, selectors.EVENT_READ, lambda: self._receive(connection)
+        )
+        _wake(connection)  # for what was written since it last looked
+
+    def _receive(self, connection: Connection) -> None:
+        try:
+            block = connection.socket.recv(CHUNK)
+        except ConnectionError:
+            block = b""
+        if not block:
+            self._selector.unregister(connection.socket)
+            connection.socket.close()
+            self._open.remove(connection)
+            self._left()
+        for line in connection.lines.feed(block):
+            self._heard(line.removesuffix(b"\n"))
+
+
+def _wake(connection: Connection) -> None:
+    # Full: it will look anyway. Gone: the loop will hear so.
+    with contextlib.suppress(BlockingIOError, ConnectionError):
+        connection.socket.send(b"\n")
