@@ -222,6 +222,10 @@ CASES: dict[str, tuple[History, list[tuple[Any, float, list[Action]]]]] = {
             (None, 1.0, [TERM, KILL, finish(EndReason.LEASE_EXPIRED, "60 s")]),
         ],
     ),
+    "who connects gives a sign of life": (
+        History(),
+        [(FollowerLeft(), 59.0, []), (FollowerCame(), 1.5, []), (None, 1.0, [])],
+    ),
     "a run that is kept needs no signs of life": (
         History(keep=True).running(),
         [(None, 1e6, []), (FollowerLeft(), 0.0, []), (None, 1e6, [])],
@@ -296,6 +300,16 @@ CASES: dict[str, tuple[History, list[tuple[Any, float, list[Action]]]]] = {
             (None, 2.0, [TERM, KILL, finish(EndReason.ALL_ENDED)]),
         ],
     ),
+    "a stop does not say so where a start has not": (
+        History(keep=True).running(),
+        [
+            (Stop(again=True), 0.0, [Write(StopHeard()), TERM]),
+            (exited(0, -15, True), 1.0, []),
+            (exited(1, -15, True), 1.0, [KILL]),
+            (FollowerLeft(), 5.0, []),
+            (None, 2.0, [TERM, KILL, finish(EndReason.ALL_ENDED)]),
+        ],
+    ),
     "a stop between two attempts leaves that open": (
         History(keep=True).running(again=True),
         [
@@ -316,6 +330,25 @@ CASES: dict[str, tuple[History, list[tuple[Any, float, list[Action]]]]] = {
             (start(1), 1.0, [StartRanks(start(1))]),
             (FollowerLeft(), 0.0, []),
             (None, 60.0, []),
+        ],
+    ),
+    "an attempt that finishes after one that failed is waited for by nobody": (
+        History(keep=True).running(ranks=1, again=True),
+        [
+            (exited(0, 1), 1.0, []),
+            (start(1, 1, again=True), 1.0, [StartRanks(start(1, 1, again=True))]),
+            (exited(0), 1.0, []),
+            (FollowerLeft(), 0.0, []),
+            (None, 2.0, [TERM, KILL, finish(EndReason.ALL_ENDED)]),
+        ],
+    ),
+    "a host without ranks waits with those of the attempt before": (
+        History(keep=True).running(ranks=1, again=True),
+        [
+            (exited(0, 1), 1.0, []),
+            (start(1, 0, again=True), 1.0, [StartRanks(start(1, 0, again=True))]),
+            (FollowerLeft(), 0.0, []),
+            (None, 500.0, []),
         ],
     ),
     "a rank that could not be started has failed, though others were": (
@@ -347,6 +380,15 @@ def test_a_start_kills_first_what_a_stop_has_left() -> None:
     happening = Heard(start())
     assert decide(history.state, TIMES, 1000.0, happening) == [KILL, StartRanks(start())]
     assert history.then(None, after=1.0) == []
+
+
+def test_a_start_that_comes_with_the_end_is_too_late() -> None:
+    """Both come in one turn, before the clock is looked at."""
+    history = History()
+    assert decide(history.state, TIMES, 1000.0, Heard(Close())) == [TERM]
+    assert decide(history.state, TIMES, 1000.0, Heard(start())) == [
+        complaint("attempt 0 is not started: the agent is ending")
+    ]
 
 
 def test_a_start_without_ranks_here_ends_nothing() -> None:
