@@ -17,7 +17,6 @@ from __future__ import annotations
 import ast
 import base64
 import contextlib
-import itertools
 import re
 import socket
 import threading
@@ -173,21 +172,9 @@ class Player:
         """What was asked of it, in order."""
         return [end.words[0] for end in self.ends]
 
-    def longest_wait(self) -> float:
-        """The longest time without a lease, in seconds, from its start to the end of what it was
-        told."""
-        told = [
-            (when, command)
-            for when, command in self.heard
-            if isinstance(command, (Start, Lease, Close))
-        ]
-        started = next(
-            number for number, (_, command) in enumerate(told) if isinstance(command, Start)
-        )
-        return max(
-            (later - earlier for (earlier, _), (later, _) in itertools.pairwise(told[started:])),
-            default=0.0,
-        )
+    def leases(self) -> int:
+        """How many signs of life of the launcher have come."""
+        return len(self.of(Lease))
 
 
 def acted(part: Part, other: Play | None = None) -> Play:

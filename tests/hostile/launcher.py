@@ -18,18 +18,18 @@ from remote.plan.plan import Plan, Policy
 from remote.record.write import Recorder
 from remote.run.state import RunState
 from remote.session.session import Session
+from remote.session.times import Times
 from remote.transport import Transport
 from tests.kit.launches import RANKBOARD
+from tests.kit.wait import GUARD
 from training.job import Job
 from training.wire.events import Record
 
 MIB = 2**20
 MEMORY = 300 * MIB
 """What the launcher may take, whatever comes from a host or a file."""
-BLOCKED = 2.0
-"""Seconds for which it may be held up."""
-LEASE = 1.0
-"""Seconds between two leases where nothing holds them up."""
+TIMES = Times(lease=0.1, tick=0.02, evidence=0.1, closing=2.0, away=0.3, moment=0.1)
+"""As the real ones, but sooner."""
 FATAL = 1 << 30
 """Bytes at which the command is killed, so that a fault does not fill this machine."""
 
@@ -138,12 +138,10 @@ def rankboard(
 
 @dataclass
 class Watched:
-    """A session, what it has brought, and how long it was held up: the longest time between two of
-    its batches."""
+    """A session, and what it has brought."""
 
     session: Session
     records: list[Record] = field(default_factory=list)
-    held_up: float = 0.0
     over: bool = False
 
     @property
@@ -163,7 +161,7 @@ def plan(hosts: tuple[Host, ...], **policy: object) -> Plan:
 
 
 def watch(
-    session: Session, until: Callable[[Watched], bool] | None = None, seconds: float = 20.0
+    session: Session, until: Callable[[Watched], bool] | None = None, seconds: float = GUARD
 ) -> Watched:
     """Take the session's batches to the end, in a thread; a person stops it once `until` holds.
     Fails where it hangs, or ends with an exception."""
@@ -171,15 +169,13 @@ def watch(
     errors: list[BaseException] = []
 
     def listen() -> None:
-        stopped, last = False, time.monotonic()
+        stopped = False
         try:
             for batch in session.batches():
-                watched.held_up = max(watched.held_up, (now := time.monotonic()) - last)
                 watched.records += batch
                 if until and not stopped and until(watched):
                     stopped = True
                     session.stop()
-                last = now
         except BaseException as error:  # noqa: BLE001 - raised below
             errors.append(error)
         watched.over = True
@@ -203,4 +199,4 @@ def session(
 ) -> Session:
     """A session of a new run."""
     planned = plan(hosts, **policy)
-    return Session(planned, transport, Recorder(runs_dir, planned), limits=limits)
+    return Session(planned, transport, Recorder(runs_dir, planned), times=TIMES, limits=limits)

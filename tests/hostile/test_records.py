@@ -16,7 +16,7 @@ from remote.record.read import records as read
 from remote.run import events as launcher
 from remote.run.state import Verdict
 from tests.hostile.host import End, Hosts, Part, acted
-from tests.hostile.launcher import BLOCKED, LEASE, Watched, session, watch
+from tests.hostile.launcher import Watched, session, watch
 from tests.hostile.values import ESCAPES, wild
 from tests.kit.stage import HELLO, finishes, trains
 from training.wire import events
@@ -64,7 +64,6 @@ def holds(hosts: Hosts, watched: Watched, folder: Path) -> None:
     for player, host in zip(hosts.players[:-1], state.hosts, strict=False):
         assert not host.gone, host.reason
         assert player.of(Close) or not player.of(Start), "nobody closed it"
-    assert watched.held_up < LEASE + BLOCKED
     assert 0 <= state.elapsed < 60
     assert all(line.text.isprintable() for line in state.log.lines)
     json.loads((folder / "a-run" / "summary.json").read_text(), parse_constant=refuse)
