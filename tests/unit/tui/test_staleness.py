@@ -42,24 +42,17 @@ async def test_staleness_has_a_chart_of_its_own(size: tuple[int, int]) -> None:
     stage = Stage(ASYNC)
     async with stage.app.run_test(size=size) as pilot:
         await until(pilot, lambda: isinstance(stage.app.screen, RunScreen))
-        assert stage.panels() == [
-            "ranks",
-            "hosts",
-            "loss",
-            "s/iteration",
-            "staleness",
-            "CPU % of a core",
-            "log",
-        ]
+        number = stage.panels().index("staleness") + 1
         stage.session.start()
         stage.session.say(0, Entered(0, "serving"))
         stage.session.steps(1, 30)
         await until(pilot, lambda: stage.session.state.step == 30)
-        await pilot.press("5")
-        await until(pilot, lambda: "5 staleness" in stage.text())
+        await pilot.press(str(number))
+        await until(pilot, lambda: f"{number} staleness" in stage.text())
         assert "● serving" in stage.text()
-        shown = [chart.region for chart in stage.app.screen.query(Curves) if chart.display]
-        assert len(shown) == (4 if size[0] >= 120 else 1)
+        charts = stage.app.screen.query(Curves)
+        shown = [chart.region for chart in charts if chart.display]
+        assert len(shown) == (len(charts) if size[0] >= 120 else 1)
         assert all(region.width >= 28 and region.height >= 6 for region in shown)
         assert len({region.y for region in shown}) == 1
         await pilot.press("7")
