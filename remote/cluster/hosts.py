@@ -1,8 +1,6 @@
-"""The machines: `Host`, `Cluster`, `load`, which reads them from hosts.toml, and `select`, which
-takes some of them.
+"""`Host`, `Cluster`, and how to `load` hosts from hosts.toml and `select` some of them.
 
-Imports no parser of hosts files, and none of what that needs: a run on this machine needs `Host`
-only.
+The parser of hosts files is imported only by `load`: a run on this machine does not need it.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ HOSTS = SLOTS = THREADS = RANKS = 4096
 
 @dataclass(frozen=True)
 class Host:
-    """One machine that runs `slots` ranks. Empty text and 0 mean: not said, the default holds.
+    """One host, which runs `slots` ranks. Empty text and 0 stand for the default.
 
     `transport` names what reaches the host: see `remote.transport`. `address` is where ssh
     connects. `known_hosts` is the only file of accepted host keys for this host; where it is empty,
@@ -63,7 +61,7 @@ class Host:
     transport: str = SSH
 
     def __post_init__(self) -> None:
-        """Refuse what no reader of hosts may let through. Raises: HostsError."""
+        """Refuse values that are out of bounds. Raises: HostsError."""
         bounds = (
             ("slots", self.slots, 1, SLOTS),
             ("threads", self.threads, 0, THREADS),

@@ -1,5 +1,5 @@
-"""What ssh's own configuration file says of a host, as far as paramiko can follow it; what it
-cannot is remarked on."""
+"""What ssh's own configuration file says of a host. What paramiko does not support is named in a
+remark."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from paramiko.ssh_exception import SSHException
 from remote.cluster.hosts import Host
 
 FOLLOWED = {"all", "canonical", "final", "host", "originalhost", "user", "localuser"}
-"""The criteria of `Match` that are followed. `exec` would run commands merely because a file was
-read."""
+"""The criteria of `Match` that are supported. `exec` is not: it would run commands whenever the
+file is read."""
 NOT_FOLLOWED = {
     "include",
     "hostkeyalias",
@@ -28,14 +28,14 @@ NOT_FOLLOWED = {
 
 @dataclass(frozen=True)
 class SshConfig:
-    """A configuration file. `remarks`: what in it is not followed, one line each."""
+    """A configuration file. `remarks` name its lines that are not supported."""
 
     remarks: tuple[str, ...]
     _parsed: SSHConfig
 
     @classmethod
     def read(cls, path: Path) -> SshConfig:
-        """The file's settings; none, with a remark, where it cannot be read."""
+        """The settings of the file; none, with a remark, if it cannot be read."""
         try:
             lines, remarks = _followed(
                 path, path.expanduser().read_text(errors="replace").splitlines()
@@ -47,12 +47,11 @@ class SshConfig:
             return cls((f"{path} is not used: {error}",), SSHConfig())
 
     def says(self, address: str, option: str) -> str:
-        """What the file says of an option (in lower case) for an address; "" where it does not."""
+        """The value of an option (in lower case) for an address; "" if there is none."""
         return str(self._parsed.lookup(address).get(option, ""))
 
     def fill(self, host: Host, said: Set[str]) -> Host:
-        """The host, with what the file says of its address for every field that is not among
-        `said`."""
+        """The host, with the file's values for its address in all fields but those in `said`."""
         found = self._parsed.lookup(host.address)
         values: dict[str, str | int] = {"address": found["hostname"]}
         if "user" in found:
@@ -79,8 +78,8 @@ def _way(jump: str | None, command: str | None) -> dict[str, str | int]:
 
 
 def _followed(path: Path, lines: list[str]) -> tuple[list[str], list[str]]:
-    """The lines that can be followed, and a remark on each that cannot (with a `Match` goes its
-    whole block)."""
+    """The supported lines, and a remark on each other line. A `Match` that is not supported removes
+    its whole block."""
     kept: list[str] = []
     remarks: list[str] = []
     skipping = False

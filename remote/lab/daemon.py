@@ -20,7 +20,7 @@ from remote.lab.spec import LabError, parse
 
 READY = "ready"
 ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
-"""What ends it; its only child is the lab."""
+"""The signals that end it. SIGCHLD: its only child, the lab, has ended."""
 
 
 def begin(name: str, size: int, link: str, cpus: str) -> None:
@@ -46,7 +46,7 @@ def begin(name: str, size: int, link: str, cpus: str) -> None:
             "\n".join(lines[-2:])
             or f"the lab ended at its start, with exit code {daemon.returncode}"
         )
-    daemon.returncode = 0  # it goes on without us, and nobody will ask
+    daemon.returncode = 0  # it outlives this process, which does not wait for it
 
 
 def _until_ready(said: Iterator[str]) -> Iterator[str]:
@@ -73,7 +73,7 @@ def main(name: str, size: str, link: str, cpus: str) -> None:
 
 
 def _ready() -> None:
-    """Say so, and let go of whoever started us."""
+    """Print READY, and close the pipe to the process that started this one."""
     print(READY, flush=True)  # noqa: T201
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (1, 2):

@@ -36,7 +36,7 @@ can be removed."""
 
 @dataclass(frozen=True)
 class Standing:
-    """A lab that is up: process `pid` holds it."""
+    """A lab that is up. The process `pid` holds it."""
 
     pid: int
     spec: Spec
@@ -47,10 +47,10 @@ _read = reader_of(Standing)
 
 
 class Folder:
-    """The place of the lab called `name`, whether it is up or not."""
+    """The folder of the lab called `name`, whether it is up or not."""
 
     def __init__(self, name: str) -> None:
-        """Raises: LabError, where this cannot be a name."""
+        """Raises: LabError, if the name is not allowed."""
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
             raise LabError(f"--name {name!r}: give letters, digits, - and _")
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -59,7 +59,7 @@ class Folder:
 
     @property
     def flag(self) -> str:
-        """What a command needs behind it to mean this lab."""
+        """The flag that selects this lab; "" for the default lab."""
         return flag(self.name)
 
     @property
@@ -69,8 +69,8 @@ class Folder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Be the lab's daemon: an empty folder and its lock, until the end. Raises: LabError, where
-        another one is."""
+        """Hold the lock of the lab, with an empty folder. Raises: LabError, if another daemon holds
+        it."""
         lock = self._lock()
         try:
             self._clear()
@@ -78,7 +78,7 @@ class Folder:
         finally:
             self._clear()
             (self.path / relay.LOCK).unlink()
-            with suppress(OSError):  # the next one may have begun to use it
+            with suppress(OSError):  # the next lab may use it already
                 self.path.rmdir()
             os.close(lock)
 
@@ -92,7 +92,7 @@ class Folder:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
                 lock = os.open(self.path / relay.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            except FileNotFoundError:  # somebody has just removed the folder
+            except FileNotFoundError:  # another process has just removed the folder
                 continue
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -108,15 +108,14 @@ class Folder:
             os.close(lock)  # whoever removed the lab that was here has removed this file with it
 
     def publish(self, lab: Lab) -> None:
-        """Let others know the lab that this process holds."""
+        """Write the state of the lab for other processes."""
         written = self._state.with_suffix(".new")
         written.write_text(dumps(Standing(os.getpid(), lab.spec, lab.state)))
         written.replace(self._state)
 
     @contextmanager
     def lab(self) -> Iterator[Lab]:
-        """The lab, to be looked at and changed by nobody else meanwhile. Raises: LabError, where
-        none is up."""
+        """The lab. Meanwhile no other process can change it. Raises: LabError, if none is up."""
         with self._opened() as (file, standing):
             lab = Lab(standing.spec, standing.lab)
             try:
@@ -147,7 +146,7 @@ class Folder:
         return LabError(f"no lab {self.name!r} is up: start it with rankboard lab up{self.flag}")
 
     def down(self) -> None:
-        """End the lab, and remove what a lab that died has left. Raises: LabError, where there is
+        """End the lab, or remove what a killed lab has left. Raises: LabError, if there is
         neither."""
         if self.is_up:
             self._end()
@@ -162,7 +161,7 @@ class Folder:
         with self._opened() as (_, standing), suppress(ProcessLookupError):
             daemon = os.pidfd_open(standing.pid)
             try:
-                if not self.is_up:  # by now the number may be somebody else's
+                if not self.is_up:  # the number may be another process's by now
                     return
                 signal.pidfd_send_signal(daemon, signal.SIGTERM)
                 if not select.select([daemon], [], [], ENDING)[0]:

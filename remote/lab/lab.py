@@ -1,5 +1,4 @@
-"""`Lab`: hosts with addresses, links and quotas, from their start to their end, and what may be
-done to them meanwhile."""
+"""`Lab`: hosts with addresses, links and quotas; how to start, change and end them."""
 
 from __future__ import annotations
 
@@ -34,27 +33,26 @@ class Node:
 
 @dataclass(frozen=True)
 class LabState:
-    """All there is to know of a lab from outside; whoever has it can enter the lab and change
-    it."""
+    """What a process outside needs to enter and change a lab."""
 
     space: Space
     nodes: tuple[Node, ...]
 
 
 class Lab:
-    """A lab that runs. Whoever started it ends it, by `close` or by ending: then the kernel removes
-    it."""
+    """A running lab. It ends when the process that started it closes it or ends."""
 
     def __init__(
         self, spec: Spec, state: LabState, process: subprocess.Popen[bytes] | None = None
     ) -> None:
-        """`process`: what holds the lab, for the one who started it; others only know its state."""
+        """`process` holds the lab. Only the process that started the lab has it."""
         self.spec, self.state = spec, state
         self._process = process
 
     @classmethod
     def start(cls, spec: Spec) -> Lab:
-        """Make the hosts and the network between them. Raises: LabError, and nothing is left."""
+        """Make the hosts and the network between them. On an error nothing is left. Raises:
+        LabError."""
         namespaces.check()
         folder = quota.base()
         if folder:
@@ -75,7 +73,7 @@ class Lab:
     def _made(cls, spec: Spec) -> Lab:
         """The hosts, without network and quotas."""
         hosts = spec.hosts()
-        # torch asks for the names of addresses that are mapped to IPv6
+        # torch looks up the names of addresses that are mapped to IPv6.
         names = "".join(
             f"{prefix}{host.address} {host.name}\n" for host in hosts for prefix in ("", "::ffff:")
         )
@@ -111,11 +109,11 @@ class Lab:
 
     @property
     def hosts(self) -> tuple[Host, ...]:
-        """The hosts as a plan wants them."""
+        """The hosts for a plan."""
         return self.spec.hosts()
 
     def node(self, name: str) -> Node:
-        """Raises: LabError, where no host has this name."""
+        """The host of this name. Raises: LabError, if there is none."""
         for node in self.state.nodes:
             if node.name == name:
                 return node
@@ -125,7 +123,7 @@ class Lab:
         )
 
     def enter(self, name: str) -> tuple[str, ...]:
-        """What to put before a command that shall run on a host. Raises: LabError."""
+        """What to put before a command so that it runs on the host. Raises: LabError."""
         node = self.node(name)
         return (
             *(quota.join(Path(node.group)) if node.group else ()),
@@ -140,12 +138,12 @@ class Lab:
         self._change(replace(node, rate=rate))
 
     def cut(self, name: str) -> None:
-        """Pull a host's cable: whatever is sent to it or by it is lost, and nobody is told. Raises:
-        LabError."""
+        """Unplug a host's cable: what it sends, and what is sent to it, is lost without an error.
+        Raises: LabError."""
         self._plug(name, connected=False)
 
     def heal(self, name: str) -> None:
-        """Put a host's cable back. Raises: LabError."""
+        """Plug a host's cable in again. Raises: LabError."""
         self._plug(name, connected=True)
 
     def _plug(self, name: str, connected: bool) -> None:
@@ -158,7 +156,7 @@ class Lab:
         self.state = replace(self.state, nodes=nodes)
 
     def close(self) -> None:
-        """End the lab, with every process in it. Any number of times."""
+        """End the lab with every process in it. May be called several times."""
         if self._process:
             namespaces.end(self._process)
             self._process = None

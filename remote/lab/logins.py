@@ -25,7 +25,7 @@ from remote.lab.spec import LabError, flag
 
 USER, PORT = "rankboard", 22
 STARTING = 10.0
-"""Seconds that an sshd has to listen, or to stop listening."""
+"""Seconds that an sshd has to start or stop listening."""
 KEY, KNOWN, HOSTS, SSHD = "id_ed25519", "known_hosts", "hosts.toml", "sshd"
 """In the lab's folder: the operator's key, the hosts' keys, the hosts file, and a folder for what
 the sshds need."""
@@ -55,7 +55,7 @@ exec unshare --user --map-user="$user" --map-group="$group" "$@"
 
 
 def check() -> str:
-    """The path of sshd. Raises: LabError, where OpenSSH's server is not installed."""
+    """The path of sshd. Raises: LabError, if OpenSSH's server is not installed."""
     sshd = shutil.which("sshd", path=PATH)
     if not sshd:
         raise LabError(
@@ -82,7 +82,7 @@ def prepare(folder: Path, lab: Lab) -> None:
 
 
 def _keygen(path: Path) -> str:
-    """A new key in that file; returns the line of its public half."""
+    """Make a key in that file. Returns the line of its public half."""
     from cryptography.hazmat.primitives import (
         serialization as forms,
     )  # takes longer to import than the rest together
@@ -102,12 +102,12 @@ def _keygen(path: Path) -> str:
 
 
 def _ids() -> tuple[int, int]:
-    """Whom we are inside: root is as little root there as anybody else."""
+    """The user and group inside the lab. root is an ordinary user there."""
     return os.geteuid() or 1000, os.getegid() or 1000
 
 
 def _passwd(home: Path) -> str:
-    """The machine's users, but for one: whoever has the lab is called `USER` on its hosts."""
+    """The users of this machine; the one who started the lab is called `USER` on its hosts."""
     user, group = _ids()
     try:
         lines = Path("/etc/passwd").read_text(errors="replace").splitlines()
@@ -176,7 +176,7 @@ def start(folder: Path, lab: Lab, name: str) -> None:
 
 
 def stop(folder: Path, lab: Lab, name: str) -> None:
-    """Stop a host's sshd. Connections that are open live on, as on any host. Raises: LabError."""
+    """Stop a host's sshd. Open connections stay, as on any host. Raises: LabError."""
     node = lab.node(name)
     if not listens(node):
         raise LabError(f"the sshd of {name} is down already")
@@ -188,7 +188,7 @@ def stop(folder: Path, lab: Lab, name: str) -> None:
 
 
 def _on(lab: Lab, name: str, *words: str) -> str:
-    """Run a command on a host. Returns what it said last where it failed."""
+    """Run a command on a host. Returns "", or the last line of its error."""
     argv = (*lab.enter(name), *words)
     env = {**os.environ, "PATH": PATH}
     done = subprocess.run(
@@ -211,7 +211,7 @@ def _settled(node: Node, up: bool) -> bool:
 
 
 def listens(node: Node) -> bool:
-    """Whether anything listens on the host's SSH port."""
+    """Whether a process listens on the host's SSH port."""
     try:
         rows = Path(f"/proc/{node.pid}/net/tcp").read_text().splitlines()[1:]
     except OSError:

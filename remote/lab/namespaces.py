@@ -41,11 +41,11 @@ class Space:
     user: bool
 
     def hub(self) -> tuple[str, ...]:
-        """What to put before a command that shall run in the hub's network."""
+        """What to put before a command so that it runs in the hub's network."""
         return ("nsenter", "--target", str(self.pid), *self._credentials(), "--net")
 
     def host(self, pid: int) -> tuple[str, ...]:
-        """What to put before a command that shall run on the host that process `pid` holds."""
+        """What to put before a command so that it runs on the host that process `pid` holds."""
         return (
             "nsenter",
             "--target",
@@ -62,7 +62,7 @@ class Space:
 
 
 def check(platform: str = sys.platform, path: str = PATH) -> None:
-    """Raises: LabError, where a lab cannot be for want of Linux or of a tool."""
+    """Raises: LabError, if this is not Linux or a tool is missing."""
     if platform != "linux":
         raise LabError(
             "a lab (--link) is made of Linux network namespaces: use a Linux machine, or --local "
@@ -114,7 +114,7 @@ def _unshare(user: bool, words: Sequence[str]) -> subprocess.Popen[bytes]:
 
 
 def _answer(process: subprocess.Popen[bytes]) -> str:
-    """The last line before it was ready or ended."""
+    """The last line that it printed before it was ready or ended."""
     assert process.stdout
     line = ""
     while line != init.READY and (data := process.stdout.readline()):
@@ -137,8 +137,8 @@ def children(pid: int) -> tuple[int, ...]:
 
 
 def run(prefix: Sequence[str], tool: str, lines: Sequence[str]) -> None:
-    """Have `ip` or `tc` carry out `lines` where `prefix` leads. Raises: LabError, with what it
-    said."""
+    """Run `lines` in `ip` or `tc`, in the namespaces that `prefix` enters. Raises: LabError, with
+    the error."""
     argv = (*prefix, tool, "-batch", "-")
     text = "".join(f"{line}\n" for line in lines)
     done = subprocess.run(
@@ -160,8 +160,7 @@ def run(prefix: Sequence[str], tool: str, lines: Sequence[str]) -> None:
 
 
 def refusal(said: str, settings: Path = Path("/proc/sys")) -> str:
-    """Why the kernel does not allow a lab, where the command that made it `said` something else
-    than that it is ready."""
+    """Why the kernel does not allow a lab. `said` is what the command printed instead of READY."""
     for name, forbids, allows in OBSTACLES:
         with suppress(OSError):
             if (settings / name).read_text().strip() == forbids:

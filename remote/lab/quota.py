@@ -18,12 +18,11 @@ PERIOD, LEAST = 10_000, 1_000
 quota of a period."""
 LONGEST = 1_000_000
 REMOVAL = 2.0
-"""Seconds that the kernel may take to let go of a group whose processes have ended."""
+"""Seconds that the kernel may hold a group whose processes have ended."""
 
 
 def base(root: Path = ROOT, own: Path = Path("/proc/self/cgroup")) -> Path | None:
-    """The folder below which groups with a CPU controller can be made, or None where the kernel has
-    none for us."""
+    """The folder for groups with a CPU controller; None if the kernel has none."""
     with suppress(OSError):
         for line in own.read_text().splitlines():
             _, controllers, path = line.split(":", 2)
@@ -46,15 +45,14 @@ def _unified(root: Path, own: Path) -> Path | None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove the groups that dead labs have left."""
+    """Remove the groups of labs that were killed."""
     for group in folder.glob(f"{PREFIX}*"):
         with suppress(OSError):
             group.rmdir()
 
 
 def make(folder: Path, name: str, cores: float, pid: int) -> Path:
-    """A group with a quota of `cores` and process `pid` in it. Raises: OSError, where this is not
-    for us to do."""
+    """Make a group with a quota of `cores`, and put process `pid` in it. Raises: OSError."""
     group = folder / f"{PREFIX}{name}"
     while True:
         group.mkdir()
@@ -81,8 +79,8 @@ def join(group: Path) -> tuple[str, ...]:
 
 
 def remove(group: Path) -> None:
-    """Remove a group whose processes have been killed; what is still held after a moment is the
-    next lab's to sweep."""
+    """Remove a group whose processes were killed. What the kernel still holds after `REMOVAL`
+    seconds is left to the next lab."""
     deadline = time.monotonic() + REMOVAL
     while group.exists() and time.monotonic() < deadline:
         try:

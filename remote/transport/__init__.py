@@ -37,7 +37,7 @@ class Program(Protocol):
 
 @dataclass(frozen=True)
 class Errand:
-    """Something small to do on a host, which ends by itself: see `training.agent.errands.table`."""
+    """A short program on a host: see `training.agent.errands.table`."""
 
     words: tuple[str, ...]
 
@@ -48,12 +48,12 @@ class Errand:
 
 @dataclass(frozen=True)
 class Agent:
-    """How to start, or come back to, the agent of one host for one run.
+    """Starts the agent of one host for one run, or returns to it.
 
-    `after` is the last sequence number already known; `keep` whether the run goes on without its
-    operator; `route_to` the address to which the host shall tell its route; `cwd` where its ranks
-    work; `found` whether it is begun where there is none; `needs` what its `Hello` shall tell of,
-    see `remote.plan.needs`.
+    `after` is the last sequence number that is known. `keep`: the run continues without its
+    launcher. The host reports its route to the address `route_to`. `cwd` is where its ranks work.
+    `found`: start an agent if there is none. `needs` is what its `Hello` has to report, see
+    `remote.plan.needs`.
     """
 
     folder: str
@@ -99,8 +99,7 @@ class Channel(Protocol):
 
 
 class Progress(Protocol):
-    """Hears how far a transport is: `phase` is connecting, deploying or starting; `text` what a
-    login shell printed."""
+    """Takes the progress of a transport: how far it is, and what a login shell printed."""
 
     def phase(self, name: Reach) -> None: ...
 

@@ -30,9 +30,8 @@ class Archive:
 
 
 def archive(package: Path = PACKAGE) -> Archive:
-    """The archive of a package folder: equal files give equal bytes, whenever and wherever they
-    were written."""
-    with _MAKING:  # as dozens of hosts ask for it at once
+    """The archive of a package folder. Equal files give equal bytes."""
+    with _MAKING:  # dozens of hosts need it at once
         return _archive(package)
 
 

@@ -57,5 +57,5 @@ class Failure:
         return f"{self.what}{separator}{self.advice}" if self.advice else self.what
 
     def of(self, whose: str) -> Failure:
-        """The same of another host on the way."""
+        """The same failure of another host on the way."""
         return replace(self, what=f"{whose}: {self.what}")

@@ -24,12 +24,12 @@ from remote.transport.talk import Failed, Noise, Ready, Talk, last_line, quoted
 from training.wire.enums import Reach
 
 CLOSING = 1.0
-"""Seconds that a follower has to end by itself once its stdin is closed."""
+"""Seconds that a follower has to end after its stdin is closed."""
 TAIL = 4096
 """Bytes of stderr that are kept for an explanation."""
 BLOCK = 65536
 LOOK = 0.1
-"""Seconds between two looks at whether a channel was closed to which a write is under way."""
+"""Seconds between two checks, during a write, whether the channel was closed."""
 START = (
     "import sys; sys.path[:] = [{code!r}] + [path for path in sys.path if path]; "
     "from training.agent.__main__ import main; sys.exit(main(sys.argv[1:]))"
@@ -39,14 +39,14 @@ START = (
 class LocalTransport:
     """Reaches agents on this machine.
 
-    Linux gives a new process the niceness of the thread that forks it, and only root can take
-    niceness back. So all agents are forked by one thread, which is made here and now: what the
-    caller does to its own priority later reaches no rank.
+    On Linux, a new process has the niceness of the thread that forks it, and only root can lower
+    it. So one thread, started here, forks all agents: ranks keep the niceness that the launcher has
+    now, even if the launcher raises its own later.
     """
 
     def __init__(self, package: Path = PACKAGE, enter: Enter = lambda _: ()) -> None:
-        """`package`: the folder of the package `training` that the agents run; `enter`: what leads
-        to a host of a lab."""
+        """`package`: the folder of the package `training` that the agents run. `enter`: see
+        `Enter`."""
         self._code, self._enter = str(package.parent), enter
         self._spawner = ThreadPoolExecutor(1, thread_name_prefix="spawner")
         self._spawner.submit(threading.get_native_id).result()
@@ -92,8 +92,7 @@ def _there(pipe: IO[bytes] | None) -> IO[bytes]:
 
 
 class LocalChannel:
-    """The pipes of one follower process. `read` belongs to one thread; `write` and `close` may come
-    from any."""
+    """The pipes of one process. `read` belongs to one thread; any thread may write and close."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
@@ -114,8 +113,8 @@ class LocalChannel:
         self._closing = self._closed = False
 
     def greet(self, timeout: float, progress: Progress) -> Failure | None:
-        """Read up to the agent's marker. Returns why it did not come within `timeout` seconds, or
-        None where it did."""
+        """Read up to the agent's marker. Returns None, or why it did not come within `timeout`
+        seconds."""
         deadline, talk = time.monotonic() + timeout, Talk()
         while data := self._next(deadline):
             for step in talk.feed(data):
@@ -137,8 +136,7 @@ class LocalChannel:
         return data or self._next(None)
 
     def _next(self, deadline: float | None) -> bytes:
-        """The next bytes on stdout; b"" at its end, at the deadline, or when `close` has waited
-        long enough."""
+        """The next bytes of stdout; b"" at its end, at the deadline, or when `close` gives up."""
         with self._reading:
             while not self._out.closed:
                 ready = dict(
@@ -183,7 +181,7 @@ class LocalChannel:
         return self._tail.decode(errors="replace").strip()
 
     def _end(self) -> None:
-        """The follower first ends by itself, so that commands still on their way arrive."""
+        """Let the process end by itself first, so that what was written arrives; then kill it."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(CLOSING)
         if self._process.poll() is None:

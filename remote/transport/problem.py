@@ -1,4 +1,4 @@
-"""What goes wrong on the way to a host, and how long the host has to answer."""
+"""Errors of a transport, and how long a host has to answer."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class Problem(Exception):
         return self.failure.text
 
     def of(self, whose: str) -> Self:
-        """The same of another host on the way."""
+        """The same problem of another host on the way, such as a jump host."""
         other = copy.copy(self)
         other.failure = self.failure.of(whose)
         return other
 
 
 class Dropped(Problem):
-    """The far end hung up before the login, as a busy sshd does at random: worth another try."""
+    """The far end hung up before the login, as a busy sshd does at random. Try again."""
 
 
 class Deadline:
-    """How long a host has; `doing` is what it is doing meanwhile, for the message."""
+    """How long a host has to answer. `doing` says in messages what it was doing."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -39,7 +39,7 @@ class Deadline:
         self.restart()
 
     def left(self) -> float:
-        """Seconds left. Raises: TimeoutError, where none are."""
+        """Seconds left. Raises: TimeoutError, if none are."""
         left = self.end - time.monotonic()
         if left <= 0:
             raise TimeoutError
@@ -51,5 +51,5 @@ class Deadline:
         return time.monotonic() >= self.end
 
     def restart(self) -> None:
-        """Something has moved: the full time again."""
+        """Give the full time again, since something has moved."""
         self.end = time.monotonic() + self.seconds

@@ -19,14 +19,14 @@ from training.wire.line_cutter import LineCutter, LineTooLong
 
 @dataclass(frozen=True)
 class Noise:
-    """What a login shell printed before the program spoke."""
+    """What a login shell printed before the program started."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Needed:
-    """The host waits for the archive's bytes."""
+    """The host waits for the archive."""
 
 
 @dataclass(frozen=True)
@@ -36,21 +36,21 @@ class Placed:
 
 @dataclass(frozen=True)
 class Changed:
-    """What had been unpacked in this folder was not as it had been sent; it has been replaced."""
+    """The code in this folder was changed since it was sent. It has been replaced."""
 
     folder: str
 
 
 @dataclass(frozen=True)
 class Failed:
-    """The host cannot do it."""
+    """The host cannot start the agent."""
 
     failure: Failure
 
 
 @dataclass(frozen=True)
 class Ready:
-    """The agent speaks: `rest` are its first bytes after the marker."""
+    """The agent has started. `rest` are its first bytes after the marker."""
 
     rest: bytes
 
@@ -59,9 +59,9 @@ Step = Noise | Needed | Placed | Changed | Failed | Ready
 
 
 class Talk:
-    """What a host says from the start of the command to the agent's marker, as typed steps; no I/O.
+    """Turns what a host prints before the agent's marker into steps.
 
-    `echoed`: it has printed the program that it was to run.
+    `echoed`: the host printed the program instead of running it.
     """
 
     def __init__(self, limits: Limits = LIMITS) -> None:
@@ -72,8 +72,8 @@ class Talk:
         self.echoed = False
 
     def feed(self, data: bytes) -> Iterator[Step]:
-        """Take some bytes as they came; gives each step that they complete. Nothing may be fed
-        after `Ready` or `Failed`."""
+        """Take bytes as they come, and give each step that they complete. Feed nothing after
+        `Ready` or `Failed`."""
         self._taken += len(data)
         try:
             lines = self._cutter.feed(data)
@@ -129,15 +129,14 @@ class Talk:
 
 
 QUOTED = 200
-"""Characters of what a host printed that a message has."""
+"""Characters of a host's output that a message quotes."""
 _PROGRAM = re.compile(
     r"""(?:import binascii;exec\(binascii\.a2b_base64\(")?[A-Za-z0-9+/=]{80,}(?:"\)\))?"""
 )
 
 
 def quoted(text: str) -> str:
-    """What a host printed, for a message: in one line, without the program that it was given, and
-    cut."""
+    """A host's output for a message: one line, cut, without the program that it was given."""
     text = _one_line(_PROGRAM.sub("…", text))
     return text if len(text) <= QUOTED else f"{text[: QUOTED - 1]}…"
 
@@ -151,10 +150,10 @@ def _one_line(text: str) -> str:
 
 
 def is_echo(text: str) -> bool:
-    """Whether this holds the program: who got it to run has printed it, and so is no Python."""
+    """Whether a text contains the program: what printed it instead of running it is no Python."""
     return bool(_PROGRAM.search(text))
 
 
 def last_line(text: str) -> str:
-    """The last line of what a program said on stderr: of a traceback the line that tells."""
+    """The last line of a program's stderr; of a traceback, the error."""
     return text.strip().rpartition("\n")[2].strip()

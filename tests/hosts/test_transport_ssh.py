@@ -128,9 +128,7 @@ def test_code_that_was_changed_is_sent_again(open_line: Open) -> None:
     assert Reader(open_line(heard=heard)).hello()["code"] == str(agent)
     folder = agent.parent.parent.parent
     assert heard.phases == ["connecting", "starting", "deploying", "starting"]
-    assert heard.texts == [
-        f"the code in {folder} was not as it had been sent: it has been sent again"
-    ]
+    assert heard.texts == [f"the code in {folder} was changed since it was sent; it was sent again"]
 
 
 def test_a_workdir_that_others_may_write_is_refused(
@@ -495,7 +493,7 @@ def test_key_with_a_passphrase(refusal: Callable[..., str], locked: Path, tmp_pa
 @pytest.mark.parametrize(
     ("answers", "told"),
     [
-        (True, "\nssh-agent is of no use: "),
+        (True, "\nssh-agent does not work: "),
         (False, "no answer within 1 s while asking ssh-agent for its keys"),
     ],
 )

@@ -567,7 +567,7 @@ def test_a_line_for_many_hosts_and_a_revoked_key_are_left_alone(
         (f"[127.0.0.*]:{node.port} {sshd.node('node2').public_key}\n", "change it by hand"),
         (
             f"@revoked [127.0.0.1]:{node.port} {sshd.node('node1').public_key}\n",
-            "do not trust this machine",
+            "do not trust this host",
         ),
     ):
         sshd.known_hosts.write_text(line)

@@ -122,7 +122,7 @@ class Trusting:
             narrate(f"{whose}: {shown.what} is known: {shown.place()}")
             return True
         if standing is Standing.REVOKED:
-            narrate(f"{whose}: {shown.revoked()}: do not trust this machine")
+            narrate(f"{whose}: {shown.revoked()}: do not trust this host")
             return False
         if standing is Standing.CHANGED and not self._changed(whose, shown):
             return False

@@ -28,8 +28,8 @@ Socket = socket.socket | paramiko.Channel
 
 @dataclass
 class Connection:
-    """A login at one host, and all that it hangs on: a proxy, or the connections to its jump
-    hosts."""
+    """A login at one host. `below` are the connections to its jump hosts, the nearest host
+    first."""
 
     below: list[Connection] = field(default_factory=list)
     proxy: Proxy | None = None
@@ -37,7 +37,7 @@ class Connection:
     transport: paramiko.Transport | None = None
 
     def close(self) -> None:
-        """Never blocks for long; any number of times."""
+        """Close it, with its proxy and the connections below it. May be called several times."""
         if self.transport:
             self.transport.close()
         if self.socket:
@@ -51,8 +51,8 @@ class Connection:
 
 @dataclass(frozen=True)
 class Connector:
-    """Connects to hosts, with these keys, before the deadline. `remark` hears what the user should
-    know. `top` is the host that is to be reached in the end."""
+    """Connects to hosts before the deadline. `keys` are the user's, `remark` takes warnings for the
+    user, `top` is the name of the host behind all jump hosts."""
 
     keys: Keys
     remark: Callable[[str], None]
@@ -60,15 +60,14 @@ class Connector:
     top: str
 
     def connect(self, host: Host, hops: tuple[Host, ...] = ()) -> Connection:
-        """Log in at a host, through its jump hosts. Raises: Problem, TimeoutError; then nothing
-        stays open."""
+        """Log in at a host through its jump hosts. On an error nothing stays open. Raises: Problem,
+        TimeoutError."""
         return self._through(host, hops, self._connect)
 
     def meet(self, host: Host, hops: tuple[Host, ...] = ()) -> paramiko.PKey:
-        """The key that a host shows, asked for through its jump hosts, at which we log in.
+        """The key that a host shows. This logs in at its jump hosts only.
 
-        Raises: Unverified (where it is a jump host's key that is not accepted), other Problem,
-        TimeoutError.
+        Raises: Unverified, if the key of a jump host is not accepted; other Problem; TimeoutError.
         """
         made = self._through(host, hops, self._meet)
         try:
@@ -141,15 +140,15 @@ class Connector:
 def _handshake(
     sock: Socket, host: Host, deadline: Deadline, proxy: Proxy | None
 ) -> paramiko.Transport:
-    """Agree on keys with the server, preferring those that are known of it."""
+    """Start the SSH protocol with the server. Prefers the types of its known host keys."""
     try:
         transport = paramiko.Transport(sock)
         _prefer(
             transport,
             [known.kind for known in known_hosts.find(host.address, host.port, host.known_hosts)],
         )
-        # `start_client` is to be the first to give up: it does so in silence, which tells it from
-        # an error
+        # `start_client` must be the first to time out. It raises nothing then, so a timeout can be
+        # told from an error.
         transport.banner_timeout = transport.handshake_timeout = deadline.left() + 5
         transport.start_client(timeout=deadline.left())
     except TimeoutError:
@@ -174,8 +173,7 @@ def _handshake(
 
 
 def _prefer(transport: paramiko.Transport, kinds: list[str]) -> None:
-    """Put the types of the known keys first: a server shows one key only, and an unknown one would
-    not help."""
+    """Put the types of the known host keys first: a server shows only one of its keys."""
     wanted = [
         kind
         for known in kinds
@@ -189,20 +187,19 @@ def _prefer(transport: paramiko.Transport, kinds: list[str]) -> None:
 
 
 def _verify(key: paramiko.PKey, host: Host, top: str) -> None:
-    """Raises: Unverified, unless the user has accepted this key for this host. `top` is the host
-    that is to be reached."""
+    """Check a host key against the user's files. Raises: Unverified, unless it is accepted."""
     shown = Shown(host, key)
     match shown.standing():
         case Standing.REVOKED:
-            what = f"its host key {shown.revoked()}: do not trust this machine"
+            what = f"its host key {shown.revoked()}: do not trust this host"
             raise Unverified(shown, Cause.HOST_KEY_WRONG, what)
         case Standing.CHANGED:
             raise Unverified(
                 shown,
                 Cause.HOST_KEY_WRONG,
                 f"its host key has CHANGED to {shown.what}; {shown.known()[0].place} has another. "
-                "Somebody may be listening in.",
-                "If the machine is known to have a new key: rankboard trust --replace "
+                "Someone may be intercepting the connection.",
+                "If you know that the host has a new key: rankboard trust --replace "
                 f"{shlex.quote(top)}",
             )
         case Standing.UNKNOWN:

@@ -1,5 +1,5 @@
-"""The private keys that a login may try: the host's key file, ssh-agent's keys, and the default key
-files."""
+"""The private keys that a login tries: the host's key file, the keys of ssh-agent, and the default
+key files."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ DEFAULTS = ("id_ed25519", "id_ecdsa", "id_rsa")
 
 
 class Locked(Problem):
-    """A key that stays shut without its passphrase; another key may do."""
+    """A key that needs its passphrase. Another key may work."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A key to try, and what to call it in a message."""
+    """A key to try. `label` names it in messages."""
 
     label: str
     key: paramiko.PKey
 
 
 class Keys:
-    """All keys of one run. Key files are read once for all hosts, and stay in memory."""
+    """The keys of one run. Each key file is read once for all hosts."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -41,11 +41,11 @@ class Keys:
     def candidates(
         self, host: Host, agents: Sequence[paramiko.PKey], hints: list[str]
     ) -> Iterator[Candidate]:
-        """The keys in the order to try them: of a host's own key file and ssh-agent, or of the
-        default files and ssh-agent.
+        """The keys in the order to try them: those of the host's key file, else of the default
+        files, and those of ssh-agent (`agents`).
 
-        `agents` are the keys that ssh-agent holds; `hints` takes what would explain a failed login.
-        Raises: Problem, where the host's own key file is no use.
+        `hints` takes what would explain a failed login. Raises: Problem, if the host's own key file
+        cannot be used.
         """
         files = [Path(host.identity_file).expanduser()] if host.identity_file else _default_files()
         held = [Candidate("a key of ssh-agent", key) for key in agents]
@@ -60,7 +60,7 @@ class Keys:
         yield from (candidate for candidate in held if candidate.key.get_base64() not in public)
 
     def _load(self, file: Path, hints: list[str], host: Host) -> paramiko.PKey | None:
-        """The key in a file; None, with a hint, where it cannot be used but others may do."""
+        """The key in a file; None, with a hint, if it cannot be used but others may work."""
         with self._lock:
             try:
                 if file not in self._loaded:
@@ -100,7 +100,7 @@ def _default_files() -> list[Path]:
 
 
 def exposed(host: Host) -> str:
-    """A remark where others can read the host's own key file: ssh would refuse it."""
+    """A warning if others can read the host's own key file, which ssh would refuse; else ""."""
     file = Path(host.identity_file).expanduser()
     try:
         readable = bool(host.identity_file) and file.stat().st_mode & 0o077
@@ -114,7 +114,7 @@ def exposed(host: Host) -> str:
 
 
 def _public(file: Path) -> str:
-    """What a public key file holds, in base64; empty where it is none."""
+    """The key of a public key file in base64; "" if it is not one."""
     try:
         words = file.read_text(errors="replace").split()
     except OSError:

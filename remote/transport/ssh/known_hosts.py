@@ -1,7 +1,7 @@
-"""Which host keys the user has accepted: OpenSSH's known_hosts files, read line by line so that a
-mistake can name its line.
+"""The host keys that the user has accepted: OpenSSH's known_hosts files.
 
-`record` and `forget` change them, for whoever has asked a person.
+`paramiko.HostKeys` knows neither patterns nor `@revoked` nor line numbers, so the files are read
+here. `record` and `forget` change them after a person has agreed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HASHED = "|1|"
-"""How a field begins that has the digest of a name in place of the name."""
+"""The beginning of a field that holds the digest of a name instead of the name."""
 
 
 class NotForgotten(Exception):
-    """A line that cannot be changed for one host alone; the text says which and why."""
+    """A line cannot be changed for one host alone. The text says which and why."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,12 @@ class Known:
 
     @property
     def place(self) -> str:
-        """Where it stands, in words."""
+        """Its line and file, for a message."""
         return f"line {self.line} of {self.file}"
 
 
 def files(own: str = "") -> tuple[Path, ...]:
-    """The host's `own` file and no other, where it has one; else where ssh looks: the user's files,
-    then the system's."""
+    """The host's `own` file if it has one; else the files that ssh reads, the user's first."""
     if own:
         return (Path(own).expanduser(),)
     names = ("known_hosts", "known_hosts2")
@@ -53,13 +52,13 @@ def files(own: str = "") -> tuple[Path, ...]:
 
 
 def spelling(address: str, port: int) -> str:
-    """How the files write an address."""
+    """An address as the files write it."""
     return address if port == 22 else f"[{address}]:{port}"
 
 
 def find(address: str, port: int, own: str = "") -> tuple[Known, ...]:
-    """The keys that the files hold for an address, in the files' order. Files that cannot be read
-    hold none."""
+    """The keys that the files hold for an address, in order. Files that cannot be read are
+    skipped."""
     name = spelling(address, port).lower()
     return tuple(known for file in files(own) for known in _in_file(file, name))
 
@@ -72,7 +71,7 @@ def _in_file(file: Path, name: str) -> Iterator[Known]:
     for number, line in enumerate(lines, start=1):
         words = line.split()
         marker = words.pop(0) if words and words[0].startswith("@") else ""
-        # a certificate authority vouches for certificates, which paramiko cannot check
+        # paramiko cannot check certificates, so authorities are skipped.
         if (
             len(words) >= 3
             and not line.startswith("#")
@@ -83,8 +82,8 @@ def _in_file(file: Path, name: str) -> Iterator[Known]:
 
 
 def _names(field: str, name: str) -> bool:
-    """Whether the first field of a line means this name: hashed, or patterns of which none that
-    excludes fits."""
+    """Whether the first field of a line matches this name. The field is a digest, or patterns of
+    which those with `!` exclude."""
     if field.startswith(HASHED):
         return _is_hash(field, name)
     patterns = field.lower().split(",")
@@ -102,9 +101,7 @@ def _is_hash(field: str, name: str) -> bool:
 
 
 def _fits(pattern: str, name: str) -> bool:
-    if not {"*", "?"} & set(
-        pattern
-    ):  # as most are; and thousands of regular expressions take a second
+    if not {"*", "?"} & set(pattern):  # Thousands of regular expressions would take a second.
         return pattern == name
     return (
         re.fullmatch(re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."), name) is not None
@@ -112,7 +109,7 @@ def _fits(pattern: str, name: str) -> bool:
 
 
 def record(file: Path, name: str, kind: str, key: str, *, hashed: bool) -> None:
-    """Add a key of a host (named as `spelling` does) to a file, which is made where there is none.
+    """Add a key of a host (named as by `spelling`) to a file, and create the file if it is missing.
     Raises: OSError."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -129,8 +126,8 @@ def _hash(name: str) -> str:
 
 
 def forget(name: str, entries: tuple[Known, ...]) -> None:
-    """Take a host's name off the lines of these keys; other names on them stay. Raises:
-    NotForgotten, OSError."""
+    """Remove a host's name from the lines of these keys. Other names stay. Raises: NotForgotten,
+    OSError."""
     for file in dict.fromkeys(entry.file for entry in entries):
         lines = file.read_text(errors="surrogateescape").splitlines(keepends=True)
         for entry in (entry for entry in entries if entry.file == file):
@@ -139,8 +136,7 @@ def forget(name: str, entries: tuple[Known, ...]) -> None:
 
 
 def _without(name: str, line: str, entry: Known) -> str:
-    """The line, where other names are left on it, without this one; "" where it was the only
-    one."""
+    """The line without this name; "" if no other name is left on it."""
     names, rest = line.split(maxsplit=1)
     if names.startswith(HASHED):
         return ""
@@ -153,7 +149,7 @@ def _without(name: str, line: str, entry: Known) -> str:
 
 
 def _rewrite(file: Path, text: str) -> None:
-    """Write a file anew, whole or not at all, as readable as it was."""
+    """Replace the text of a file, whole or not at all. Its mode stays."""
     beside = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
     try:
         with open(beside, "x", errors="surrogateescape", opener=_private) as new:

@@ -19,7 +19,7 @@ from remote.transport.ssh.sockets import in_time
 
 @dataclass(frozen=True)
 class Login:
-    """Logs in with `keys`, before the deadline. `remark` hears what the user should know."""
+    """Logs in with `keys` before the deadline. `remark` takes warnings for the user."""
 
     keys: Keys
     remark: Callable[[str], None]
@@ -48,7 +48,7 @@ class Login:
         self._refused(transport, host, user, tried, hints)
 
     def _agent(self, hints: list[str]) -> paramiko.Agent | None:
-        """The user's ssh-agent, where there is one that answers."""
+        """The user's ssh-agent, if there is one that answers."""
         if "SSH_AUTH_SOCK" not in os.environ:
             return None
         before, self.deadline.doing = self.deadline.doing, "asking ssh-agent for its keys"
@@ -57,7 +57,7 @@ class Login:
         except TimeoutError:
             raise
         except (SSHException, OSError) as error:
-            hints.append(f"ssh-agent is of no use: {error}")
+            hints.append(f"ssh-agent does not work: {error}")
             agent = None
         self.deadline.doing = before
         return agent
@@ -90,7 +90,7 @@ class Login:
 
 
 def _accepts(transport: paramiko.Transport, user: str, key: paramiko.PKey) -> bool:
-    """Whether the server takes the key. Raises: Problem, where it wants more than keys."""
+    """Whether the server accepts the key. Raises: Problem, if it wants more than a key."""
     try:
         more = transport.auth_publickey(user, key)
     except SSHException as error:
@@ -98,12 +98,12 @@ def _accepts(transport: paramiko.Transport, user: str, key: paramiko.PKey) -> bo
         return False
     if more:
         what = f"the server wants {' and '.join(more)} besides a key, which rankboard cannot give"
-        raise Problem(Cause.AUTHENTICATION, what, "let keys suffice there")
+        raise Problem(Cause.AUTHENTICATION, what, "configure the server to accept a key alone")
     return True
 
 
 def _check_time(error: SSHException) -> None:
-    """Raises: TimeoutError, where a server has not refused a login but is too slow to answer, which
-    paramiko tells by its text only."""
+    """Raises: TimeoutError, if the server did not answer in time. paramiko says so only in the text
+    of the error."""
     if str(error) == "Authentication timeout.":
         raise TimeoutError

@@ -1,4 +1,4 @@
-"""Sockets to a host, or to a proxy command that speaks for it."""
+"""Sockets to a host, directly or through a proxy command."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Address = tuple[socket.AddressFamily, tuple[object, ...]]
 
 
 class Proxy:
-    """A proxy command, which speaks for the host on its stdin and stdout.
+    """A proxy command. Its stdin and stdout are the connection to the host.
 
-    These are one socket, whose end paramiko notices; its own class for such commands spins when
-    they end.
+    Both are one socket, so paramiko notices when the command ends. (`paramiko.ProxyCommand` spins
+    then.)
     """
 
     def __init__(self, host: Host) -> None:
@@ -50,7 +50,7 @@ class Proxy:
             )
 
     def said(self) -> str:
-        """The last line that it wrote to stderr."""
+        """The last line of its stderr."""
         self._errors.seek(0)
         return self._errors.read().decode(errors="replace").strip().rpartition("\n")[2]
 
@@ -68,8 +68,8 @@ class Proxy:
 
 
 class _Prompt(socket.socket):
-    """Acknowledges at once what it receives: sshd holds small messages back until its last one is
-    acknowledged, and an acknowledgement may take 40 ms."""
+    """A socket that acknowledges at once. sshd holds back small messages until its last one is
+    acknowledged, which may otherwise take 40 ms."""
 
     def recv(self, size: int, flags: int = 0) -> bytes:
         data = super().recv(size, flags)
@@ -79,8 +79,8 @@ class _Prompt(socket.socket):
 
 
 def tcp(host: Host, deadline: Deadline) -> socket.socket:
-    """A connection to the first of the host's addresses that answers: one that does not leaves time
-    for those behind it."""
+    """Connect to the first of the host's addresses that answers. Each address gets a share of the
+    time that is left. Raises: Problem, TimeoutError."""
     where = f"{host.address}:{host.port}"
     errors: list[OSError] = []
     addresses = _resolve(host, deadline)
@@ -104,8 +104,7 @@ def tcp(host: Host, deadline: Deadline) -> socket.socket:
 
 
 def _resolve(host: Host, deadline: Deadline) -> list[Address]:
-    """The host's addresses. The resolver knows no timeout, so a name is looked up by a thread that
-    may be left behind."""
+    """The host's addresses. Raises: Problem, TimeoutError."""
     with suppress(OSError, UnicodeError):
         return _addresses(host, socket.AI_NUMERICHOST)
     try:
@@ -125,8 +124,8 @@ def _addresses(host: Host, flags: int = 0) -> list[Address]:
 
 
 def in_time(ask: Callable[[], Answer], deadline: Deadline) -> Answer:
-    """What is asked, of somebody who knows no timeout: by a thread that may be left behind. Raises:
-    TimeoutError, and what the question raises."""
+    """Call a function that has no timeout of its own, in a thread that may be left behind. Raises:
+    TimeoutError, and what the function raises."""
     answer: Future[Answer] = Future()
 
     def work() -> None:

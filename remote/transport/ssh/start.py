@@ -1,4 +1,4 @@
-"""Runs the one command on a host, and talks until its program speaks."""
+"""Runs the command that starts a program on a host, until the program speaks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STARTING = "starting its agent"
 
 
 class Start:
-    """One start of a program on a host that is logged in to."""
+    """One start of a program on a host, over a connection that is logged in."""
 
     def __init__(
         self, connection: Connection, host: Host, deadline: Deadline, progress: Progress
@@ -96,15 +96,15 @@ class Start:
                     self._progress.phase(Reach.STARTING)
             case Changed(folder):
                 self._progress.said(
-                    f"the code in {folder} was not as it had been sent: it has been sent again"
+                    f"the code in {folder} was changed since it was sent; it was sent again"
                 )
             case Failed(failure):
                 raise Problem(failure.cause, failure.what, failure.advice)
 
 
 def _ended(python: str, channel: SshChannel, placed: bool, noise: str, echoed: bool) -> Problem:
-    """Why a command ended before its agent spoke. `echoed`: the host has printed the program that
-    it was to run."""
+    """Why a command ended before its program spoke. `echoed`: the host printed the program instead
+    of running it."""
     status, said = channel.ended()
     last = quoted(last_line(said))
     if placed:
@@ -124,8 +124,7 @@ def _ended(python: str, channel: SshChannel, placed: bool, noise: str, echoed: b
 
 
 def _speaks(python: str, said: str) -> bool:
-    """Whether a line is this program's own, as programs begin what they print on stderr with their
-    name."""
+    """Whether a line of stderr begins with the name of this program, as error messages do."""
     names = "|".join(map(re.escape, {python, python.rpartition("/")[2]}))
     return bool(
         re.search(

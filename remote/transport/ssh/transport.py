@@ -30,8 +30,7 @@ from training.wire.enums import Reach
 
 Reached = TypeVar("Reached")
 
-# paramiko's threads log what they also raise; without a handler Python prints that, tracebacks and
-# all
+# paramiko's threads log errors that they also raise. Without a handler, Python prints them.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 logging.getLogger("paramiko").propagate = False
 
@@ -40,15 +39,15 @@ class SshTransport:
     """Reaches agents over SSH."""
 
     def __init__(self, package: Path = PACKAGE, ssh_config: Path = SSH_CONFIG) -> None:
-        """`package`: the folder of the package `training` that the hosts get. `ssh_config`: says
-        how to reach jump hosts."""
+        """`package`: the folder of the package `training` that the hosts get. `ssh_config`: the
+        file that says how to reach jump hosts."""
         self._package = package
         self._ssh_config = ssh_config
         self._keys = Keys()
 
     def open(self, host: Host, program: Program, progress: Progress) -> SshChannel:
-        """Log in, put the code there if need be, and return the channel once the agent's marker has
-        come. Raises: Unreachable."""
+        """Log in, send the code if the host lacks it, and return the channel once the agent's
+        marker has come. Raises: Unreachable."""
         progress.phase(Reach.CONNECTING)
         deadline = Deadline(host.timeout)
         connection = None
@@ -63,38 +62,38 @@ class SshTransport:
             raise Unreachable(host.name, _explain(error, deadline)) from error
 
     def meet(self, host: Host) -> Shown:
-        """The key that a host shows; or, where we cannot get there without it, that of the first of
-        its jump hosts whose key is not accepted. Raises: Unreachable."""
+        """The key that a host shows, or the key of its first jump host that is not accepted.
+        Raises: Unreachable."""
         deadline = Deadline(host.timeout)
         connector = Connector(self._keys, lambda _: None, deadline, host.name)
         try:
-            return Shown(host, _patiently(deadline, lambda: connector.meet(host, self._hops(host))))
+            return Shown(host, _retry(deadline, lambda: connector.meet(host, self._hops(host))))
         except Unverified as problem:
             return problem.shown
         except (Problem, SSHException, EOFError, OSError) as error:
             raise Unreachable(host.name, _explain(error, deadline)) from error
 
     def accept(self, shown: ShownKey) -> Path:
-        """Record a key that a person has accepted; the file that has it now. Raises:
+        """Record a key that a person has accepted. Returns the file that holds it. Raises:
         NotRecorded."""
         assert isinstance(shown, Shown)
         return shown.record(self._ssh_config)
 
     def _connect(self, host: Host, connector: Connector) -> Connection:
         hops = self._hops(host)
-        return _patiently(connector.deadline, lambda: connector.connect(host, hops))
+        return _retry(connector.deadline, lambda: connector.connect(host, hops))
 
     def _hops(self, host: Host) -> tuple[Host, ...]:
-        """The jump hosts, as hosts; ssh's configuration says what `jump` leaves out."""
+        """The jump hosts, completed by ssh's configuration."""
         if not host.jump:
             return ()
         config = SshConfig.read(self._ssh_config)
         return tuple(_hop(text, host, config) for text in host.jump.split(","))
 
 
-def _patiently(deadline: Deadline, attempt: Callable[[], Reached]) -> Reached:
-    """What the attempt gives; where the far end hangs up before the login, again after a while
-    (each host another one)."""
+def _retry(deadline: Deadline, attempt: Callable[[], Reached]) -> Reached:
+    """Call `attempt` again after a random pause while the far end hangs up before the login.
+    Raises: what the last attempt raises."""
     dropped, then = None, ""
     for number in itertools.count(1):
         try:

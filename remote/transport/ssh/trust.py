@@ -1,5 +1,4 @@
-"""Host keys: what the user's files say of one that a host shows, and recording it once a person has
-said so."""
+"""Host keys: what the user's files say of the key that a host shows, and how to record it."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
 
 @dataclass(frozen=True)
 class Shown:
-    """The key that a host (or jump host) has shown."""
+    """The key that a host or jump host shows."""
 
     host: Host
     key: paramiko.PKey
@@ -46,11 +45,11 @@ class Shown:
 
     @property
     def name(self) -> str:
-        """How the files write the host."""
+        """The host as the files write it."""
         return known_hosts.spelling(self.host.address, self.host.port)
 
     def known(self) -> tuple[Known, ...]:
-        """What the files hold for the host now."""
+        """The keys that the files hold for the host now."""
         return known_hosts.find(self.host.address, self.host.port, self.host.known_hosts)
 
     def _same(self) -> list[Known]:
@@ -70,29 +69,28 @@ class Shown:
         return Standing.CHANGED if self.known() else Standing.UNKNOWN
 
     def place(self) -> str:
-        """Where the key stands, in words."""
+        """The file and line of the accepted key, for a message."""
         return self._same()[0].place
 
     def revoked(self) -> str:
-        """The key, and where it is revoked, in words."""
+        """The revoked key with its file and line, for a message."""
         return (
             f"{self.what} is revoked in "
             f"{next(entry.place for entry in self._same() if entry.revoked)}"
         )
 
     def others(self) -> list[str]:
-        """The keys that the files have in the place of this one: type, fingerprint and where they
-        stand."""
+        """The keys that the files have instead of this one: type, fingerprint, file and line."""
         return [
             f"{_type(entry.kind)} {_fingerprint(entry.key)} ({entry.place})"
             for entry in self.known()
         ]
 
     def record(self, ssh_config: Path, system_config: Path = SYSTEM_CONFIG) -> Path:
-        """Accept the key, in place of others that the host had: the file that has it now. Raises:
+        """Record the key in place of the host's other keys. Returns the file that holds it. Raises:
         NotRecorded.
 
-        The host's name is written as a digest where ssh's configuration has `HashKnownHosts yes`.
+        With `HashKnownHosts yes` in ssh's configuration, the host's name is written as a digest.
         """
         file = known_hosts.files(self.host.known_hosts)[0]
         said = (
@@ -125,7 +123,7 @@ class Unverified(Problem):
 
 
 def _type(kind: str) -> str:
-    """A key's type as ssh calls it in front of a fingerprint."""
+    """A key's type as ssh writes it before a fingerprint."""
     return kind.removeprefix("ssh-").removeprefix("ecdsa-sha2-").upper().replace("NISTP", "ECDSA-")
 
 
