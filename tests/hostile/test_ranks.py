@@ -58,8 +58,8 @@ def test_a_rank_speaks_for_itself_alone(kind: type[Event], other: int) -> None:
     honest, forged = said_by(1), said_by(1, PREFIX + dumps(wire))
     for rank in (0, 2, 3):
         assert figures(honest, rank) == figures(forged, rank)
-    assert forged.evaluations == honest.evaluations
-    assert forged.drift == honest.drift
+    assert forged.progress.evaluations == honest.progress.evaluations
+    assert forged.progress.drift == honest.progress.drift
 
 
 @pytest.mark.parametrize(
