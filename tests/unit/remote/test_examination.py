@@ -126,6 +126,16 @@ def test_a_host_without_facts_is_lost_and_the_others_are_checked(
     assert outcomes(state, "connect")[1:] == ["ok", "ok"]
 
 
+def test_a_host_that_cannot_use_its_workdir_is_no_lost_host() -> None:
+    def part(end: End, _: Command | None) -> None:
+        end.send(b'{"error":"cannot use it","cause":"workdir","advice":"mend it"}\n')
+
+    state = examined(acted(part))[0].state
+    assert state.checks[0, "disk"].outcome == "failed"
+    assert state.checks[0, "disk"].advice == "mend it"
+    assert state.checks[0, "login"].outcome == "ok"
+
+
 def test_an_answer_that_nobody_asked_for_is_ignored() -> None:
     def hasty(end: End, command: Command | None) -> None:
         healthy(end, command)

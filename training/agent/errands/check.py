@@ -36,8 +36,9 @@ def check(words: Sequence[str]) -> Iterator[dict[str, Any]]:
     """
     folder, route_to, needs = os.path.abspath(os.path.expanduser(words[0])), words[1], words[2]
     if problem := obstacle(folder):
-        advice = "fix that, or set another workdir for this host in hosts.toml"
-        yield {"error": f"cannot use its workdir: {problem}; {advice}"}
+        advice = "fix that, or set another workdir for it in hosts.toml"
+        what = f"cannot use its workdir: {problem}"
+        yield {"error": what, "cause": "workdir", "advice": advice}
         return
     yield _event("hello", facts.hello(folder, route_to, needs))
     yield from Check().answers()
