@@ -14,9 +14,9 @@ from dataclasses import replace
 from remote.cluster.hosts import Host
 from remote.doctor import job, machine, network, software
 from remote.doctor.check import FAILED, OK, WARNING, Facts, Found, listed
+from remote.events import Checked
 from remote.plan.place import master_address
 from remote.plan.plan import Plan, PlanError
-from remote.run.events import Checked
 from remote.transport.failure import Cause, Failure
 from remote.transport.registry import kind
 from training.wire.commands import Connect, Reserve

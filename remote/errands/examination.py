@@ -17,10 +17,10 @@ from typing import Any
 
 from remote.doctor import doctor
 from remote.errands.subject import NEVER, Answered, News, Opened, Subject
+from remote.events import Checked, Clock, Closed, Lost, Reaching, Said, Stopping
 from remote.limits import LIMITS, Limits
 from remote.plan import needs
 from remote.plan.plan import Plan
-from remote.run.events import Checked, Clock, Closed, Lost, Reaching, Said, Stopping
 from remote.run.state import RunState
 from remote.transport import Errand, Transport
 from remote.transport.failure import Cause, Failure

@@ -11,8 +11,8 @@ from typing import Any
 
 from remote.cluster.hosts import Host
 from remote.errands.reading import AnswerTooLong, Objects
+from remote.events import Reaching, Said
 from remote.limits import Limits
-from remote.run.events import Reaching, Said
 from remote.transport import Channel, Errand, Transport, Unreachable
 from remote.transport.failure import Cause, Failure
 from remote.transport.talk import last_line

@@ -13,10 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from remote.events import encode
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError
 from remote.record import files, layout, lock, summary, trust
-from remote.run.events import encode
 from remote.run.state import RunState
 from training.wire.events import Record, Text
 from training.writing import write_whole

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, field
 from enum import Enum
 
+from remote import events as launcher
 from remote.plan.plan import Policy
-from remote.run import events as launcher
 from training.wire.events import Event
 
 UPLOAD, FETCH = "upload", "fetch"

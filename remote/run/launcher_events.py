@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from remote import events as launcher
 from remote.doctor.doctor import WARNING, is_told, refusal
 from remote.plan.plan import OnNan, OnStall
-from remote.run import events as launcher
 from remote.run import stall
 from remote.run.cause import Death, Evidence
 from remote.run.host import HostState

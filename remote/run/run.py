@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from remote import events as launcher
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
-from remote.run import events as launcher
 from remote.run.cause import Cause
 from remote.run.course import Course
 from remote.run.host import HostState

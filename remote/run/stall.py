@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from remote.events import Stalled
 from remote.plan.plan import Plan, Script
 from remote.run.cause import Death, Evidence, ranks_text
-from remote.run.events import Stalled
 from remote.run.host import HostState
 from remote.run.phases import HostPhase, RankPhase, RunPhase
 from remote.run.progress import Stall

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from remote.cluster.hosts import Host
+from remote.events import Reaching, Said
 from remote.format import size
 from remote.limits import LIMITS, Limits
-from remote.run.events import Reaching, Said
 from remote.transport import Agent, Channel, Transport, Unreachable
 from remote.transport.failure import Cause
 from remote.transport.talk import last_line

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from remote.events import Attached, Clock, Parted, Reaching, Refused, Said, Transferring
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
 from remote.run.course import FETCH, Stage
-from remote.run.events import Attached, Clock, Parted, Reaching, Refused, Said, Transferring
 from remote.run.phases import Verdict
 from remote.session import requests, watchdog
 from remote.session.actions import Action, Open, Release, Say, Send

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 
+from remote.events import Closed, Closing, Failing, Stopping, Transferring
 from remote.plan.plan import OnNan
 from remote.run import agent_end
 from remote.run.course import FETCH, UPLOAD, Stage
-from remote.run.events import Closed, Closing, Failing, Stopping, Transferring
 from remote.run.host import HostState
 from remote.session.actions import Action, Fetch, Release, Say, StopTransfers
 from remote.session.contact import Contact

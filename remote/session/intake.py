@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from remote.events import Clock, Reaching, Said
 from remote.limits import Limits
 from remote.plan.plan import Plan
-from remote.run.events import Clock, Reaching, Said
 from remote.sanitise import cut
 from remote.session.finish import has_failed
 from remote.session.host_clock import HostClock

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from remote.events import Restarted
 from remote.limits import Limits
 from remote.plan.plan import Plan
-from remote.run.events import Restarted
 from remote.run.state import RunState
 from training.wire.events import SESSION, Event, Record, expand
 

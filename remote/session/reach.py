@@ -3,8 +3,8 @@ lost."""
 
 from __future__ import annotations
 
+from remote.events import Detached, Lost, Reaching, Said, Silent
 from remote.run.course import Stage
-from remote.run.events import Detached, Lost, Reaching, Said, Silent
 from remote.run.host import SOUGHT, HostState
 from remote.run.phases import HostPhase
 from remote.session.actions import Action, Open, Release, Say, Send

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from remote.events import Closing, Detached, Restarted, Said
 from remote.plan.plan import PlanError, check
-from remote.run.events import Closing, Detached, Restarted, Said
 from remote.session.actions import Action, Say
 from remote.session.reach import lose
 from remote.session.view import View

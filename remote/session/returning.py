@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 
 from remote.errands.journals import Problem, fetch
+from remote.events import Said
 from remote.plan.plan import Plan
 from remote.record.write import Recorder
-from remote.run.events import Said
 from remote.session.session import BATCH, Session
 from remote.transport import Transport
 from training.wire.events import SESSION, Record

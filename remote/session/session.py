@@ -15,11 +15,11 @@ from queue import Empty, SimpleQueue
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from remote.events import Said
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
 from remote.record.write import Recorder
 from remote.run.course import FETCH, UPLOAD
-from remote.run.events import Said
 from remote.session import actions
 from remote.session.actions import Action
 from remote.session.connection import (

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from remote.doctor import doctor
+from remote.events import Checked, Closing, Prepared, Preparing, Refused, Starting, Transferring
 from remote.plan import serialize
 from remote.plan.place import master_address, place
 from remote.plan.plan import Plan, PlanError
 from remote.record.layout import PLAN
 from remote.run import agent_end
 from remote.run.course import UPLOAD, Stage
-from remote.run.events import Checked, Closing, Prepared, Preparing, Refused, Starting, Transferring
 from remote.run.host import HostState
 from remote.session.actions import Action, Say, Upload
 from remote.session.contact import Contact

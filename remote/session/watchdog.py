@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from remote.events import StacksAsked, StallExplained, Stopping
 from remote.plan.plan import OnStall
 from remote.run import stall
 from remote.run.course import Stage
-from remote.run.events import StacksAsked, StallExplained, Stopping
 from remote.run.progress import Stall
 from remote.session.actions import Action, Say, Send
 from remote.session.view import View

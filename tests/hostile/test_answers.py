@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from remote import events as launcher
 from remote.cluster.hosts import Host
 from remote.plan import serialize
 from remote.plan.plan import Plan
-from remote.run import events as launcher
 from tests.hostile.conftest import Run, write_hosts
 from tests.hostile.folders import RUN, ended, lines, recorded
 from tests.hostile.host import End, Hosts, Play, acted, answers, endless

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from remote import events as launcher
 from remote.limits import Limits
-from remote.run import events as launcher
 from tests.hostile.host import End, Hosts, Part, acted
 from tests.hostile.launcher import MIB, measured, session, watch
 from tests.hostile.values import ESCAPES

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from remote import events as launcher
 from remote.cluster.hosts import Host
-from remote.run import events as launcher
 from tests.hostile.conftest import Run, write_hosts
 from tests.hostile.folders import RUN, ended, kept, lines, recorded, session_says
 from tests.hostile.host import Hosts

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from remote.cluster.hosts import Host
-from remote.run.events import Closed
+from remote.events import Closed
 from remote.transport import Errand, Unreachable
 from remote.transport.bootstrap.first import SPOKEN
 from remote.transport.ssh.transport import SshTransport

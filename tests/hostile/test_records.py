@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from remote import events as launcher
 from remote.record.read import records as read
-from remote.run import events as launcher
 from remote.run.state import Verdict
 from tests.hostile.host import End, Hosts, Part, acted
 from tests.hostile.launcher import Watched, session, watch

@@ -20,6 +20,7 @@ import pytest
 
 from remote.cluster.hosts import Cluster, Host, HostsError
 from remote.cluster.load import load
+from remote.events import Clock, Restarted
 from remote.limits import LIMITS
 from remote.plan.plan import Plan, PlanError, Policy
 from remote.record import files, trust
@@ -27,7 +28,6 @@ from remote.record import read as reading
 from remote.record.lock import launcher
 from remote.record.read import RunFolderError, load_plan
 from remote.record.write import Recorder
-from remote.run.events import Clock, Restarted
 from remote.run.state import RunState
 from remote.transport import Channel, Transport, Unreachable
 from remote.transport.failure import Cause, Failure

@@ -12,8 +12,8 @@ import pytest
 from remote.cluster.hosts import Host
 from remote.doctor import doctor
 from remote.doctor.check import listed
+from remote.events import Checked
 from remote.plan.plan import Plan, Script
-from remote.run.events import Checked
 from remote.transport import Agent, Unreachable
 from remote.transport.failure import Cause, Failure
 from remote.transport.ssh.transport import SshTransport

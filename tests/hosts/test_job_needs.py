@@ -14,9 +14,9 @@ import pytest
 
 from remote.cluster.hosts import Host
 from remote.doctor import doctor
+from remote.events import Checked
 from remote.plan import needs
 from remote.plan.plan import Plan, Script, Upload
-from remote.run.events import Checked
 from tests.kit import agents
 from tests.kit.checks import GIB, amiss, check, hello, hellos, plan
 from training.agent.errands.live_runs import live_runs

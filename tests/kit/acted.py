@@ -11,9 +11,9 @@ from queue import SimpleQueue
 
 from textual.pilot import Pilot
 
+from remote import events as launcher
 from remote.cluster.hosts import Cluster, Host
 from remote.plan.plan import Plan, check, new_run
-from remote.run import events as launcher
 from remote.run.state import RunState
 from tests.kit.wait import looks
 from training.job import Job

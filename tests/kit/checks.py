@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from remote.cluster.hosts import Host
 from remote.doctor import doctor
+from remote.events import Checked
 from remote.plan.plan import Plan, Script
-from remote.run.events import Checked
 from training.job import Job
 from training.wire.events import Hello
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from remote.cluster.hosts import Host
+from remote.events import Closed, Stopping
 from remote.plan import serialize
 from remote.plan.plan import Plan, Policy
-from remote.run.events import Closed, Stopping
 from training.job import Job
 from training.wire.enums import EndReason
 from training.wire.events import (

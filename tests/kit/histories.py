@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from remote.cluster.hosts import Host
+from remote.events import Closed
 from remote.plan.plan import Plan, Script
-from remote.run.events import Closed
 from remote.run.state import RunState
 from training.job import Job
 from training.wire.events import (

@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable
 from pathlib import Path
 
-from remote.run.events import Clock, Reaching
+from remote.events import Clock, Reaching
 from remote.run.state import RunState
 from tests.kit.histories import History, plan, said
 from training.wire.events import Evaluated, Hello, expand

@@ -14,8 +14,8 @@ import pytest
 from textual.pilot import Pilot
 
 from remote.doctor import doctor
+from remote.events import Checked, Closed, Lost, Stopping
 from remote.plan.plan import Plan
-from remote.run.events import Checked, Closed, Lost, Stopping
 from remote.run.state import RunState
 from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.histories import History, plan

@@ -15,12 +15,12 @@ from remote.cluster.hosts import Cluster, Host
 from remote.errands import inventory, kept_plan, pruning
 from remote.errands import runs as found_runs
 from remote.errands.errands import Answer
+from remote.events import Said
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError
 from remote.plan.serialize import OtherFormat
 from remote.record import read, resume
 from remote.record.write import Recorder
-from remote.run.events import Said
 from tests.kit.commands import Done, Watched, watching
 from tests.kit.histories import History
 from training.agent.errands import leftovers, run_folders

@@ -20,6 +20,7 @@ import psutil
 import pytest
 from rich.console import Console
 
+from remote import events as launcher
 from remote.cluster.hosts import Host, HostsError
 from remote.cluster.load import load
 from remote.plan import serialize
@@ -27,7 +28,6 @@ from remote.plan.dry_run import dry_run
 from remote.plan.environment import forwarded
 from remote.plan.place import place
 from remote.plan.plan import Plan, PlanError
-from remote.run import events as launcher
 from remote.transport.ssh.known_hosts import find
 from remote.transport.ssh.transport import SshTransport
 from tests.kit import labs

@@ -2,7 +2,7 @@
 
 A rank writes *wire events* on its stdout: a line that starts with `PREFIX`, then JSON. An agent
 passes a rank's lines on unread, inside `Text`, and `expand` finds the events in them. What
-launchers say is in `remote.run.events`, as no host needs it.
+launchers say is in `remote.events`, as no host needs it.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ import typer
 
 from remote.errands import journals
 from remote.errands.kept_plan import Kept
+from remote.events import Said
 from remote.launch import Launcher
 from remote.record import lock
-from remote.run.events import Said
 from remote.run.state import RunState
 from training.wire.events import SESSION, Ended, Record, Text, expand
 from tui.exit import UNREACHABLE, UsageError

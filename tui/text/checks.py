@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from remote.doctor.doctor import CHECKS, FAILED, OK, UNFIT, WARNING, is_told, whose
-from remote.run.events import Checked
+from remote.events import Checked
 from remote.run.state import HostPhase, RunState, Verdict
 from remote.sanitise import one_line
 from tui import palette

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
+from remote.events import to_object
 from remote.plan.plan import Plan
 from remote.record import summary
-from remote.run.events import to_object
 from remote.run.state import RunState
 from remote.sanitise import UNSEEN
 from training.wire.events import SESSION, Record, Text

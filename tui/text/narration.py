@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+from remote.events import Reaching
 from remote.format import count
 from remote.run.cause import ranks_text
-from remote.run.events import Reaching
 from remote.run.state import RunPhase, RunState
 from remote.run.waiting import STARTING, Wait, waiting
 from remote.sanitise import one_line, shown

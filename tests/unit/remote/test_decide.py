@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from remote.plan.plan import OnNan, OnStall, Plan, Policy, Upload
-from remote.run.events import (
+from remote.events import (
     Attached,
     Closed,
     Closing,
@@ -31,6 +30,7 @@ from remote.run.events import (
     Stopping,
     Transferring,
 )
+from remote.plan.plan import OnNan, OnStall, Plan, Policy, Upload
 from remote.run.state import RunState
 from remote.session.actions import Action, Fetch, Open, Release, Say, Send, StopTransfers
 from remote.session.actions import Upload as BeginUpload

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from remote.cluster.hosts import Host
+from remote.events import Clock, Said
 from remote.plan.plan import Plan, Policy
 from remote.record.layout import LOGS
 from remote.record.write import Recorder
-from remote.run.events import Clock, Said
 from remote.run.state import HostPhase, Verdict
 from remote.session.returning import ReturningSession
 from remote.transport import Unreachable

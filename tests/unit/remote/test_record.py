@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
+from remote.events import Said
 from remote.plan.plan import OnNan, Plan, PlanError, Policy
 from remote.record import layout, summary, trust
 from remote.record.lock import Holder, launcher
 from remote.record.read import RunFolderError, load_plan
 from remote.record.read import records as read
 from remote.record.write import Recorder
-from remote.run.events import Said
 from remote.run.state import RunState
 from tests.kit.histories import GLOO, START, History, plan, raised, said, state_of
 from training.job import Job

@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from remote.plan.plan import OnNan, Policy
-from remote.record import summary
-from remote.run.events import (
+from remote.events import (
     Clock,
     Closed,
     Lost,
@@ -26,6 +24,8 @@ from remote.run.events import (
     Silent,
     Stopping,
 )
+from remote.plan.plan import OnNan, Policy
+from remote.record import summary
 from remote.run.series import Means, joined
 from remote.run.state import HostPhase, RankPhase, RunPhase, RunState, Series, Timing, Verdict
 from remote.sanitise import shown

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from remote.events import Lost
 from remote.plan.plan import OnNan, OnStall, Policy, Upload
 from remote.record.write import Recorder
-from remote.run.events import Lost
 from remote.run.state import HostPhase, RunPhase, Verdict
 from remote.session.session import Session
 from remote.session.times import TIMES

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from remote.events import Clock, Closed, Reaching, Restarted, Silent, Stalled, Stopping
 from remote.record import summary
-from remote.run.events import Clock, Closed, Reaching, Restarted, Silent, Stalled, Stopping
 from remote.run.stacks import Presence, whereabouts
 from remote.run.stall import TIMES, complete, culprits, stalled
 from remote.run.state import RankPhase, RunState, Verdict

@@ -13,8 +13,8 @@ from remote.cluster import transports
 from remote.cluster.hosts import Host
 from remote.cluster.load import load
 from remote.doctor import doctor
+from remote.events import Reaching
 from remote.plan.plan import Plan
-from remote.run.events import Reaching
 from remote.run.waiting import waiting
 from remote.transport import Errand, Unreachable, registry
 from remote.transport.failure import Cause, Failure

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from remote.cluster.hosts import Host
+from remote.events import Clock, Closed, Lost, Said
 from remote.limits import Limits
 from remote.plan.plan import Policy
 from remote.record.write import Recorder
-from remote.run.events import Clock, Closed, Lost, Said
 from remote.run.state import RunState, Verdict
 from remote.session.connection import Asked
 from remote.session.host_clock import LATE, HostClock

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from remote.run.events import Clock, Detached, Lost, Reaching, Refused, Said, Silent, Stopping
+from remote.events import Clock, Detached, Lost, Reaching, Refused, Said, Silent, Stopping
 from remote.run.state import RunState
 from tests.kit.histories import GLOO, START, History, plan, raised, said, stepped
 from tests.kit.printing import FOLDER, HELLO, good, printed, show

@@ -11,7 +11,7 @@ import pytest
 from textual.events import Key
 from textual.pilot import Pilot
 
-from remote.run import events as launcher
+from remote import events as launcher
 from remote.run.state import Verdict
 from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.dashboard import Stage, asked

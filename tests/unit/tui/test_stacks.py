@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from remote.run.events import Stalled
+from remote.events import Stalled
 from tests.kit.acted import ActedSession, until
 from tests.kit.dashboard import Stage
 from tests.kit.dumps import C10D, LOADS, OUTER, STOPPED, WAITS, by, dump

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from remote.run.events import Lost, Parted, Reaching, Restarted, Silent
-from remote.run.events import Stopping as StoppingEvent
+from remote.events import Lost, Parted, Reaching, Restarted, Silent
+from remote.events import Stopping as StoppingEvent
 from remote.run.state import RunState
 from remote.run.waiting import PATIENCE, waiting
 from tests.kit.acted import until
