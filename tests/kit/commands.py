@@ -97,7 +97,8 @@ from remote.cluster.hosts import Host
 from remote.plan.plan import Plan
 from remote.record.write import Recorder
 from remote.run.state import RunState
-from training.wire.events import SESSION, Closed, Record, Stopping
+from remote.events import Closed, Stopping
+from training.wire.records import SESSION, Record
 from training.job import Job
 plan = Plan("a-run", (Host("node1", "127.0.0.1"),), Job())
 recorder = Recorder(Path("runs"), plan)

@@ -53,7 +53,7 @@ async def test_staleness_has_a_chart_of_its_own(size: tuple[int, int]) -> None:
         charts = stage.app.screen.query(Curves)
         shown = [chart.region for chart in charts if chart.display]
         assert len(shown) == (len(charts) if size[0] >= 120 else 1)
-        assert all(region.width >= 28 and region.height >= 6 for region in shown)
+        assert all(region.width >= 20 and region.height >= 6 for region in shown)
         assert len({region.y for region in shown}) == 1
         await pilot.press("7")
         assert stage.app.focused is not None
