@@ -12,8 +12,10 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -21,7 +23,7 @@ import pytest
 from tests.kit.training_ranks import ROOT, Ranks, alive, kill
 from tests.kit.wait import wait
 from training.job import Job
-from training.wire.commands import Placement
+from training.wire.commands import Placement, Start, encode
 
 
 class Forker:
@@ -91,9 +93,54 @@ class Forker:
         )
         return run
 
+    @contextmanager
+    def preload(
+        self,
+        folder: Path,
+        job: Job | Sequence[str],
+        world: int,
+        only: int | None = None,
+        env: Mapping[str, str] = MappingProxyType({}),
+    ) -> Iterator[Preloaded]:
+        """`world` ranks of a job, of which the first `only` are started, below a preload of their
+        own; whatever is left of them at the end is killed."""
+        argv = job.argv() if isinstance(job, Job) else job
+        place = {"WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world, "OMP_NUM_THREADS": 1}
+        place |= {"GLOO_SOCKET_IFNAME": "lo"}
+        envs = [
+            {key: str(value) for key, value in place.items()}
+            | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+            | dict(env)
+            for rank in range(only or world)
+        ]
+        pid = self.ask(do="preload", folder=str(folder), argv=list(argv), envs=envs)
+        started = Preloaded(self, folder, world, pid)
+        try:
+            yield started
+        finally:
+            if started.code is None:
+                kill(pid)
+            started.wait()
+            wait(lambda: not any(map(alive, started.pids().values())), "the ranks' end")
+
+
+class Preloaded(Ranks):
+    """The ranks of one preload, which is process `pid`."""
+
+    def __init__(self, forker: Forker, folder: Path, world: int, pid: int) -> None:
+        super().__init__(folder, world)
+        self.forker, self.pid = forker, pid
+        self.code: int | None = None
+
+    def wait(self) -> dict[int, int]:
+        """Waits for the preload's end: the ranks' exit statuses."""
+        if self.code is None:
+            (self.code,) = self.forker.ask(do="wait", pids=[self.pid])
+        return self.exits()
+
 
 class Forked(Ranks):
-    """The ranks of one run."""
+    """The ranks of one run, without a preload."""
 
     def __init__(self, forker: Forker, folder: Path, world: int) -> None:
         super().__init__(folder, world)
@@ -131,43 +178,72 @@ def main() -> None:
     from training.preload import load
 
     load()
+    does = {"start": _start, "preload": _preload, "wait": _wait}
     for line in sys.stdin:
         request = json.loads(line)
-        answer = _start(request) if request["do"] == "start" else _wait(request["pids"])
+        answer = does[request.pop("do")](**request)
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
 
 
-def _start(request: dict[str, Any]) -> list[int]:
+def _start(folder: str, argv: list[str], envs: list[dict[str, str]]) -> list[int]:
     from training.preload import Descriptors, fork
 
-    listener = socket.create_server(("127.0.0.1", 0))
-    address, port = listener.getsockname()
-    place = (("MASTER_ADDR", address), ("MASTER_PORT", str(port)))
-    folder, ranks = Path(request["folder"]), range(len(request["envs"]))
-    files = {
-        rank: tuple(
-            os.open(folder / f"{rank}.{kind}", os.O_CREAT | os.O_APPEND | os.O_WRONLY)
-            for kind in KINDS
-        )
-        for rank in ranks
-    }
+    files, listener = _outputs(folder, envs), socket.create_server(("127.0.0.1", 0))
     report = os.open(os.devnull, os.O_WRONLY)
     fds = Descriptors(report, files, listener.fileno())
-    pids = [
-        fork(
-            Placement(rank, int(env["LOCAL_RANK"]), tuple(request["argv"]), (*place, *env.items())),
-            fds,
-        )
-        for rank, env in enumerate(request["envs"])
-    ]
-    listener.close()
-    for descriptor in (report, *(end for ends in files.values() for end in ends)):
-        os.close(descriptor)
+    pids = [fork(placement, fds) for placement in _placements(argv, envs, listener)]
+    _close(listener, report, files)
     return pids
 
 
-KINDS = ("out", "err")
+def _preload(folder: str, argv: list[str], envs: list[dict[str, str]]) -> int:
+    """A process that is the preload, but for its imports, which are there."""
+    from training import preload
+
+    files, listener = _outputs(folder, envs), socket.create_server(("127.0.0.1", 0))
+    report = os.open(Path(folder, "report"), os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+    if pid := os.fork():
+        _close(listener, report, files)
+        return pid
+    code = 1
+    try:
+        read, write = os.pipe()
+        os.write(write, encode(Start(0, True, tuple(_placements(argv, envs, listener)))))
+        os.close(write)
+        os.dup2(read, 0)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os.environ["RANKBOARD_CACHE"] = f"{folder}/cache"
+        pipes = ",".join(f"{rank}:{out}:{err}" for rank, (out, err) in files.items())
+        words = ["--report-fd", str(report), "--listen-fd", str(listener.fileno())]
+        code = preload.main([*words, "--pipes", pipes])
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _close(listener: socket.socket, report: int, files: dict[int, tuple[int, int]]) -> None:
+    listener.close()
+    for descriptor in (report, *(end for ends in files.values() for end in ends)):
+        os.close(descriptor)
+
+
+def _placements(
+    argv: list[str], envs: list[dict[str, str]], listener: socket.socket
+) -> Iterator[Placement]:
+    address, port = listener.getsockname()
+    place = (("MASTER_ADDR", address), ("MASTER_PORT", str(port)))
+    for rank, env in enumerate(envs):
+        yield Placement(rank, int(env["LOCAL_RANK"]), tuple(argv), (*place, *env.items()))
+
+
+def _outputs(folder: str, envs: list[dict[str, str]]) -> dict[int, tuple[int, int]]:
+    """Each rank's stdout and stderr."""
+
+    def output(rank: int, kind: str) -> int:
+        return os.open(Path(folder, f"{rank}.{kind}"), os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+
+    return {rank: (output(rank, "out"), output(rank, "err")) for rank in range(len(envs))}
 
 
 def _wait(pids: list[int]) -> list[int]:

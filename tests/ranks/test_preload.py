@@ -7,7 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.kit.training_ranks import ROOT, Ranks, alive, kill, ranks
+from tests.kit.forked_ranks import Forker
+from tests.kit.training_ranks import ROOT, Ranks, alive, kill
 from tests.kit.wait import wait
 from training.job import Job
 from training.wire.events import Entered
@@ -28,15 +29,15 @@ def fds(pid: int) -> dict[int, str]:
     return {int(link.name): os.readlink(link) for link in folder.iterdir()}
 
 
-def test_a_rank_is_a_process_of_its_own(tmp_path: Path) -> None:
-    with ranks(tmp_path, JOB, world=3, only=2) as started:
+def test_a_rank_is_a_process_of_its_own(forked: Forker, tmp_path: Path) -> None:
+    with forked.preload(tmp_path, JOB, world=3, only=2) as started:
         wait(
             lambda: len(started.pids()) == 2 and waiting(started),
             "two ranks that wait for the third",
         )
         for rank, pid in started.pids().items():
             assert os.getpgid(pid) == pid
-            assert os.getsid(pid) == os.getsid(started.process.pid)
+            assert os.getsid(pid) == os.getsid(started.pid)
             # the C library blocks signals for a moment while it starts a thread
             wait(lambda pid=pid: not signals(pid, "SigBlk"), f"rank {rank} with no signal blocked")
             assert not signals(pid, "SigCgt") & 1 << signal.SIGTERM - 1
@@ -60,8 +61,8 @@ def signals(pid: int, kind: str) -> int:
     return int(found[1], 16)
 
 
-def test_only_rank_0_listens_and_only_where_it_was_told(tmp_path: Path) -> None:
-    with ranks(tmp_path, JOB, world=3, only=2) as started:
+def test_only_rank_0_listens_and_only_where_it_was_told(forked: Forker, tmp_path: Path) -> None:
+    with forked.preload(tmp_path, JOB, world=3, only=2) as started:
         wait(
             lambda: len(started.pids()) == 2 and waiting(started),
             "two ranks that wait for the third",
@@ -77,8 +78,10 @@ def test_only_rank_0_listens_and_only_where_it_was_told(tmp_path: Path) -> None:
         assert not inodes[1] & listening.keys()
 
 
-def test_exit_statuses_and_signals_are_reported_as_they_were(tmp_path: Path) -> None:
-    with ranks(tmp_path, JOB, world=4, only=3) as started:
+def test_exit_statuses_and_signals_are_reported_as_they_were(
+    forked: Forker, tmp_path: Path
+) -> None:
+    with forked.preload(tmp_path, JOB, world=4, only=3) as started:
         wait(
             lambda: len(started.pids()) == 3 and waiting(started),
             "three ranks that wait for the fourth",
@@ -92,16 +95,16 @@ def test_exit_statuses_and_signals_are_reported_as_they_were(tmp_path: Path) -> 
         assert {
             rank: os.waitstatus_to_exitcode(status) for rank, status in started.wait().items()
         } == {0: -2, 1: -9, 2: -15}
-        assert started.process.returncode == 0
+        assert started.code == 0
 
 
-def test_ranks_die_with_the_preload(tmp_path: Path) -> None:
-    with ranks(tmp_path, JOB, world=3, only=2) as started:
+def test_ranks_die_with_the_preload(forked: Forker, tmp_path: Path) -> None:
+    with forked.preload(tmp_path, JOB, world=3, only=2) as started:
         wait(
             lambda: len(started.pids()) == 2 and waiting(started),
             "two ranks that wait for the third",
         )
-        kill(started.process.pid)
+        kill(started.pid)
         wait(lambda: not any(map(alive, started.pids().values())), "the ranks' end")
 
 
@@ -123,15 +126,15 @@ def test_the_preload_dies_with_who_started_it(tmp_path: Path) -> None:
         wait(lambda: not alive(pid), "the preload's end")
 
 
-def test_a_failing_rank_says_why_and_exits_with_1(tmp_path: Path) -> None:
-    with ranks(tmp_path, JOB, world=1, env={"WORLD_SIZE": "many"}) as started:
+def test_a_failing_rank_says_why_and_exits_with_1(forked: Forker, tmp_path: Path) -> None:
+    with forked.preload(tmp_path, JOB, world=1, env={"WORLD_SIZE": "many"}) as started:
         assert os.waitstatus_to_exitcode(started.wait()[0]) == 1
         assert started.err(0).startswith("Traceback (most recent call last):\n")
         assert "ValueError: invalid literal for int() with base 10: 'many'" in started.err(0)
 
 
-def test_a_rank_whose_peer_was_killed_fails_at_once(tmp_path: Path) -> None:
-    with ranks(tmp_path, LONG, world=2) as started:
+def test_a_rank_whose_peer_was_killed_fails_at_once(forked: Forker, tmp_path: Path) -> None:
+    with forked.preload(tmp_path, LONG, world=2) as started:
         wait(lambda: len(started.pids()) == 2 and started.steps(0), "the first step")
         kill(started.pids()[1])
         wait(lambda: len(started.exits()) == 2, "the end of both")
@@ -139,8 +142,8 @@ def test_a_rank_whose_peer_was_killed_fails_at_once(tmp_path: Path) -> None:
         assert "Traceback" in started.err(0)
 
 
-def test_a_job_that_cannot_be_is_a_message_and_exit_code_2(tmp_path: Path) -> None:
-    with ranks(tmp_path, ["--batch-size", "1"], world=2) as started:
+def test_a_job_that_cannot_be_is_a_message_and_exit_code_2(forked: Forker, tmp_path: Path) -> None:
+    with forked.preload(tmp_path, ["--batch-size", "1"], world=2) as started:
         assert [os.waitstatus_to_exitcode(status) for status in started.wait().values()] == [2, 2]
         text = "python -m training: error: --batch-size 1 is smaller than the 2 ranks that share it"
         assert started.err(0) == f"{text}: give at least 2, or use fewer ranks\n"
@@ -167,7 +170,6 @@ def preload(line: bytes, tmp_path: Path) -> subprocess.CompletedProcess[bytes]:
 
 
 def test_without_a_start_nothing_is_started(tmp_path: Path) -> None:
-    assert preload(b"", tmp_path).returncode == 1
     refused = preload(b'{"command":"stop"}\n', tmp_path)
     assert refused.returncode == 1
     assert b"not a start" in refused.stderr

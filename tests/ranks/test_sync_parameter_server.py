@@ -314,11 +314,11 @@ def test_one_worker_alone_or_rounds_come_to_what_one_process_does(ran: Ran, case
     ],
 )
 def test_a_rank_that_dies_ends_the_others_at_once(
-    tmp_path: Path, words: tuple[str, ...], dies: int, last_words: str
+    forked: Forker, tmp_path: Path, words: tuple[str, ...], dies: int, last_words: str
 ) -> None:
     job = Job(sync="parameter_server", sync_option=words, steps=1_000_000, batch_size=12)
     told = {"worker": 0, "parameter server": 1}[last_words.split(" (", maxsplit=1)[0]]
-    with training_ranks.ranks(tmp_path, job, WORLD) as started:
+    with forked.preload(tmp_path, job, WORLD) as started:
         wait(lambda: started.steps(2) and started.steps(1), "the first steps")
         training_ranks.kill(started.pids()[dies])
         others = set(range(WORLD)) - {dies}
