@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench format lock
+.PHONY: demo test simulate check bench format lock
 
 unexport PYTHONDONTWRITEBYTECODE  # else every rank and agent of the tests compiles all code anew
 
@@ -29,6 +29,11 @@ demo: .venv/installed
 test: .venv/installed-dev
 	@.ci/test-packages
 	$(BIN)/pytest -n 3 --dist worksteal
+
+# Seeds of the simulator, on all cores; a seed that fails is told as a story.
+SEEDS ?= 2000
+simulate: .venv/installed-dev
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 
 check: .venv/installed-dev
 	@.ci/test-packages

@@ -10,6 +10,7 @@ from remote.events import Said
 from remote.plan.plan import Plan
 from remote.record.write import Recorder
 from remote.session.session import BATCH, Session
+from remote.session.times import TIMES, Times
 from remote.transport import Transport
 from training.wire.events import SESSION, Record
 
@@ -27,10 +28,12 @@ class ReturningSession(Session):
         cwd: str,
         forwarded: Mapping[str, str],
         offsets: Mapping[int, float],
+        *,
+        times: Times = TIMES,
     ) -> None:
         """`offsets`: how many seconds the hosts' clocks are ahead, by number, as far as that is
         known."""
-        super().__init__(plan, transport, recorder, cwd, forwarded)
+        super().__init__(plan, transport, recorder, cwd, forwarded, times=times)
         self._offsets = offsets
         self._refused: set[int] = set()
         self.catch_up(())

@@ -1,0 +1,65 @@
+"""`python -m tests.simulation`: simulate seeds, and tell the story of one that fails."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from tests.simulation.patches import simulated
+from tests.simulation.scenario import Scenario, draw_scenario
+from tests.simulation.shrink import problem_of, shrink
+from tests.simulation.world import World
+
+
+def main() -> int:
+    """Simulate. Returns 1 where a seed fails."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seed", type=int, help="tell the story of this one")
+    parser.add_argument("--seeds", type=int, default=500, help="simulate as many")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--most", type=int, default=1, help="go on until as many have failed")
+    parser.add_argument("--whole", action="store_true", help="do not look for fewer faults")
+    given = parser.parse_args()
+    with simulated():
+        if given.seed is not None:
+            tell(draw_scenario(given.seed), whole=given.whole)
+            return 0
+        return simulate(given.first, given.seeds, given.most, whole=given.whole)
+
+
+def simulate(first: int, seeds: int, most: int, *, whole: bool) -> int:
+    """Simulate so many seeds, until `most` have failed. Returns 1 where one has."""
+    began, done, failed = time.perf_counter(), 0, 0
+    while done < seeds and failed < most:
+        scenario = draw_scenario(first + done)
+        done += 1
+        if problem := problem_of(scenario):
+            failed += 1
+            print(f"seed {scenario.seed}: {problem}")
+            if most == 1:
+                tell(scenario, whole=whole)
+    seconds = time.perf_counter() - began
+    print(f"{done} seeds, {failed} failed, {done / seconds:.0f} seeds/s")
+    return int(failed > 0)
+
+
+def tell(scenario: Scenario, *, whole: bool) -> None:
+    """Print a scenario, shrunk where it fails, and what happens in it."""
+    problem = problem_of(scenario)
+    if problem and not whole:
+        scenario = shrink(scenario, problem)
+    world = World(scenario, tells=True)
+    print(scenario)
+    try:
+        world.run()
+        print("\n".join(world.story))
+    except Exception as error:
+        print("\n".join(world.story))
+        print(f"{type(error).__name__}: {error}")
+        if not isinstance(error, AssertionError):
+            raise
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,292 @@
+"""What must hold of every simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from remote.run.phases import Verdict
+from remote.run.state import RunState
+from tests.simulation.here import here
+from tests.simulation.verdicts import check_verdict
+from training.agent.journal import Reader
+from training.wire import commands
+from training.wire.events import SESSION, Closed, Dropped, Record, decode, expand
+
+if TYPE_CHECKING:
+    from remote.plan.plan import Plan
+    from tests.simulation.host import Host
+    from tests.simulation.launcher import Launcher, Machine
+    from tests.simulation.process import Process
+    from tests.simulation.world import World
+
+SLACK = 1.5
+"""Seconds beyond a bound, for signals and samples."""
+
+
+class Violation(AssertionError):
+    """Something that must never be."""
+
+
+class Checks:
+    """Watches one simulation."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._decoded: dict[bytes, Record | None] = {}
+        self._journals: dict[int, dict[int, bytes]] = {}
+
+    def decode(self, line: bytes) -> Record | None:
+        """The record of a line."""
+        if line not in self._decoded:
+            self._decoded[line] = decode(line)
+        return self._decoded[line]
+
+    def fail(self, what: str) -> None:
+        """Raises: Violation."""
+        raise Violation(what)
+
+    # While it goes on -----------------------------------------------------------------------------
+
+    def watch_start(self, host: Host, command: commands.Start) -> None:
+        """Each attempt begins once on each host, after all ranks of the one before have ended."""
+        attempt = command.attempt
+        if host.starts.count(attempt) > 1:
+            self.fail(f"{host.name} starts attempt {attempt} twice")
+        if attempt > self.world.plan.policy.max_restarts:
+            self.fail(f"{host.name} starts attempt {attempt}, more than the policy allows")
+        for index in command.hosts:
+            for process in self.world.hosts[index].living():
+                if process.attempt < attempt:
+                    self.fail(f"{host.name} starts attempt {attempt}, but {process.name} lives")
+
+    def watch_spawn(self, process: Process) -> None:
+        """A rank is on one host at a time."""
+        twins = [
+            one
+            for host in self.world.hosts
+            for one in host.living()
+            if one is not process and one.rank == process.rank and one.attempt == process.attempt
+        ]
+        if twins:
+            self.fail(f"{process.name} of attempt {process.attempt} lives twice")
+
+    def watch_stop(self, host: Host, command: commands.Stop, meant: int) -> None:
+        """A stop reaches the attempt that it was meant for, and ends it in time."""
+        agent = host.agent
+        if not agent:
+            return
+        host.tell(f"gets {command}, meant for attempt {meant}")
+        living = host.living()
+        if living and agent.attempt > meant and not command.by_person:
+            self.fail(f"a stop of attempt {meant} reaches attempt {agent.attempt} on {host.name}")
+        host.graces[agent.attempt] = min(command.grace, host.graces.get(agent.attempt, 1e9))
+        bound = command.grace + host.times.last + SLACK
+
+        def look() -> None:
+            is_same = host.agent is agent and host.stops_counted == count
+            if is_same and any(one.alive for one in living) and not host.stopped:
+                self.fail(f"{host.name}: ranks outlive a stop by {bound:g} s")
+
+        count = host.stops_counted
+        self.world.loop.after(bound, look)
+
+    def watch_term(self, process: Process) -> None:
+        """A rank is told to end."""
+        process.terminated_at = process.terminated_at or self.world.loop.now
+
+    def watch_kill(self, process: Process) -> None:
+        """A rank gets its grace before its agent kills it."""
+        if process.rank < 0 or (process.parent and not process.parent.alive):
+            return
+        host, now = process.host, self.world.loop.now
+        grace = min(host.graces.get(process.attempt, 1e9), host.times.grace)
+        if not process.terminated_at:
+            self.fail(f"{process.name} is killed without a word")
+        if now < process.terminated_at + grace - 0.01:
+            self.fail(f"{process.name} is killed {now - process.terminated_at:.2f} s after TERM")
+
+    def watch_exit(self, process: Process) -> None:
+        """A rank has ended."""
+
+    def watch_alone(self, host: Host) -> None:
+        """Nobody is connected any more: a run that is not kept ends."""
+        agent, since, count = host.agent, host.alone_since, host.stops_counted
+        bound = host.times.reconnect + host.times.grace + host.times.last + SLACK
+
+        def look() -> None:
+            is_same = host.agent is agent and agent and host.alone_since == since
+            is_free = not host.stopped and host.stops_counted == count
+            if is_same and is_free and not agent.keeps and host.living():  # type: ignore[union-attr]
+                self.fail(f"{host.name}: ranks outlive their launcher by {bound:g} s")
+
+        if agent:
+            self.world.loop.after(bound, look)
+
+    def look(self) -> None:
+        """Look at the leases, now and then."""
+        now = self.world.loop.now
+        for host in self.world.hosts:
+            times, agent = host.times, host.agent
+            bound = times.lease + times.grace + times.last + 2 * times.tick + SLACK
+            is_free = agent and not agent.keeps and not host.stopped
+            if is_free and now > max(host.fed_at, host.continued_at) + bound and host.living():
+                self.fail(f"{host.name}: ranks outlive their lease")
+
+    def watch_record(self, launcher: Launcher, record: Record) -> None:
+        """A launcher has taken in a record, expanded."""
+        if self.world.tells and record.host == SESSION:
+            launcher.tell(f"{record.event}")
+
+    def watch_end(self, launcher: Launcher) -> None:
+        """A launcher has ended by itself."""
+
+    # In the end -----------------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """All is over. Raises: Violation."""
+        world = self.world
+        for launcher in world.launchers:
+            if launcher.is_live and not launcher.is_suspended:
+                self.fail(f"{launcher.name} has not ended")
+        for host in world.hosts:
+            if host.stopped or host.was_orphaned:
+                continue
+            if host.living():
+                self.fail(f"{host.name}: {host.living()[0].name} is left")
+            if host.agent:
+                self.fail(f"{host.name}: the agent has not ended")
+        for machine in world.machines:
+            self._check_records(machine)
+        for launcher in world.launchers:
+            if launcher.is_over:
+                self._check_replay(launcher)
+                self._check_view(launcher)
+                check_verdict(world, launcher, self.fail)
+
+    def _check_records(self, machine: Machine) -> None:
+        """Each record of a host was taken once, in order, as the host has it."""
+        known = dict.fromkeys(range(len(self.world.hosts)), 0)
+        own = 0
+        journals = [self.journal(host) for host in self.world.hosts]
+        for line in machine.lines:
+            record = self.decode(line)
+            if record is None:
+                self.fail(f"{machine.name} records what is no record: {line!r}")
+            elif record.host == SESSION:
+                if record.seq != own + 1:
+                    self.fail(f"{machine.name} says {record.seq} after {own}")
+                own = record.seq
+            else:
+                self._check_record(machine, record, line, known, journals[record.host])
+
+    def _check_record(
+        self,
+        machine: Machine,
+        record: Record,
+        line: bytes,
+        known: dict[int, int],
+        journal: dict[int, bytes],
+    ) -> None:
+        before, known[record.host] = known[record.host], record.seq
+        name = self.world.hosts[record.host].name
+        if isinstance(record.event, Dropped):
+            if record.event.first != before + 1 or record.event.last != record.seq:
+                self.fail(f"{machine.name}: {record.event} of {name} after {before}")
+            return
+        if record.seq != before + 1:
+            self.fail(f"{machine.name} takes record {record.seq} of {name} after {before}")
+        if record.seq in journal and journal[record.seq].strip() != line.strip():
+            self.fail(f"{machine.name}: record {record.seq} of {name} is not as it was written")
+
+    def journal(self, host: Host) -> dict[int, bytes]:
+        """The lines of a host's journal by number, as far as they are kept."""
+        if host.index not in self._journals:
+            here.host = host
+            found = self._journals[host.index] = {}
+            for block in Reader(".", host.index, 0).blocks():
+                for line in block.splitlines(keepends=True):
+                    record = self.decode(line)
+                    if record and not isinstance(record.event, Dropped):
+                        found[record.seq] = line
+        return self._journals[host.index]
+
+    def _check_replay(self, launcher: Launcher) -> None:
+        """The records alone come to the same state."""
+        if launcher.machine.lines and launcher.is_last_there:
+            lines = map(self.decode, launcher.machine.lines)
+            records = (one for record in lines if record for one in expand(record))
+            replayed = replay(launcher.session.plan, records)
+            for name, live, again in differences(launcher.session.state, replayed):
+                self.fail(f"{launcher.name}: replayed, {name} is {again}, but was {live}")
+
+    def _check_view(self, launcher: Launcher) -> None:
+        """Whoever has seen the run to its end knows all that its hosts have to say."""
+        state = launcher.session.state
+        if state.verdict is None or not launcher.is_last_there:
+            return
+        for host, truth in zip(state.hosts, self.world.hosts, strict=True):
+            if host.lost or host.left_out or not host.ended:
+                continue
+            last = max(self.journal(truth), default=0)
+            if host.seq != last:
+                self.fail(f"{launcher.name} knows {host.seq} of {last} records of {host.name}")
+        for rank in state.ranks:
+            host = self.world.hosts[rank.host]
+            last = [one for one in host.processes.values() if one.rank == rank.rank]
+            is_known = state.hosts[rank.host].ended and not state.hosts[rank.host].dropped
+            if is_known and last and rank.exited and last[-1].attempt == state.attempt:
+                code = _code(last[-1].status)
+                if rank.exited.code != code:
+                    self.fail(f"rank {rank.rank} ended with {code}, known is {rank.exited.code}")
+        if state.verdict is Verdict.FINISHED:
+            self._check_finished(launcher)
+
+    def _check_finished(self, launcher: Launcher) -> None:
+        state = launcher.session.state
+        for rank in state.ranks:
+            made = self.world.hosts[rank.host].processes.values()
+            if not any(one.rank == rank.rank and one.status == 0 for one in made):
+                self.fail(f"{launcher.name}: finished, but rank {rank.rank} did not")
+
+
+def _code(status: int) -> int:
+    return status >> 8 if status > 127 or status == 0 else -status
+
+
+def replay(plan: Plan, records: Iterable[Record]) -> RunState:
+    """The state that records come to."""
+    state = RunState(plan)
+    for record in records:
+        state.apply(record)
+    return state
+
+
+_PLAIN = (int, float, str, Enum)
+
+
+def differences(live: object, again: object, name: str = "the state") -> list[tuple[str, Any, Any]]:
+    """Where two states differ: what, and how it is in either."""
+    if isinstance(live, _PLAIN) or type(live) is not type(again):
+        return [] if live == again or live != live else [(name, live, again)]
+    if isinstance(live, dict):
+        if list(live) != list(again):  # type: ignore[call-overload]
+            return [(name, list(live), list(again))]  # type: ignore[call-overload]
+        return [d for key in live for d in differences(live[key], again[key], f"{name}[{key}]")]  # type: ignore[index]
+    if isinstance(live, list | tuple) or type(live).__name__ == "deque":
+        if len(live) != len(again):  # type: ignore[arg-type]
+            return [(name, live, again)]
+        pairs = enumerate(zip(live, again, strict=True))  # type: ignore[call-overload]
+        return [d for i, (one, two) in pairs for d in differences(one, two, f"{name}[{i}]")]
+    if hasattr(live, "__dict__") and type(live).__module__.startswith("remote.run"):
+        return [
+            d
+            for key in vars(live)
+            if key not in ("plan", "policy", "_limits", "limits")
+            for d in differences(getattr(live, key), getattr(again, key), f"{name}.{key}")
+        ]
+    return [] if live == again or repr(live) == repr(again) else [(name, live, again)]
+
+
+__all__ = ["Checks", "Closed", "Violation"]

@@ -1,0 +1,317 @@
+"""A real session in virtual time: its mailbox never waits, its threads are turns of the loop."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from queue import Empty
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from remote.plan import serialize
+from remote.session.returning import ReturningSession
+from remote.session.session import Session
+from tests.simulation.here import here
+from tests.simulation.network import Link
+from training.agent.journal import Reader
+from training.wire.events import Record, decode, encode, expand
+
+if TYPE_CHECKING:
+    from remote.plan.plan import Plan
+    from tests.simulation.world import World
+
+MOMENT = 0.02
+"""Seconds from a message to the turn that takes it."""
+
+
+class Machine:
+    """A machine of an operator: what it has recorded of the run, its clock, its links. `slept` is
+    how long it was suspended."""
+
+    def __init__(self, name: str, hosts: int, draw: Random) -> None:
+        self.name = name
+        self.lines: list[bytes] = []
+        self.texts: list[Record] = []
+        self.skew = self.slept = 0.0
+        self.links = [Link(draw) for _ in range(hosts)]
+        self.launcher: Launcher | None = None
+
+
+class Recorder:
+    """Records in memory; see `remote.record.write.Recorder`."""
+
+    folder = Path()
+
+    def __init__(self, launcher: Launcher) -> None:
+        self._launcher = launcher
+
+    def raw(self, lines: bytes) -> None:
+        if self._launcher.is_alive:
+            self._launcher.machine.lines.append(lines)
+
+    def write(self, record: Record) -> None:
+        self.raw(encode(record).encode())
+
+    def text(self, record: Record) -> None:
+        """The logs decide nothing."""
+
+    def flush(self) -> str:
+        return ""
+
+    def close(self, _: Any) -> str:
+        self.release()
+        return ""
+
+    def release(self) -> None:
+        if self._launcher.machine.launcher is self._launcher:
+            self._launcher.machine.launcher = None
+
+
+class Mailbox:
+    """The module `queue`'s SimpleQueue for a session."""
+
+    def __init__(self) -> None:
+        self._launcher = here.launcher
+        self._messages: deque[Any] = deque()
+
+    def put(self, message: Any) -> None:
+        self._messages.append(message)
+        self._launcher.wake(MOMENT)
+
+    def get(self, timeout: float) -> Any:
+        return self.get_nowait()
+
+    def get_nowait(self) -> Any:
+        if not self._messages:
+            raise Empty
+        return self._messages.popleft()
+
+    def empty(self) -> bool:
+        return not self._messages
+
+
+class _OneTurn:
+    """An event of which a thread's loop takes one turn at a time."""
+
+    def __init__(self) -> None:
+        self._is_second = True
+
+    def wait(self, _: float) -> bool:
+        self._is_second = not self._is_second
+        return self._is_second
+
+    def set(self) -> None:
+        """Turns end with the launcher."""
+
+
+class _Lock:
+    def __enter__(self) -> None:
+        """Nobody else is there."""
+
+    def __exit__(self, *_: object) -> None:
+        """Nobody else is there."""
+
+
+class _Thread:
+    def __init__(self, target: Callable[[], None], name: str = "", daemon: bool = True) -> None:
+        self._target, self._name = target, name
+
+    def start(self) -> None:
+        launcher = here.launcher
+        if self._name == "lease":
+            launcher.renew(self._target)
+        else:
+            here.loop.after(launcher.world.draw.uniform(0.2, 3.0), self._target)
+
+    def join(self, timeout: float | None = None) -> None:
+        """It has ended."""
+
+
+class Threading:
+    """The module `threading` for a session."""
+
+    Lock, Thread, Event = _Lock, _Thread, _OneTurn
+
+
+class Files:
+    """Transfers that move nothing."""
+
+    def upload(self) -> dict[int, str]:
+        return {}
+
+    def fetch(self, folder: Path, hosts: tuple[int, ...], expected: object) -> dict[int, str]:
+        return {}
+
+    def stop(self) -> None:
+        """They end by themselves."""
+
+
+class Reading:
+    """A host's journal, read at once; see `remote.session.returning._Reading`."""
+
+    def __init__(self, transport: Any, plan: Plan, index: int, after: int, limits: Any) -> None:
+        self._index, self._after = index, after
+        self._name = plan.hosts[index].name
+
+    def records(
+        self, problems: list[tuple[int, str]], wanted: Callable[[], bool]
+    ) -> Iterator[tuple[bytes, Record]]:
+        launcher = here.launcher
+        host = launcher.world.hosts[self._index]
+        if not host.up or launcher.machine.links[self._index].is_down:
+            problems.append((self._index, f"{self._name}: it does not answer"))
+            return
+        here.host = host
+        for block in list(Reader(".", self._index, self._after).blocks()):
+            for line in block.splitlines(keepends=True):
+                if record := decode(line):
+                    yield line, record
+
+    def finish(self) -> None:
+        """Nothing is open."""
+
+
+class Launcher:
+    """One program that launches a run or comes back to it. `state` is alive, suspended or dead."""
+
+    def __init__(self, world: World, machine: Machine, *, returning: bool) -> None:
+        self.world, self.machine = world, machine
+        self.returning, self.is_first = returning, not returning
+        self.is_alive, self.is_suspended, self.is_over = True, False, False
+        self.began = here.loop.now
+        self.begins_at = len(machine.lines)
+        self.stopped_at: float | None = None
+        self.is_due = False
+        self._next_tick = 0.0
+        here.launcher = self
+        machine.launcher = self
+        self.session = self._make()
+        self.session.__dict__["_files"] = Files()
+        self._batches: Any = self.session.batches()
+        self.wake(0.0)
+
+    @property
+    def name(self) -> str:
+        """Who it is, for a story."""
+        return f"launcher {self.world.launchers.index(self) + 1} ({self.machine.name})"
+
+    @property
+    def is_last_there(self) -> bool:
+        """Whether nobody has recorded the run on its machine since."""
+        same = [one for one in self.world.launchers if one.machine is self.machine]
+        return same[-1] is self
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it acts."""
+        return self.is_alive and not self.is_over
+
+    def tell(self, what: str) -> None:
+        """Add to the story."""
+        self.world.tell(self.name, what)
+
+    def _make(self) -> Session:
+        recorder: Any = Recorder(self)
+        transport: Any = None
+        world = self.world
+        if not self.returning:
+            return Session(world.plan, transport, recorder, times=world.times)
+        if self.machine.lines:
+            session = Session(world.plan, transport, recorder, times=world.times)
+            session.catch_up(self.recorded())
+            return session
+        return ReturningSession(
+            serialize.parse(world.kept_plan()), transport, recorder, "", {}, {}, times=world.times
+        )
+
+    def recorded(self) -> Iterator[Record]:
+        """What its machine has recorded, expanded."""
+        for line in self.machine.lines:
+            if record := decode(line):
+                yield from expand(record)
+
+    # Turns ----------------------------------------------------------------------------------------
+
+    def wake(self, delay: float) -> None:
+        """Take a turn soon."""
+        if not self.is_due:
+            self.is_due = True
+            here.loop.after(delay, self._turn)
+
+    def _turn(self) -> None:
+        self.is_due = False
+        if self.is_suspended or not self.is_live:
+            return
+        here.launcher = self
+        try:
+            for record in next(self._batches):
+                self.world.checks.watch_record(self, record)
+        except StopIteration:
+            self.is_over = True
+            self.tell(f"is over: {self.session.state.verdict}")
+            self.world.checks.watch_end(self)
+            return
+        when = here.loop.now + self.world.times.tick
+        if when > self._next_tick:
+            self._next_tick = when
+            here.loop.at(when, self._tick)
+
+    def _tick(self) -> None:
+        if here.loop.now >= self._next_tick:
+            self.wake(0.0)
+
+    def renew(self, act: Callable[[], None]) -> None:
+        """Renew leases from now on."""
+
+        def turn() -> None:
+            if not self.is_live:
+                return
+            if not self.is_suspended:
+                here.launcher = self
+                act()
+            here.loop.after(self.world.times.lease, turn)
+
+        here.loop.after(self.world.times.lease, turn)
+
+    # What happens to it ---------------------------------------------------------------------------
+
+    def kill(self, *, notice: bool = True) -> None:
+        """It is gone. `notice`: its machine closes the connections."""
+        if not self.is_live:
+            return
+        self.is_alive = False
+        self.machine.launcher = None
+        for link in self.machine.links:
+            for connection in list(link.connections):
+                if connection.launcher is self:
+                    connection.lose_launcher(notice=notice)
+
+    def forget(self) -> None:
+        """The simulation is over."""
+        self.is_alive = False
+        here.launcher = self
+        self._batches.close()
+
+    def suspend(self, seconds: float, *, machine: bool = False) -> None:
+        """It stands still for some seconds. `machine`: and with it its clock."""
+        self.is_suspended = True
+
+        def go_on() -> None:
+            self.is_suspended = False
+            if machine:
+                self.machine.slept += seconds
+            self.wake(0.0)
+
+        here.loop.after(seconds, go_on)
+
+    def stop(self, *, now: bool = False) -> None:
+        """A person stops the run here."""
+        if self.is_live:
+            self.stopped_at = self.stopped_at or here.loop.now
+            self.session.stop(now=now)
+
+    def detach(self) -> None:
+        """A person leaves the run."""
+        if self.is_live:
+            self.session.detach()

@@ -1,0 +1,52 @@
+"""Puts the simulated world in the place of clocks, disks, processes and threads."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from remote.errands import journals
+from remote.plan import needs, serialize
+from remote.session import pool, session
+from tests.simulation.agent import Kept, Ports, Processes
+from tests.simulation.disk import DiskOs
+from tests.simulation.here import HostTime, LauncherTime
+from tests.simulation.launcher import Mailbox, Reading, Threading
+from tests.simulation.network import Connection
+from training import registry
+from training.agent import guard, journal, server
+from training.agent.ranks import ranks
+
+DISK = DiskOs()
+
+
+@contextmanager
+def simulated() -> Iterator[None]:
+    """Agents and sessions that are made inside live in the simulated world."""
+    changed: list[tuple[Any, dict[str, Any]]] = [
+        (server, {"time": HostTime, "processes": Processes, "ports": Ports, "kept": Kept}),
+        (ranks, {"time": HostTime, "processes": Processes}),
+        (journal, {"os": DISK, "time": HostTime, "regular": DISK.open}),
+        (guard, {"_last_words": lambda: "OSError: [Errno 28] No space left on device"}),
+        (session, {"time": LauncherTime, "threading": Threading, "SimpleQueue": Mailbox}),
+        (pool, {"time": LauncherTime, "Connection": Connection}),
+        (journals, {"_Reading": Reading}),
+        (serialize, {"dump": _dump}),
+        (registry, {"names": _names, "source": _source}),
+        (needs, {"of": _needs_of}),
+    ]
+    with ExitStack() as stack:
+        for module, names in changed:
+            stack.enter_context(patch.multiple(module, **names))
+        yield
+    DISK.clear()
+
+
+_names = functools.lru_cache(64)(registry.names)
+_source = functools.lru_cache(64)(registry.source)
+_needs_of = functools.lru_cache(64)(needs.of)
+_dump = functools.lru_cache(64)(serialize.dump)
+"""As the real ones, which look into files each time."""
