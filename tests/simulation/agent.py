@@ -4,26 +4,28 @@ answered here."""
 from __future__ import annotations
 
 import math
+import selectors
 import signal
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tests.kit.dumps import C10D, LOADS, OUTER, dump
 from tests.simulation.here import here
-from training.agent.host.redaction import Redaction
+from training.agent import decide
 from training.agent.journal import Journal
-from training.agent.options import Options, Times
+from training.agent.options import Options
 from training.agent.ranks.ranks import Ends, Rank, Ranks
 from training.agent.ranks.starts import _FAILED, Preload, Starter
 from training.agent.server import Agent
+from training.agent.times import Times
 from training.wire import commands
-from training.wire.enums import EndReason
-from training.wire.events import Connected, Event, Hello, HostSample, RankSample, Stack, Text
+from training.wire.events import Event, HostSample, RankSample, Stack, Text
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host
     from tests.simulation.process import Process
 
+GUARD = 7
 CORES = (12.0, 34.0)
 WAITS = dump(*C10D, *OUTER).text
 BUSY = LOADS.text
@@ -107,17 +109,13 @@ class Memory:
 class HostRanks(Ranks):
     """The real accounts of ranks, whose processes and pipes are simulated."""
 
-    def __init__(self, host: Host, say: Callable[[Event], None]) -> None:
-        self._host, self._say = host, say
+    def __init__(self, _: Any, say: Callable[[Event], None], gather: float, redaction: Any) -> None:
+        self._host, self._say = here.host, say
         self.listen_at = math.inf
         self._live: dict[int, Rank] = {}
         self.out_of_memory: Any = Memory()
-        self.failed = self.incomplete = False
-        self.exited_at = 0.0
 
     def open(self, number: int) -> tuple[Rank, Ends]:
-        self.failed = self.failed and bool(self._live)
-        self.incomplete = self.incomplete and bool(self._live)
         pipes: Any = (Pipe(number, "stdout"), Pipe(number, "stderr"))
         self._live[number] = Rank(number, pipes)
         return self._live[number], (0, 0)
@@ -137,8 +135,16 @@ class HostRanks(Ranks):
 class HostStarter(Starter):
     """The real starts, whose processes are simulated."""
 
-    def __init__(self, host: Host, say: Callable[[Event], None], ranks: HostRanks) -> None:
-        self._host, self._say, self._ranks = host, say, ranks
+    def __init__(
+        self,
+        options: Options,
+        _: Any,
+        say: Callable[[Event], None],
+        ranks: Ranks,
+        preload: Any,
+        redaction: Any,
+    ) -> None:
+        self._host, self._say, self._ranks = here.host, say, ranks
         self._preload: Preload | None = None
         self.attempt = 0
 
@@ -189,56 +195,39 @@ class HostStarter(Starter):
             self._ranks.exited(rank, status or _FAILED)
 
 
-class HostAgent(Agent):
-    """The real agent's decisions. `stir` lets something happen to it, and then what follows."""
-
-    def __init__(self, host: Host, options: Options, times: Times) -> None:
-        self._host = host
-        self._options, self._times, self._guard = options, times, 0
-        self._selector: Any = Selector()
-        self._journal = Journal(".", options.host, host.segment, host.segment * 4)
-        self._said: list[Event] = [host.hello]
-        self._redaction = Redaction()
-        self._ranks: Any = HostRanks(host, lambda event: self._said.append(event))
-        self._starter: Any = HostStarter(host, lambda event: self._said.append(event), self._ranks)
-        self._dialler: Any = self
-        self._sampler: Any = self
-        self._stacks: Any = self
-        self._listener: Any = None
-        self._connections = []
-        self._reserved = None
-        self._attempt, self._next_attempt, self._again, self._keep = 0, 0, False, options.keep
-        self._asked = None
-        self._end_with = None
-        self._over = False
-        self._alone_since = self._heard_at = here.loop.now
-        self._tick_at = self._alone_since + times.tick
-        self._kill_at = self._give_up_at = math.inf
-
-    # What the agent asks of its host ----------------------------------------------------------
+class Dialler:
+    """Connections to other hosts, which are always made."""
 
     due = math.inf
+
+    def __init__(self, _: Any, tell: Callable[..., None]) -> None:
+        self._host, self._tell = here.host, tell
 
     def expire(self, now: float) -> None:
         """No attempt to connect runs out of time."""
 
     def dial(self, targets: Any, seconds: float) -> None:
-        """Connections to other hosts are made."""
-        made = [Connected(address, port, 0.001) for address, port in targets]
-        self._host.later(0.01, lambda: self._said.extend(made))
+        def tell() -> None:
+            for address, port in targets:
+                self._tell(address, port, 0.001)
 
-    def host(self) -> HostSample:
-        return HostSample(CORES, 1, 2)
+        self._host.later(0.01, tell)
 
-    def rank(self, number: int, pid: int) -> RankSample | None:
-        if self._host.draw.random() < 0.8:  # most are left out: they decide nothing
-            return None
-        return RankSample(number, 90.0, 1)
+
+class Collector:
+    """Stacks of simulated ranks."""
+
+    def __init__(self, _: Any, say: Callable[[Event], None], folder: str) -> None:
+        self._host, self._say = here.host, say
 
     def ask(self, ranks: Any) -> None:
-        """Stacks are asked for."""
         found = [Stack(number, "faulthandler", self._where(pid)) for number, pid in ranks]
-        self._host.later(0.1, lambda: self._said.extend(found))
+
+        def tell() -> None:
+            for stack in found:
+                self._say(stack)
+
+        self._host.later(0.1, tell)
 
     def _where(self, pid: int) -> str:
         process = self._host.processes.get(pid)
@@ -246,37 +235,56 @@ class HostAgent(Agent):
             return STOPPED
         return BUSY if process and process.is_hanging else WAITS
 
-    def _listen_to_signals(self) -> None:
-        """They come from `terminate` and `reap`."""
 
-    def _look_for_guard(self) -> None:
-        if not self._host.guarded:
-            self._end(EndReason.GUARD_DIED, died=True)
+class Sampler:
+    """What a host consumes."""
 
-    # What happens to it -----------------------------------------------------------------------
+    def __init__(self) -> None:
+        self._draw = here.host.draw
+
+    def host(self) -> HostSample:
+        return HostSample(CORES, 1, 2)
+
+    def rank(self, number: int, pid: int) -> RankSample | None:
+        # Most are left out: they decide nothing.
+        return RankSample(number, 90.0, 1) if self._draw.random() < 0.2 else None
+
+
+class HostAgent(Agent):
+    """The real agent of a simulated host, whose loop is taken apart: something happens, then it
+    takes a turn."""
+
+    def __init__(self, host: Host, options: Options, times: Times) -> None:
+        self._host, self._listening = host, Listener()
+        here.host = host
+        super().__init__(options, self._listening, times, (), GUARD)  # type: ignore[arg-type]
 
     def accept(self, socket: Socket) -> None:
         """A follower connects."""
-        self._listener = Listener(socket)
-        self._accept()
+        self._listening.sockets.append(socket)
+        self.receive(self._listening)
 
-    def receive(self, socket: Socket) -> None:
+    def receive(self, socket: Any) -> None:
         """A follower has sent something, or is gone."""
-        if act := self._selector.callbacks.get(socket):
-            act()
+        if act := self._selector.get_map().get(socket):
+            act()  # type: ignore[operator]
 
     def terminate(self) -> None:
         """SIGTERM has come."""
         self._look_for_guard()
-        self._end(EndReason.TERMINATED, died=True)
+        self._take(decide.Terminated())
 
     def reap(self, pid: int, status: int) -> None:
         """A child has ended."""
         self._starter.reaped(pid, status)
 
+    def reported(self, number: int, status: int) -> None:
+        """Preload has reported the end of a rank."""
+        self._starter.reported(number, status)  # type: ignore[attr-defined]
+
     def kill_out_of_memory(self) -> None:
         """The kernel is about to kill a rank."""
-        self._ranks.out_of_memory.kills += 1
+        self._ranks.out_of_memory.kills += 1  # type: ignore[attr-defined]
 
     def listen(self) -> None:
         """Read what ranks have printed."""
@@ -304,17 +312,47 @@ class HostAgent(Agent):
     @property
     def keeps(self) -> bool:
         """Whether it goes on without a launcher."""
-        return self._keep
+        return self._state.keep
 
 
 class Listener:
     """Where followers connect."""
 
-    def __init__(self, socket: Socket) -> None:
-        self._socket = socket
+    def __init__(self) -> None:
+        self.sockets: list[Socket] = []
+
+    def setblocking(self, _: bool) -> None:
+        """It never blocks."""
 
     def accept(self) -> tuple[Socket, None]:
-        return self._socket, None
+        return self.sockets.pop(0), None
+
+
+class Selectors:
+    """The module `selectors`."""
+
+    DefaultSelector, EVENT_READ = Selector, selectors.EVENT_READ
+
+
+class Facts:
+    """The module `training.agent.host.facts`."""
+
+    @staticmethod
+    def hello(*_: str) -> dict[str, Any]:
+        return here.host.facts
+
+
+class AgentOs:
+    """The module `os` for an agent, whose parent is its guard while that lives."""
+
+    @staticmethod
+    def getppid() -> int:
+        return GUARD if here.host.guarded else 1
+
+
+def make_journal(folder: str, host: int) -> Journal:
+    """A journal with segments as small as the simulation's."""
+    return Journal(folder, host, here.host.segment, here.host.segment * 4)
 
 
 class Ports:
@@ -348,6 +386,3 @@ class Kept:
     def write(name: str, text: str) -> str:
         here.host.kept[name] = text
         return ""
-
-
-__all__ = ["Hello", "HostAgent", "Kept", "Listener", "Ports", "Processes", "Socket"]

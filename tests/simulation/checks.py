@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from remote.run.events import decode
 from remote.run.phases import Verdict
 from remote.run.state import RunState
 from tests.simulation.here import here
 from tests.simulation.verdicts import check_verdict
 from training.agent.journal import Reader
 from training.wire import commands
-from training.wire.events import SESSION, Closed, Dropped, Record, decode, expand
+from training.wire.events import SESSION, Dropped, Record, expand
 
 if TYPE_CHECKING:
     from remote.plan.plan import Plan
@@ -287,6 +288,3 @@ def differences(live: object, again: object, name: str = "the state") -> list[tu
             for d in differences(getattr(live, key), getattr(again, key), f"{name}.{key}")
         ]
     return [] if live == again or repr(live) == repr(again) else [(name, live, again)]
-
-
-__all__ = ["Checks", "Closed", "Violation"]

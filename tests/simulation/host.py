@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import signal
 from collections.abc import Callable
-from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -16,19 +15,26 @@ from tests.simulation.process import Process
 from training.agent import follower as following
 from training.agent import guard as guarding
 from training.agent.journal import Reader, segments
-from training.agent.options import Options, Times
+from training.agent.options import Options
+from training.agent.times import Times
 from training.wire import commands
-from training.wire.events import Hello
 
 if TYPE_CHECKING:
     from tests.simulation.network import Connection
     from tests.simulation.world import World
 
-HELLO = Hello(
-    *("h", "u", 1, "3.11", "/usr/bin/python3", "Linux", "boot", 2.0, 8 << 30),
-    torch="2.14",
-    route_address="127.0.0.1",
-)
+FACTS: dict[str, Any] = {
+    "hostname": "h",
+    "user": "u",
+    "pid": 1,
+    "python": "3.11",
+    "executable": "/usr/bin/python3",
+    "platform": "Linux",
+    "boot_id": "boot",
+    "cores": 2.0,
+    "memory": 8 << 30,
+    "torch": "2.14",
+}
 PIDS = 100
 
 
@@ -44,7 +50,7 @@ class Host:
         self.up, self.guarded, self.stopped = True, False, False
         self.was_orphaned = False
         self.agent: HostAgent | None = None
-        self.hello = replace(HELLO, route_address=f"127.0.0.{index + 1}")
+        self.facts = FACTS | {"route_address": f"127.0.0.{index + 1}"}
         self.kept: dict[str, str] = {}
         self.followers: list[Follower] = []
         self.processes: dict[int, Process] = {}
@@ -239,7 +245,7 @@ class Host:
         if parent is None:
             self.later(0.002, lambda: agent.reap(process.pid, status))
         elif parent.alive:
-            self.later(0.004, lambda: agent._starter.reported(process.rank, status))
+            self.later(0.004, lambda: agent.reported(process.rank, status))
             brothers = (one for one in self.processes.values() if one.parent is parent)
             if not any(one.alive for one in brothers):
                 parent.then(0.05, lambda: parent.exit(0))

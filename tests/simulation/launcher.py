@@ -10,12 +10,13 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from remote.plan import serialize
+from remote.run.events import decode, encode
 from remote.session.returning import ReturningSession
 from remote.session.session import Session
 from tests.simulation.here import here
 from tests.simulation.network import Link
 from training.agent.journal import Reader
-from training.wire.events import Record, decode, encode, expand
+from training.wire.events import Record, expand
 
 if TYPE_CHECKING:
     from remote.plan.plan import Plan

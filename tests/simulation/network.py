@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from remote.cluster.hosts import Host as HostEntry
 from remote.limits import LIMITS, Limits
+from remote.run.events import Reaching
 from remote.session import connection as messages
 from remote.transport import Agent
-from remote.transport.line_cutter import LineCutter
 from tests.simulation.here import here
 from training.agent.options import Options
 from training.wire.commands import Command, encode
 from training.wire.enums import Reach
-from training.wire.events import Event, Reaching
+from training.wire.events import Event
+from training.wire.line_cutter import LineCutter
 
 if TYPE_CHECKING:
     from tests.simulation.host import Follower

@@ -11,7 +11,20 @@ from unittest.mock import patch
 from remote.errands import journals
 from remote.plan import needs, serialize
 from remote.session import pool, session
-from tests.simulation.agent import Kept, Ports, Processes
+from tests.simulation.agent import (
+    AgentOs,
+    Collector,
+    Dialler,
+    Facts,
+    HostRanks,
+    HostStarter,
+    Kept,
+    Ports,
+    Processes,
+    Sampler,
+    Selectors,
+    make_journal,
+)
 from tests.simulation.disk import DiskOs
 from tests.simulation.here import HostTime, LauncherTime
 from tests.simulation.launcher import Mailbox, Reading, Threading
@@ -27,7 +40,10 @@ DISK = DiskOs()
 def simulated() -> Iterator[None]:
     """Agents and sessions that are made inside live in the simulated world."""
     changed: list[tuple[Any, dict[str, Any]]] = [
-        (server, {"time": HostTime, "processes": Processes, "ports": Ports, "kept": Kept}),
+        (server, {"time": HostTime, "os": AgentOs, "selectors": Selectors, "facts": Facts}),
+        (server, {"processes": Processes, "ports": Ports, "kept": Kept, "Journal": make_journal}),
+        (server, {"Ranks": HostRanks, "Starter": HostStarter, "Dialler": Dialler}),
+        (server, {"Collector": Collector, "sampler": Sampler}),
         (ranks, {"time": HostTime, "processes": Processes}),
         (journal, {"os": DISK, "time": HostTime, "regular": DISK.open}),
         (guard, {"_last_words": lambda: "OSError: [Errno 28] No space left on device"}),

@@ -16,7 +16,7 @@ from tests.simulation.launcher import Launcher, Machine
 from tests.simulation.loop import START, Loop
 from tests.simulation.process import Process, Training
 from tests.simulation.scenario import Scenario
-from training.agent import options
+from training.agent import times
 
 TIMES = Times(
     lease=2.0,
@@ -25,7 +25,7 @@ TIMES = Times(
     stall=stall.Times(least=12.0, factor=5.0, compiling=20.0),
 )
 """A session's times: some are shorter than usual, as an hour of virtual time takes long too."""
-AGENT_TIMES = options.Times(tick=2.0, restart=200.0)
+AGENT_TIMES = times.Times(tick=2.0, restart=200.0)
 NEVER = 1e6
 """A fault that is over later than this lasts for ever."""
 PATIENCE = 200.0
