@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from remote.run.events import decode
+
 from remote.run.phases import Verdict
 from remote.run.state import RunState
 from tests.simulation.here import here

@@ -9,8 +9,9 @@ from queue import Empty
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from remote.plan import serialize
 from remote.run.events import decode, encode
+
+from remote.plan import serialize
 from remote.session.returning import ReturningSession
 from remote.session.session import Session
 from tests.simulation.here import here

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from remote.run.events import Reaching
+
 from remote.cluster.hosts import Host as HostEntry
 from remote.limits import LIMITS, Limits
-from remote.run.events import Reaching
 from remote.session import connection as messages
 from remote.transport import Agent
 from tests.simulation.here import here
