@@ -1,0 +1,71 @@
+"""The documentation names what is there: files, links and flags."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from tests.kit.agents import ROOT
+from tui.cli import application
+
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+FOR_USERS = [
+    ROOT / "README.md",
+    *(ROOT / "docs" / f"{name}.md" for name in ("hosts", "lab", "running", "sync")),
+]
+WIDTH = 120
+ANCHOR = re.compile(r"[^\w\- ]")
+
+
+def flags(command: Any) -> Iterator[str]:
+    """Every flag of a command of typer and of its sub-commands."""
+    for parameter in command.params:
+        yield from (*parameter.opts, *parameter.secondary_opts)
+    for sub_command in getattr(command, "commands", {}).values():
+        yield from flags(sub_command)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of the headings of a page, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {ANCHOR.sub("", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def page_id(page: Path) -> str:
+    return page.name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)]*)\)", page.read_text()):
+        if target.startswith("https://"):
+            continue
+        path, _, anchor = target.partition("#")
+        linked = page.parent / path if path else page
+        assert linked.exists(), target
+        assert not anchor or anchor in anchors(linked), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_files_that_are_named_exist(page: Path) -> None:
+    named = re.findall(r"`((?:tui|remote|training|tests|bench)/[\w/.]*)`", page.read_text())
+    missing = [path for path in named if "NAME" not in path and not (ROOT / path).exists()]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", FOR_USERS, ids=page_id)
+def test_flags_that_are_named_exist(page: Path) -> None:
+    known = {*flags(typer.main.get_command(application())), "--help"}
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", page.read_text()))
+    assert named - known == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_lines_of_text_are_short(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert [line for line in text.splitlines() if len(line) > WIDTH] == []
