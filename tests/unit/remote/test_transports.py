@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from remote.cluster.hosts import Host
 from remote.cluster.load import load
 from remote.doctor import doctor
 from remote.events import Reaching
+from remote.plan import serialize
 from remote.plan.plan import Plan
 from remote.run.waiting import waiting
 from remote.transport import Errand, Unreachable, registry
@@ -80,6 +82,22 @@ def test_a_file_makes_a_transport(queue: str, tmp_path: Path) -> None:
     with pytest.raises(Unreachable, match="full: the queue is full; try later"):
         reach.open(hosts[1], Errand(("runs",)), Quiet())
     assert not registry.is_here(hosts)
+
+
+def test_each_host_is_reached_by_its_own_transport(queue: str, tmp_path: Path) -> None:
+    here = Host("b", "b", python="/no/such/python", transport="local")
+    reach = Transports([Host("a", "a", transport=queue), here])
+    assert reach.open(Host("c", "c", transport=queue), Errand(("runs",)), Quiet())[0] == "c"
+    with pytest.raises(Unreachable, match="b: cannot start /no/such/python"):
+        reach.open(here, Errand(("runs",)), Quiet())
+
+
+def test_a_plan_cannot_name_another_module() -> None:
+    text = serialize.dump(Plan("a-run", (Host("a", "a"),), Job()))
+    assert serialize.parse(text).hosts[0].transport == "ssh"
+    for name in ("../ssh", "os", "ssh.keys", ""):
+        with pytest.raises(ValueError, match="transport"):
+            serialize.parse(text.replace('"ssh"', json.dumps(name)))
 
 
 def test_messages_have_the_words_of_the_transport(queue: str) -> None:
