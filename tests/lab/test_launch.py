@@ -19,12 +19,12 @@ from tests.kit.wait import wait
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--link", "1gbit"], "--link 1gbit goes with --local N"),
-        (["--local", "2", "--cpus", "0.5"], "--cpus 0.5 goes with --link"),
+        (["--link", "1gbit"], "--link 1gbit needs --local N"),
+        (["--local", "2", "--cpus", "0.5"], "--cpus 0.5 needs --link"),
         (["--local", "4", "--link", "1gbit,1gbit"], "--link 1gbit,1gbit: 2 values for 4 hosts"),
         (
             ["--local", "2", "--link", "1gbit", "--hosts", "x.toml"],
-            "--hosts x.toml and --local 2 exclude each other",
+            "--hosts x.toml and --local 2 cannot be combined",
         ),
         (["--local", "2", "--link", "fast"], "--link 'fast': give a number and a unit"),
     ],

@@ -369,4 +369,4 @@ def trains_meanwhile(terminal: int, folder: Path) -> bool:
 
 
 def test_hosts_and_local_exclude_each_other(tmp_path: Path) -> None:
-    assert "exclude each other" in mistake(tmp_path, "--run", *LOCAL, "--hosts", "hosts.toml")
+    assert "cannot be combined" in mistake(tmp_path, "--run", *LOCAL, "--hosts", "hosts.toml")

@@ -36,7 +36,7 @@ def doctor(
     """Check whether the hosts are ready for a run, and say how to fix what is not.
 
     Nothing is started; only rankboard's own code is copied to the hosts. Every start makes the same
-    checks (--no-doctor skips them). With job flags, the checks are those of that job.
+    checks; --no-doctor skips them. With job options, the checks are for that job.
 
     Examples:
       rankboard doctor
@@ -47,7 +47,7 @@ def doctor(
       0    no check failed
       2    a check failed, or the command line is wrong
       3    a host could not be reached
-      130  stopped by a person
+      130  stopped by the user
     """
     with refusing():
         chosen = selection.selection(host_flags)

@@ -97,8 +97,8 @@ def set_up(
 def _confirmed(lacking: Sequence[Outlook], wanted: Wanted, yes: bool) -> bool:
     """Say what would be done, and ask whether to do it."""
     narrate(
-        f"pip installs {' '.join(wanted.requirements)} and what they need (hundreds of MB, or "
-        "several GB)"
+        f"pip will install {' '.join(wanted.requirements)} and their dependencies (hundreds of MB "
+        "to several GB)"
     )
     for one in lacking:
         narrate(f"    on {one.host.name} into {one.venv.removesuffix('/bin/python')}")

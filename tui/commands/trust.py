@@ -139,8 +139,8 @@ class Trusting:
     def _changed(self, whose: str, shown: ShownKey) -> bool:
         """Tell old and new key; whether the new one may be asked about."""
         narrate(
-            f"{whose}: its key has CHANGED. Somebody may be listening in, or the machine was set "
-            "up anew."
+            f"{whose}: its key has CHANGED. Someone may be intercepting the connection, or the "
+            "host was reinstalled."
         )
         for other in shown.others():
             narrate(f"    was {other}")
@@ -153,7 +153,7 @@ class Trusting:
         """Whether a person accepts the key, by a yes or by its fingerprint."""
         narrate(f"{whose} shows {shown.what}")
         if not self._yes:
-            narrate(f"compare it with the output of this command there: {shown.shows}")
+            narrate(f"compare it with the output of this command on the host: {shown.shows}")
         if confirm("accept it? (yes, no or the fingerprint)", self._yes, shown.fingerprint):
             return True
         narrate("not accepted; nothing was recorded")

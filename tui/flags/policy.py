@@ -10,7 +10,7 @@ import typer
 from remote.plan.plan import OnNan, OnStall, PlanError, Policy
 from tui.flags.group import with_group
 
-PANEL = "When something happens"
+PANEL = "Failures and disconnects"
 
 
 def _flags(
@@ -18,9 +18,8 @@ def _flags(
         Literal["keep", "stop"] | None,
         typer.Option(
             metavar="ACTION",
-            help="keep the run going, or stop it, when this launcher or its connection is gone: "
-            "keep, stop "
-            "(default: stop; in the dashboard over SSH: keep)",
+            help="keep the run going or stop it if the launcher or its connection is lost: keep, "
+            "stop (default: stop; in the dashboard over SSH: keep)",
             rich_help_panel=PANEL,
         ),
     ] = None,
@@ -32,7 +31,7 @@ def _flags(
         typer.Option(
             metavar="SECONDS",
             min=0,
-            help="stop the run if its ranks make no first step within this time (0: wait)",
+            help="stop the run if a rank makes no first step within this time (0: no limit)",
             rich_help_panel=PANEL,
         ),
     ] = 0.0,
@@ -40,7 +39,7 @@ def _flags(
         OnStall,
         typer.Option(
             metavar="ACTION",
-            help="what to do when ranks stop making steps: report, stop, restart",
+            help="what to do when ranks stop making progress: report, stop, restart",
             rich_help_panel=PANEL,
         ),
     ] = OnStall.REPORT,
@@ -66,7 +65,7 @@ def _flags(
         typer.Option(
             metavar="K",
             min=0,
-            help="restart without lost hosts as long as K hosts are left (0: only with all)",
+            help="restart without lost hosts while K hosts are left (0: only with all hosts)",
             rich_help_panel=PANEL,
         ),
     ] = 0,

@@ -116,7 +116,7 @@ def _cluster(
     if not local:
         if slots:
             raise PlanError(
-                f"--slots {slots} goes with --local N; in a hosts file, write slots = {slots}"
+                f"--slots {slots} needs --local N; in a hosts file, write slots = {slots}"
             )
         if not path and not HOSTS.exists():
             raise HostsError(
@@ -133,7 +133,7 @@ def _cluster(
             "this folder"
         )
     if path:
-        raise PlanError(f"--hosts {path} and --local {local} exclude each other: give one of them")
+        raise PlanError(f"--hosts {path} and --local {local} cannot be combined: give one of them")
     if not slots:
         return Cluster("this machine", (_local_host("local", local),))
     return Cluster(
@@ -156,12 +156,12 @@ def _lab_spec(local: int | None, slots: int | None, link: str, cpus: str) -> Spe
     if not link:
         if cpus:
             raise LabError(
-                f"--cpus {cpus} goes with --link: give --link 10gbit for links that hardly limit"
+                f"--cpus {cpus} needs --link; for links without a limit, give --link 10gbit"
             )
         return None
     if not local:
         raise LabError(
-            f"--link {link} goes with --local N: it gives this machine's ranks a network; add "
+            f"--link {link} needs --local N: it gives the ranks of this machine a network; add "
             "--local 4"
         )
     return parse(local // (slots or 1), link, cpus, slots or 1)

@@ -32,7 +32,7 @@ RANKS = "ranks"
 WIDE = 100
 """Columns from which on the plan stands beside the fields."""
 HELP = {
-    RANKS: "how many ranks train on this host",
+    RANKS: "number of ranks on this host",
     "hosts": "the hosts that take part, in rank order",
 }
 

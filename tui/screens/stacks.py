@@ -86,9 +86,7 @@ class StacksScreen(Screen[None]):
         if (shown := f"{told.plain}{stall}{self._rank}") != self._shown:
             self._shown = shown
             who = "all ranks" if self._rank is None else f"rank {self._rank}"
-            self.query_one("#title", Static).update(
-                Content(f"stacks of {who}, the newest call first")
-            )
+            self.query_one("#title", Static).update(Content(f"stacks of {who}, newest call first"))
             self.query_one("#stall", Static).update(Content(stall))
             self.query_one("#stall").display = bool(stall)
             self.query_one("#stacks", Static).update(told)
@@ -124,13 +122,13 @@ def _name(run: RunState, rank: RankState) -> str:
 
 def _told(rank: RankState, now: float) -> str:
     if rank.stack is None:
-        return ": no stack has come"
-    return f": by {rank.stack.source}, {duration(max(0.0, now - rank.stack_time))} ago"
+        return ": no stack yet"
+    return f": from {rank.stack.source}, {duration(max(0.0, now - rank.stack_time))} ago"
 
 
 def _summary(run: RunState, rank: RankState) -> Content:
     if rank.stack is None:
-        return Content(f"{_name(run, rank)}  {rank.exit or 'no stack has come'}")
+        return Content(f"{_name(run, rank)}  {rank.exit or 'no stack yet'}")
     found = whereabouts(rank.stack)
     head, where = "", plain(found.where)
     match found.presence:

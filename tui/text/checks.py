@@ -12,6 +12,7 @@ from typing import Any
 
 from remote.doctor.doctor import CHECKS, FAILED, OK, UNFIT, WARNING, is_told, whose
 from remote.events import Checked
+from remote.format import count
 from remote.run.state import HostPhase, RunState, Verdict
 from remote.sanitise import one_line
 from tui import palette
@@ -129,17 +130,17 @@ def told(state: RunState, check: Checked) -> list[str]:
 def verdict(state: RunState) -> str:
     """How many checks there were and how they ended, in a few words."""
     if not state.checks:
-        return "nothing was checked"
+        return "no checks"
     counts = [
         (sum(check.outcome == kind for check in state.checks.values()), kind) for kind in AMISS
     ]
     bad = [
-        f"{count} {kind}" + ("s" if kind == WARNING and count > 1 else "")
-        for count, kind in counts
-        if count
+        count(number, kind) if kind == WARNING else f"{number} {kind}"
+        for number, kind in counts
+        if number
     ]
-    hosts = "1 host" if len(state.hosts) == 1 else f"{len(state.hosts)} hosts"
-    return f"{len(state.checks)} checks on {hosts}: {', '.join(bad) or 'all is well'}"
+    checks, hosts = count(len(state.checks), "check"), count(len(state.hosts), "host")
+    return f"{checks} on {hosts}: {', '.join(bad) or 'all passed'}"
 
 
 def code(state: RunState) -> int:

@@ -97,7 +97,7 @@ class LivePrinter:
         if len(lines) > LINES:
             left_out = len(lines) - LINES
             lines = [
-                f"({count(left_out, 'line')} not shown here; the run directory has them)",
+                f"({count(left_out, 'line')} not shown; the run directory has them)",
                 *lines[left_out:],
             ]
         self._live.console.print(Line("\n".join(lines)), soft_wrap=True)

@@ -13,7 +13,7 @@ from remote.plan.plan import Script
 from remote.run.last_words import HEADER
 from remote.run.phases import FATES
 from remote.run.series import Means, joined
-from remote.run.state import Cause, RankPhase, RankState, RunState, Verdict
+from remote.run.state import Cause, RankState, RunState, Verdict
 from tui.text.table import ruled
 
 LEAST = 8
@@ -143,7 +143,7 @@ def cause(state: RunState) -> list[str]:
     if found.tail and (
         HEADER in found.tail or not any(repeats(line, found) for line in found.tail)
     ):
-        words = [f"last words of {whose(found)}:", *(f"    {line}" for line in found.tail)]
+        words = [f"last output of {whose(found)}:", *(f"    {line}" for line in found.tail)]
     ends = (
         fates(state) if any(rank.phase in FATES for rank in state.ranks) and state.has_begun else []
     )
@@ -161,17 +161,13 @@ def fates(state: RunState) -> list[str]:
         (
             state.host_name(rank.host),
             str(rank.rank),
-            _fate(rank),
+            rank.phase.value,
             or_unknown(rank.step),
             or_unknown(rank.exit),
         )
         for rank in state.ranks
     ]
     return ruled(("host", "rank", "fate", "step", "exit"), rows)
-
-
-def _fate(rank: RankState) -> str:
-    return "stopped by us" if rank.phase is RankPhase.STOPPED else rank.phase.value
 
 
 def _lost(state: RunState) -> str:
@@ -210,7 +206,7 @@ def verdict(state: RunState) -> str:
             took = f"; training took {fixed(training, 2)} s of it" if training else ""
             return f"finished in {spent}{restarted}{_diverged(state)}{took}"
         case Verdict.STOPPED:
-            return f"stopped after {spent}: {state.stop_reason or 'the operator is gone'}"
+            return f"stopped after {spent}: {state.stop_reason or 'the launcher disconnected'}"
         case Verdict.REFUSED:
             tried = any(rank.exited for rank in state.ranks)
             return "failed before the first step" if tried else "not started"
@@ -220,8 +216,8 @@ def verdict(state: RunState) -> str:
             return f"failed after {spent}"
         case None:
             if not state.course.detached:
-                return f"left after {spent}; the run may go on"
+                return f"left after {spent}; the run may still be live"
             return (
                 f"detached after {spent}: the run continues; rankboard attach {state.plan.run} "
-                "returns to it"
+                "reattaches to it"
             )

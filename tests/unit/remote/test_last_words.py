@@ -216,6 +216,6 @@ def test_a_full_disk_of_a_host_is_named_with_its_folder() -> None:
     ]
     assert [rank.phase.value for rank in state.ranks] == ["stopped", "lost"]
     assert [line.split(" | ")[2].strip() for line in outcome.fates(state)[2:]] == [
-        "stopped by us",
+        "stopped",
         "lost",
     ]

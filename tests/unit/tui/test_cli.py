@@ -56,7 +56,7 @@ def test_without_slots_this_machine_is_one_host(tmp_path: Path) -> None:
             ("--local", "2", "--upload", "src"),
             "--upload src is for other machines: with --local 2 the ranks work in this",
         ),
-        (("--slots", "2"), "--slots 2 goes with --local N; in a hosts file, write slots = 2"),
+        (("--slots", "2"), "--slots 2 needs --local N; in a hosts file, write slots = 2"),
         (
             ("--local", "4", "--slots", "2", "--link", "1gbit,1gbit,1gbit"),
             "--link 1gbit,1gbit,1gbit: 3 values for 2 hosts",

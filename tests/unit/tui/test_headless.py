@@ -207,7 +207,7 @@ def test_a_run_that_is_left_has_no_table_but_the_way_back() -> None:
     out, err = printed(History(plan(2)).training(steps=3).session(Detached()), PlainPrinter)
     assert out == ""
     assert err.splitlines()[-1].endswith(
-        ": the run continues; rankboard attach 20261120-093000-ddp-lenet5-3f9a returns to it"
+        ": the run continues; rankboard attach 20261120-093000-ddp-lenet5-3f9a reattaches to it"
     )
 
 
@@ -230,7 +230,7 @@ def test_a_failure_says_its_cause_first() -> None:
         end[0]
         == "cause: node2, rank 1: ValueError: bad batch at step 12; rank 0 failed as a consequence"
     )
-    assert end[1] == "last words of rank 1:"
+    assert end[1] == "last output of rank 1:"
     assert end[5] == "    ValueError: bad batch"
     assert [line.split(" | ")[2].strip() for line in end[6:] if " | " in line] == [
         "fate",
@@ -492,14 +492,14 @@ def test_text_of_ranks_is_no_markup_and_a_flood_is_cut() -> None:
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
     assert "[rank 0] [bold red]as it is[/] :smile:" in text
-    assert "(800 lines not shown here; the run directory has them)" in text
+    assert "(800 lines not shown; the run directory has them)" in text
     assert "line 799\n" not in text
     assert "line 800\n" in text
 
 
 def test_a_run_left_alone_has_an_end_too() -> None:
     state = History(plan(1)).training(steps=2).state()
-    assert outcome.verdict(state) == "left after 0 s; the run may go on"
+    assert outcome.verdict(state) == "left after 0 s; the run may still be live"
     assert outcome.cause(state) == []
 
 

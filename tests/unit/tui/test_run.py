@@ -114,7 +114,7 @@ async def test_a_finished_run_is_summed_up() -> None:
         assert "✓ finished in" in text
         assert "test accuracy 94.72%" in text
         assert (
-            "mean of classes: precision 85.4%, recall 85.0%, F1 85.0%; each in report.txt" in text
+            "mean over classes: precision 85.4%, recall 85.0%, F1 85.0%; all in report.txt" in text
         )
         assert "by each rank's own model: rank 0 90.00%, rank 1 91.00%" in text
         assert "rank 3 on node2: 0.1" in text

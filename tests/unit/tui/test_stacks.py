@@ -53,7 +53,7 @@ async def test_s_asks_for_the_stacks_and_shows_each_ranks_newest(size: tuple[int
     async with stage.app.run_test(size=size) as pilot:
         await stage.train(pilot)
         await pilot.press("s")
-        await until(pilot, lambda: "no stack has come" in stage.text())
+        await until(pilot, lambda: "no stack yet" in stage.text())
         assert stage.session.asked == 1
         tell(stage.session, WAITS, STOPPED, LOADS, WAITS)
         await until(pilot, lambda: "rank 2 on node2 train.py:41, load_batch" in words(stage))

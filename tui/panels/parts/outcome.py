@@ -73,7 +73,7 @@ def _cause(cause: Cause, room: int) -> list[str]:
     words = last_words(cause.tail, room) if room < len(cause.tail) else cause.tail
     if words:
         lines += [
-            f"last words of {plain(outcome.whose(cause))}:",
+            f"last output of {plain(outcome.whose(cause))}:",
             *(f"  {plain(line)}" for line in words),
         ]
     return lines
@@ -102,7 +102,7 @@ def _tested(run: RunState) -> list[str]:
         mean = Report.of(confusion).macro
         means = f"precision {percent(mean.precision, 1)}, recall {percent(mean.recall, 1)}"
         means += f", F1 {percent(mean.f1, 1)}"
-        lines.append(f"mean of classes: {means}; each in {REPORT}")
+        lines.append(f"mean over classes: {means}; all in {REPORT}")
     own = [
         f"rank {rank.rank} {percent(rank.own_accuracy, 2)}"
         for rank in run.ranks
