@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test simulate check bench format lock
+.PHONY: demo lint test simulate check bench format lock
 
 unexport PYTHONDONTWRITEBYTECODE  # else every rank and agent of the tests compiles all code anew
 
@@ -35,14 +35,15 @@ SEEDS ?= 2000
 simulate: .venv/installed-dev
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 
-check: .venv/installed-dev
-	@.ci/test-packages
+# What needs no test to run: formatting, lint, types and import rules.
+lint: .venv/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	MYPYPATH=bench $(BIN)/mypy bench/*.py bench/parts/*.py
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 3 --dist worksteal
+
+check: lint test
 
 format: .venv/installed-dev
 	$(BIN)/ruff format .
