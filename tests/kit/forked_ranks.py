@@ -12,7 +12,9 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -178,7 +180,7 @@ def main() -> None:
     from training.preload import load
 
     load()
-    does = {"start": _start, "preload": _preload, "wait": _wait}
+    does = {"start": _start, "preload": _preload, "call": _call, "wait": _wait}
     for line in sys.stdin:
         request = json.loads(line)
         answer = does[request.pop("do")](**request)
@@ -203,23 +205,50 @@ def _preload(folder: str, argv: list[str], envs: list[dict[str, str]]) -> int:
 
     files, listener = _outputs(folder, envs), socket.create_server(("127.0.0.1", 0))
     report = os.open(Path(folder, "report"), os.O_CREAT | os.O_APPEND | os.O_WRONLY)
-    if pid := os.fork():
-        _close(listener, report, files)
-        return pid
-    code = 1
-    try:
+
+    def run() -> int:
         read, write = os.pipe()
         os.write(write, encode(Start(0, True, tuple(_placements(argv, envs, listener)))))
         os.close(write)
         os.dup2(read, 0)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         os.environ["RANKBOARD_CACHE"] = f"{folder}/cache"
         pipes = ",".join(f"{rank}:{out}:{err}" for rank, (out, err) in files.items())
         words = ["--report-fd", str(report), "--listen-fd", str(listener.fileno())]
-        code = preload.main([*words, "--pipes", pipes])
-    finally:
-        sys.stderr.flush()
-        os._exit(code)
+        return preload.main([*words, "--pipes", pipes])
+
+    pid = _forked(run)
+    _close(listener, report, files)
+    return pid
+
+
+def _call(folder: str, module: str, worlds: list[str]) -> int:
+    """A process whose ranks call functions of a module, see `rank_calls`."""
+    from tests.kit import rank_calls
+
+    def run() -> int:
+        warnings.simplefilter("error")
+        os.environ.update(GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1")
+        return rank_calls.main(Path(folder), module, worlds)
+
+    return _forked(run)
+
+
+def _forked(run: Callable[[], int]) -> int:
+    """Does something in a process of its own: its id."""
+    from training.preload import die_with
+
+    parent = os.getpid()
+    if pid := os.fork():
+        return pid
+    code = 1
+    try:
+        die_with(parent)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # ours are the answers to requests
+        code = run()
+    except BaseException:  # noqa: BLE001 - printed, as the interpreter would
+        traceback.print_exc()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _close(listener: socket.socket, report: int, files: dict[int, tuple[int, int]]) -> None:

@@ -1,16 +1,11 @@
-"""Ranks that are forked from one interpreter, talk over Gloo and call functions of a test module,
-one after another.
-
-`python -m tests.kit.rank_calls FOLDER MODULE WORLD:NAME,NAME… …` is that interpreter; worlds
-run at the same time.
-"""
+"""Ranks that are forked from one process, talk over Gloo and call functions of a test module, one
+after another."""
 
 from __future__ import annotations
 
 import gc
 import importlib
 import os
-import subprocess
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -22,34 +17,22 @@ import torch
 from torch import distributed
 from torch.distributed import FileStore  # type: ignore[attr-defined]
 
+from tests.kit.forked_ranks import Forker
 from training.place import Place
 from training.preload import die_with
 
-ROOT = Path(__file__).parents[2]
-DEADLINE = 90
-"""Seconds for all worlds."""
-
 
 def call(
-    folder: Path, module: str, names: Mapping[int, Sequence[str]]
+    forker: Forker, folder: Path, module: str, names: Mapping[int, Sequence[str]]
 ) -> dict[tuple[int, str], list[Any]]:
     """What each rank's call of each named function returned: (world, name) → one result per rank.
 
     A function takes the rank's `Place`. What it returns has to be `torch.load`able with weights
     only.
     """
-    env = os.environ | {
-        "GLOO_SOCKET_IFNAME": "lo",
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": str(ROOT),
-    }
     worlds = [f"{world}:{','.join(called)}" for world, called in names.items()]
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "tests.kit.rank_calls", folder, module, *worlds],
-        env=env,
-        timeout=DEADLINE,
-    )
-    assert done.returncode == 0, "a rank failed; its stderr says why"
+    pid = forker.ask(do="call", folder=str(folder), module=module, worlds=worlds)
+    assert forker.ask(do="wait", pids=[pid]) == [0], "a rank failed; its stderr says why"
     return {
         (world, name): [torch.load(folder / f"{world}.{rank}")[name] for rank in range(world)]
         for world, called in names.items()
@@ -88,9 +71,7 @@ def fork(folder: Path, module: str, names: Sequence[str], rank: int, world: int)
 
 
 def main(folder: Path, module: str, worlds: Sequence[str]) -> int:
-    """All worlds: 0 where every rank did well."""
-    import torch._dynamo  # noqa: F401 - before any fork: the optimisers import it
-
+    """All worlds at the same time: 0 where every rank did well."""
     importlib.import_module(module)
     gc.collect()
     gc.freeze()  # so that ranks need not look through all of torch for garbage
@@ -101,7 +82,3 @@ def main(folder: Path, module: str, worlds: Sequence[str]) -> int:
             fork(folder, module, names.split(","), rank, int(world)) for rank in range(int(world))
         ]
     return max(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids)
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:]))

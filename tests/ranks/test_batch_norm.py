@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
+from tests.kit.forked_ranks import Forker
 from tests.kit.rank_calls import call
 from training.batch_norm.layers import BatchNorm, batch_dependent
 from training.meter import Meter
@@ -221,8 +222,11 @@ CALLED = ("synchronised", "settled", "bare", "measured", "served")
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, str], list[Any]]:
+def found(
+    forked: Forker, tmp_path_factory: pytest.TempPathFactory
+) -> dict[tuple[int, str], list[Any]]:
     return call(
+        forked,
         tmp_path_factory.mktemp("ranks"),
         __name__,
         {2: ("synchronised", "compiled"), 3: CALLED},

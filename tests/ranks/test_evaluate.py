@@ -54,9 +54,11 @@ def evaluations(place: Place) -> dict[str, list[Any]]:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, str], list[Any]]:
+def found(
+    forked: Forker, tmp_path_factory: pytest.TempPathFactory
+) -> dict[tuple[int, str], list[Any]]:
     folder, module = tmp_path_factory.mktemp("ranks"), __name__
-    return call(folder, module, dict.fromkeys(WORLDS, ("evaluations",)))
+    return call(forked, folder, module, dict.fromkeys(WORLDS, ("evaluations",)))
 
 
 Found = dict[tuple[int, str], list[Any]]

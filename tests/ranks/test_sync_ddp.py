@@ -15,6 +15,7 @@ import torch
 from torch import distributed, nn
 
 from tests.kit import rank_calls
+from tests.kit.forked_ranks import Forker
 from training import options
 from training.job import JobError
 from training.meter import Meter
@@ -280,9 +281,12 @@ Outcomes = dict[tuple[int, str], list[Any]]
 
 
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
+def outcomes(forked: Forker, tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
     return rank_calls.call(
-        tmp_path_factory.mktemp("ranks"), __name__, {1: ["plain", "power_sgd"], 2: ALL, 3: ALL}
+        forked,
+        tmp_path_factory.mktemp("ranks"),
+        __name__,
+        {1: ["plain", "power_sgd"], 2: ALL, 3: ALL},
     )
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import distributed, nn
 
 from tests.kit import rank_calls
+from tests.kit.forked_ranks import Forker
 from training import options
 from training.job import Job
 from training.meter import Meter
@@ -186,9 +187,9 @@ NAMES = ["averages", "settles", "stays", "resumes_alone", "resumes_warming_up"]
 
 
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
+def outcomes(forked: Forker, tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
     return rank_calls.call(
-        tmp_path_factory.mktemp("ranks"), __name__, dict.fromkeys((1, 2, 3), NAMES)
+        forked, tmp_path_factory.mktemp("ranks"), __name__, dict.fromkeys((1, 2, 3), NAMES)
     )
 
 

@@ -181,10 +181,12 @@ NAMES = ("in_turns", "shared_turns", "uninterrupted", "interrupted", "gone_on")
 
 
 @pytest.fixture(scope="module")
-def ranks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
+def ranks(
+    forked: Forker, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, list[dict[str, Any]]]:
     """What each function returned on each rank."""
     found = rank_calls.call(
-        tmp_path_factory.mktemp("ranks"), __name__, {WORLD: (*NAMES, "patience")}
+        forked, tmp_path_factory.mktemp("ranks"), __name__, {WORLD: (*NAMES, "patience")}
     )
     return {name: ranks for (_, name), ranks in found.items()}
 
