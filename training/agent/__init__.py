@@ -1,21 +1,22 @@
-"""The agent: on each host one small program that starts and watches this host's ranks and keeps a
-journal of all they say.
+"""The agent: one small program per host that starts and watches the ranks of the host, and writes
+a journal of everything they report.
 
-Three processes. The mortal *follower* (`follower`) is what a launcher starts: it streams the
-journal out and passes command lines in. The first one forks the *guard* (`guard`), which forks the
-*agent* (`server`) and sees to it that nothing outlives it. Standard library only, Python >= 3.10;
-psutil is used where there is no /proc.
+It has three processes. A launcher starts the *follower* (`follower`), which streams the journal to
+the launcher and passes its commands to the agent. The first follower forks the *guard* (`guard`),
+which forks the *agent* (`server`) and kills all that the agent leaves. What the agent does next is
+decided in `decide`, without a clock, a process or a socket. Standard library only, Python >= 3.10;
+psutil is used if there is no /proc.
 """
 
 from __future__ import annotations
 
 MARKER = b"rankboard-agent 1\n"
-"""The first line of a follower's stdout. What stands before it is a login shell's, what comes after
-it are records."""
+"""The first line of a follower's stdout. The output of a login shell comes before it, records come
+after it."""
 
 code_changed = False
-"""Whether this host's code was not as it had been sent, and has been replaced at this start;
+"""Whether the code on this host differed from what was sent, and was replaced at this start.
 `remote.transport.bootstrap` sets it."""
 
 WHOLE = {"whole": True}
-"""The last line of an errand's answer, as JSON: nothing before it is missing."""
+"""The last line of the answer of an errand, as JSON: the answer is complete."""

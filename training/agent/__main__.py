@@ -1,5 +1,5 @@
-"""`python -m training.agent VERB …`: `follow` a run's agent on this host, started first where there
-is none; or an errand."""
+"""`python -m training.agent VERB …`: `follow` the agent of a run on this host, which is started if
+there is none; or run an errand."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 def main(
     argv: list[str] | None = None, times: Times | None = None, preload: tuple[str, ...] = ()
 ) -> int:
-    """Follow until the journal has ended (0), input stays away (1), or the folder cannot be used
-    (2); or do an errand.
+    """Follow until the journal ends (0), input stays away (1), or the folder cannot be used (2); or
+    run an errand.
 
-    `times` are the usual ones, and `preload` the command of our own, where they are not given.
+    `times` and `preload` are for tests: the times of the agent, and the program that forks ranks.
     """
     words = sys.argv[1:] if argv is None else argv
     if words[:1] != ["follow"]:
         return table.main(words)
-    from training.agent.follower import follow  # of which an errand needs nothing
+    from training.agent.follower import follow  # an errand needs none of it
     from training.agent.options import parse
     from training.agent.ranks.launch import PRELOAD
     from training.agent.times import Times
 
-    gc.enable()  # the launcher's program disables it, which makes all that is short a tenth faster
-    options = parse(words[1:], os.umask(0o077))  # what an agent keeps is for its user's eyes only
+    gc.enable()  # the bootstrap disables it, which makes short errands a tenth faster
+    options = parse(words[1:], os.umask(0o077))  # only the user may read the agent's files
     try:
         if options.found:
             os.makedirs(options.folder, exist_ok=True)

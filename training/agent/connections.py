@@ -1,4 +1,4 @@
-"""The followers that are connected to an agent, and the lines that they send."""
+"""The connections of followers to an agent, and the lines that they send."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from training.wire.line_cutter import LineCutter
 
 @dataclass
 class Connection:
-    """A follower's connection, and the lines that come over it."""
+    """The connection of a follower, and the cutter of its lines."""
 
     socket: socket.socket
     lines: LineCutter = field(default_factory=LineCutter)
 
 
 class Connections:
-    """Accepts followers, and calls `came`, `left` and, with each line, `heard`. What it registers
-    with the selector are functions for the agent's loop to call."""
+    """Accepts followers, and calls `came`, `left` and, for each line, `heard`. The selector gets
+    functions that the agent's loop calls."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Connections:
         selector.register(listener, selectors.EVENT_READ, self._accept)
 
     def wake(self) -> None:
-        """Have all followers look at the journal."""
+        """Make all followers read the journal."""
         for connection in self._open:
             _wake(connection)
 
@@ -51,7 +51,7 @@ class Connections:
         self._selector.register(
             connection.socket, selectors.EVENT_READ, lambda: self._receive(connection)
         )
-        _wake(connection)  # for what was written since it last looked
+        _wake(connection)  # for the records since its last read
 
     def _receive(self, connection: Connection) -> None:
         try:
@@ -68,6 +68,6 @@ class Connections:
 
 
 def _wake(connection: Connection) -> None:
-    # Full: it will look anyway. Gone: the loop will hear so.
+    # If the socket is full the follower reads anyway; if it is gone the loop notices.
     with contextlib.suppress(BlockingIOError, ConnectionError):
         connection.socket.send(b"\n")

@@ -1,5 +1,8 @@
-"""What an agent does next. All that changes the course of its ranks is decided here, without a
-clock, a process or a socket: the agent says what has happened, and acts out what follows."""
+"""What an agent does next: a pure function, without a clock, a process or a socket.
+
+The agent passes each input, with the time, to `decide` and carries out the actions that it returns.
+Everything that starts, stops or kills ranks, or ends the agent, is decided here.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from training.wire.commands import Close, Command, OnDisconnect, Start, Stop
 from training.wire.enums import EndReason
 from training.wire.events import AGENT, Ended, Event, Exited, StopHeard, Text
 
-# What happens -------------------------------------------------------------------------------------
+# Inputs -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +24,12 @@ class FollowerCame:
 
 @dataclass(frozen=True, slots=True)
 class FollowerLeft:
-    """A follower's connection has ended."""
+    """A follower has disconnected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A line of `size` bytes has come from a follower; `command` is None where it is none."""
+    """A follower has sent a line of `size` bytes. `command` is None if it is not a command."""
 
     command: Command | None
     size: int = 0
@@ -34,31 +37,31 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Terminated:
-    """Somebody has sent SIGTERM to the agent."""
+    """The agent has received SIGTERM."""
 
 
 @dataclass(frozen=True, slots=True)
 class GuardGone:
-    """The guard lives no more."""
+    """The guard is dead."""
 
 
 @dataclass(frozen=True, slots=True)
 class JournalFull:
-    """The disk has no room for the journal: its reserve is in use."""
+    """The disk is full: the journal uses its reserve."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimePassed:
-    """All that has happened up to now is said. Comes after every turn of the agent's loop."""
+    """A turn of the agent's loop is over: all inputs up to now are known."""
 
 
-Happening = (
+Input = (
     FollowerCame | FollowerLeft | Heard | Exited | Terminated | GuardGone | JournalFull | TimePassed
 )
-"""`Exited`: the process of a rank is gone, or could not be started."""
+"""`Exited`: the process of a rank has exited, or could not be started."""
 
 
-# What follows -------------------------------------------------------------------------------------
+# Actions ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class StartRanks:
-    """Start the ranks of the command. What is written from now on is of its attempt."""
+    """Start the ranks of the command. From now on, records are of its attempt."""
 
     command: Start
 
@@ -87,7 +90,7 @@ class KillRanks:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """Kill what is left, write this with the pids that cannot be killed, and end."""
+    """Kill all processes below the agent, write `end` with the pids that survive, and exit."""
 
     end: Ended
 
@@ -95,21 +98,23 @@ class Finish:
 Action = Write | StartRanks | TerminateRanks | KillRanks | Finish
 
 
-# What is known ------------------------------------------------------------------------------------
+# Decisions ----------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
 class State:
-    """What an agent knows of its run. Times are by its monotonic clock, `math.inf` is never.
+    """What an agent knows. Times are by its monotonic clock; `math.inf` is never.
 
-    `keep`: the run goes on without a launcher. `attempt` is the last one that was started, -1
-    before the first. `again`: should ranks fail, a launcher may start all once more. `alive` are
-    the ranks that have not exited. Since those were started, has a rank `failed` by itself, and is
-    the attempt `incomplete`, as one has not exited with 0? `exited_at` is when the last one did.
+    Ranks: `attempt` is the last one started, -1 before the first. `again`: if ranks fail, a
+    launcher may start another attempt. `alive` are the ranks that have not exited. In this attempt,
+    `failed`: a rank failed, and was not stopped; `incomplete`: a rank exited with another code than
+    0. `exited_at` is the time of the last exit.
 
-    `followers` is how many are connected, `alone_since` when one left, and `heard_at` when one
-    spoke. `kill_at` is when ranks that are being stopped are killed, `give_up_at` when the agent
-    waits no more for killed ones. `end` is the agent's last word once it is ending.
+    Launchers: `keep`: the run continues without one. `followers` is the number of connections,
+    `alone_since` the time of the last disconnect, `heard_at` of the last line or connection.
+
+    Stopping: `kill_at` is when ranks are killed that do not exit after TERM, `give_up_at` when the
+    agent stops waiting for killed ranks. `end` is the agent's last record, once it is ending.
     """
 
     keep: bool
@@ -127,9 +132,9 @@ class State:
     end: Ended | None = None
 
 
-def decide(state: State, times: Times, now: float, happened: Happening) -> list[Action]:
-    """What follows from what has happened, to be done in this order. Changes `state`."""
-    match happened:
+def decide(state: State, times: Times, now: float, given: Input) -> list[Action]:
+    """Update `state` by an input. Return the actions to carry out, in order."""
+    match given:
         case FollowerCame():
             state.followers, state.heard_at = state.followers + 1, now
         case FollowerLeft():
@@ -138,7 +143,7 @@ def decide(state: State, times: Times, now: float, happened: Happening) -> list[
             state.heard_at = now
             return _obey(state, times, now, command, size)
         case Exited():
-            _note_exit(state, now, happened)
+            _note_exit(state, now, given)
         case Terminated():
             return _end(state, times, now, Ended(EndReason.TERMINATED, died=True))
         case GuardGone():
@@ -155,7 +160,8 @@ def decide(state: State, times: Times, now: float, happened: Happening) -> list[
 
 
 def due(state: State, times: Times, now: float) -> float:
-    """When time alone may change something next, other than a lease, which nobody waits for."""
+    """The next time at which `TimePassed` may return actions. Deadlines that may be noticed a tick
+    late, such as the lease, are left out."""
     alone_until = state.alone_since + times.reconnect
     return min(state.kill_at, alone_until if alone_until > now else math.inf)
 
@@ -166,7 +172,7 @@ def due(state: State, times: Times, now: float) -> float:
 def _obey(
     state: State, times: Times, now: float, command: Command | None, size: int
 ) -> list[Action]:
-    """What follows from a command, as far as it changes the course of the ranks."""
+    """Follow a command, if it concerns the ranks or the end."""
     match command:
         case Start():
             return _start(state, times, now, command)
@@ -177,13 +183,13 @@ def _obey(
             return _end(state, times, now, Ended(EndReason.CLOSED))
         case OnDisconnect(keep):
             state.keep = keep
-        case None:  # the line itself may hold a secret
+        case None:  # the line itself may contain a secret
             return [_complaint(f"not a command: a line of {size} bytes")]
     return []
 
 
 def _start(state: State, times: Times, now: float, command: Start) -> list[Action]:
-    if command.attempt <= state.attempt:  # once more, over a new connection
+    if command.attempt <= state.attempt:  # sent again, over a new connection
         return []
     if state.end or state.alive:
         why = "the agent is ending" if state.end else "ranks of the one before still run"
@@ -231,7 +237,7 @@ def _end(state: State, times: Times, now: float, end: Ended) -> list[Action]:
 
 
 def _look_for_operator(state: State, times: Times, now: float) -> list[Action]:
-    """End a run that has no launcher, unless it is kept and there is something to wait for."""
+    """Stop a run that has no launcher, unless it is kept and there is something to wait for."""
     if state.end:
         return []
     alone = not state.followers and now - state.alone_since >= times.reconnect
@@ -240,7 +246,7 @@ def _look_for_operator(state: State, times: Times, now: float) -> list[Action]:
             return _end(state, times, now, Ended(EndReason.ALL_ENDED))
     elif state.keep:
         if alone and state.failed and state.kill_at == math.inf:
-            return _stop(state, now, times.grace)  # nobody else is there to do it
+            return _stop(state, now, times.grace)  # no launcher is there to do it
     elif alone:
         return _end(state, times, now, Ended(EndReason.OPERATOR_GONE))
     elif now - state.heard_at >= times.lease:
@@ -249,19 +255,19 @@ def _look_for_operator(state: State, times: Times, now: float) -> list[Action]:
 
 
 def _may_start_again(state: State, times: Times, now: float) -> bool:
-    """Whether ranks have failed that somebody may still come to start again."""
+    """Whether a launcher may still start another attempt after ranks failed."""
     since = max(state.alone_since, state.exited_at)
     return state.again and state.incomplete and now - since < times.restart
 
 
 def _kill_in_time(state: State, times: Times, now: float) -> list[Action]:
-    """Kill ranks after their grace; or, once all have exited, what they have left behind."""
+    """Kill the ranks after their grace; or, once all have exited, the processes they left."""
     is_due = now >= state.kill_at or (state.kill_at < math.inf and not state.alive)
     return _kill(state, times, now) if is_due else []
 
 
 def _finish_in_time(state: State, now: float) -> list[Action]:
-    """End once all ranks have, or those that were killed do not."""
+    """Finish once all ranks have exited, or killed ones do not exit in time."""
     if state.end and (not state.alive or now >= state.give_up_at):
         return [Finish(state.end)]
     return []

@@ -1,8 +1,8 @@
-"""The follower: a mortal process that streams the journal to its stdout and passes command lines
-from its stdin to the agent.
+"""The follower: streams the journal to its stdout, and passes command lines from its stdin to the
+agent.
 
-It knows nothing of records. Everything is lined up so that it can be killed at any time and another
-one can go on where it was.
+It does not parse records. It may be killed at any time; another follower then continues from any
+record.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import time
 
 from training.agent import MARKER
 from training.agent.guard import guard
-from training.agent.journal import Journal, Reader, reserve, segments
+from training.agent.journal import Reader, reserve, segments, write_last
 from training.agent.layout import LOCK, SOCKET
 from training.agent.options import Options
 from training.agent.times import Times
@@ -30,13 +30,13 @@ _MOMENT = 0.01
 
 
 def follow(options: Options, times: Times, preload: tuple[str, ...]) -> int:
-    """Follow the agent of the folder that this process works in, founding it first if there never
-    was one; see `main`.
+    """Follow the agent whose run's folder is the working directory. Start the agent if there never
+    was one. See `main`.
 
-    Raises: OSError, where the folder cannot be written.
+    Raises: OSError, if the folder cannot be written.
     """
     agent = _reach(options, times, preload)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the launcher to act on
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher handles Ctrl-C
     threading.Thread(target=_pass_commands, args=(agent, times.input), daemon=True).start()
     reader = Reader(".", options.host, options.after)
     try:
@@ -46,7 +46,7 @@ def follow(options: Options, times: Times, preload: tuple[str, ...]) -> int:
             _copy(reader)
         while not (lock := _take_lock()):
             time.sleep(_MOMENT)
-        _bury(options.host)
+        write_last(".", options.host, Ended(EndReason.ABANDONED, died=True))
         os.close(lock)
         _copy(reader)
     except BrokenPipeError:
@@ -54,17 +54,8 @@ def follow(options: Options, times: Times, preload: tuple[str, ...]) -> int:
     return 0
 
 
-def _bury(host: int) -> None:
-    """Write the last record in the place of agent and guard, where neither could."""
-    journal = Journal(".", host)
-    if not (journal.last and isinstance(journal.last.event, Ended)):
-        end = Ended(EndReason.ABANDONED, died=True)
-        journal.write(journal.last.attempt if journal.last else 0, [end])
-    journal.close()
-
-
 def _reach(options: Options, times: Times, preload: tuple[str, ...]) -> socket.socket | None:
-    """A connection to the agent, or None where it has ended."""
+    """A connection to the agent, or None if it has ended."""
     deadline = time.monotonic() + times.last
     while time.monotonic() < deadline:
         if agent := _connect():
@@ -75,7 +66,7 @@ def _reach(options: Options, times: Times, preload: tuple[str, ...]) -> socket.s
                 return None
             if options.after or not options.found:
                 raise FileNotFoundError(None, "the journal of the run is gone from this host")
-            _found(options, lock, times, preload)
+            _start_agent(options, lock, times, preload)
         else:
             time.sleep(_MOMENT)
     raise TimeoutError(None, "its agent does not answer")
@@ -85,14 +76,14 @@ def _connect() -> socket.socket | None:
     agent = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         agent.connect(SOCKET)
-    except OSError:  # there is none, or nobody listens any more
+    except OSError:  # there is no agent
         agent.close()
         return None
     return agent
 
 
 def _take_lock() -> int:
-    """A descriptor that holds the lock, or 0 while a guard lives."""
+    """A descriptor that holds the lock, or 0 while the guard is alive."""
     lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -102,9 +93,8 @@ def _take_lock() -> int:
     return lock
 
 
-def _found(options: Options, lock: int, times: Times, preload: tuple[str, ...]) -> None:
-    """Start guard and agent. The socket listens before they run, so that there is nothing to wait
-    for."""
+def _start_agent(options: Options, lock: int, times: Times, preload: tuple[str, ...]) -> None:
+    """Start guard and agent. The socket listens before they run, so nobody has to wait for them."""
     reserve(".")
     if os.path.exists(SOCKET):
         os.unlink(SOCKET)
@@ -118,7 +108,7 @@ def _found(options: Options, lock: int, times: Times, preload: tuple[str, ...]) 
 
 
 def _pass_commands(agent: socket.socket | None, patience: float) -> None:
-    """Copy stdin to the agent; without input for too long, or at its end, the follower is over."""
+    """Copy stdin to the agent. Exit at its end, or if no input comes for `patience` seconds."""
     while select.select([0], [], [], patience)[0]:
         block = os.read(0, 1 << 16)
         if not block:
@@ -126,16 +116,14 @@ def _pass_commands(agent: socket.socket | None, patience: float) -> None:
         try:
             if agent:
                 agent.sendall(block)
-        except (
-            ConnectionError
-        ):  # the agent has ended; what is left of the journal is still on its way out
+        except ConnectionError:  # the agent has ended; the rest of the journal is still sent
             agent = None
     os.write(2, f"no input for {patience:g} s\n".encode())
     os._exit(1)
 
 
 def _wait_for_more(agent: socket.socket) -> bool:
-    """Wait until the agent has written something. False: it has ended."""
+    """Wait until the agent has written records. Return False if it has ended."""
     try:
         return bool(agent.recv(1 << 16))
     except ConnectionError:

@@ -1,5 +1,5 @@
-"""The guard: the agent's parent, and the adopter of everything below it. It waits, and leaves
-nothing behind."""
+"""The guard: the parent of the agent, and the subreaper of all processes below it. It waits for the
+agent to exit, and kills what is left."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import traceback
 from typing import NoReturn
 
 from training.agent.host.system import LINUX
-from training.agent.journal import Journal, Reader
+from training.agent.journal import Reader, write_last
 from training.agent.layout import LOG
 from training.agent.options import Options
 from training.agent.ranks import processes
@@ -24,8 +24,8 @@ from training.wire.events import Ended, Exited, Spawned, decode
 def guard(
     options: Options, listener: socket.socket, lock: int, times: Times, preload: tuple[str, ...]
 ) -> NoReturn:
-    """Turn this fork of a follower into the guard. `lock` is held while it lives; `listener` goes
-    to the agent."""
+    """Turn this fork of a follower into the guard. The guard holds `lock` as long as it lives; the
+    agent gets `listener`."""
     os.setsid()
     _detach({lock, listener.fileno()})
     processes.name("rankboard-guard")
@@ -46,7 +46,7 @@ def guard(
 
 
 def _detach(kept: set[int]) -> None:
-    """Let go of whatever would keep a launcher's pipes or an SSH channel open."""
+    """Close all descriptors that would keep the pipes of a launcher or an SSH channel open."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     log = os.open(LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for target, source in enumerate((nowhere, nowhere, log)):
@@ -55,7 +55,7 @@ def _detach(kept: set[int]) -> None:
         if descriptor > 2 and descriptor not in kept:
             try:
                 os.close(descriptor)
-            except OSError:  # the one that listed them
+            except OSError:  # the descriptor of the listing itself
                 continue
 
 
@@ -66,8 +66,8 @@ def _act(
     preload: tuple[str, ...],
     guard_pid: int,
 ) -> NoReturn:
-    """Be the agent. It adopts as well: when the guard is killed it still finds all that is
-    below."""
+    """Run the agent. It is a subreaper, too: if the guard is killed, the agent still finds all
+    processes below it."""
     status = 1
     try:
         processes.name("rankboard-agent")
@@ -83,17 +83,11 @@ def _act(
 
 
 def _bury(host: int, code: int, left: list[int]) -> None:
-    """Write the last record in the place of an agent that could not."""
-    journal = Journal(".", host)
-    if journal.last and isinstance(journal.last.event, Ended):
-        journal.close()
-        return
+    """Write the last record in place of an agent that died."""
     why = signal_name(code) or _last_words() or f"exit code {code}"
     if not LINUX:
-        why += "; processes that had left their rank's group may live on"
-    end = Ended(EndReason.AGENT_DIED, why, died=True, left=tuple(left))
-    journal.write(journal.last.attempt if journal.last else 0, [end])
-    journal.close()
+        why += "; processes that left the process group of their rank may still run"
+    write_last(".", host, Ended(EndReason.AGENT_DIED, why, died=True, left=tuple(left)))
 
 
 def _last_words() -> str:
@@ -102,7 +96,7 @@ def _last_words() -> str:
 
 
 def _end_groups(host: int) -> None:
-    """Without adoption the ranks are found in the journal."""
+    """Kill the ranks that the journal names. Without a subreaper, no other way finds them."""
     alive: dict[int, int] = {}
     for block in Reader(".", host, 0).blocks():
         for record in map(decode, block.splitlines()):

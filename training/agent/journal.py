@@ -1,4 +1,4 @@
-"""The journal: every record of a host's agent, on its disk before anybody sees it.
+"""The journal: every record of the agent of a host, written to its disk before anyone sees it.
 
 The folder holds segments of whole lines, each named by the sequence number of its first record.
 Numbers start at 1 and have no gap. When all segments together exceed the limit the oldest is
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from training.agent import layout
 from training.agent.errands.live_runs import regular
-from training.wire.events import FIRST, Dropped, Event, Record, decode, encode, other_format
+from training.wire.events import FIRST, Dropped, Ended, Event, Record, decode, encode, other_format
 from training.wire.format import FORMAT
 from training.wire.jsonl import load
 
@@ -39,8 +39,8 @@ def segments(folder: str) -> list[int]:
 
 
 def recorded_format(folder: str) -> int:
-    """The format of a folder's journal, by its first record; FORMAT where that was dropped, or
-    there is none. Raises: OSError."""
+    """The format number of the journal of a folder, by its first record; FORMAT if that was
+    dropped, or there is none. Raises: OSError."""
     if segments(folder)[:1] != [FIRST]:
         return FORMAT
     with open(regular(_path(folder, FIRST)), "rb") as file:
@@ -49,7 +49,7 @@ def recorded_format(folder: str) -> int:
 
 
 def reserve(folder: str) -> None:
-    """Take the reserve. Raises: OSError, where the disk has not even that."""
+    """Write the reserve file. Raises: OSError, if the disk has no space for it."""
     with open(os.path.join(folder, layout.RESERVE), "wb") as file:
         file.write(bytes(RESERVE))
 
@@ -59,8 +59,7 @@ def _path(folder: str, first: int) -> str:
 
 
 class Journal:
-    """The writing end; goes on where the folder's journal stops, without a last line that was cut
-    short."""
+    """Appends to the journal of a folder. An incomplete last line is removed first."""
 
     def __init__(self, folder: str, host: int, segment: int = SEGMENT, limit: int = LIMIT) -> None:
         self._folder, self._host, self._segment, self._limit = folder, host, segment, limit
@@ -69,7 +68,7 @@ class Journal:
         )
         self.last: Record | None = None
         self.full = not os.path.exists(os.path.join(folder, layout.RESERVE))
-        """Whether the reserve had to be given up."""
+        """Whether the reserve is used up: the disk is full."""
         self._next, self._fd, self._size = 1, -1, segment
         if self._sizes:
             self._resume(*self._sizes.pop())
@@ -83,8 +82,8 @@ class Journal:
         self.last = decode(data[: self._size].rstrip(b"\n").rpartition(b"\n")[2])
 
     def write(self, attempt: int, events: Iterable[Event]) -> None:
-        """Append the events as records of now. Raises: OSError, when the disk is full and the
-        reserve used up."""
+        """Append the events as records of now. Raises: OSError, if the disk is full and the reserve
+        used up."""
         if self._size >= self._segment:
             self._turn()
         now = time.time()
@@ -105,14 +104,14 @@ class Journal:
                 self.full = True
 
     def close(self) -> None:
-        """Nothing more comes: give the reserve back."""
+        """Close the journal after its last record, and delete the reserve."""
         if self._fd >= 0:
             os.close(self._fd)
         if not self.full:
             os.unlink(os.path.join(self._folder, layout.RESERVE))
 
     def _turn(self) -> None:
-        """Begin a new segment, and delete the oldest ones beyond the limit."""
+        """Begin a new segment, and delete the oldest segments beyond the limit."""
         if self._fd >= 0:
             os.close(self._fd)
             self._sizes.append((self._first, self._size))
@@ -126,9 +125,16 @@ class Journal:
             os.unlink(_path(self._folder, self._sizes.popleft()[0]))
 
 
+def write_last(folder: str, host: int, end: Ended) -> None:
+    """Write the last record in place of an agent that could not, unless it did."""
+    journal = Journal(folder, host)
+    if not (journal.last and isinstance(journal.last.event, Ended)):
+        journal.write(journal.last.attempt if journal.last else 0, [end])
+    journal.close()
+
+
 class Reader:
-    """The reading end: the lines of the records after number `after`, those that are still to come
-    included."""
+    """Reads the lines of the records after number `after`, also those that are still to come."""
 
     def __init__(self, folder: str, host: int, after: int) -> None:
         self._folder, self._host, self._after = folder, host, after
@@ -136,12 +142,10 @@ class Reader:
         self._fd = -1
 
     def blocks(self) -> Iterator[bytes]:
-        """All that is there now, in blocks of whole lines; to be called again when there may be
-        more."""
+        """The lines up to now, in blocks of whole lines. Call it again when there may be more."""
         while True:
-            following = (
-                self._following()
-            )  # looked up before the read: a segment that has a successor grows no more
+            # Looked up before the read: a segment with a successor does not grow.
+            following = self._following()
             yield from self._rest()
             if following is None:
                 return
@@ -155,7 +159,7 @@ class Reader:
     def _enter(self, first: int) -> Iterator[bytes]:
         try:
             fd = regular(_path(self._folder, first))
-        except FileNotFoundError:  # dropped since it was listed
+        except FileNotFoundError:  # it was dropped since
             return
         self.close()
         known = max(self._seq, self._after)
@@ -178,15 +182,14 @@ class Reader:
         return data
 
     def close(self) -> None:
-        """Give the segment's descriptor back."""
+        """Close the descriptor of the segment."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
 
 def kept(arguments: Sequence[str]) -> Iterator[bytes]:
-    """The errand `journal FOLDER HOST AFTER`: the records of the host's agent after number AFTER,
-    as far as they are there."""
+    """The errand `journal FOLDER HOST AFTER`: the records in the journal after number AFTER."""
     folder, host, after = arguments
     yield from Reader(os.path.abspath(os.path.expanduser(folder)), int(host), int(after)).blocks()
 

@@ -1,4 +1,4 @@
-"""Small files that a launcher keeps in a run's folder on its host, beside the agent's own."""
+"""Small files that a launcher writes to the run's folder on a host, next to the agent's own."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _OWN = re.compile(
 
 
 def write(name: str, text: str) -> str:
-    """Write the file in the folder that this process works in, whole or not at all, for its owner
-    only. Returns why it could not be, or ""."""
+    """Write the file to the working directory, whole or not at all, readable by its owner only.
+    Return "", or why that failed."""
     if not _PLAIN.fullmatch(name) or _OWN.fullmatch(name):
         return f"{name[:100]!r} is not kept: give a plain file name that is none of the agent's own"
     try:

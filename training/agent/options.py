@@ -1,4 +1,4 @@
-"""What an agent is told on its command line."""
+"""The command line of an agent."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Options:
-    """What an agent is told on its command line. `folder` is the run's on this host, `cwd` where
-    its ranks work.
+    """The options of an agent. `folder` is the folder of the run on this host, `cwd` the working
+    directory of the ranks.
 
-    `found`: it is begun where there is none. `needs`: what the job needs of its host, as JSON.
-    `umask` is what its ranks begin with, -1 the agent's own.
+    `found`: start an agent if there is none. `needs`: what the job needs of the host, as JSON.
+    `umask` is that of the ranks; -1 is the agent's own.
     """
 
     folder: str
@@ -30,35 +30,37 @@ class Options:
 
 
 def parse(words: Sequence[str], umask: int) -> Options:
-    """The options of `follow`, given with the umask that the ranks begin with. Ends the program
-    where they are wrong."""
+    """The options of the verb `follow`, with the umask of the ranks. Exits if they are wrong."""
     parser = argparse.ArgumentParser(prog="python -m training.agent follow", description=__doc__)
-    parser.add_argument("--folder", required=True, help="where this host keeps the run's journal")
+    parser.add_argument("--folder", required=True, help="the folder of the run on this host")
     parser.add_argument("--run", required=True, help="name of the run")
     parser.add_argument("--host", required=True, type=int, help="index of this host in the plan")
     parser.add_argument(
-        "--after", type=int, default=0, help="the last sequence number already known"
+        "--after",
+        type=int,
+        default=0,
+        help="number of the last record that the launcher has",
     )
     parser.add_argument(
         "--policy",
         choices=("stop", "keep"),
         default="stop",
-        help="what becomes of a run without its operator",
+        help="what happens to a run whose launcher disconnects",
     )
     parser.add_argument(
-        "--route-to", default="", help="address to which Hello shall tell this host's route"
+        "--route-to", default="", help="address for which Hello reports the route of this host"
     )
     parser.add_argument(
-        "--needs", default="", help="what Hello shall tell of: see training.agent.host.needs"
+        "--needs", default="", help="what Hello reports for the job: see training.agent.host.needs"
     )
     parser.add_argument(
-        "--cwd", default="", help="where the ranks work (default: the home directory)"
+        "--cwd", default="", help="working directory of the ranks (default: the home directory)"
     )
     parser.add_argument(
         "--no-found",
         dest="found",
         action="store_false",
-        help="only come back to one that there is or was",
+        help="fail if the run has no agent and no journal here",
     )
     given = parser.parse_args(words)
     folder, cwd = (

@@ -1,5 +1,5 @@
-"""The agent's loop: one thread that hears ranks and followers, acts out what `decide` says, takes
-samples, and writes all of it to the journal."""
+"""The agent's loop: one thread that reads ranks and followers, carries out what `decide` returns,
+takes samples, and writes everything to the journal."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ NICE = 10
 
 
 class Agent:
-    """Runs in the run's folder until `decide` says that it ends. Has the pipes, sockets and
-    processes; when ranks are started, stopped and killed is decided there."""
+    """Owns the pipes, sockets and processes of a run on this host. When to start, stop and kill
+    ranks, and when to end, is decided in `decide`. The working directory is the run's folder."""
 
     def __init__(
         self,
@@ -72,11 +72,11 @@ class Agent:
         self._over = False
         now = time.monotonic()
         self._state = decide.State(options.keep, alone_since=now, heard_at=now)
-        self._happened: deque[decide.Happening] = deque()
+        self._inputs: deque[decide.Input] = deque()
         self._tick_at = now + times.tick
 
     def run(self) -> None:
-        """Until the end. Raises: OSError, where the journal cannot be written any more."""
+        """Run until `decide` returns `Finish`. Raises: OSError, if the journal is unwritable."""
         processes.lower_priority(NICE)
         self._listen_to_signals()
         kept.write(layout.CODE, CODE)
@@ -93,16 +93,17 @@ class Agent:
 
     # Deciding
 
-    def _take(self, happened: decide.Happening) -> None:
-        """Act out what follows. What happens meanwhile is taken after that."""
-        self._happened.append(happened)
-        if len(self._happened) > 1:
+    def _take(self, given: decide.Input) -> None:
+        """Pass an input to `decide` and carry out the actions. Inputs that arise in between come
+        next."""
+        self._inputs.append(given)
+        if len(self._inputs) > 1:
             return
-        while self._happened:
+        while self._inputs:
             now = time.monotonic()
-            for action in decide.decide(self._state, self._times, now, self._happened[0]):
+            for action in decide.decide(self._state, self._times, now, self._inputs[0]):
                 self._act(action)
-            self._happened.popleft()
+            self._inputs.popleft()
 
     def _act(self, action: decide.Action) -> None:
         match action:
@@ -123,7 +124,7 @@ class Agent:
             self._take(event)
 
     def _start(self, command: commands.Start) -> None:
-        self._flush()  # what is still of the attempt before
+        self._flush()  # the events of the attempt before
         self._attempt = command.attempt
         self._redaction.learn(command.placements)
         self._starter.start(command, self._reserved)

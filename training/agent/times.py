@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Times:
-    """All the times of an agent and its follower, in seconds.
+    """All times of an agent and its follower, in seconds.
 
-    `tick`: between two samples. `gather`: between two turns of reading what ranks print.
-    `reconnect`: how long nobody may be connected. `lease`: how long no command may come. `input`:
-    after how long without any a follower exits. `grace`: from TERM to KILL. `last`: for what a KILL
-    does not end. `restart`: how long a run that has failed waits for somebody who starts it again.
+    `tick`: from one sample to the next. `gather`: from one read of the ranks' output to the next.
+    `reconnect`: an agent without a follower for this long has no launcher. `lease`: neither has one
+    without a command for this long. `input`: a follower without input for this long exits. `grace`:
+    from TERM to KILL. `last`: how long to wait for processes that KILL does not end. `restart`: how
+    long a failed run that is kept waits for a launcher that restarts it.
     """
 
     tick: float = 1.0

@@ -1,5 +1,5 @@
-"""Frozen dataclasses as JSON objects and back, by the types of their fields. What does not fit
-reads as None, never raises."""
+"""Converts frozen dataclasses to JSON objects and back, by the types of their fields. An object
+that does not fit is decoded as None; decoding never raises."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ Reader = Callable[[Any], Any]
 
 
 class Codec:
-    """JSON objects ↔ frozen dataclasses of one family, told apart by the value of `key`.
+    """Converts between JSON objects and frozen dataclasses of one family. The value of `key` names
+    the class.
 
-    A value whose type is not the field's, or an int of more than 64 bits, makes the object
-    undecodable; an int where a float is due does not. An enum is read by its value, a string; an
-    unknown one makes the object undecodable, unless the enum has a member for it. A class may have
-    a method `validate`, which raises ValueError where values make no sense.
+    An object is undecodable if a value has another type than its field, or is an int of more than
+    64 bits; an int may stand for a float. An enum is its value, a string; an unknown value is
+    undecodable, unless the enum defines a member for it. A class may have a method `validate`,
+    which raises ValueError for values that are out of bounds.
     """
 
     def __init__(self, key: str, types: Iterable[type[Any]]) -> None:
@@ -29,7 +30,7 @@ class Codec:
         ] = {}  # each made when it is first needed, as an agent needs few
 
     def object(self, value: Any) -> dict[str, Any]:
-        """The object of a value of the family, ready for `jsonl.dumps`."""
+        """The JSON object of a dataclass, for `jsonl.dumps`."""
         cls = type(value)
         return {
             self._key: cls.__name__.lower(),
@@ -37,7 +38,7 @@ class Codec:
         }
 
     def value(self, data: dict[str, Any]) -> Any | None:
-        """The value that `data` stands for, or None where it is none of the family."""
+        """The dataclass of a JSON object; None if it is undecodable or of another family."""
         try:
             name = data.get(self._key, "")
             reader = self._readers.get(name) or self._reader(name)
@@ -46,8 +47,8 @@ class Codec:
             return None
 
     def fault(self, data: dict[str, Any]) -> str:
-        """Why `data`, an object of the family by its key, is undecodable; "" where it is decodable,
-        or none of the family."""
+        """Why an object of the family is undecodable; "" if it is decodable, or of another
+        family."""
         name = data.get(self._key, "")
         cls = self._types.get(name) if isinstance(name, str) else None
         if cls is None or self.value(data) is not None:
@@ -88,8 +89,8 @@ def _dataclass_reader(cls: type[Any]) -> Reader:
 
 
 def reader_of(hint: Any) -> Reader:
-    """A function that returns its argument, lists as tuples, and raises TypeError or ValueError
-    where it is not a `hint`."""
+    """A function that returns its argument if it is a `hint`, with lists as tuples, and else raises
+    TypeError or ValueError."""
     if is_dataclass(hint):
         return _dataclass_reader(hint)  # type: ignore[arg-type]
     if get_origin(hint) is tuple:

@@ -1,5 +1,4 @@
-"""What a session tells a host's agent: typed commands, one JSON line each, on the agent's line
-in."""
+"""Commands of a launcher to the agent of a host: one JSON object per line."""
 
 from __future__ import annotations
 
@@ -12,9 +11,10 @@ from training.wire.jsonl import dumps, load
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """One rank on one host: what to start and with which environment (added to the agent's own).
+    """One rank on one host: the program to start, and the variables to add to the environment of
+    the agent.
 
-    `secret` are the names of those variables whose values only the rank may see.
+    `secret` names the variables whose values only the rank may see.
     """
 
     rank: int
@@ -25,13 +25,14 @@ class Placement:
 
 
 def stand_in(name: str) -> str:
-    """What is shown in place of the value of a secret variable."""
+    """The text that replaces the value of a secret variable in all output."""
     return f"[{name}]"
 
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """Bind a listening socket for the rendezvous on `address`, at `port` or (0) any free one."""
+    """Bind a listening socket for the rendezvous on `address` and `port`; port 0 is any free
+    one."""
 
     address: str
     port: int
@@ -39,8 +40,8 @@ class Reserve:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Keep this text in the run's folder under this name, a plain file name: the plan, for whoever
-    comes back to the run."""
+    """Write this text to a file of this name in the run's folder: the plan, for launchers that
+    attach to the run."""
 
     name: str
     text: str
@@ -48,8 +49,8 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """Try a TCP connection to each of these (address, port), for `seconds` at most, and tell
-    (`Connected`) what came of it."""
+    """Try a TCP connection to each of these (address, port), for at most `seconds`, and report
+    each result (`Connected`)."""
 
     targets: tuple[tuple[str, int], ...]
     seconds: float = 3.0
@@ -57,21 +58,20 @@ class Connect:
 
 @dataclass(frozen=True, slots=True)
 class Stacks:
-    """Tell where each rank of this host is (`Stack`)."""
+    """Report the stack of each rank of this host (`Stack`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
     """Start the placements as this attempt.
 
-    `preload`: the argv are arguments of `python -m training`; one process imports torch and forks
-    the ranks, and rank 0 gets the reserved listening socket (its number in RANKBOARD_LISTEN_FD).
-    Otherwise each argv is a program of its own, started plainly, and the reserved socket is closed
-    just before, since such a program binds MASTER_PORT itself.
+    `preload`: each `argv` has the arguments of `python -m training`. One process imports torch and
+    forks the ranks; rank 0 inherits the reserved listening socket (RANKBOARD_LISTEN_FD is its
+    number). Without `preload`, each `argv` is a program. The reserved socket is closed just before
+    the start, because such a program binds MASTER_PORT itself.
 
-    `hosts` are the numbers of all hosts that take part, in the order of their ranks. `again`:
-    should ranks fail, all may be started once more, and an agent that is kept waits for that where
-    nobody is there.
+    `hosts` are the indices of all hosts of the attempt, in the order of their ranks. `again`: if
+    ranks fail, a launcher may start another attempt. The agent of a kept run waits for it.
     """
 
     attempt: int
@@ -83,9 +83,11 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """TERM to every rank, `grace` seconds, then KILL. The agent lives on. `again`: what `Start`
-    said of it still holds; `by_person`: a person asks for it, and not a launcher that has seen a
-    failure."""
+    """Send TERM to every rank and, after `grace` seconds, KILL. The agent keeps running.
+
+    `again`: as in `Start`; another attempt may still follow. `by_person`: a person stops the run,
+    not a launcher that noticed a failure.
+    """
 
     grace: float = 2.0
     again: bool = False
@@ -94,19 +96,19 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Stop what still runs, write `Ended`, and end."""
+    """Stop all ranks, write `Ended`, and exit."""
 
 
 @dataclass(frozen=True, slots=True)
 class OnDisconnect:
-    """What becomes of the run when its operator has gone from now on: it is kept, or stopped."""
+    """Keep the run, or stop it, when its launcher disconnects."""
 
     keep: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The operator is there: sent each second."""
+    """The launcher is alive. It sends this every second."""
 
 
 Command = Reserve | Keep | Connect | Start | Stacks | Stop | Close | OnDisconnect | Lease
@@ -115,13 +117,12 @@ _codec = Codec("command", get_args(Command))
 
 def encode(command: Command) -> bytes:
     """The line (with its newline) of a command."""
-    return (
-        dumps(_codec.object(command)).encode("utf-8", "backslashreplace") + b"\n"
-    )  # so JSON escapes a lone surrogate
+    # JSON escapes a lone surrogate as backslashreplace does.
+    return dumps(_codec.object(command)).encode("utf-8", "backslashreplace") + b"\n"
 
 
 def decode(line: bytes) -> Command | None:
-    """The command of a line, or None where it is none."""
+    """The command of a line; None if it is not a command."""
     data = load(line)
     command: Command | None = _codec.value(data) if data is not None else None
     return command

@@ -1,4 +1,4 @@
-"""Facts that are one of a few words. On the wire each is its value, a string."""
+"""The enums in events. On the wire each member is its value, a string."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class _Word(str, Enum):
-    """A string that is one of a few. It prints as its value, as `enum.StrEnum` of Python 3.11."""
+    """Base of the enums. A member prints as its value, as `enum.StrEnum` in Python 3.11."""
 
     def __str__(self) -> str:
         return str.__str__(self)
@@ -16,8 +16,8 @@ class _Word(str, Enum):
 
 
 class Phase(_Word):
-    """What a rank does. `RENDEZVOUS`: it has not reached the port where ranks meet. `JOINING`: it
-    has, and waits for the others."""
+    """What a rank does. `RENDEZVOUS`: it connects to the port where ranks meet. `JOINING`: it is
+    connected and waits for the other ranks."""
 
     LOADING = "loading"
     RENDEZVOUS = "rendezvous"
@@ -29,7 +29,7 @@ class Phase(_Word):
 
 
 class Reach(_Word):
-    """How far a launcher is with a host."""
+    """The progress of a launcher in reaching a host."""
 
     CONNECTING = "connecting"
     DEPLOYING = "deploying"
@@ -47,20 +47,19 @@ class EndReason(_Word):
     OPERATOR_GONE = "operator_gone"
     """No launcher is connected, and the run is not kept."""
     LEASE_EXPIRED = "lease_expired"
-    """A launcher is connected, but sends nothing, and the run is not kept."""
+    """A launcher is connected but silent, and the run is not kept."""
     TERMINATED = "terminated"
     """Somebody sent SIGTERM to the agent."""
     GUARD_DIED = "guard_died"
     """Somebody killed the guard."""
     DISK_FULL = "disk_full"
-    """The journal has no room."""
+    """The disk has no space for the journal."""
     AGENT_DIED = "agent_died"
     """The agent failed or was killed. Its guard writes this."""
     ABANDONED = "abandoned"
-    """Agent and guard are both gone, and what they have left is not known. A follower writes
-    this."""
+    """Agent and guard were both killed, so processes may be left. A follower writes this."""
     UNKNOWN = "unknown"
-    """A word that this version does not know."""
+    """A reason that this version does not know."""
 
     @classmethod
     def _missing_(cls, value: object) -> EndReason:

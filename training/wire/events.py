@@ -1,8 +1,8 @@
-"""What ranks and agents say, as typed events.
+"""The events of ranks and agents.
 
 A rank writes *wire events* on its stdout: a line that starts with `PREFIX`, then JSON. An agent
-passes a rank's lines on unread, inside `Text`, and `expand` finds the events in them. What
-launchers say is in `remote.events`, as no host needs it.
+forwards the lines of a rank unread, inside `Text`; `expand` finds the events in them. The events
+of launchers are in `remote.events`, because no host needs them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["FIRST", "SESSION", "Event", "Record", "other_format"]
 
 PREFIX = "@rankboard "
 AGENT = -1
-"""`rank` of text that a host's agent or preload wrote, not one of its ranks."""
+"""`rank` of text that the agent or preload of a host wrote, not a rank."""
 MOST_CORES = 65_536
 MOST_CPU = 100.0 * MOST_CORES
 
@@ -48,8 +48,8 @@ class Entered(Event):
 
 @dataclass(frozen=True, slots=True)
 class Started(Event):
-    """A rank has met the others and takes its first step next. `steps` is the whole run's,
-    `steps_per_epoch` one epoch's, `resumed` how many a checkpoint had already."""
+    """All ranks are connected, and this rank begins its first step. `steps` counts those of the
+    whole run, `steps_per_epoch` those of one epoch, `resumed` those in the checkpoint."""
 
     rank: int
     pid: int
@@ -70,14 +70,15 @@ class Started(Event):
 class Step(Event):
     """One iteration of one rank. `epoch` and `step` count from 1, `step` over all epochs.
 
-    Times are wall seconds of the training thread: `seconds` from step end to step end; `data` until
-    the batch is on the device; `sync` blocked on other ranks; `compute` the rest; `ready` from the
-    start to the last local gradient less the waits so far. `cpu_seconds` is the process's CPU time.
-    `loss` is the mean over the rank's own `samples`, of which `correct` were classified right.
-    `bytes_sent` is the payload that the sync method handed to the network; an asynchronous server's
-    answers count with its own next step, and a server that makes none does not tell its own.
-    `staleness` is how many updates of others the server made between this rank's pull of the
-    parameters and its push of the gradient (parameter server).
+    Times are wall seconds of the training thread: `seconds` from the end of the previous step to
+    the end of this one; `data` until the batch is on the device; `sync` blocked on other ranks;
+    `compute` the rest; `ready` from the start of the step to the last local gradient, without the
+    waits until then. `cpu_seconds` is the CPU time of the process. `loss` is the mean over the
+    rank's own `samples`; `correct` of them were classified correctly. `bytes_sent` is the payload
+    that the sync method passed to the network. The answers of an asynchronous server count in its
+    own next step; a dedicated server has no steps and reports none. `staleness` (parameter server)
+    is the number of updates from other ranks between this rank's pull of the parameters and its
+    push of the gradient.
     """
 
     rank: int
@@ -98,8 +99,8 @@ class Step(Event):
 
 @dataclass(frozen=True, slots=True)
 class Epoch(Event):
-    """A rank's epoch is over: mean loss and accuracy over its own training samples, and the sum of
-    its steps' seconds."""
+    """A rank has finished an epoch: mean loss and accuracy over its own training samples, and the
+    total seconds of its steps."""
 
     rank: int
     epoch: int
@@ -112,10 +113,10 @@ class Epoch(Event):
 
 @dataclass(frozen=True, slots=True)
 class Drifted(Event):
-    """The ranks' models, which the sync method keeps equal, differ after this step: rank 0 says by
-    how much, relatively.
+    """The models of the ranks differ after this step, although the sync method keeps them equal.
 
-    The difference is infinite where some ranks' parameters are no longer numbers.
+    Rank 0 reports the relative difference. It is infinite if parameters of some rank are NaN or
+    infinite.
     """
 
     rank: int
@@ -124,7 +125,7 @@ class Drifted(Event):
 
     @property
     def extent(self) -> str:
-        """The difference, to read."""
+        """The difference in words."""
         measured = self.difference < math.inf
         return (
             f"by {self.difference:.1e}, relatively"
@@ -135,7 +136,7 @@ class Drifted(Event):
 
 @dataclass(frozen=True, slots=True)
 class Saved(Event):
-    """A rank has saved its part of a checkpoint: `seconds` it stood still for it, `size` in
+    """A rank has saved its part of a checkpoint. Training paused for `seconds`; `size` is in
     bytes."""
 
     rank: int
@@ -147,12 +148,12 @@ class Saved(Event):
 
 @dataclass(frozen=True, slots=True)
 class Evaluated(Event):
-    """The settled model on the whole test set: the merged figures, equal on all ranks. `accuracy`
-    is a fraction.
+    """The result of the model on the whole test set, merged, and equal on all ranks. `accuracy` is
+    a fraction.
 
-    `confusion` (rank 0 only, up to 100 classes): row is the true class, column the predicted;
-    `classes` are their names, where they have any. `own_accuracy` is that of this rank's own model
-    or BatchNorm statistics on the whole test set where each rank keeps them, else -1.
+    `confusion` (rank 0 only, up to 100 classes) has a row per true class and a column per predicted
+    class; `classes` are their names, if any. `own_accuracy` is that of this rank's own model or
+    BatchNorm statistics, if ranks keep their own, else -1.
     """
 
     rank: int
@@ -169,7 +170,7 @@ class Evaluated(Event):
 
 @dataclass(frozen=True, slots=True)
 class Finished(Event):
-    """A rank has done all its steps. `seconds` is from `Started` on."""
+    """A rank has finished all its steps, `seconds` after `Started`."""
 
     rank: int
     epoch: int
@@ -182,22 +183,24 @@ class Finished(Event):
 
 @dataclass(frozen=True, slots=True)
 class Hello(Event):
-    """The facts of a host, first record of its agent. `torch` is empty where the host's Python has
-    none.
+    """The facts of a host: the first record of its agent.
 
-    `cores` are those usable under affinity and cgroup quota; `interfaces` are (name, IPv4 address,
-    prefix length); `route_interface` is the one that leads to the master; `gpus` are names. Memory
-    and disk are in bytes: `memory_free` is what new processes could take, `disk_free` what the
-    run's folder has left; 0 is not known. `load` is how many tasks keep the usable cores busy: on
-    average in the last minute, or at this moment where that is less. `backends` are what torch was
-    built for, by its version.py, as ("cuda 13.0",). `flags` are the instructions of its CPU that
-    `training.agent.host.needs` looks for, none where it does not tell; `runs` other live runs in
-    its workdir, with their ranks here. `data_folder` is where it has looked for the job's data ("":
-    nowhere), `data_missing` are the files that are not there, `data_problem` is why it cannot be
-    read, or the missing files not be put there, `data_free` the room there in bytes. `resume_step`
-    is the newest complete checkpoint's of `resume` here, 0 for none; then `resume_known` are runs
-    that have some. `code_changed`: rankboard's code there was not as it had been sent, and has been
-    replaced.
+    Software: `torch` is empty if the host's Python has none. `backends` are those that torch was
+    built for, such as ("cuda 13.0",). `code_changed`: rankboard's code on the host differed from
+    what was sent, and was replaced.
+
+    Hardware: `cores` are usable under affinity and cgroup quota. `interfaces` are (name, IPv4
+    address, prefix length); `route_interface` leads to the master. `gpus` are names. `flags` are
+    the instructions of the CPU that `training.agent.host.needs` looks for; none if they are
+    unknown. Memory and disk are in bytes, 0 is unknown: `memory_free` is available to new
+    processes, `disk_free` to the run's folder. `load` is the number of tasks that keep the usable
+    cores busy: the mean of the last minute, or the present one if it is less. `runs` are other live
+    runs in the workdir, with the number of their ranks on this host.
+
+    Job: `data_folder` is where the host looked for the data ("": nowhere), `data_missing` are
+    missing files, `data_problem` is why the data cannot be read or the missing files not stored,
+    `data_free` is the space there in bytes. `resume_step` is that of the newest complete checkpoint
+    of `resume` on the host, 0 if there is none; then `resume_known` are runs that have one.
     """
 
     hostname: str
@@ -245,7 +248,7 @@ class Hello(Event):
 
 @dataclass(frozen=True, slots=True)
 class Reserved(Event):
-    """The rendezvous port is bound on this host; `error` says why it is not (then `port` is 0)."""
+    """The rendezvous port is bound on this host. If not, `port` is 0 and `error` says why."""
 
     address: str
     port: int
@@ -254,8 +257,7 @@ class Reserved(Event):
 
 @dataclass(frozen=True, slots=True)
 class Connected(Event):
-    """This host has tried to open a TCP connection to `address`:`port`; `error` says why it could
-    not."""
+    """This host tried a TCP connection to `address`:`port`. If it failed, `error` says why."""
 
     address: str
     port: int
@@ -269,8 +271,8 @@ class Connected(Event):
 
 @dataclass(frozen=True, slots=True)
 class Launched(Event):
-    """The agent has started to start these ranks of the attempt, in which the hosts numbered
-    `hosts` take part."""
+    """The agent begins to start these ranks of the attempt. `hosts` are the indices of all hosts of
+    the attempt."""
 
     ranks: tuple[int, ...]
     hosts: tuple[int, ...] = ()
@@ -278,7 +280,7 @@ class Launched(Event):
 
 @dataclass(frozen=True, slots=True)
 class Spawned(Event):
-    """A rank's process exists; it leads a process group of its own."""
+    """The process of a rank exists. It leads a process group of its own."""
 
     rank: int
     pid: int
@@ -286,7 +288,7 @@ class Spawned(Event):
 
 @dataclass(frozen=True, slots=True)
 class Text(Event):
-    """Whole lines, joined by newlines, that one read of one pipe gave. `stream` is `stdout` or
+    """The whole lines of one read of one pipe, joined by newlines. `stream` is `stdout` or
     `stderr`."""
 
     rank: int
@@ -327,9 +329,8 @@ class RankSample(Event):
 
 @dataclass(frozen=True, slots=True)
 class Stack(Event):
-    """Where a rank is at this moment, as asked for: `text` has the stacks of its threads, `source`
-    says who told them: `faulthandler`, `py-spy`, or `kernel` (then only its state and what it waits
-    for)."""
+    """The stacks of the threads of a rank, on request. `source` is `faulthandler`, `py-spy` or
+    `kernel`; the kernel only knows the state of the process and what it waits for."""
 
     rank: int
     source: str
@@ -338,11 +339,11 @@ class Stack(Event):
 
 @dataclass(frozen=True, slots=True)
 class Exited(Event):
-    """A rank's process is gone: by exit `code`, or by `signal` (its name, such as SIGKILL; then
-    `code` is -number).
+    """The process of a rank has exited with `code`; or by a `signal` such as SIGKILL, and `code` is
+    its negative number.
 
-    `stopped`: the agent had been told to stop it, or died. `out_of_memory`: the kernel's OOM killer
-    did it.
+    `stopped`: the agent had sent it a signal. `out_of_memory`: the OOM killer of the kernel killed
+    it.
     """
 
     rank: int
@@ -354,19 +355,17 @@ class Exited(Event):
 
 @dataclass(frozen=True, slots=True)
 class StopHeard(Event):
-    """A `Stop` has come, which every launcher of the run learns so: it may be another one's.
-    `by_person` as there."""
+    """The agent has received a `Stop`, perhaps of another launcher. `by_person`: as in `Stop`."""
 
     by_person: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Ended(Event):
-    """The last record of a host's agent: all its ranks are gone, except the processes `left`, which
-    it could not kill.
+    """The last record of an agent. No process of the run is left on the host, except the pids
+    `left`, which could not be killed.
 
-    `detail` is for people: how an agent died, or for how long it heard nothing. `died`: the agent
-    could not go on.
+    `detail` is text for people, such as how the agent died. `died`: the agent could not continue.
     """
 
     reason: EndReason
@@ -377,8 +376,7 @@ class Ended(Event):
 
 @dataclass(frozen=True, slots=True)
 class Dropped(Event):
-    """Records `first` to `last` (both included) were dropped from the journal, which had reached
-    its limit."""
+    """Records `first` to `last`, inclusive, were deleted because the journal reached its limit."""
 
     first: int
     last: int
@@ -410,18 +408,18 @@ from_object, to_object = _lines.from_object, _lines.to_object
 
 
 def emit(event: Event) -> None:
-    """Say an event as this rank: one line, one write to stdout's descriptor (writes up to PIPE_BUF
-    do not mix)."""
+    """Report an event as this rank: one line, in one write to stdout. Writes are atomic up to
+    PIPE_BUF bytes."""
     line = f"{PREFIX}{dumps({'time': time.time()} | to_object(event))}\n".encode()
     write_all(1, line)
 
 
 def expand(record: Record) -> Iterator[Record]:
-    """The record; or, for a rank's `Text`, in order the wire events in it and the text between
-    them.
+    """The record itself. For the `Text` of a rank: the wire events in it and the text between them,
+    in order.
 
-    A wire event takes the time that its rank gave it, but none later than the record's, and the
-    record's host, attempt and seq. A rank speaks for itself alone: one of another rank is text.
+    A wire event has the time that its rank gave it, but never a later one than the record, and the
+    host, attempt and seq of the record. An event that a rank reports for another rank is text.
     """
     if not isinstance(record.event, Text) or PREFIX not in record.event.text:
         yield record

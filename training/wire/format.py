@@ -1,4 +1,4 @@
-"""The number of the format in which a run is recorded: its plan, its records and its commands."""
+"""The format number of a recorded run: of its plan, its records and its commands."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 FORMAT = 1
-"""Increase it with every change that makes other versions misread a run."""
+"""Increase it with every change that would make another version misread a run."""
 
 
 def format_of(data: Mapping[str, Any]) -> int:
-    """The format that a plan, or the first record of a writer, names; 0 where it names none."""
+    """The format number of a plan or of the first record of a writer; 0 if it has none."""
     number = data.get("format")
     return number if type(number) is int and 0 < number < 2**31 else 0

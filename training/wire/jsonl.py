@@ -1,5 +1,4 @@
-"""Lines of JSON, as which all that travels between launcher, agents and ranks is written. Imports
-little."""
+"""JSON lines: the encoding of everything between launcher, agents and ranks. Imports little."""
 
 from __future__ import annotations
 
@@ -21,13 +20,13 @@ dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_pla
 
 
 def most_values(line: bytes) -> int:
-    """No more values than this are in the JSON of a line: what memory it takes to read it can be
-    told without reading it."""
+    """An upper bound of the number of values in a line of JSON, and so of the memory that parsing
+    it takes."""
     return 1 + sum(map(line.count, (b",", b"[", b"{")))
 
 
 def load(line: str | bytes) -> dict[str, Any] | None:
-    """The JSON object of a line, or None where it is none."""
+    """The JSON object of a line; None if it is not a JSON object."""
     try:
         data = json.loads(line)
     except (ValueError, RecursionError):

@@ -28,15 +28,14 @@ LARGEST = 2**53
 
 
 def require(name: str, value: float, low: float, high: float) -> None:
-    """Raises: ValueError, where the value is not within its bounds; NaN is within none."""
+    """Check that a value is within its bounds. Raises: ValueError, also for NaN."""
     if not low <= value <= high:
         raise ValueError(f"{name} is {value:g}, which is not between {low:g} and {high:g}")
 
 
 class Event:
-    """Base of all events. `name` is the `event` key on the wire. Where an event has a method
-    `validate`, what does not pass it is not decoded: figures from which others are calculated must
-    be numbers."""
+    """Base of all events. `name` is the value of the key `event`. An event that its method
+    `validate` rejects is not decoded: figures that enter calculations must be finite."""
 
     __slots__ = ()
     name: ClassVar[str]
@@ -47,8 +46,8 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """An event, the host whose agent wrote it (its index in the plan, or SESSION), and when by that
-    writer's clock."""
+    """An event, the host whose agent wrote it (its index in the plan, or SESSION), and the time by
+    the clock of the writer."""
 
     host: int
     attempt: int
@@ -66,7 +65,7 @@ class Lines:
         self._names = frozenset(event.name for event in self.events)
 
     def encode(self, record: Record) -> str:
-        """The line (with its newline) of a record."""
+        """The line of a record, with its newline."""
         head: dict[str, Any] = {"host": record.host, "attempt": record.attempt}
         head |= {"seq": record.seq, "time": record.time}
         if record.seq == FIRST:
@@ -74,12 +73,12 @@ class Lines:
         return dumps(head | self.codec.object(record.event)) + "\n"
 
     def decode(self, line: str | bytes) -> Record | None:
-        """The record of a line, or None where the line is none."""
+        """The record of a line; None if it is not a record."""
         data = load(line)
         return None if data is None or other_format(data) is not None else self.from_object(data)
 
     def from_object(self, data: dict[str, Any]) -> Record | None:
-        """The record that a JSON object stands for, or None where it is none."""
+        """The record of a JSON object; None if it is not a record."""
         if not isinstance(event := self.codec.value(data), Event):
             return None
         numbers: list[Any] = [data.get(name) for name in ("host", "attempt", "seq")]
@@ -91,8 +90,7 @@ class Lines:
         return Record(host, attempt, seq, when, event) if fits else None
 
     def fault(self, line: str | bytes) -> str:
-        """Why a line that is meant as a record is none; "" where it is one, or is some other
-        text."""
+        """Why a line that names an event is not a record; "" if it is a record, or another text."""
         data = load(line)
         event = data.get("event") if data else None
         is_meant = isinstance(event, str) and event in self._names
@@ -108,13 +106,13 @@ class Lines:
         return f"{event}: {self.codec.fault(data)}"
 
     def to_object(self, event: Event) -> dict[str, Any]:
-        """The event as a JSON-ready object with its `event` key."""
+        """The event as a JSON object with the key `event`."""
         return self.codec.object(event)
 
 
 def other_format(data: Mapping[str, Any]) -> int | None:
-    """The format of a first record that this version does not read, 0 where it names none; None for
-    every other record."""
+    """The format number of a first record in another format, 0 if it has none; None for all other
+    records."""
     number = format_of(data)
     is_first = data.get("seq") == FIRST and isinstance(data.get("event"), str)
     return number if is_first and number != FORMAT else None
@@ -124,7 +122,7 @@ _read_time = reader_of(float)
 
 
 def point_in_time(value: Any) -> float | None:
-    """The time that a line gives, or None where that is no point in time."""
+    """The time in a line; None if it is not a valid time."""
     try:
         when = float(_read_time(value))
     except (TypeError, ValueError):

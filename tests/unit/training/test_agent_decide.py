@@ -18,8 +18,8 @@ from training.agent.decide import (
     FollowerCame,
     FollowerLeft,
     GuardGone,
-    Happening,
     Heard,
+    Input,
     JournalFull,
     KillRanks,
     StartRanks,
@@ -63,7 +63,7 @@ def finish(reason: EndReason, detail: str = "", died: bool = False) -> Finish:
 
 @dataclass
 class History:
-    """An agent with one follower. After each happening comes its turn of the clock."""
+    """An agent with one follower. After each given comes its turn of the clock."""
 
     keep: bool = False
     now: float = 1000.0
@@ -73,12 +73,12 @@ class History:
         self.state = State(self.keep, alone_since=self.now, heard_at=self.now)
         assert self.then(FollowerCame()) == []
 
-    def then(self, happening: Any, after: float = 0.0) -> list[Action]:
+    def then(self, given: Any, after: float = 0.0) -> list[Action]:
         """What follows. A command is heard, and None is that time passes alone."""
         self.now += after
-        if not isinstance(happening, Happening | None):
-            happening = Heard(happening)
-        told = [] if happening in (None, TimePassed()) else [happening]
+        if not isinstance(given, Input | None):
+            given = Heard(given)
+        told = [] if given in (None, TimePassed()) else [given]
         return [
             action
             for one in (*told, TimePassed())
@@ -369,16 +369,16 @@ CASES: dict[str, tuple[History, list[tuple[Any, float, list[Action]]]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_what_follows(name: str) -> None:
     history, steps = deepcopy(CASES[name])
-    for happening, after, actions in steps:
-        assert history.then(happening, after) == actions, (happening, after)
+    for given, after, actions in steps:
+        assert history.then(given, after) == actions, (given, after)
 
 
 def test_a_start_kills_first_what_a_stop_has_left() -> None:
     """Both come in one turn, before the clock is looked at."""
     history = History()
     assert decide(history.state, TIMES, 1000.0, Heard(Stop())) == [Write(StopHeard()), TERM]
-    happening = Heard(start())
-    assert decide(history.state, TIMES, 1000.0, happening) == [KILL, StartRanks(start())]
+    given = Heard(start())
+    assert decide(history.state, TIMES, 1000.0, given) == [KILL, StartRanks(start())]
     assert history.then(None, after=1.0) == []
 
 

@@ -1,1 +1,1 @@
-"""Starting the ranks of a host, and listening to them."""
+"""Starts the ranks of a host, and reads their output."""

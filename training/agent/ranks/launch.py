@@ -1,5 +1,5 @@
-"""Starting processes for ranks: in a session and process group of their own, at the niceness that
-the agent began with."""
+"""Starts the processes of ranks: each in a session and process group of its own, at the initial
+niceness of the agent."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from training.place import FOLDER
 from training.wire.commands import Placement
 
 CODE = str(Path(__file__).absolute().parents[3])
-"""The folder that holds this very `training` package."""
+"""The folder that contains this `training` package."""
 SITE = str(Path(__file__).absolute().parent / "site")
-"""Goes on the path of a user's Python programs: it holds nothing but a `sitecustomize`, by which
-they tell their stacks."""
+"""A folder for the PYTHONPATH of user programs. Its `sitecustomize` lets them report their
+stacks."""
 _PRELOAD_CODE = (
     f"import sys; sys.path[0] = {CODE!r}; import runpy; "
     "runpy.run_module('training.preload', run_name='__main__', alter_sys=True)"
 )
 PRELOAD = (sys.executable, "-c", _PRELOAD_CODE)
-"""`python -m training.preload`, but with our code at the front of sys.path in place of the folder
-that the ranks work in."""
+"""`python -m training.preload`, with our code at the front of sys.path instead of the working
+directory of the ranks."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """What to start: `stdin` is a descriptor or DEVNULL, `inherited` are further descriptors that
-    keep their numbers; with a `umask` of -1 it is the agent's own."""
+    """A process to start. `stdin` is a descriptor or DEVNULL; the descriptors in `inherited` keep
+    their numbers; a `umask` of -1 is the agent's own."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
@@ -46,9 +46,9 @@ class Command:
 
 
 class Spawner:
-    """A thread that does all starting. Niceness belongs to a thread and a fork inherits its
-    thread's, so it is made before the agent's own thread lowers its priority; and it lives as long
-    as the agent, as processes may have asked to end with it."""
+    """A thread that starts all processes. A process inherits the niceness of the thread that forks
+    it, so this thread begins before the agent lowers the priority of its own. It lives as long as
+    the agent, because processes may have asked for a signal when their parent thread ends."""
 
     def __init__(self) -> None:
         self._wanted: SimpleQueue[Command] = SimpleQueue()
@@ -56,9 +56,9 @@ class Spawner:
         threading.Thread(target=self._work, name="spawner", daemon=True).start()
 
     def start(self, command: Command) -> int:
-        """The pid of the new process. The caller reaps it.
+        """Start a process and return its pid. The caller reaps it.
 
-        Raises: OSError or ValueError, where it cannot be started.
+        Raises: OSError or ValueError, if it cannot be started.
         """
         self._wanted.put(command)
         done = self._done.get()
@@ -86,15 +86,13 @@ def _start(command: Command) -> int:
         umask=command.umask,
         start_new_session=True,
     )
-    process.returncode = (
-        0  # the agent reaps all its children itself; so Popen neither waits nor warns
-    )
+    process.returncode = 0  # the agent reaps all children, so Popen must not wait or warn
     return process.pid
 
 
 def environment(options: Options, *more: tuple[str, str]) -> dict[str, str]:
-    """The agent's own environment and more: the run, its folder on this host, and that output is
-    not held back."""
+    """The environment of the agent, with the run, its folder on this host, unbuffered output, and
+    `more`."""
     return {
         **os.environ,
         "PYTHONUNBUFFERED": "1",
@@ -105,7 +103,7 @@ def environment(options: Options, *more: tuple[str, str]) -> dict[str, str]:
 
 
 def with_site(env: dict[str, str]) -> dict[str, str]:
-    """The environment for a program of the user's, whose own PYTHONPATH comes next."""
+    """The environment for a user program. Its own PYTHONPATH comes after ours."""
     paths = [SITE, env.get("PYTHONPATH", "")]
     return (
         env | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}

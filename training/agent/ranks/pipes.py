@@ -1,5 +1,4 @@
-"""Lines out of pipes: what one read of a rank's stdout or stderr gives becomes one `Text` of whole
-lines."""
+"""Reads the pipes of ranks: the whole lines of one read of stdout or stderr become one `Text`."""
 
 from __future__ import annotations
 
@@ -11,15 +10,15 @@ from training.agent.host.redaction import Redaction
 from training.wire.events import Text
 
 CHUNK = 1 << 16
-"""Bytes of one read, and the length at which a line that does not end is passed on in pieces."""
+"""Bytes of one read. A longer line is forwarded in pieces."""
 _LEFT = 1 << 20
-"""Bytes read at most after a rank has exited: no pipe of an ordinary user holds more, but a
-descendant may go on writing."""
+"""The most bytes that are read after a rank has exited. No pipe of an ordinary user holds more, but
+a descendant may still write."""
 
 
 class Lines:
-    """Cuts a stream of bytes into whole lines of text. What is no UTF-8 shows as U+FFFD; CR LF ends
-    a line like LF.
+    """Cuts a stream of bytes into whole lines of text. Invalid UTF-8 becomes U+FFFD; CR LF ends a
+    line like LF.
 
     No secret that `redaction` knows is cut in two: a piece of a line has them hidden, and ends
     before its last characters, which may be the beginning of one.
@@ -32,8 +31,8 @@ class Lines:
         self._size = 0
 
     def feed(self, block: bytes) -> str | None:
-        """The lines that this block completes, joined by newlines, or None; of a line of CHUNK
-        characters it is a piece."""
+        """The lines that this block completes, joined by newlines; a piece of a line of more than
+        CHUNK characters; or None."""
         whole, newline, rest = self._decode(block).rpartition("\n")
         if newline:
             text = self._take(whole).removesuffix("\r")
@@ -44,13 +43,13 @@ class Lines:
         return self.piece() if self._size >= CHUNK + self._redaction.longest else None
 
     def piece(self) -> str | None:
-        """What has come of a line that goes on, but for what may be the beginning of a secret."""
+        """The present part of an incomplete line, without what may be the beginning of a secret."""
         text, rest = self._redaction.cut(self._take(""))
         self._parts, self._size = [rest], len(rest)
         return text or None
 
     def end(self) -> str | None:
-        """The last line, where it has no newline."""
+        """The last line, if it has no newline."""
         return self._take(self._decode(b"", True)) or None
 
     def _take(self, more: str) -> str:
@@ -74,8 +73,7 @@ class Pipe:
         return self._fd
 
     def read(self) -> Iterator[Text]:
-        """What one read gives. At the pipe's end `ended` turns true; `filled`: there was so much
-        that more may be waiting."""
+        """Read once. `ended` is true at the end of the pipe, `filled` if more may be waiting."""
         try:
             block = os.read(self._fd, CHUNK)
         except BlockingIOError:
@@ -86,7 +84,7 @@ class Pipe:
             yield Text(self._rank, self._stream, text)
 
     def finish(self) -> Iterator[Text]:
-        """What is still in the pipe, now that its rank has exited, and the end of it."""
+        """Read the rest of the pipe after its rank has exited, and close it."""
         left = _LEFT
         while left > 0 and not self.ended:
             try:

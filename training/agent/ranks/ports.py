@@ -1,4 +1,4 @@
-"""The rendezvous port: bound here before any rank starts, so that nobody can take it meanwhile."""
+"""The rendezvous port: bound before any rank starts, so no other program can take it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _LISTEN = "0A"
 
 
 class PortError(Exception):
-    """The port cannot be had; the text says why."""
+    """The port cannot be bound; the text says why."""
 
 
 def reserve(address: str, port: int) -> socket.socket:
-    """A socket that listens there, at any free port where `port` is 0.
+    """A socket that listens on the address and port; port 0 is any free one.
 
     Raises: PortError.
     """
@@ -42,7 +42,8 @@ def _why(address: str, port: int, error: Exception) -> str:
 
 
 def _holder(port: int) -> str:
-    """Who listens there, as far as this user may see it: " by python (pid 123)", or ""."""
+    """The process that listens on the port, such as " by python (pid 123)"; "" if this user cannot
+    see it."""
     sockets = {f"socket:[{inode}]" for inode in _listening_inodes(port)}
     for pid in filter(str.isdigit, os.listdir("/proc")) if sockets else ():
         try:
@@ -51,13 +52,13 @@ def _holder(port: int) -> str:
                 for number in os.listdir(f"/proc/{pid}/fd")
             ):
                 return f" by {text(f'/proc/{pid}/comm').strip()} (pid {pid})"
-        except OSError:  # not ours to read, or just gone
+        except OSError:  # of another user, or it has just exited
             continue
     return ""
 
 
 def _listening_inodes(port: int) -> set[str]:
-    """The inodes of the sockets that listen at a port, at whichever address."""
+    """The inodes of the sockets that listen on a port, on any address."""
     found = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         rows = (line.split() for line in text(table).splitlines()[1:])

@@ -1,7 +1,6 @@
-"""This host's processes: who descends from whom, how to end them all, and what Linux offers beyond
-POSIX for that.
+"""The processes of this host: their descendants, how to kill them all, and the Linux calls for it.
 
-Where there is no /proc, psutil answers if it is installed; else a process has no known descendants.
+Without /proc, psutil is used if it is installed; else no descendants are known.
 """
 
 from __future__ import annotations
@@ -19,19 +18,17 @@ _PDEATHSIG, _NAME, _CHILD_SUBREAPER = 1, 15, 36
 
 
 def name(title: str) -> None:
-    """Let ps and top show this process under a title of up to 15 characters."""
+    """Set the name of this process in ps and top, of up to 15 characters."""
     _prctl(_NAME, ctypes.c_char_p(title.encode()))
 
 
 def adopt() -> None:
-    """Be the parent of every descendant that loses its own, however it tried to get away (Linux;
-    elsewhere nothing)."""
+    """Make this process the subreaper of all its descendants (Linux only)."""
     _prctl(_CHILD_SUBREAPER, ctypes.c_ulong(1))
 
 
 def end_with_parent() -> None:
-    """Have SIGTERM sent to this process when the thread that forked it ends (Linux; elsewhere
-    nothing)."""
+    """Receive SIGTERM when the thread that forked this process ends (Linux only)."""
     _prctl(_PDEATHSIG, ctypes.c_ulong(signal.SIGTERM))
 
 
@@ -41,8 +38,7 @@ def _prctl(option: int, value: ctypes.c_char_p | ctypes.c_ulong) -> None:
 
 
 def lower_priority(by: int) -> None:
-    """Raise the niceness of this thread alone: on Linux each has its own, and a fork inherits its
-    thread's."""
+    """Raise the niceness of this thread only (Linux only). A fork inherits that of its thread."""
     if LINUX:
         thread = threading.get_native_id()
         os.setpriority(
@@ -56,13 +52,13 @@ def descendants(pid: int) -> list[int]:
         return _psutil_descendants(pid)
     found = _children(pid)
     for child in found:
-        found += _children(child)  # the loop goes on over what is added
+        found += _children(child)  # the loop includes what is added
     return found
 
 
 def _children(pid: int) -> list[int]:
     found: list[int] = []
-    with contextlib.suppress(OSError):  # it has just ended
+    with contextlib.suppress(OSError):  # it has just exited
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
                 found += map(int, file.read().split())
@@ -78,20 +74,20 @@ def _psutil_descendants(pid: int) -> list[int]:
 
 
 def send(pid: int, number: int) -> None:
-    """Signal one process, unless it has ended or is not ours."""
+    """Signal one process, unless it has exited or belongs to another user."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
 
 
 def send_group(leader: int, number: int) -> None:
-    """Signal a process group, unless it has ended or is not ours."""
+    """Signal a process group, unless it has exited or belongs to another user."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, number)
 
 
 def end_descendants(seconds: float) -> list[int]:
-    """KILL everything below this process until nothing is left, for so long at most. Returns what
-    is left."""
+    """Send KILL to all descendants until none is left, for at most `seconds`. Return the pids that
+    are left."""
     deadline = time.monotonic() + seconds
     while True:
         left = descendants(os.getpid())

@@ -1,5 +1,4 @@
-"""The ranks of one attempt on this host: heard through their pipes, stopped, and seen to their
-end."""
+"""The ranks of one attempt on this host: reads their pipes, stops them, and reports their exits."""
 
 from __future__ import annotations
 
@@ -18,13 +17,13 @@ from training.agent.ranks.pipes import Pipe
 from training.wire.events import Event, Exited, Spawned
 
 Ends = tuple[int, int]
-"""The writing ends of a stdout and a stderr."""
+"""The write ends of a stdout and a stderr."""
 
 
 @dataclass
 class Rank:
-    """A rank that has not exited yet. `pid` is 0 until its process exists; `stopped`: it has been
-    sent a signal by us."""
+    """A rank that has not exited. `pid` is 0 until its process exists; `stopped`: the agent sent it
+    a signal."""
 
     number: int
     pipes: tuple[Pipe, Pipe]
@@ -59,21 +58,21 @@ class Ranks:
 
     @property
     def live(self) -> list[Rank]:
-        """Those that have not exited."""
+        """The ranks that have not exited."""
         return list(self._live.values())
 
     def open(self, number: int) -> tuple[Rank, Ends]:
-        """A new rank, not started yet, and the ends of its pipes that its process is to get.
+        """A new rank that is not started, and the ends of its pipes for its process.
 
-        It is not listened to before it is `spawned`: one that preload forks may write before
-        preload has reported it.
+        Its pipes are read once it is `spawned`: a rank that preload forks may write before preload
+        reports it.
         """
         pipes, ends = open_pipes(number, self._redaction)
         self._live[number] = Rank(number, pipes)
         return self._live[number], ends
 
     def hear(self, pipes: Sequence[Pipe]) -> None:
-        """Listen to these pipes from now on, until they end or `finish`."""
+        """Read these pipes from now on, until they end or `finish`."""
         for pipe in pipes:
             self._pipes.register(pipe, selectors.EVENT_READ, pipe)
 
@@ -94,7 +93,7 @@ class Ranks:
             self.listen_at = time.monotonic() + self._gather
 
     def finish(self, pipes: Sequence[Pipe]) -> None:
-        """Say what is still in the pipes, and close them."""
+        """Report the rest of the pipes, and close them."""
         for pipe in pipes:
             if pipe.fileno() in self._pipes.get_map():
                 self._pipes.unregister(pipe)
@@ -106,11 +105,11 @@ class Ranks:
         rank.pid = pid
         self._say(Spawned(rank.number, pid))
         self.hear(rank.pipes)
-        if rank.stopped:  # it was forked after the others had been told to stop
+        if rank.stopped:  # it was forked after the others were stopped
             processes.send_group(pid, signal.SIGTERM)
 
     def exited(self, rank: Rank, status: int) -> None:
-        """The rank's process is gone, with this wait status."""
+        """The process of the rank has exited with this wait status."""
         del self._live[rank.number]
         self.finish(rank.pipes)
         code = os.waitstatus_to_exitcode(status)
@@ -118,21 +117,21 @@ class Ranks:
         self._say(Exited(rank.number, code, signal_name(code), rank.stopped, out_of_memory))
 
     def reaped(self, pid: int, status: int) -> None:
-        """A child of the agent has ended: a rank that was started plainly, or some orphan."""
+        """A child of the agent has exited: a rank that was started as a program, or an orphan."""
         for rank in self.live:
             if rank.pid == pid:
                 self.exited(rank, status)
 
     def stop(self) -> None:
-        """TERM to every rank's process group."""
+        """Send TERM to the process group of every rank."""
         for rank in self.live:
             rank.stopped = True
             if rank.pid:
                 processes.send_group(rank.pid, signal.SIGTERM)
 
     def sweep(self) -> None:
-        """KILL to everything below the agent: ranks, preload, and what has left their process
-        groups."""
+        """Send KILL to all descendants of the agent: ranks, preload, and processes that left their
+        process groups."""
         for rank in self.live:
             if rank.pid:
                 processes.send_group(rank.pid, signal.SIGKILL)
@@ -141,7 +140,7 @@ class Ranks:
 
 
 def open_pipes(number: int, redaction: Redaction) -> tuple[tuple[Pipe, Pipe], Ends]:
-    """A stdout and a stderr for this rank, or AGENT."""
+    """Pipes for the stdout and stderr of this rank, or of AGENT."""
     (out, out_end), (err, err_end) = os.pipe(), os.pipe()
     return (Pipe(out, number, "stdout", redaction), Pipe(err, number, "stderr", redaction)), (
         out_end,
@@ -150,7 +149,7 @@ def open_pipes(number: int, redaction: Redaction) -> tuple[tuple[Pipe, Pipe], En
 
 
 def signal_name(code: int) -> str:
-    """The name of the signal behind an exit code, or "" where it is none."""
+    """The name of the signal of a negative exit code, else ""."""
     if code >= 0:
         return ""
     try:

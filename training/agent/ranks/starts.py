@@ -21,14 +21,14 @@ from training.wire.commands import Placement
 from training.wire.events import AGENT, Event, Launched
 
 _CANNOT_START = 127 << 8
-"""The wait status of what could not be started, as a shell has it."""
+"""The wait status of a program that could not be started, as in a shell."""
 _FAILED = 1 << 8
 
 
 @dataclass
 class Preload:
-    """The process that forks the ranks. On `report` it says `pid RANK PID` and `exit RANK STATUS`;
-    `pipes` are its output."""
+    """The process that forks the ranks. It writes `pid RANK PID` and `exit RANK STATUS` to
+    `report`; `pipes` are its output."""
 
     pid: int
     pipes: tuple[Pipe, Pipe]
@@ -37,7 +37,7 @@ class Preload:
 
 
 class Starter:
-    """Starts the ranks of one attempt after the other."""
+    """Starts the ranks of each attempt."""
 
     def __init__(
         self,
@@ -61,13 +61,13 @@ class Starter:
 
     @property
     def preload(self) -> int:
-        """The pid of the process that is to fork ranks; 0 where there is none."""
+        """The pid of the process that forks ranks; 0 if there is none."""
         return self._preload.pid if self._preload else 0
 
     def start(self, command: commands.Start, listener: socket.socket | None) -> None:
-        """Start all placements. `listener` is the reserved socket: rank 0's under preload, else
-        closed just before."""
-        if self._preload:  # the attempt before is over, but its preload is still on its way out
+        """Start all placements. Rank 0 inherits the reserved socket `listener` under preload; else
+        it is closed just before."""
+        if self._preload:  # the attempt before is over, but its preload has not exited
             self._preload_ended(0)
         self._say(
             Launched(tuple(placement.rank for placement in command.placements), command.hosts)
@@ -123,8 +123,8 @@ class Starter:
             self._preload_ended(_CANNOT_START)
 
     def _spawn(self, command: Command, out_end: int, error_end: int, *more_ends: int) -> int:
-        """The pid of the new process; or 0, and why not is on its stderr. Closes our copies of what
-        it was to inherit."""
+        """The pid of the new process; 0 if it failed, and the reason is on its stderr. Closes our
+        copies of the ends."""
         try:
             return self._spawner.start(command)
         except (OSError, ValueError) as error:
@@ -139,7 +139,7 @@ class Starter:
                 os.close(descriptor)
 
     def _read_report(self) -> None:
-        """Take some of what preload reports."""
+        """Read reports of preload."""
         assert self._preload
         block = os.read(self._preload.report, CHUNK)
         if not block:
@@ -153,7 +153,7 @@ class Starter:
                     )
 
     def reaped(self, pid: int, status: int) -> None:
-        """A child of the agent has ended: preload, a rank that was started plainly, or some
+        """A child of the agent has exited: preload, a rank that was started as a program, or an
         orphan."""
         if self._preload and pid == self._preload.pid:
             self._preload_ended(status)
@@ -161,12 +161,13 @@ class Starter:
             self._ranks.reaped(pid, status)
 
     def _preload_ended(self, status: int) -> None:
-        """With it go the ranks whose end it has not reported, as nobody could wait for them."""
+        """Preload has exited. Ranks whose exit it did not report count as exited with it, because
+        nobody else can wait for them."""
         assert self._preload
         while self._preload.report in self._selector.get_map():
             try:
                 self._read_report()
-            except BlockingIOError:  # a rank still holds the other end
+            except BlockingIOError:  # a rank still has the write end open
                 self._selector.unregister(self._preload.report)
         os.close(self._preload.report)
         self._ranks.finish(self._preload.pipes)
@@ -177,7 +178,7 @@ class Starter:
             self._ranks.exited(rank, status or _FAILED)
 
     def stop(self) -> None:
-        """TERM to every rank; to preload itself where it has not forked them all."""
+        """Send TERM to every rank, and to preload if it has not forked all of them."""
         self._ranks.stop()
         if self._preload and not all(rank.pid for rank in self._ranks.live):
             processes.send_group(self._preload.pid, signal.SIGTERM)
