@@ -6,15 +6,16 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from remote.run.events import decode
-
+from remote.events import decode
+from remote.run.agent_end import STOPPED
 from remote.run.phases import Verdict
 from remote.run.state import RunState
 from tests.simulation.here import here
 from tests.simulation.verdicts import check_verdict
 from training.agent.journal import Reader
 from training.wire import commands
-from training.wire.events import SESSION, Dropped, Record, expand
+from training.wire.enums import EndReason
+from training.wire.events import SESSION, Dropped, Ended, Record, expand
 
 if TYPE_CHECKING:
     from remote.plan.plan import Plan
@@ -23,8 +24,23 @@ if TYPE_CHECKING:
     from tests.simulation.process import Process
     from tests.simulation.world import World
 
+AT_ONCE = 4.0
+"""Seconds that a launcher has to end once a person has stopped the run twice."""
 SLACK = 1.5
 """Seconds beyond a bound, for signals and samples."""
+
+AWAY = frozenset({"link", "reset", "launcher", "suspended", "silent"})
+"""What keeps a launcher from its agents."""
+ENDS = {
+    EndReason.OPERATOR_GONE: AWAY | {"stop", "detached"},
+    EndReason.LEASE_EXPIRED: AWAY,
+    EndReason.TERMINATED: {"guard"},
+    EndReason.GUARD_DIED: {"guard"},
+    EndReason.DISK_FULL: {"disk"},
+    EndReason.AGENT_DIED: {"agent", "disk"},
+    EndReason.ABANDONED: {"both", "host", "disk", "guard"},
+}
+"""Why an agent ended, and what leads to that."""
 
 
 class Violation(AssertionError):
@@ -141,6 +157,17 @@ class Checks:
         if self.world.tells and record.host == SESSION:
             launcher.tell(f"{record.event}")
 
+    def watch_person(self, launcher: Launcher) -> None:
+        """A person has stopped the run, perhaps again: the launcher ends in time."""
+        times, pauses = self.world.times, launcher.pauses
+        bound = AT_ONCE if launcher.stops > 1 else times.closing * 2 + SLACK * 2
+
+        def look() -> None:
+            if launcher.is_live and launcher.pauses == pauses and not launcher.is_suspended:
+                self.fail(f"{launcher.name} outlives stop {launcher.stops} by {bound:g} s")
+
+        self.world.loop.after(bound, look)
+
     def watch_end(self, launcher: Launcher) -> None:
         """A launcher has ended by itself."""
 
@@ -159,6 +186,11 @@ class Checks:
                 self.fail(f"{host.name}: {host.living()[0].name} is left")
             if host.agent:
                 self.fail(f"{host.name}: the agent has not ended")
+        for host in world.hosts:
+            for line in self.journal(host).values():
+                record = self.decode(line)
+                if record and isinstance(record.event, Ended):
+                    self._check_end(host, record.event)
         for machine in world.machines:
             self._check_records(machine)
         for launcher in world.launchers:
@@ -166,6 +198,17 @@ class Checks:
                 self._check_replay(launcher)
                 self._check_view(launcher)
                 check_verdict(world, launcher, self.fail)
+
+    def _check_end(self, host: Host, end: Ended) -> None:
+        """Why an agent ended follows from what was injected."""
+        kinds = {blame.kind for blame in self.world.blames}
+        if end.reason in ENDS and not kinds & ENDS[end.reason]:
+            self.fail(f"{host.name} ended by {end.reason} after {sorted(kinds) or 'nothing'}")
+        if end.reason in STOPPED and self.world.plan.policy.keep:
+            self.fail(f"{host.name} ended by {end.reason}, but is kept")
+        was_left = any(one.session.detached for one in self.world.launchers)
+        if end.reason in STOPPED and was_left and not kinds & AWAY:
+            self.fail(f"{host.name} ended by {end.reason}, but was left to its agents")
 
     def _check_records(self, machine: Machine) -> None:
         """Each record of a host was taken once, in order, as the host has it."""

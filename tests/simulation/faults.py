@@ -16,8 +16,14 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 OWN = f"{TRACEBACK}\nValueError: the labels are wrong"
-OUTAGES = (0.1, 0.5, 2.0, 5.0, 9.0, 12.0, 15.0, 25.0, 45.0, 70.0, 150.0, 3600.0)
+OUTAGES = (0.1, 0.5, 2.0, 5.0, 9.0, 12.0, 15.0, 25.0, 45.0, 70.0, 150.0, 150.0)
 """Seconds for which links are down, processes stopped, launchers suspended."""
+HOURS = 7200.0
+"""How long some outages last."""
+
+
+def _draw_outage(draw: Random) -> float:
+    return HOURS if draw.random() < 0.02 else draw.choice(OUTAGES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +71,7 @@ class OnHostFor(OnHost):
 
     @classmethod
     def drawn(cls, draw: Random, at: float, plan: Plan) -> Fault:
-        return cls(at, draw.randrange(len(plan.hosts)), draw.choice(OUTAGES))
+        return cls(at, draw.randrange(len(plan.hosts)), _draw_outage(draw))
 
 
 class LinkDown(OnHostFor):
@@ -74,7 +80,7 @@ class LinkDown(OnHostFor):
     weight = 3.0
 
     def act(self, world: World) -> None:
-        world.blame("link", self.host)
+        world.blame("link", self.host, lasts=self.lasts)
         for machine in world.machines:
             machine.links[self.host].cut(self.lasts)
 
@@ -84,7 +90,7 @@ class NetworkDown(OnHostFor):
 
     def act(self, world: World) -> None:
         for host, link in enumerate(world.machines[0].links):
-            world.blame("link", host)
+            world.blame("link", host, lasts=self.lasts)
             link.cut(self.lasts)
 
 
@@ -138,7 +144,7 @@ class AgentStopped(OnHostFor):
     def act(self, world: World) -> None:
         host = world.hosts[self.host]
         if agent := host.agent:
-            world.blame("silent", self.host)
+            world.blame("silent", self.host, lasts=self.lasts)
             host.stop_agent()
             world.loop.after(
                 self.lasts, lambda: host.continue_agent() if host.agent is agent else None
@@ -226,22 +232,26 @@ class OutOfMemory(OnRank):
 
 @dataclass(frozen=True, eq=False)
 class RankRaises(OnRank):
-    """A rank ends with an exception of its own; `silent`: without a word."""
+    """A rank ends with an exception of its own; `silent`: without a word. `closes_first`: its
+    connections break before."""
 
     silent: bool
+    closes_first: bool
     code: int
 
     weight = 2.0
 
     @classmethod
     def drawn(cls, draw: Random, at: float, plan: Plan) -> Fault:
-        code = draw.choice((1, 1, 1, 3, 77))
-        return cls(at, draw.randrange(plan.world_size), draw.random() < 0.3, code)
+        rank, code = draw.randrange(plan.world_size), draw.choice((1, 1, 1, 3, 77))
+        return cls(at, rank, draw.random() < 0.3, draw.random() < 0.5, code)
 
     def hit(self, world: World, process: Process) -> None:
         world.blame("raised", process.host.index, self.rank)
         if not self.silent:
             process.print(1, OWN)
+        if self.closes_first and process.training and not process.has_finished:
+            process.training.break_off(process)  # the others end before it does
         process.then(world.draw.uniform(0.0, 0.5), lambda: process.exit(self.code << 8))
 
 
@@ -342,7 +352,7 @@ class LauncherSuspended(Fault):
 
     @classmethod
     def drawn(cls, draw: Random, at: float, plan: Plan) -> Fault:
-        return cls(at, draw.choice(OUTAGES), draw.random() < 0.5)
+        return cls(at, _draw_outage(draw), draw.random() < 0.5)
 
     def act(self, world: World) -> None:
         if launcher := world.live_launcher():

@@ -9,8 +9,7 @@ from queue import Empty
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from remote.run.events import decode, encode
-
+from remote.events import decode, encode
 from remote.plan import serialize
 from remote.session.returning import ReturningSession
 from remote.session.session import Session
@@ -183,7 +182,7 @@ class Launcher:
         self.is_alive, self.is_suspended, self.is_over = True, False, False
         self.began = here.loop.now
         self.begins_at = len(machine.lines)
-        self.stopped_at: float | None = None
+        self.stops = self.pauses = 0
         self.is_due = False
         self._next_tick = 0.0
         here.launcher = self
@@ -298,6 +297,7 @@ class Launcher:
     def suspend(self, seconds: float, *, machine: bool = False) -> None:
         """It stands still for some seconds. `machine`: and with it its clock."""
         self.is_suspended = True
+        self.pauses += 1
 
         def go_on() -> None:
             self.is_suspended = False
@@ -310,8 +310,9 @@ class Launcher:
     def stop(self, *, now: bool = False) -> None:
         """A person stops the run here."""
         if self.is_live:
-            self.stopped_at = self.stopped_at or here.loop.now
+            self.stops += 1
             self.session.stop(now=now)
+            self.world.checks.watch_person(self)
 
     def detach(self) -> None:
         """A person leaves the run."""

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from remote.run.events import Reaching
-
 from remote.cluster.hosts import Host as HostEntry
+from remote.events import Reaching
 from remote.limits import LIMITS, Limits
 from remote.session import connection as messages
 from remote.transport import Agent

@@ -184,8 +184,11 @@ class Training:
 
     def leave(self, process: Process) -> None:
         """A rank has ended: the others' connections to it break."""
-        if process.has_finished or self.is_broken:
-            return
+        if not (process.has_finished or self.is_broken):
+            self.break_off(process)
+
+    def break_off(self, process: Process) -> None:
+        """The others' connections to a rank break."""
         self.is_broken = True
         for other in self.members.values():
             if other is not process and not other.has_finished:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from remote.plan.plan import OnNan, OnStall
 from remote.run.phases import Verdict
+from tests.simulation.loop import START
 from training.job import Job
 
 if TYPE_CHECKING:
@@ -40,8 +41,12 @@ MAY: dict[str, set[Verdict]] = {
 OF_HOSTS = ("link", "reset", "host", "agent", "guard", "both", "disk", "silent")
 OF_RANKS = ("killed", "raised", "usage", "early", "hang", "nan")
 OF_LAUNCHERS = ("launcher", "suspended", "detached")
-SHORT = 5.0
-"""Seconds of an outage that every run outlives."""
+ENDS_ALONE = ("host", "agent", "guard", "both", "disk", "killed", "raised", "usage", "early", "nan")
+"""What ends a run, or is outlived: nobody needs to stop it."""
+SHORT = 2.0
+"""Seconds without a link that no agent notices."""
+REACHED = 4.0
+"""Seconds after which all hosts have been reached, unless something keeps them."""
 
 
 def check_verdict(world: World, launcher: Launcher, fail: Callable[[str], None]) -> None:
@@ -68,7 +73,7 @@ def check_verdict(world: World, launcher: Launcher, fail: Callable[[str], None])
         fail(f"{launcher.name}: {named}")
     if cause and not _may_name(world, cause.host, cause.rank):
         fail(f"{launcher.name}: {named} names nobody of {_list(blames)}")
-    if len(blames) == 1 and launcher.is_first and not world.was_stopped_at_last:
+    if len(blames) == 1 and launcher.is_first:
         wrong = _judge_alone(world, blames[0], verdict, cause.host if cause else "", cause)
         if wrong:
             fail(f"{launcher.name}: {named}, but {wrong} after {_list(blames)}")
@@ -94,6 +99,10 @@ def _judge_alone(world: World, blame: Blame, verdict: Verdict, host: str, cause:
     """What is wrong with a verdict where this was all that happened; "" where nothing is."""
     policy = world.plan.policy
     rank = getattr(cause, "rank", -1)
+    if blame.kind in ENDS_ALONE and world.was_stopped_at_last:
+        return "it did not end by itself"
+    if blame.kind in ("silent", "link") and _is_outlived(world, blame) and verdict is not FINISHED:
+        return "that is outlived"
     if policy.max_restarts:
         return ""
     match blame.kind:
@@ -110,3 +119,13 @@ def _judge_alone(world: World, blame: Blame, verdict: Verdict, host: str, cause:
         case "stop" if verdict not in (STOPPED, FINISHED):
             return "a person stopped it"
     return ""
+
+
+def _is_outlived(world: World, blame: Blame) -> bool:
+    """Whether an outage is short enough for a run whose hosts have all been reached."""
+    began = blame.when - START
+    if began < REACHED or world.plan.policy.start_timeout:
+        return False
+    if blame.kind == "silent":
+        return blame.lasts < world.times.lost - world.agent_times.tick - 1.0
+    return blame.lasts < (world.times.silent if world.plan.policy.keep else SHORT)

@@ -22,10 +22,11 @@ TIMES = Times(
     lease=2.0,
     tick=0.5,
     unheard=120.0,
+    lost=30.0,
     stall=stall.Times(least=12.0, factor=5.0, compiling=20.0),
 )
 """A session's times: some are shorter than usual, as an hour of virtual time takes long too."""
-AGENT_TIMES = times.Times(tick=2.0, restart=200.0)
+AGENT_TIMES = times.Times(tick=2.0, lease=30.0, input=30.0, restart=200.0)
 NEVER = 1e6
 """A fault that is over later than this lasts for ever."""
 PATIENCE = 200.0
@@ -44,6 +45,7 @@ class Blame:
     host: int
     rank: int
     when: float
+    lasts: float = 0.0
 
 
 class World:
@@ -78,9 +80,9 @@ class World:
         if self.tells:
             self.story.append(f"{self.loop.now - START:9.2f}  {who}: {what}")
 
-    def blame(self, kind: str, host: int = -1, rank: int = -1) -> None:
+    def blame(self, kind: str, host: int = -1, rank: int = -1, lasts: float = 0.0) -> None:
         """Note what was injected."""
-        self.blames.append(Blame(kind, host, rank, self.loop.now))
+        self.blames.append(Blame(kind, host, rank, self.loop.now, lasts))
 
     def process(self, rank: int) -> Process | None:
         """The process of a rank that lives."""
