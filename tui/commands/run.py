@@ -27,7 +27,7 @@ from tui.flags.policy import policy
 from tui.flags.selection import Selection
 from tui.front import Lines
 from tui.narrate import narrate
-from tui.text.usage import given
+from tui.text.usage import given, option
 
 NICE = 10
 """How far the launcher steps back behind ranks that may share its machine."""
@@ -129,7 +129,7 @@ def run(
 
 def _refuse_flags(context: typer.Context) -> None:
     """Refuse the options of a run before another command, which would ignore them."""
-    names = ", ".join(f"--{name.replace('_', '-')}" for name in given(context))
+    names = ", ".join(option(context, name) for name in given(context))
     if names:
         with refusing():
             raise UsageError(

@@ -76,6 +76,11 @@ def given(context: typer.Context) -> dict[str, Any]:
     }
 
 
+def option(context: typer.Context, name: str) -> str:
+    """The option of a parameter as it is written on the command line, such as `--run`."""
+    return next(one.opts[0] for one in context.command.params if one.name == name)
+
+
 def answer(words: list[str], flags: dict[str, Any], commands: list[str]) -> str:
     """What to tell somebody who wrote a command that does not exist, with what followed it, behind
     these flags."""
