@@ -30,7 +30,7 @@ from training.wire.events import Entered, emit
 
 
 def main(argv: Sequence[str]) -> int:
-    """Trains as the rank that the environment says: the exit code, unless it raises."""
+    """Trains as the rank that the environment describes: the exit code."""
     job, place = Job.parse(argv), Place.read()
     if place.folder:
         stacks.register(place.folder)
@@ -49,11 +49,11 @@ def main(argv: Sequence[str]) -> int:
 def run(job: Job, place: Place) -> None:
     """Loads the data, meets the other ranks and trains.
 
-    The data first: where one rank downloads them, the others are not yet waiting in a collective
-    that would time out. Raises: JobError, DataError.
+    The data come first: while one rank downloads them, the others do not yet wait in a collective,
+    which would time out. Raises: JobError, DataError.
     """
     if threads := os.environ.get("OMP_NUM_THREADS"):
-        torch.set_num_threads(int(threads))  # a forked rank's torch was loaded before this was set
+        torch.set_num_threads(int(threads))  # a forked rank loaded torch before this was set
     emit(Entered(place.rank, Phase.LOADING))
     train_set, test_set = (datasets.load(job, split) for split in ("train", "test"))
     emit(Entered(place.rank, Phase.RENDEZVOUS))
@@ -72,8 +72,8 @@ def run(job: Job, place: Place) -> None:
 def end(argv: Sequence[str]) -> NoReturn:
     """Runs `main` and ends the process with its exit code, at once.
 
-    Tearing the interpreter down after a failure would wait for peers that may be dead. The kernel
-    closes the connections.
+    After a failure the normal shutdown of the interpreter would wait for peers that may be dead.
+    The kernel closes the connections.
     """
     code = 1
     try:

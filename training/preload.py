@@ -2,13 +2,13 @@
 
     --report-fd N  --pipes RANK:OUT:ERR,…  [--listen-fd N]
 
-It reads one `Start` from stdin, after the imports, and forks a rank per placement into a process
-group of its own, with the placement's environment and the rank's pipes. On the report descriptor it
-says `pid RANK PID` and `exit RANK STATUS` (as `waitpid` gives it), each on a line, and it ends when
-all ranks have. When it dies, they die.
+After the imports it reads one `Start` from stdin and forks a rank per placement, each in a process
+group of its own, with the placement's environment and the rank's pipes. It writes lines `pid RANK
+PID` and `exit RANK STATUS` (as of `waitpid`) to the report descriptor, and ends when all ranks have
+ended. When it dies, they die.
 
-Before the fork nothing may touch CUDA, run an operator or start a thread: forked processes could
-not use them.
+Before the fork nothing may use CUDA, run an operator or start a thread: these do not survive a
+fork.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ DEFAULT = (
     signal.SIGUSR1,
     signal.SIGUSR2,
 )
-"""The signals whose dispositions a rank does not inherit."""
+"""The signals that a rank handles by default, whatever this process does."""
 
 
 @dataclass(frozen=True)
 class Descriptors:
-    """What the agent handed over: where to report, each rank's (stdout, stderr), and rank 0's
-    listening socket or -1."""
+    """The descriptors from the agent: the report, each rank's (stdout, stderr), and the listening
+    socket of rank 0, or -1."""
 
     report: int
     pipes: dict[int, tuple[int, int]]
@@ -67,14 +67,12 @@ class Descriptors:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the ranks of one start: 0 when all have ended, however they did; 1 where there was
-    nothing to start."""
-    die_with(
-        os.getppid()
-    )  # the agent has a guard for that; where both are killed at once, it is the kernel
+    """Runs the ranks of one start: 0 when all have ended, whatever their exit codes; 1 where there
+    is nothing to start."""
+    die_with(os.getppid())  # where agent and guard are killed together
     fds = Descriptors.parse(argv)
     if folder := os.environ.get(FOLDER):
-        stacks.register(folder)  # of the imports; each rank does so anew for itself
+        stacks.register(folder)  # for the imports; each rank registers itself again
     load()
     line = sys.stdin.buffer.readline()
     start = decode(line)
@@ -94,12 +92,11 @@ def main(argv: Sequence[str]) -> int:
 
 
 def load() -> None:
-    """Imports what ranks need. The collector would go through half a million new objects again and
-    again; none is garbage."""
+    """Imports what ranks need, with the garbage collector off: the imports make half a million
+    objects, none of which is garbage."""
     gc.disable()
-    os.environ.setdefault(
-        "OPENBLAS_NUM_THREADS", "1"
-    )  # numpy, which torch imports, would start threads
+    # torch imports numpy, which would start threads.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     import torch._dynamo  # noqa: F401 - DistributedDataParallel and the optimisers import it when they are made
 
     import training.__main__  # noqa: F401
@@ -114,7 +111,7 @@ def fork(placement: Placement, fds: Descriptors) -> int:
     pid = os.fork()
     if pid == 0:
         become(placement, fds, parent)
-    with suppress(OSError):  # it was first, and perhaps is already gone
+    with suppress(OSError):  # the rank has already done it, and may have ended
         os.setpgid(pid, pid)
     report(fds, f"pid {placement.rank} {pid}")
     return pid
@@ -143,8 +140,8 @@ def become(placement: Placement, fds: Descriptors, parent: int) -> NoReturn:
 
 
 def die_with(parent: int) -> None:
-    """Lets the kernel kill this process when its parent dies, or ends it where it has already
-    died."""
+    """Makes the kernel kill this process when its parent dies. Ends the process at once if the
+    parent is already dead."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -152,19 +149,19 @@ def die_with(parent: int) -> None:
 
 
 def redirect(out: int, err: int, keep: int) -> None:
-    """Nothing on stdin, the pipes on stdout and stderr, and every other descriptor closed but
-    `keep`."""
+    """Connects stdin to /dev/null, stdout and stderr to the pipes, and closes all other descriptors
+    except `keep`."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     for number, descriptor in enumerate((nothing, out, err)):
         os.dup2(descriptor, number)
     for descriptor in map(int, os.listdir("/dev/fd")):
         if descriptor > 2 and descriptor != keep:
-            with suppress(OSError):  # the listing's own is closed by now
+            with suppress(OSError):  # the descriptor of the listing is already closed
                 os.close(descriptor)
 
 
 def report(fds: Descriptors, line: str) -> None:
-    """Tells the agent."""
+    """Sends a line to the agent."""
     os.write(fds.report, f"{line}\n".encode())
 
 

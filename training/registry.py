@@ -1,21 +1,21 @@
 """The names that a folder of modules offers, listed without importing any of them.
 
 `training/sync`, `training/models` and `training/datasets` hold one module per choice; a new file
-there is a new choice. One that takes an argument says so by a line `FORM = "torchvision/NAME"` at
-the top level: its own name, a character, what stands there; a NAME is letters, digits and
-underscores, a PATH is anything.
+there is a new choice. A module whose name takes an argument has a line `FORM = "torchvision/NAME"`
+at the top level: its name, a separator, and NAME (letters, digits and underscores) or PATH
+(anything).
 
-A module states what must be known of it before it is imported as assignments of literals at the top
-level (see `declared`):
+What must be known of a module before it is imported, it declares as literals at the top level (see
+`declared`):
 
+- a sync method: `OPTIONS` (see `training.options`) and `TRAITS` (see `training.traits`);
 - a model: `IMAGE_SIZES = (32, 35)`, the smallest and the largest side of the images that it takes
-  (0: no limit), or a dictionary of those by how the argument begins; `LR`, the learning rate where
-  the user gives none, if not `Job`'s default;
-- a data set: `IMAGE_SIZE`, the side of its images, or `DEFAULT_SIZE`, the side to which it brings
-  images of any size unless the model takes others; `FILES`, the files that it reads in the data
-  folder (one that ends with .gz may lie there unpacked), `ARCHIVE`, a file there that holds them
-  all, `DOWNLOAD_MB`, the size of their download, and `ROOM_MB`, the room that it takes there
-  unpacked, where that is more.
+  (0: no limit), or a dictionary of such pairs by the beginning of the argument; `LR`, its default
+  learning rate, if that is not `Job`'s;
+- a data set: `IMAGE_SIZE`, the side of its images, or `DEFAULT_SIZE`, the side to which it resizes
+  images unless the model needs another; `FILES`, the files that it reads in the data folder (a .gz
+  file may also be there unpacked), `ARCHIVE`, a file with all of them, `DOWNLOAD_MB`, the size of
+  the download, and `ROOM_MB`, the size of the unpacked files, where that is more.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ ARGUMENTS = {"NAME": r"\w+", "PATH": r".+"}
 
 
 class UnknownName(ValueError):
-    """A name that the folder does not offer; the text lists those it does, and the nearest."""
+    """A name that the folder does not offer; the text lists its names, and the nearest."""
 
 
 def names(folder: str) -> tuple[str, ...]:
-    """What `training/<folder>` offers, in alphabetical order; one with an argument as its form,
-    such as `torchvision/NAME`.
+    """The names of `training/<folder>`, in alphabetical order; a name that takes an argument as its
+    form, such as `torchvision/NAME`.
 
-    Folders below it, and modules whose names start with an underscore, are no choices.
+    Sub-folders, and modules whose names start with an underscore, are no choices.
     """
     found = pkgutil.iter_modules([str(ROOT / folder)])
     modules = [one.name for one in found if not one.ispkg and not one.name.startswith("_")]
@@ -59,29 +59,26 @@ def _form(folder: str, module: str) -> str:
 
 
 def prefix(form: str) -> str:
-    """What stands before the argument in a form, such as `torchvision/`; empty for a plain name."""
+    """The part of a form before the argument, such as `torchvision/`; empty for a plain name."""
     word = next((word for word in ARGUMENTS if form.endswith(word)), "")
     return form.removesuffix(word) if word else ""
 
 
 def form_of(folder: str, name: str) -> str:
-    """Which of the `names` of a folder a name is of."""
+    """The form to which a name belongs, one of the `names` of the folder."""
     return next(
         (form for form in names(folder) if prefix(form) and name.startswith(prefix(form))), name
     )
 
 
 def check(folder: str, name: str) -> str:
-    """`name`, if the folder offers it.
-
-    Raises: UnknownName.
-    """
+    """The name, if the folder offers it. Raises: UnknownName."""
     split(folder, name)
     return name
 
 
 def split(folder: str, name: str) -> tuple[str, tuple[str, ...]]:
-    """The module behind a name, and its argument, if it takes one. Raises: UnknownName."""
+    """The module of a name, and its argument, if it takes one. Raises: UnknownName."""
     known = names(folder)
     for form in known:
         before = prefix(form)
@@ -98,25 +95,25 @@ def split(folder: str, name: str) -> tuple[str, tuple[str, ...]]:
 
 
 def with_path(folder: str, name: str, change: Callable[[str], str]) -> str:
-    """The name with its PATH changed; the same, where it takes none. Raises: UnknownName."""
+    """The name with its PATH changed; the same name, if it takes no PATH. Raises: UnknownName."""
     (_, argument), form = split(folder, name), form_of(folder, name)
     return prefix(form) + change(argument[0]) if form.endswith("PATH") else name
 
 
 def source(folder: str, name: str) -> Path:
-    """The file of the module behind a name. Raises: UnknownName."""
+    """The file of the module of a name. Raises: UnknownName."""
     return ROOT / folder / f"{split(folder, name)[0]}.py"
 
 
 def declared(folder: str, name: str, constant: str, default: Any = None) -> Any:
-    """What the module behind a name assigns to a constant; read from its source, which is not run.
-    Raises: UnknownName."""
+    """The literal that the module of a name assigns to a constant, or the default. The source is
+    read, not run. Raises: UnknownName."""
     return _literals(source(folder, name)).get(constant, default)
 
 
 @cache
 def _literals(path: Path) -> dict[str, Any]:
-    """The literals that a module assigns to names of capitals at its top level."""
+    """The literals that a module assigns to upper-case names at its top level."""
     found = {}
     for node in ast.parse(path.read_text()).body:
         match node:
@@ -127,20 +124,17 @@ def _literals(path: Path) -> dict[str, Any]:
 
 
 def load(folder: str, name: str) -> ModuleType:
-    """The module behind a name, imported.
-
-    Raises: UnknownName.
-    """
+    """The module of a name, imported. Raises: UnknownName."""
     return importlib.import_module(f"training.{folder}.{split(folder, name)[0]}")
 
 
 def function(folder: str, name: str, of: str) -> Callable[..., Any]:
-    """The function `of` of the module behind a name, given the name's argument where it takes one.
+    """The function `of` of the module of a name, with the name's argument bound, if it takes one.
     Raises: UnknownName."""
     return partial(getattr(load(folder, name), of), *split(folder, name)[1])
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of an error: ": did you mean 'x'?" where a known name is near, else nothing."""
+    """The end of an error: ": did you mean 'x'?" where a known name is near, otherwise nothing."""
     near = difflib.get_close_matches(name, list(known), 1, 0.5)
     return f": did you mean {near[0]!r}?" if near else ""

@@ -1,9 +1,12 @@
-"""What becomes of BatchNorm's running statistics when several ranks train one model.
+"""How ranks that train one model share the running statistics of BatchNorm.
 
-Ranks normalise by their own batch's statistics and keep running ones to evaluate with. `broadcast`:
-the first rank's count, as rank 0's do under DistributedDataParallel; `local`: each rank keeps its
-own; `sync`: all ranks normalise by the joined batch's; `untracked`: there are none, and a batch is
-normalised by its own statistics in evaluation too.
+In training a rank normalises by the statistics of its own batch; it keeps running statistics for
+evaluation. The modes are:
+
+- `broadcast`: all ranks evaluate with those of the first rank, as under DistributedDataParallel;
+- `local`: each rank keeps its own;
+- `sync`: all ranks normalise by the statistics of the joined batch;
+- `untracked`: there are none; in evaluation too, a batch is normalised by its own statistics.
 """
 
 from __future__ import annotations
@@ -19,28 +22,23 @@ from training.place import Place
 from training.rendezvous import new_group
 
 Layer = nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d
-"""The layers that a mode is about."""
+"""The layers that a mode changes."""
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
 
 class BatchNorm:
-    """One of the modes, for one model. `trainers` are the ranks that train: the others' statistics
-    never move. `settles`: whether the ranks ever settle on one model at all."""
+    """A mode, for one model. `trainers` are the ranks that train; the statistics of others never
+    change. `settles`: whether the ranks ever settle on one model."""
 
     def __init__(
         self, mode: str, place: Place, meter: Meter, trainers: Sequence[int], settles: bool = True
     ) -> None:
-        self.mode, self._place, self._meter, self._trainers, self._settles = (
-            mode,
-            place,
-            meter,
-            list(trainers),
-            settles,
-        )
+        self.mode, self._place, self._meter = mode, place, meter
+        self._trainers, self._settles = list(trainers), settles
 
     def convert(self, net: nn.Module) -> nn.Module:
-        """The model with the mode's layers. Called before anything holds its parameters, on all
-        ranks."""
+        """The model with the layers of the mode. Called on all ranks, before anything refers to the
+        parameters."""
         layers = {
             name: layer
             for name, layer in net.named_modules(remove_duplicate=False)
@@ -54,8 +52,8 @@ class BatchNorm:
         return net
 
     def own(self, net: nn.Module) -> dict[str, torch.Tensor]:
-        """What of the model each rank keeps for itself, by name: its statistics in the mode
-        `local`, and all of it where the ranks never settle on one."""
+        """The parts of the model that differ from rank to rank, by name: the statistics in the mode
+        `local`; the whole model where the ranks never settle."""
         if len(self._trainers) < 2:
             return {}
         if not self._settles:
@@ -71,15 +69,15 @@ class BatchNorm:
         }
 
     def settle(self, net: nn.Module) -> None:
-        """Makes the model's buffers equal on all ranks, but for what each rank keeps. Called by all
-        ranks at once."""
+        """Makes the model's buffers equal on all ranks, except for each rank's own parts. Called by
+        all ranks at once."""
         own = self.own(net)
         self._broadcast(buffer for name, buffer in net.named_buffers() if name not in own)
 
     @contextmanager
     def agreed(self, net: nn.Module) -> Iterator[None]:
-        """Within it the settled model is one on all ranks, also where each keeps something of its
-        own: then with the first training rank's. Called by all ranks at once."""
+        """Makes the whole model equal on all ranks for a while: each rank's own parts are those of
+        the first training rank. Called by all ranks at once."""
         own = self.own(net)
         kept = {name: tensor.clone() for name, tensor in own.items()}
         self._broadcast(own.values())
@@ -90,7 +88,7 @@ class BatchNorm:
                 tensor.copy_(kept[name])
 
     def _broadcast(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Gives the first training rank's tensors to all, those of one type in one message."""
+        """Sends the tensors of the first training rank to all, those of one type in one message."""
         if self._place.world_size == 1:
             return
         alike: dict[torch.dtype, list[torch.Tensor]] = {}
@@ -100,14 +98,13 @@ class BatchNorm:
             flat = torch.cat([tensor.flatten() for tensor in of_type])
             with self._meter.waiting():
                 distributed.broadcast(flat, src=self._trainers[0])
-            for tensor, new in zip(
-                of_type, torch.split(flat, [tensor.numel() for tensor in of_type]), strict=True
-            ):
+            parts = torch.split(flat, [tensor.numel() for tensor in of_type])
+            for tensor, new in zip(of_type, parts, strict=True):
                 tensor.copy_(new.view_as(tensor))
 
     def _synchronised(self, net: nn.Module, layers: dict[str, Layer]) -> nn.Module:
-        """The model with synchronised layers, in a group of their own: the order in which they and
-        the gradients' buckets take turns in backward may differ from rank to rank."""
+        """The model with synchronised layers. They have a process group of their own, because in
+        backward they and the gradients' buckets may take turns in another order on each rank."""
         from training.batch_norm.sync import SyncBatchNorm
 
         group = new_group(self._trainers)
@@ -122,7 +119,7 @@ class BatchNorm:
 
 
 def batch_dependent(net: nn.Module) -> bool:
-    """Whether the model evaluates an image by those beside it in the batch: it has a BatchNorm
+    """Whether the result for an image depends on the others in its batch: the model has a BatchNorm
     without running statistics."""
     return any(
         isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.running_mean is None

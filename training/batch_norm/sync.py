@@ -1,9 +1,9 @@
-"""BatchNorm over the joined batch of several ranks, on the CPU too, which torch's own SyncBatchNorm
-refuses.
+"""BatchNorm over the joined batch of several ranks. Unlike torch's SyncBatchNorm it runs on CPUs
+too.
 
-One all-reduce each way. Forward adds up every channel's count, sum and sum of squares; backward the
-gradient's sum and its sum times the normalised input (Ioffe and Szegedy 2015, the gradients of the
-mean and the variance, over all ranks' samples).
+Forward and backward make one all-reduce each: forward of every channel's count, sum and sum of
+squares; backward of the gradient's sum and of its product with the normalised input (Ioffe and
+Szegedy 2015, the gradients of the mean and the variance, over all ranks' samples).
 """
 
 from __future__ import annotations
@@ -24,12 +24,11 @@ SumOverRanks = Callable[[torch.Tensor], None]
 
 
 class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
-    """Takes the place of a BatchNorm layer with that layer's parameters and buffers, under the same
-    names.
+    """Replaces a BatchNorm layer, with its parameters and buffers under the same names.
 
     In training, (N, C, ...) is normalised per channel by the mean and variance over the samples of
-    all ranks of the group. They call it in the same order, and N may differ between them. In
-    evaluation it does what the layer did that it replaces.
+    all ranks of the group. They call it in the same order; N may differ. In evaluation it does what
+    the replaced layer does.
     """
 
     def __init__(
@@ -38,19 +37,16 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
         super().__init__(
             layer.num_features, layer.eps, layer.momentum, affine=False, track_running_stats=False
         )
-        self.affine, self.track_running_stats, self.training = (
-            layer.affine,
-            layer.track_running_stats,
-            layer.training,
-        )
+        self.affine, self.training = layer.affine, layer.training
+        self.track_running_stats = layer.track_running_stats
         for name in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"):
             setattr(self, name, getattr(layer, name))
         self._group, self._meter = group, meter
 
-    # A compiled graph ends before it: waiting for other ranks is not to be traced.
+    # Waiting for other ranks must not be traced, so a compiled graph ends before it.
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """The normalised input, of its type."""
+        """The normalised input, in its type."""
         if not self.training:
             return super().forward(input)
         self._check_input_dim(input)
@@ -78,8 +74,8 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
     def _joined(self, input: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """The ranks' joined count (), and mean and biased variance (C,), in float64.
 
-        A rank's own mean and variance are taken in two passes, so that only float64 sums can lose
-        digits to a large mean.
+        Each rank computes its mean and variance in two passes, so a large mean costs digits only in
+        the float64 sums.
         """
         wide = input.to(torch.promote_types(input.dtype, torch.float32))
         mean, variance = (
@@ -92,7 +88,7 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
         return sums[0], mean, (squares - mean.square()).clamp_(min=0)
 
     def _track(self, count: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor) -> None:
-        """Moves the running statistics, with the unbiased variance, as nn.BatchNorm does."""
+        """Updates the running statistics, with the unbiased variance, as nn.BatchNorm does."""
         self.num_batches_tracked.add_(1)  # type: ignore[union-attr]
         weight = self.momentum
         if weight is None:
@@ -110,12 +106,12 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
 
 
 class _Normalise(torch.autograd.Function):
-    """(x - mean) / sqrt(variance + eps) x weight + bias, where mean and variance are functions of
-    all ranks' x.
+    """(x - mean) / sqrt(variance + eps) x weight + bias, where mean and variance depend on the x of
+    all ranks.
 
-    The gradients of weight and bias are this rank's part, as other parameters' are. With every
-    rank's loss scaled so that the mean over ranks is the joined gradient, x's gradient comes out
-    scaled alike, since it is linear in the ranks' gradients.
+    The gradients of weight and bias are this rank's part, as for other parameters. Every rank
+    scales its loss so that the mean over ranks is the joined gradient; the gradient of x is linear
+    in the ranks' gradients, so it has the same scale.
     """
 
     @staticmethod
@@ -138,9 +134,8 @@ class _Normalise(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         x, weight, mean, variance, count = ctx.saved_tensors
-        # That of a layer with fixed statistics: its parameters' gradients are the sums of dy times
-        # normalised x, and of dy. On a GPU torch wants the batch's own statistics too, though it
-        # then takes the fixed ones; and a weight.
+        # The gradients of a layer with fixed statistics: the sums of dy times normalised x, and of
+        # dy. On a GPU torch also demands a weight, and the batch's statistics, which it ignores.
         inverse = (variance + ctx.eps).rsqrt()
         scale = torch.ones_like(mean) if weight is None else weight
         _, dy_xhat, dy_sum = torch.ops.aten.native_batch_norm_backward(
@@ -150,17 +145,11 @@ class _Normalise(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             sums = torch.cat((dy_xhat, dy_sum)).double()
             ctx.sum_over_ranks(sums)
-            dx = _input_gradient(
-                dy, x, weight, mean, inverse, *(sums / count).to(mean.dtype).chunk(2)
-            )
-        return (
-            dx,
-            *(
-                dy_xhat if ctx.needs_input_grad[1] else None,
-                dy_sum if ctx.needs_input_grad[2] else None,
-            ),
-            *5 * (None,),
-        )
+            means = (sums / count).to(mean.dtype).chunk(2)
+            dx = _input_gradient(dy, x, weight, mean, inverse, *means)
+        dweight = dy_xhat if ctx.needs_input_grad[1] else None
+        dbias = dy_sum if ctx.needs_input_grad[2] else None
+        return (dx, dweight, dbias, *5 * (None,))
 
 
 def _input_gradient(
@@ -172,8 +161,8 @@ def _input_gradient(
     mean_dy_xhat: torch.Tensor,
     mean_dy: torch.Tensor,
 ) -> torch.Tensor:
-    """weight / deviation x (dy - mean(dy) - xhat x mean(dy xhat)), gathered into one factor of dy,
-    one of x and a rest."""
+    """weight / deviation x (dy - mean(dy) - xhat x mean(dy xhat)), computed as a factor of dy, a
+    factor of x and a rest."""
     of_dy = inverse_deviation if weight is None else inverse_deviation * weight
     of_x = -of_dy * inverse_deviation * mean_dy_xhat
     rest = -of_dy * mean_dy - of_x * mean

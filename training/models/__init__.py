@@ -1,5 +1,5 @@
-"""The models. Each module here is one, with `build(channels, classes) -> nn.Module`; one whose name
-takes an argument has it before these.
+"""The models. Each module in this folder is one model, with a function `build(channels, classes) ->
+nn.Module`. Where its name takes an argument, that comes first.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from training.job import JobError
 
 
 def build(name: str, shape: tuple[int, int, int], classes: int) -> nn.Module:
-    """The model of a name, tried on one image of this shape (channels, height, width).
+    """The model of a name, tested with one image of the shape (channels, height, width).
 
-    Raises: JobError, where it does not take such images.
+    Raises: JobError, where the model does not take such images.
     """
     channels, height, width = shape
     net: nn.Module = registry.function("models", name, "build")(channels, classes)

@@ -31,7 +31,7 @@ MORE: dict[str, dict[str, Any]] = {
     "googlenet": {"aux_logits": False, "init_weights": True},
     "inception_v3": {"aux_logits": False, "init_weights": True},
 }
-"""What some models have to be told, so that they give nothing but logits."""
+"""Arguments of models that would otherwise return more than logits."""
 
 
 def build(name: str, channels: int, classes: int) -> nn.Module:
@@ -51,8 +51,8 @@ def build(name: str, channels: int, classes: int) -> nn.Module:
 
 
 def _of_channels(net: nn.Module, channels: int) -> nn.Module:
-    """The model with its first convolution for so many channels; its weights are those of the three
-    in turn."""
+    """The model with a first convolution for another number of channels, which repeats the weights
+    of the three."""
     path, first = next(
         (path, module) for path, module in net.named_modules() if isinstance(module, nn.Conv2d)
     )

@@ -21,9 +21,10 @@ from training.place import Place
 class SyncMethod:
     """How ranks keep one model. Every verb has a default that does nothing.
 
-    All ranks begin with rank 0's parameters and buffers. A method blocks on other ranks only inside
-    `with meter.waiting():`. Its groups and buffers are made in `prepare`; it leaves the model's
-    buffers (BatchNorm's statistics) alone.
+    All ranks begin with rank 0's parameters and buffers. A method waits for other ranks only inside
+    `with meter.waiting():`, and adds what it sends to the figure `bytes_sent` of the meter. It
+    makes its process groups and its buffers in `prepare`; it does not touch the model's buffers
+    (BatchNorm's statistics).
     """
 
     def __init__(self, options: SimpleNamespace, wire: torch.dtype) -> None:
@@ -38,16 +39,16 @@ class SyncMethod:
         return model
 
     def micro(self, last: bool) -> AbstractContextManager[None]:
-        """Around each forward and backward of a step; before the `last` one of the step nothing is
-        to be communicated."""
+        """Surrounds each forward and backward of a step. Nothing may be communicated before the
+        `last` one of the step."""
         return nullcontext()
 
     def reduce(self, model: nn.Module) -> None:
-        """Called after a step's last backward; on return every `p.grad` is final: the mean over the
+        """Called after a step's last backward. On return every `p.grad` is final: the mean over the
         ranks that train.
 
-        A parameter that no rank used keeps `grad = None`; one that some ranks used counts as zero
-        on the others.
+        A parameter that no rank used keeps `grad = None`. Where only some ranks used it, the
+        gradient of the others counts as zero.
         """
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
@@ -55,24 +56,24 @@ class SyncMethod:
         optimizer.step()
 
     def settle(self, model: nn.Module) -> None:
-        """Makes the parameters equal before the model is evaluated or kept. Called by all ranks at
+        """Makes the parameters equal before the model is evaluated or saved. Called by all ranks at
         the same step."""
 
     def state(self) -> dict[str, Any]:
-        """What this rank needs to go on from here besides the model and the optimiser, for
+        """What this rank needs to resume from here besides the model and the optimiser, for
         `torch.save`."""
         return {}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Goes on from a `state`. Called after `prepare`."""
+        """Restores a `state`. Called after `prepare`."""
 
     def serve(self, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:
-        """Called on a rank that does not train, instead of taking steps: returns when each of the
-        others has made so many."""
+        """Called on a rank that does not train. Returns when each of the others has made so many
+        steps."""
 
 
 def broadcast(tensors: Iterable[torch.Tensor], meter: Meter) -> None:
-    """Gives rank 0's tensors to all ranks, in place."""
+    """Sends rank 0's tensors to all ranks, in place."""
     with meter.waiting(), torch.no_grad():
         for tensor in tensors:
             distributed.broadcast(tensor, src=0)

@@ -1,5 +1,5 @@
-"""The backend's all-reduce of each bucket, while backward goes on; or, as in a course's listing, of
-each parameter after it."""
+"""The backend's all-reduce of each bucket during backward; or, as in course exercises, of each
+parameter after it."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ OPTIONS = {
 
 
 class Method(Bucketed):
-    """Sum over the ranks of what each has divided by their number."""
+    """The sum over the ranks of gradients that each rank has divided by their number."""
 
     def launch(self, bucket: Bucket) -> None:
-        """Starts its all-reduce, or makes it at once."""
+        """Starts the all-reduce of a bucket, or makes it at once."""
         if self.options.granularity == "parameter":
             with self.meter.waiting():
                 distributed.all_reduce(bucket.buffer)
@@ -40,7 +40,7 @@ class Method(Bucketed):
             self._works.append((bucket, distributed.all_reduce(bucket.buffer, async_op=True)))
 
     def exchanged(self) -> Iterator[Bucket]:
-        """Each bucket when its all-reduce has ended."""
+        """Yields each bucket when its all-reduce has ended."""
         while self._works:
             bucket, work = self._works.popleft()
             if work:
@@ -48,9 +48,9 @@ class Method(Bucketed):
             yield bucket
 
     def connect(self, buckets: tuple[Bucket, ...]) -> None:
-        """Nothing is on its way."""
+        """Starts with nothing in flight."""
         self._works: deque[tuple[Bucket, distributed.Work | None]] = deque()
 
     def payload(self, size: int) -> int:
-        """A ring's."""
+        """The bytes of a ring."""
         return payload.ring(size, self.place.world_size)

@@ -1,9 +1,9 @@
-"""PyTorch's DistributedDataParallel: gradients travel in buckets while backward still runs, as they
-are or compressed.
+"""PyTorch's DistributedDataParallel: gradients travel in buckets during backward, as they are or
+compressed.
 
-A run's first step is made by the bare model and reduced here, parameter by parameter; it shows
-whether any rank leaves a parameter unused. From the second step on the model is wrapped, told to
-look for unused parameters only where there are any.
+The bare model makes the first step of a run, which is reduced here, parameter by parameter. It
+shows whether any rank leaves a parameter unused. From the second step on the model is wrapped in
+DDP, which searches for unused parameters only if there are any.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-import torch._dynamo  # DDP's constructor would, during the second step
+import torch._dynamo  # otherwise DDP's constructor imports it, in the second step
 from torch import distributed, nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
@@ -62,14 +62,14 @@ OPTIONS = {
 
 
 class Method(SyncMethod):
-    """DDP leaves buffers alone here: nobody waits for a slow rank inside forward, where the wait
-    could not be told from computing. Alone, a rank needs no DDP.
+    """DDP does not broadcast buffers here: ranks would wait for a slow one inside forward, where
+    waiting cannot be told from computing. A single rank needs no DDP.
     """
 
     def prepare(
         self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter
     ) -> nn.Module:
-        """A module that calls the model as it is in the first step, then through DDP."""
+        """Returns a module that calls the bare model in the first step, then DDP."""
         self._place, self._meter = place, meter
         self._named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
         self._finds_unused: bool | None = None
@@ -85,51 +85,48 @@ class Method(SyncMethod):
         return self._wrapped if place.world_size > 1 else model
 
     def micro(self, last: bool) -> AbstractContextManager[None]:
-        """Before the last, the bare model accumulates gradients, as under `no_sync`."""
+        """Before the last micro-batch the bare model accumulates gradients, as under `no_sync`."""
         self._wrapped.last = last
         if last and self._finds_unused is not None and self._wrapped.ddp is None:
-            with (
-                self._meter.waiting()
-            ):  # only now: a static graph's first step counts what DDP sees of the micro-batches
+            # Only now: with a static graph DDP counts the micro-batches of its first step.
+            with self._meter.waiting():
                 self._wrapped.ddp = self._ddp(self._finds_unused)
         return nullcontext()
 
     def reduce(self, model: nn.Module) -> None:
-        """Backward has done it; what it took after the last gradient was waiting. In the first step
-        it is done here.
+        """Backward has reduced the gradients; its time after the last gradient was waiting. In the
+        first step they are reduced here.
 
-        Raises: JobError, where a parameter is unused, though in the first step none was.
+        Raises: JobError, where a parameter is unused although the first step used all.
         """
         if self._place.world_size == 1:
             return
         if self._finds_unused is None:
+            parameters = [p for _, p in self._named]
             with self._meter.waiting():
-                self._finds_unused = not average(
-                    [p for _, p in self._named], self._place.world_size
-                )
-            self._count_bytes(
-                sum(p.grad.nbytes for _, p in self._named if p.grad is not None) + self._map_bytes
-            )
+                self._finds_unused = not average(parameters, self._place.world_size)
+            size = sum(p.grad.nbytes for p in parameters if p.grad is not None)
+            self._count_bytes(size + self._map_bytes)
             return
         self._meter.waited_since_gradient()
         self._check_used()
         self._count_bytes(self._bytes + self._map_bytes * self._finds_unused)
 
     def state(self) -> dict[str, Any]:
-        """What the first step showed, and what PowerSGD keeps."""
+        """What the first step has shown, and the state of PowerSGD."""
         return {
             "finds_unused": self._finds_unused,
             "power_sgd": self._power_sgd and self._power_sgd.state(),
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """The next step goes through DDP at once."""
+        """Restores a state; the next step uses DDP."""
         if self._power_sgd and state["power_sgd"]:
             self._power_sgd.load(state["power_sgd"], self._named[0][1].device)
         self._finds_unused = state["finds_unused"] if self._place.world_size > 1 else None
 
     def _ddp(self, finds_unused: bool) -> DistributedDataParallel:
-        if finds_unused:  # in a step that happens to use all of them torch would advise against it
+        if finds_unused:  # torch warns in a step that happens to use all parameters
             warnings.filterwarnings(
                 "ignore", "find_unused_parameters=True was specified", UserWarning
             )
@@ -151,14 +148,14 @@ class Method(SyncMethod):
 
     @property
     def _bytes(self) -> int:
-        """The size of what a step through DDP exchanges, without the map of used parameters."""
+        """The bytes that a step of DDP exchanges, without the map of used parameters."""
         if self._power_sgd:
             return self._power_sgd.size([p for _, p in self._named])
         return sum(p.numel() * WIDTHS.get(self._compression, p.itemsize) for _, p in self._named)
 
     @property
     def _map_bytes(self) -> int:
-        """The size of the map of used parameters: an int32 each, in DDP as in the first step."""
+        """The bytes of the map of used parameters: an int32 each, in DDP and in the first step."""
         return 4 * len(self._named)
 
     def _count_bytes(self, size: int) -> None:
@@ -169,24 +166,22 @@ class Method(SyncMethod):
             return
         for name, parameter in self._named:
             if parameter.grad is None:
-                known = name.removeprefix(
-                    "_orig_mod."
-                )  # as a compiled model calls the one it is made of
+                bare = name.removeprefix("_orig_mod.")  # which torch.compile adds
                 raise JobError(
-                    f"--sync ddp: {known} has no gradient in this step, though all parameters had "
-                    "one in the first: DDP cannot "
-                    "follow a model whose use of its parameters changes; use --sync all_reduce"
+                    f"--sync ddp: {bare} has no gradient in this step, although all parameters had "
+                    "one in the first: DDP does not support a model that uses other parameters "
+                    "from step to step; use --sync all_reduce"
                 )
 
 
 HOOKS = {"fp16": default_hooks.fp16_compress_hook, "bf16": default_hooks.bf16_compress_hook}
 WIDTHS = {"fp16": 2, "bf16": 2}
-"""Bytes per element that a compression sends."""
+"""The bytes per element that a compression sends."""
 
 
 class Wrapped(nn.Module):
-    """What the loop calls: the model itself, or DDP around it, where there is one, in the `last`
-    micro-batch of a step."""
+    """The module that the loop calls: DDP in the `last` micro-batch of a step, once there is one;
+    otherwise the bare model."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -194,15 +189,15 @@ class Wrapped(nn.Module):
         self.ddp: DistributedDataParallel | None = None
 
     def forward(self, *inputs: torch.Tensor) -> Any:
-        """As the model's."""
+        """The output of the model."""
         return self.ddp(*inputs) if self.ddp and self.last else self.model(*inputs)
 
 
 class Held(nn.Module):
-    """The model, for DDP: a parameter that has a gradient from an earlier micro-batch of the step
-    counts as used by this one.
+    """The model for DDP. A parameter with a gradient from an earlier micro-batch of the step counts
+    as used by the last one too.
 
-    Else DDP would take a parameter for unused that only the last micro-batch leaves out.
+    Otherwise DDP would treat a parameter as unused that only the last micro-batch leaves out.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -210,7 +205,7 @@ class Held(nn.Module):
         self.model = model
 
     def forward(self, *inputs: torch.Tensor) -> Any:
-        """As the model's."""
+        """The output of the model."""
         output = self.model(*inputs)
         held = (
             [p for p in self.model.parameters() if p.grad is not None]
@@ -221,7 +216,7 @@ class Held(nn.Module):
 
 
 class Uses(torch.autograd.Function):
-    """Hands on its first input; the others are part of the graph and get no gradient from here."""
+    """Returns its first input. The others become part of the graph and get no gradient."""
 
     @staticmethod
     def forward(ctx: Any, output: torch.Tensor, *parameters: torch.Tensor) -> torch.Tensor:
@@ -236,8 +231,8 @@ class Uses(torch.autograd.Function):
 
 
 def average(parameters: Sequence[nn.Parameter], ranks: int) -> bool:
-    """Replaces each gradient by its mean over the ranks: whether each rank had all of them. One
-    that none had stays None."""
+    """Replaces each gradient by its mean over the ranks: whether each rank had all gradients. One
+    that no rank had stays None."""
     used = torch.tensor(
         [p.grad is not None for p in parameters], dtype=torch.int32, device=parameters[0].device
     )
@@ -246,11 +241,10 @@ def average(parameters: Sequence[nn.Parameter], ranks: int) -> bool:
     works = []
     for parameter, count in zip(parameters, counts, strict=True):
         if count:
-            parameter.grad = (
-                torch.zeros_like(parameter)
-                if parameter.grad is None
-                else parameter.grad.div_(ranks)
-            )
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            else:
+                parameter.grad.div_(ranks)
             works.append(distributed.all_reduce(parameter.grad, async_op=True))
     for work in works:
         work.wait()

@@ -1,9 +1,9 @@
-"""Rank 0 gathers, averages and scatters the mean: a star, by segments of buckets; or, as in a
-course's listing, by parameters.
+"""Rank 0 gathers, averages and scatters the mean: a star, by segments of buckets; or, as in course
+exercises, by parameters.
 
-Segments flow towards the root through one process group and back through another: a group's
-connection carries its messages in turn, so that in a single one what goes out would hold up what
-comes in. The root's link is the limit: (N-1) S each way.
+Segments travel to the root through one process group and back through another. The connection of a
+group carries one message at a time, so in a single group outgoing messages would delay incoming
+ones. The root's network is the limit: (N-1) S in each direction.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from training.sync.parts.bucketed import Background, Bucketed, segment_count, wa
 from training.sync.parts.gradients import Bucket
 
 AHEAD = 8
-"""How many segments the root is ready to receive from each rank before it has added the first of
-them."""
+"""How many segments of each rank the root starts to receive before it adds the first."""
 Arrival = tuple[distributed.Work | None, torch.Tensor]
-"""What is on its way, and where to."""
+"""A receive in flight, and its buffer."""
 
 
 OPTIONS = {
@@ -48,7 +47,7 @@ OPTIONS = {
 
 
 class Star:
-    """The exchange of all buckets of a step between the root, rank 0, and the others."""
+    """Exchanges all buckets of a step between the root, rank 0, and the others."""
 
     def __init__(self, rank: int, ranks: int, buckets: tuple[Bucket, ...], segment: float) -> None:
         self._others = range(1, ranks)
@@ -59,7 +58,7 @@ class Star:
         self.exchange = self._root if rank == 0 else self._leaf
 
     def _leaf(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
-        """Gives a bucket as soon as it is launched; the sums arrive where the gradients were."""
+        """Sends a bucket as soon as it is launched; the sums replace the gradients."""
         works: list[tuple[Bucket, list[distributed.Work | None]]] = []
         for bucket in launched:
             segments = self._segments[bucket.index]
@@ -71,8 +70,8 @@ class Star:
             yield bucket
 
     def _root(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
-        """Adds what the others give, segment after segment, and sends each sum on its way before it
-        waits for the next."""
+        """Adds the segments of the others, one after another, and sends each sum before it waits
+        for the next segment."""
         arrivals = self._arrivals()
         sent: list[distributed.Work | None] = []
         for bucket in launched:
@@ -87,8 +86,7 @@ class Star:
         wait(sent)
 
     def _arrivals(self) -> Iterator[list[Arrival]]:
-        """For each segment of a step what each of the others sends, asked for some segments
-        ahead."""
+        """The receives from all others for each segment of a step, started some segments ahead."""
         asked: deque[list[Arrival]] = deque()
         for segment in (segment for segments in self._segments for segment in segments):
             rooms = [torch.empty_like(segment) for _ in self._others]
@@ -105,13 +103,13 @@ class Star:
 
 
 class Listing:
-    """The exchange of one bucket after another by the collectives `gather` and `scatter`."""
+    """Exchanges one bucket after another by the collectives `gather` and `scatter`."""
 
     def __init__(self, rank: int, ranks: int) -> None:
         self._root, self._ranks = rank == 0, ranks
 
     def exchange(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
-        """Each bucket as the sum over the ranks."""
+        """Yields each bucket as the sum over the ranks."""
         for bucket in launched:
             buffer = bucket.buffer
             gathered = (
@@ -124,10 +122,10 @@ class Listing:
 
 
 class Method(Bucketed):
-    """The star, in a thread of its own while backward goes on; or the listing."""
+    """The star, in a thread of its own during backward; or the listing."""
 
     def connect(self, buckets: tuple[Bucket, ...]) -> None:
-        """Two groups, for the two ways."""
+        """Makes the star's two groups, one for each direction."""
         rank, ranks = self.place.rank, self.place.world_size
         on_cpu = buckets[0].buffer.device.type == "cpu"
         if self.options.granularity == "parameter" or not on_cpu:
@@ -138,5 +136,5 @@ class Method(Bucketed):
             )
 
     def payload(self, size: int) -> int:
-        """A star's, with all of it through the root."""
+        """The bytes of a star."""
         return payload.star(size, self.place.world_size, root=self.place.rank == 0)

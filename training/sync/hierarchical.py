@@ -1,5 +1,5 @@
-"""Inside each host first, then between the hosts, then back inside: the network sees one rank of
-each host, its leader."""
+"""Reduces inside each host, then between the hosts, then broadcasts inside each host: only one rank
+of each host, its leader, uses the network."""
 
 from __future__ import annotations
 
@@ -29,11 +29,10 @@ OPTIONS = {
 
 
 class Method(Bucketed):
-    """The ranks of a host are those that say the same `group_rank`; the lowest of them is its
-    leader."""
+    """The ranks of a host have the same `group_rank`; the lowest of them is the leader."""
 
     def connect(self, buckets: tuple[Bucket, ...]) -> None:
-        """A group per host, and one of the leaders. All ranks make all groups, in one order."""
+        """Makes a group per host and one of the leaders. All ranks make all groups in one order."""
         hosts = self._hosts(buckets[0].buffer.device)
         inside = [new_group(host) for host in hosts]
         self._between = new_group([host[0] for host in hosts])
@@ -44,7 +43,7 @@ class Method(Bucketed):
         )
 
     def payload(self, size: int) -> int:
-        """On a host's leader a ring's between the hosts."""
+        """The bytes of a ring between the hosts, on leaders only."""
         return payload.hierarchy(size, self._host_count, leader=self._leads)
 
     @property
@@ -63,7 +62,8 @@ class Method(Bucketed):
         ]
 
     def _exchange(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
-        """While a bucket is between the hosts, the next is added up inside."""
+        """Yields each bucket as the sum over the ranks. While one travels between the hosts, the
+        next is reduced inside them."""
         before: tuple[Bucket, distributed.Work | None] | None = None
         for bucket in launched:
             work = self._outwards(bucket.buffer)

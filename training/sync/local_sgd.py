@@ -1,9 +1,9 @@
-"""Local SGD: each rank follows its own gradients, and every so many steps the ranks' parameters are
+"""Local SGD: each rank follows its own gradients, and every few steps the ranks' parameters are
 averaged.
 
-Stich, Local SGD Converges Fast and Communicates Little, ICLR 2019. What the optimiser keeps, such
-as momentum, stays each rank's own. Parameters travel in their own type whatever the precision: what
-bf16 would round off is larger than a step.
+Stich, Local SGD Converges Fast and Communicates Little, ICLR 2019. The optimiser's state, such as
+momentum, stays each rank's own. Parameters travel in their own type, whatever the precision: bf16
+would round off more than a step.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ TRAITS = {"exact": False, "own_optimizer": True}
 
 
 class Method(SyncMethod):
-    """Gradients in the warm-up and parameters after it travel in the same flat buffers. The flags
-    behind them say which parameters a rank has moved since the last average: one that nobody has is
-    left as it is, bit by bit. One that only some have moved is averaged over all ranks, but decays
-    on those alone: there even `every=1` is not what an exact method does.
+    """Gradients, in the warm-up, and later parameters travel in the same flat buffers. The flags at
+    their end say which parameters a rank has changed since the last average. A parameter that no
+    rank has changed stays the same, bit by bit. One that only some ranks have changed is averaged
+    over all, but weight decay applies on those ranks only: there even `every=1` is not exact.
     """
 
     def prepare(
         self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter
     ) -> nn.Module:
-        """The model as it is."""
+        """Returns the model unchanged."""
         self._ranks, self._meter = place.world_size, meter
         self._steps = self._alone = 0
         self._works: list[distributed.Work | None] = []
-        # of its own: a slow host may come to an average much later than the ordinary group's
-        # patience lasts
+        # A group of its own: a slow host may reach an average long after the timeout of the default
+        # group.
         self._group = new_group(timeout=PATIENCE) if self._ranks > 1 else None
         self._gradients = Gradients(model, self._launch, self._ranks, overlap=False)
         self._buckets = self._gradients.buckets
@@ -58,8 +58,7 @@ class Method(SyncMethod):
         return model
 
     def reduce(self, model: nn.Module) -> None:
-        """In the warm-up, the mean of the gradients; after it, each rank's gradients are its
-        own."""
+        """Averages the gradients in the warm-up; later each rank's gradients are its own."""
         if self._steps < self.options.warmup:
             self._gradients.flush()
             self._wait()
@@ -74,7 +73,7 @@ class Method(SyncMethod):
             ]
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Changes the parameters, and averages them when it is time."""
+        """Changes the parameters, and averages them when due."""
         optimizer.step()
         self._steps += 1
         if self._steps > self.options.warmup:
@@ -84,17 +83,17 @@ class Method(SyncMethod):
             self._meter.add("bytes_sent", self._bytes)
 
     def settle(self, model: nn.Module) -> None:
-        """Averages the parameters, unless they have just been."""
+        """Averages the parameters, unless they are equal already."""
         if self._alone:
             self._average()
 
     def state(self) -> dict[str, Any]:
-        """How many steps were made. What ranks have done alone is over when a model is kept: they
-        have settled on it."""
+        """The number of steps. When a model is saved the ranks have settled, so nothing else
+        differs."""
         return {"steps": self._steps}
 
     def load(self, state: dict[str, Any]) -> None:
-        """The model is one that ranks have settled on."""
+        """Restores a state, of a model on which the ranks have settled."""
         self._steps, self._alone = state["steps"], 0
 
     @torch.no_grad()

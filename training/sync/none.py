@@ -1,5 +1,4 @@
-"""No synchronisation: ranks never talk while they train, so with more than one their models
-differ."""
+"""No synchronisation: ranks do not communicate while they train, so their models differ."""
 
 from __future__ import annotations
 

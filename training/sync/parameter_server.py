@@ -1,10 +1,11 @@
 """A parameter server: workers push gradients to one rank, which applies the optimiser, and pull the
 parameters.
 
-`mode=sync` makes each step with the mean of all gradients, as other exact methods do. With
-`mode=async` the server applies each gradient as it comes, so nobody waits for a slower rank; a
-gradient is then *stale* by as many updates as the others made between its worker's pull and its
-push. Each is its worker's own mean, applied with the learning rate divided by the ranks that train.
+With `mode=sync` each step uses the mean of all gradients, as in other exact methods. With
+`mode=async` the server applies each gradient as it arrives, so no rank waits for a slower one. The
+*staleness* of a gradient is the number of updates by others between its worker's pull and push.
+Each gradient is its worker's own mean, applied with the learning rate divided by the number of
+ranks that train.
 
 Source: Li et al., Scaling Distributed Machine Learning with the Parameter Server, OSDI 2014; for
 `async` Dean et al., Large Scale Distributed Deep Networks (Downpour SGD), NeurIPS 2012.
@@ -26,12 +27,12 @@ from training.rendezvous import TIMEOUT
 from training.sync import SyncMethod
 from training.sync.parts.async_server import AsyncServer
 from training.sync.parts.gradients import Bucket, Gradients
-from training.sync.parts.push_pull import HEADER_BYTES, PARTED, Line, flatten, header, lines
+from training.sync.parts.push_pull import HEADER_BYTES, PARTED, Peer, connect, flatten, header
 from training.sync.parts.sync_server import SyncServer
 
 PATIENCE = timedelta(days=1)
-"""How long ranks wait at their own pace for the slowest, at the end of an epoch; one that dies is
-noticed at once."""
+"""How long ranks that work at their own pace wait for the slowest, at the end of an epoch. One that
+dies is noticed at once."""
 
 
 OPTIONS = {
@@ -65,15 +66,15 @@ TRAITS = {
 
 
 class Method(SyncMethod):
-    """One of the two sides, a server or a worker."""
+    """One of the two sides: the server or a worker."""
 
     def prepare(
         self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter
     ) -> nn.Module:
-        """The model as it is; its parameters are views of flat buffers from now on."""
+        """Returns the model; its parameters are views of flat buffers from now on."""
         options = self.options
         waits = options.mode == "sync"
-        own = lines(place, options.server, TIMEOUT if waits else PATIENCE)
+        own = connect(place, options.server, TIMEOUT if waits else PATIENCE)
         ranks = place.world_size - options.dedicated
         self._side: SyncMethod
         if place.rank != options.server:
@@ -85,19 +86,19 @@ class Method(SyncMethod):
         return model
 
     def micro(self, last: bool) -> AbstractContextManager[None]:
-        """The side's."""
+        """As the side does."""
         return self._side.micro(last)
 
     def reduce(self, model: nn.Module) -> None:
-        """The gradients are on the server, with `mode=sync` their mean; a worker keeps its own."""
+        """Brings the gradients to the server, with `mode=sync` as their mean."""
         self._side.reduce(model)
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
-        """The server makes the step; workers take over the parameters."""
+        """The server makes the step; workers pull the parameters."""
         self._side.step(optimizer)
 
     def settle(self, model: nn.Module) -> None:
-        """All take over what the server holds when all have come here."""
+        """Gives all ranks the parameters that the server holds once all have arrived."""
         self._side.settle(model)
 
     def serve(self, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:
@@ -105,30 +106,29 @@ class Method(SyncMethod):
         self._side.serve(model, optimizer, steps)
 
     def state(self) -> dict[str, Any]:
-        """The side's."""
+        """The state of the side."""
         return self._side.state()
 
     def load(self, state: dict[str, Any]) -> None:
-        """Goes on from there."""
+        """Restores a state."""
         self._side.load(state)
 
 
 class Worker(SyncMethod):
-    """Pushes its gradients while backward goes on, and pulls the parameters in place of a step of
-    its own."""
+    """Pushes its gradients during backward, and pulls the parameters instead of making a step."""
 
     def __init__(
         self,
         options: SimpleNamespace,
         wire: torch.dtype,
-        line: Line,
+        peer: Peer,
         model: nn.Module,
         ranks: int,
         meter: Meter,
     ) -> None:
         super().__init__(options, wire)
         self._stale = options.mode == "async"
-        self._line, self._meter = line, meter
+        self._peer, self._meter = peer, meter
         self._parameters = flatten(model.parameters())
         self._gradients = Gradients(
             model, self._push, ranks, bucket_mb=options.bucket_mb, wire=wire
@@ -138,11 +138,11 @@ class Worker(SyncMethod):
         self._works: list[distributed.Work] = []
 
     def micro(self, last: bool) -> AbstractContextManager[None]:
-        """In the last backward gradients are pushed as they come."""
+        """In the last backward, gradients are pushed as they arrive."""
         return self._gradients.micro(last)
 
     def reduce(self, model: nn.Module) -> None:
-        """Pushes the rest."""
+        """Pushes the remaining gradients."""
         self._gradients.flush()
         self._wait()
         for bucket in self._gradients.buckets:
@@ -157,36 +157,36 @@ class Worker(SyncMethod):
             self._meter.add("staleness", int(self._answer[1]))
 
     def settle(self, model: nn.Module) -> None:
-        """Pulls what the server holds when all have come here."""
+        """Pulls the parameters that the server holds once all ranks have arrived."""
         if self._stale:
             self._ask(PARTED)
             self._pull()
 
     def state(self) -> dict[str, Any]:
-        """Its steps, and the version of its parameters."""
+        """The number of steps, and the version of the parameters."""
         return {"steps": self._steps, "version": int(self._answer[0])}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Goes on from there."""
+        """Restores a state."""
         self._steps, self._answer[0] = state["steps"], state["version"]
 
     def _push(self, bucket: Bucket) -> None:
         if bucket.index == 0:
             self._steps += 1
             self._ask(self._steps)
-        self._works += self._line.send([bucket.buffer])
+        self._works += self._peer.send([bucket.buffer])
 
     def _ask(self, step: int) -> None:
         self._asked.copy_(
             torch.stack((torch.tensor(step, device=self._answer.device), self._answer[0]))
         )
-        self._works += self._line.send([self._asked])
+        self._works += self._peer.send([self._asked])
 
     def _pull(self) -> None:
-        self._works += self._line.receive([self._answer, *self._parameters])
+        self._works += self._peer.receive([self._answer, *self._parameters])
         self._wait()
 
     def _wait(self) -> None:
         works, self._works = self._works, []
         with self._meter.waiting():
-            self._line.wait(works)
+            self._peer.wait(works)

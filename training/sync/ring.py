@@ -1,10 +1,10 @@
-"""A ring all-reduce of our own: scatter-reduce, then all-gather, by sending to the next rank and
-receiving from the one before.
+"""A ring all-reduce: scatter-reduce, then all-gather. Each rank sends to the next one and receives
+from the previous one.
 
-A buffer of n elements is cut into one chunk per rank, and each chunk into segments. In step s of 2
-(N-1) rank r sends chunk r - s and receives chunk r - s - 1; in the first N-1 it adds what it
-receives. What it has received in one step it sends in the next, segment by segment, so that adding
-one segment overlaps receiving the others and the link is never idle. Each sum is made once and then
+A buffer is cut into one chunk per rank, and each chunk into segments. In step s of 2 (N-1) rank r
+sends chunk r - s and receives chunk r - s - 1; in the first N-1 steps it adds what it receives. It
+sends in one step what it has received in the step before, segment by segment, so adding one segment
+overlaps with receiving the others and the network is never idle. Each sum is computed once and then
 copied, so all ranks hold the same bits. (Patarasuk and Yuan, Bandwidth optimal all-reduce
 algorithms, 2009.)
 """
@@ -42,8 +42,7 @@ OPTIONS = {
 
 
 class Ring:
-    """The exchange of one buffer after another. `scratch` holds what is received and not yet
-    added."""
+    """Exchanges one buffer after another. `scratch` holds what is received and not yet added."""
 
     def __init__(self, rank: int, ranks: int, scratch: torch.Tensor, segment: float) -> None:
         """`scratch` (bytes,) is as long as the largest buffer; `segment` in bytes."""
@@ -51,7 +50,7 @@ class Ring:
         self._next, self._previous = (rank + 1) % ranks, (rank - 1) % ranks
 
     def exchange(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
-        """Each bucket as the sum over the ranks."""
+        """Yields each bucket as the sum over the ranks."""
         for bucket in launched:
             if bucket.buffer.is_cuda:
                 self.sum_by_chunks(bucket.buffer)
@@ -60,8 +59,8 @@ class Ring:
             yield bucket
 
     def sum_by_segments(self, buffer: torch.Tensor) -> None:
-        """Makes a buffer (elements,) the sum over the ranks; needs a backend whose sends and
-        receives need no order."""
+        """Replaces a buffer (elements,) by the sum over the ranks, for a backend that matches sends
+        and receives in any order."""
         count = segment_count(buffer.nbytes // self._ranks, self._segment)
         chunks = cut(buffer, self._ranks, count)
         received = [
@@ -71,9 +70,8 @@ class Ring:
         ]
         added = len(received) // 2
         arriving = [*alike(self._scratch, received[:added]), *received[added:]]
-        receives = [
-            self._receive(segment) for segment in arriving
-        ]  # all at once, so that no sender waits for one
+        # All receives start at once, so no sender waits for one.
+        receives = [self._receive(segment) for segment in arriving]
         sends = [self._send(segment) for segment in chunks[self._rank]]
         for number, (receive, segment) in enumerate(zip(receives, received, strict=True)):
             wait([receive])
@@ -84,14 +82,12 @@ class Ring:
         wait(sends)
 
     def sum_by_chunks(self, buffer: torch.Tensor) -> None:
-        """The same for a backend whose sends and receives have to be paired, such as NCCL: each
-        step is one pair."""
+        """The same for a backend that needs pairs of sends and receives, such as NCCL: each step is
+        one pair."""
         chunks = [chunk for (chunk,) in cut(buffer, self._ranks, 1)]
         for step in range(self._steps):
-            sent, received = (
-                chunks[(self._rank - step) % self._ranks],
-                chunks[(self._rank - step - 1) % self._ranks],
-            )
+            sent = chunks[(self._rank - step) % self._ranks]
+            received = chunks[(self._rank - step - 1) % self._ranks]
             adds = step < self._ranks - 1
             (target,) = alike(self._scratch, [received]) if adds else [received]
             pair = [
@@ -119,7 +115,7 @@ class Ring:
 
 
 def cut(buffer: torch.Tensor, chunks: int, segments: int) -> list[list[torch.Tensor]]:
-    """A buffer (elements,) as chunks of segments, whose sizes differ by at most one; some may be
+    """Cuts a buffer (elements,) into chunks of segments. Sizes differ by at most one; some may be
     empty."""
     pieces = chunks * segments
     ends = [buffer.numel() * i // pieces for i in range(pieces + 1)]
@@ -128,7 +124,7 @@ def cut(buffer: torch.Tensor, chunks: int, segments: int) -> list[list[torch.Ten
 
 
 def alike(scratch: torch.Tensor, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """The start of a buffer (bytes,) as tensors of the sizes and the type of `tensors`, all
+    """The start of a buffer (bytes,) as tensors with the sizes and the type of `tensors`, all
     (elements,)."""
     sizes = [tensor.numel() for tensor in tensors]
     whole = scratch[: sum(sizes) * tensors[0].element_size()].view(tensors[0].dtype)
@@ -136,10 +132,10 @@ def alike(scratch: torch.Tensor, tensors: Sequence[torch.Tensor]) -> list[torch.
 
 
 class Method(Bucketed):
-    """The ring, in a thread of its own while backward goes on."""
+    """The ring, in a thread of its own during backward."""
 
     def connect(self, buckets: tuple[Bucket, ...]) -> None:
-        """Room for what the largest bucket receives."""
+        """Makes the ring, with room to receive the largest bucket."""
         device = buckets[0].buffer.device
         scratch = torch.empty(
             max(bucket.buffer.nbytes for bucket in buckets), dtype=torch.uint8, device=device
@@ -148,5 +144,5 @@ class Method(Bucketed):
         self.background = Background(ring.exchange, threaded=device.type == "cpu")
 
     def payload(self, size: int) -> int:
-        """A ring's."""
+        """The bytes of a ring."""
         return payload.ring(size, self.place.world_size)

@@ -1,4 +1,4 @@
-"""The rank that holds the parameters and applies each gradient as it comes, a thread for each
+"""The rank that holds the parameters and applies each gradient as it arrives, with a thread per
 worker."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from training.sync.parts.gradients import Gradients
 from training.sync.parts.push_pull import (
     HEADER_BYTES,
     PARTED,
-    Line,
+    Peer,
     copy_all,
     flatten,
     header,
@@ -31,12 +31,12 @@ from training.sync.parts.push_pull import (
 
 
 class Held:
-    """The parameters that all ranks train, as flat `buffers`; `version` counts the updates. Whoever
-    uses it holds its lock.
+    """The parameters that all ranks train, as flat `buffers`; `version` counts the updates. Callers
+    hold the server's lock.
 
-    An update is made with the learning rate divided by the ranks that train: they make that many
-    updates per step of theirs, which together go about as far as one step with the mean of their
-    gradients, weight decay included.
+    Each update uses the learning rate divided by the number of ranks that train. In the time of one
+    step they make that many updates, which together go about as far as one step with the mean of
+    their gradients, weight decay included.
     """
 
     def __init__(
@@ -52,8 +52,8 @@ class Held:
         self.version = 0
 
     def apply(self, gradients: Sequence[torch.Tensor], version: int) -> int:
-        """Makes a step with one rank's gradients, of parameters of that version: how many updates
-        behind they were."""
+        """Makes a step with one rank's gradients, computed from parameters of `version`: their
+        staleness."""
         for bucket, buffer in zip(self.gradients.buckets, gradients, strict=True):
             bucket.buffer.copy_(buffer)
             self.gradients.unpack(bucket)
@@ -64,47 +64,47 @@ class Held:
 
 
 class Seat:
-    """A worker at the server: its line, how many steps it was served, and the tensors that come and
-    go."""
+    """A worker as the server sees it: its connection, the number of steps it was served, and the
+    tensors that are received and sent."""
 
-    def __init__(self, line: Line, held: Held) -> None:
-        self.line, self.steps = line, 0
+    def __init__(self, peer: Peer, held: Held) -> None:
+        self.peer, self.steps = peer, 0
         self.asked, self.answer = header(held.buffers), header(held.buffers)
         self.inbox = [torch.empty_like(bucket.buffer) for bucket in held.gradients.buckets]
         self.outbox = [torch.empty_like(buffer) for buffer in held.buffers]
 
     def receive(self) -> bool:
-        """Waits for what the worker pushes next; False where it has parted."""
-        self.line.wait(self.line.receive([self.asked]))
+        """Waits for the next push of the worker; False where it has parted."""
+        self.peer.wait(self.peer.receive([self.asked]))
         if self.asked[0] == PARTED:
             return False
-        self.line.wait(self.line.receive(self.inbox))
+        self.peer.wait(self.peer.receive(self.inbox))
         return True
 
     def answer_with(self, held: Held) -> None:
-        """Has the held parameters pushed to take next, and what became of the gradient."""
+        """Applies the pushed gradient and prepares the answer: the parameters and the staleness."""
         staleness = held.apply(self.inbox, int(self.asked[1]))
         self.answer.copy_(torch.tensor([held.version, staleness]))
         copy_all(held.buffers, self.outbox)
 
     def send(self) -> None:
-        """Lets the worker have its answer."""
-        self.line.wait(self.line.send([self.answer, *self.outbox]))
+        """Sends the answer to the worker."""
+        self.peer.wait(self.peer.send([self.answer, *self.outbox]))
 
 
 class AsyncServer(SyncMethod):
-    """Its threads run from the first forward, or `serve`, until every worker has parted, which it
-    does to settle.
+    """Its threads run from the first forward, or `serve`, until every worker has parted, which
+    workers do to settle.
 
-    A server that trains too does so on a copy: while it runs backward, the others change what is
-    held. While no thread runs, the model is what is held.
+    A server that trains too does so on a copy, as the others change the held parameters during its
+    backward. While no thread runs, the model has the held parameters.
     """
 
     def __init__(
         self,
         options: SimpleNamespace,
         wire: torch.dtype,
-        lines: list[Line],
+        peers: list[Peer],
         model: nn.Module,
         optimizer: torch.optim.Optimizer,
         ranks: int,
@@ -119,17 +119,17 @@ class AsyncServer(SyncMethod):
         self._held = Held(
             *(theirs if options.dedicated else copy.deepcopy(theirs)), ranks, **layout
         )
-        self._seats = [Seat(line, self._held) for line in lines]
+        self._seats = [Seat(peer, self._held) for peer in peers]
         self._version = 0  # of the model
-        self._due = 0  # steps that each worker is to be served before `serve` returns
-        self._changed = threading.Condition()  # guards what is held and all below
+        self._due = 0  # steps of each worker before `serve` returns
+        self._changed = threading.Condition()  # guards the held parameters and all below
         self._threads: list[threading.Thread] = []
         self._present = 0
         self._sent = 0
         self._failure: Exception | None = None
 
     def micro(self, last: bool) -> AbstractContextManager[None]:
-        """From the first forward on the others are served."""
+        """Serves the workers from the first forward on."""
         self._open()
         return self._gradients.micro(last)
 
@@ -155,14 +155,14 @@ class AsyncServer(SyncMethod):
             bucket.reset()
 
     def serve(self, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:
-        """Waits until each worker has made so many more steps."""
+        """Waits until each worker has made that many more steps."""
         self._open()
         self._due += steps
         self._meter.start()
         self._await(lambda: all(seat.steps >= self._due for seat in self._seats))
 
     def settle(self, model: nn.Module) -> None:
-        """When all workers have parted, all have what is held then."""
+        """Gives all ranks the parameters that are held once all workers have parted."""
         self._open()
         self._await(lambda: not self._present)
         for thread in self._threads:
@@ -176,14 +176,14 @@ class AsyncServer(SyncMethod):
                 seat.send()
 
     def state(self) -> dict[str, Any]:
-        """The version, and the optimiser where it is not rank 0's own, which is kept anyway."""
+        """The version, and the optimiser's state, unless rank 0 saves that anyway."""
         keeps = self.options.server or not self.options.dedicated
         return {"version": self._held.version} | (
             optimizer_state(self._held.optimizer) if keeps else {}
         )
 
     def load(self, state: dict[str, Any]) -> None:
-        """Goes on from there."""
+        """Restores a state."""
         self._held.version = state["version"]
         load_optimizer(self._held.optimizer, state)
 
@@ -204,7 +204,7 @@ class AsyncServer(SyncMethod):
     # Threads --------------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        """Begins to serve, unless it does already."""
+        """Starts the threads, unless they run already."""
         if self._threads:
             return
         if not self.options.dedicated:
@@ -217,7 +217,7 @@ class AsyncServer(SyncMethod):
             thread.start()
 
     def _attend(self, seat: Seat) -> None:
-        """Serves a worker until it parts; what goes wrong is raised in the main thread."""
+        """Serves a worker until it parts. The main thread raises its failure."""
         failure = None
         try:
             while self._exchange(seat):
@@ -246,7 +246,7 @@ class AsyncServer(SyncMethod):
 
 @contextmanager
 def slowed(optimizer: torch.optim.Optimizer, times: int) -> Iterator[None]:
-    """Learning rates so many times smaller meanwhile."""
+    """Divides the learning rates by `times` for a while."""
     rates = [group["lr"] for group in optimizer.param_groups]
     for group in optimizer.param_groups:
         group["lr"] = group["lr"] / times

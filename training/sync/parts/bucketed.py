@@ -1,8 +1,8 @@
-"""What the methods have in common that exchange gradients bucket by bucket: when buckets go, and
+"""The common part of methods that exchange gradients bucket by bucket: when buckets are sent, and
 who waits for them.
 
-A method makes each bucket the sum over the ranks; on the CPU a thread may do it while backward goes
-on.
+A method replaces each bucket by the sum over the ranks; on a CPU a thread may do that during
+backward.
 """
 
 from __future__ import annotations
@@ -27,28 +27,27 @@ sum over the ranks."""
 
 
 class Bucketed(SyncMethod):
-    """Gradients travel in buckets: `launch` begins to exchange one, `exchanged` waits for them.
-    Alone, a rank does nothing.
+    """Gradients travel in buckets: `launch` starts the exchange of one, `exchanged` waits for them.
+    A single rank does nothing.
 
     `options` has `granularity` (parameter, bucket or flat) and `bucket_mb`.
     """
 
     background: Background
-    """What exchanges the buckets; made by `connect`, but where a method has a `launch` and an
-    `exchanged` of its own."""
+    """Exchanges the buckets. `connect` makes it, unless a method has its own `launch` and
+    `exchanged`."""
 
     def prepare(
         self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter
     ) -> nn.Module:
-        """The model as it is, with hooks on its parameters."""
+        """Returns the model, with hooks on its parameters."""
         self.place, self.meter = place, meter
         self._gradients: Gradients | None = None
         if place.world_size == 1:
             return model
-        mb = {"parameter": 0.0, "bucket": self.options.bucket_mb, "flat": math.inf}[
-            self.options.granularity
-        ]
-        overlap = self.options.granularity != "parameter"
+        granularity = self.options.granularity
+        mb = {"parameter": 0.0, "bucket": self.options.bucket_mb, "flat": math.inf}[granularity]
+        overlap = granularity != "parameter"
         self._gradients = Gradients(
             model, self.launch, place.world_size, bucket_mb=mb, wire=self.wire, overlap=overlap
         )
@@ -57,11 +56,11 @@ class Bucketed(SyncMethod):
         return model
 
     def micro(self, last: bool) -> AbstractContextManager[None]:
-        """Buckets are launched in the last backward of a step."""
+        """Launches buckets in the last backward of a step."""
         return self._gradients.micro(last) if self._gradients else nullcontext()
 
     def reduce(self, model: nn.Module) -> None:
-        """Launches what backward has not, and waits for all buckets."""
+        """Launches the remaining buckets, and waits for all."""
         if self._gradients is None:
             return
         self._gradients.flush()
@@ -79,20 +78,20 @@ class Bucketed(SyncMethod):
         raise NotImplementedError
 
     def connect(self, buckets: tuple[Bucket, ...]) -> None:
-        """Makes what the exchange needs: groups, room for what is received."""
+        """Makes what the exchange needs: process groups, buffers to receive."""
 
     def launch(self, bucket: Bucket) -> None:
-        """Begins to exchange a bucket. Called in index order, perhaps inside backward."""
+        """Starts to exchange a bucket. Called in the order of the index, also inside backward."""
         self.background.launch(bucket)
 
     def exchanged(self) -> Iterator[Bucket]:
-        """Waits for each bucket that was launched, and yields it."""
+        """Waits for each launched bucket, and yields it."""
         return self.background.exchanged()
 
 
 class Background:
-    """Runs an exchange in a thread that lives for one step: from the first bucket that is launched
-    to the last one's end.
+    """Runs an exchange in a thread that lives for one step: from the launch of the first bucket to
+    the end of the last one.
 
     Where `threaded` is false, as on GPUs, the exchange runs in the caller of `exchanged`.
     """
@@ -111,11 +110,11 @@ class Background:
             self._thread.start()
 
     def end(self) -> None:
-        """No more buckets come in this step."""
+        """Says that no more buckets come in this step."""
         self._launched.put(None)
 
     def exchanged(self) -> Iterator[Bucket]:
-        """The buckets of this step as they are done. Raises what the exchange raised."""
+        """Yields the buckets of this step as they are done. Raises what the exchange raises."""
         self.end()
         if self._thread is None:
             yield from self._exchange(iter(self._launched.get, None))
@@ -137,7 +136,7 @@ class Background:
 
 
 def segment_count(nbytes: int, size: float) -> int:
-    """Into how many segments of about `size` bytes to cut so many: at most 1000, as each costs time
+    """The number of segments of about `size` bytes for `nbytes`: at most 1000, as each has a cost
     of its own."""
     return min(max(1, round(nbytes / size)), 1000)
 

@@ -1,12 +1,10 @@
-"""Gradients as views of flat buffers, *buckets*, each of which travels as one tensor. It knows no
-pattern of traffic.
+"""Gradients as views of flat buffers (*buckets*), each of which travels as one tensor.
 
-A hook packs a parameter's fresh gradient into its bucket during the last backward of a step,
-divided by the number of ranks, so that the sum over the ranks is the mean. A full bucket is
-launched while backward goes on, always in index order, so that all ranks launch in the same order,
-whatever the order of their hooks. Behind the gradients each bucket has one flag per parameter: 1
-where this rank used it. A flag whose sum is 0 says that no rank did; no other exchange is needed
-for that.
+In the last backward of a step a hook packs each new gradient into its bucket, divided by the number
+of ranks, so that the sum over the ranks is the mean. A full bucket is launched during backward,
+always in the order of the index, so all ranks launch in the same order, whatever the order of their
+hooks. At its end each bucket has one flag per parameter: 1 where this rank used it. A sum of 0 says
+that no rank used the parameter, without another exchange.
 """
 
 from __future__ import annotations
@@ -22,9 +20,9 @@ from torch import nn
 
 @dataclass(eq=False)
 class Bucket:
-    """Some parameters' gradients. `buffer` (elements + parameters,) is what travels: the views of
-    the gradients, each with its parameter's shape and strides, then the `flags` (parameters,).
-    `used` says which of them this rank has packed."""
+    """The gradients of some parameters. `buffer` (elements + parameters,) travels: the gradients,
+    of which `views` have the shapes and strides of the parameters, then the `flags` (parameters,).
+    `used`: which of them this rank has packed; `missing` counts the others."""
 
     index: int
     buffer: torch.Tensor
@@ -35,17 +33,17 @@ class Bucket:
     missing: int = 0
 
     def reset(self) -> None:
-        """Nothing is packed."""
+        """Marks all gradients as not packed."""
         self.used, self.missing = [False] * len(self.parameters), len(self.parameters)
 
 
 class Gradients:
     """The gradients of a model's parameters that need one, as buckets.
 
-    `launch` is called with each bucket whose buffer is complete, once per step: from a hook inside
-    backward, or from `flush`. With `bucket_mb` 0 each parameter has a bucket of its own, with
-    infinity each type of parameter has one. `wire`, where it is narrower than single precision, is
-    the type of the buffers; else that is the parameters'.
+    `launch` is called once per step with each complete bucket: from a hook inside backward, or from
+    `flush`. With a `bucket_mb` of 0 each parameter has a bucket of its own, with infinity each type
+    of parameter has one. `wire` is the type of the buffers if it is narrower than single precision;
+    otherwise they have the type of the parameters.
     """
 
     def __init__(
@@ -71,13 +69,13 @@ class Gradients:
 
     @property
     def size(self) -> int:
-        """Bytes of all buckets, the flags included."""
+        """The bytes of all buckets, with flags."""
         return sum(bucket.buffer.nbytes for bucket in self.buckets)
 
     @contextmanager
     def micro(self, last: bool) -> Iterator[None]:
-        """Around each forward and backward: only in a step's last one gradients are packed as they
-        come."""
+        """Surrounds each forward and backward; in the last one of a step, gradients are packed as
+        they arrive."""
         self._last = last and self._overlap
         try:
             yield
@@ -85,8 +83,8 @@ class Gradients:
             self._last = False
 
     def flush(self) -> None:
-        """After a step's last backward: packs what no hook has, a gradient that never came as
-        zeros, and launches the rest."""
+        """Called after the last backward of a step: packs what no hook has packed (zeros where
+        there is no gradient), and launches the remaining buckets."""
         for bucket in self.buckets[self._launched :]:
             for position, used in enumerate(bucket.used):
                 if not used:
@@ -95,7 +93,7 @@ class Gradients:
         self._launched = 0
 
     def unpack(self, bucket: Bucket) -> None:
-        """Makes the gradients of an exchanged bucket final: `grad` is the mean, or None where no
+        """Takes the gradients from an exchanged bucket: `grad` becomes the mean, or None where no
         rank used the parameter."""
         used = bucket.used if all(bucket.used) else (bucket.flags > 0).tolist()
         for parameter, view, anywhere in zip(bucket.parameters, bucket.views, used, strict=True):
@@ -143,25 +141,31 @@ class Gradients:
 
 
 def travel_type(parameter: nn.Parameter, wire: torch.dtype) -> torch.dtype:
-    """The type in which a parameter's gradient travels."""
+    """The type in which the gradient of a parameter travels."""
     return wire if wire.itemsize < torch.float32.itemsize else parameter.dtype
 
 
 def _split(model: nn.Module, size: float, wire: torch.dtype) -> Iterator[list[nn.Parameter]]:
-    """Parameters in about the order in which backward reaches them, as buckets of one type, each
-    closed once it holds `size` bytes. So the last one, which nothing of backward hides, is small
-    where the first layers are, as they mostly are."""
+    """Splits the parameters, in about the order of backward, into buckets of one type. A bucket is
+    closed once it holds `size` bytes. Backward does not hide the last one, which is small if the
+    first layers are small, as usual."""
     bucket: list[nn.Parameter] = []
     total = 0
     for parameter in reversed([p for p in model.parameters() if p.requires_grad]):
-        kind = (travel_type(parameter, wire), parameter.device)
-        if bucket and (total >= size or (travel_type(bucket[0], wire), bucket[0].device) != kind):
+        kind = _kind(parameter, wire)
+        is_full = total >= size
+        if bucket and (is_full or _kind(bucket[0], wire) != kind):
             yield bucket
             bucket, total = [], 0
         bucket.append(parameter)
         total += parameter.numel() * kind[0].itemsize
     if bucket:
         yield bucket
+
+
+def _kind(parameter: nn.Parameter, wire: torch.dtype) -> tuple[torch.dtype, torch.device]:
+    """What the gradients of one bucket have in common."""
+    return travel_type(parameter, wire), parameter.device
 
 
 def _bucket(index: int, parameters: list[nn.Parameter], wire: torch.dtype) -> Bucket:
@@ -186,8 +190,6 @@ def laid_out(flat: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
         for i, (stride, n) in enumerate(strides)
         if n > 1
     )
-    return (
-        flat.as_strided(parameter.shape, parameter.stride())
-        if dense
-        else flat.view(parameter.shape)
-    )
+    if dense:
+        return flat.as_strided(parameter.shape, parameter.stride())
+    return flat.view(parameter.shape)

@@ -1,5 +1,5 @@
-"""How many bytes a rank hands to the network to synchronise `size` bytes among `ranks`: one formula
-per pattern of traffic."""
+"""The bytes that a rank sends to synchronise `size` bytes among `ranks`: one formula per pattern of
+traffic."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ def ring(size: int, ranks: int) -> int:
 
 
 def star(size: int, ranks: int, root: bool) -> int:
-    """All give to a root and get back from it: S, and (N-1) S on the root."""
+    """All ranks send to a root and receive from it: S, and (N-1) S on the root."""
     return size * (ranks - 1 if root else 1) if ranks > 1 else 0
 
 
 def hierarchy(size: int, hosts: int, leader: bool) -> int:
-    """A ring of the hosts, in which each host's leader takes part. What ranks of one host exchange
-    stays in it."""
+    """A ring of the hosts' leaders. Traffic inside a host does not count."""
     return ring(size, hosts) if leader else 0

@@ -1,5 +1,5 @@
-"""Torch's PowerSGD for DDP: gradients as products of two thin matrices, and what that leaves out is
-added to the next step's.
+"""Torch's PowerSGD for DDP: gradients as products of two narrow matrices; the error is added to the
+gradients of the next step.
 
 Vogels et al., PowerSGD: Practical Low-Rank Gradient Compression for Distributed Optimization,
 NeurIPS 2019.
@@ -18,43 +18,42 @@ from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
 RATE = 2
-"""A gradient is compressed only if that makes it more than so many times smaller."""
+"""A gradient is compressed only if it becomes smaller by more than this factor."""
 KEPT = ("error_dict", "p_memory_dict", "q_memory_dict")
 
 
 class PowerSGD:
-    """The hook and what it keeps. The `start` first steps are exact; the very first is not DDP's.
+    """The hook and its state. The `start` first steps are exact; DDP does not make the first one.
 
-    Torch keeps the left-out part and the matrices by bucket; here the buckets are laid out for good
-    when DDP is made, so that what is kept fits a resumed run too.
+    Torch keeps errors and matrices per bucket. Here the buckets are final once DDP is made, so the
+    state fits a resumed run too.
     """
 
     def __init__(self, rank: int, start: int) -> None:
-        # the epsilon is too small to matter but for a gradient of zeros, which without it would
-        # become NaN
+        # The epsilon matters only for a gradient of zeros, which would become NaN without it.
         self._state = PowerSGDState(
             None, rank, start, min_compression_rate=RATE, orthogonalization_epsilon=1e-30
         )
         self._state.iter = 1
 
     def register(self, ddp: DistributedDataParallel) -> None:
-        """Makes DDP use it. Called before DDP's first step."""
-        # else DDP lays its bucket out anew after a step, as the gradients came
+        """Registers the hook with DDP. Called before DDP's first step."""
+        # Otherwise DDP rebuilds its bucket after a step, in the order of the gradients.
         ddp.reducer._push_all_rebuilt_params()
         ddp.register_comm_hook(self._state, hook)
 
     def size(self, parameters: Iterable[nn.Parameter]) -> int:
-        """The bytes that the last step exchanged for these parameters' gradients."""
+        """The bytes that the last step exchanged for the gradients of these parameters."""
         exact = self._state.iter <= self._state.start_powerSGD_iter
         return sum((p.numel() if exact else self._elements(p)) * p.itemsize for p in parameters)
 
     def state(self) -> dict[str, Any]:
-        """For `torch.save`. Its random numbers are drawn once, when it starts to compress, from a
-        fixed seed."""
+        """The state for `torch.save`. Random numbers need no state: they are drawn once, when the
+        compression starts, from a fixed seed."""
         return {"iter": self._state.iter} | {name: getattr(self._state, name) for name in KEPT}
 
     def load(self, state: dict[str, Any], device: torch.device) -> None:
-        """Goes on from a `state`."""
+        """Restores a `state`."""
         self._state.iter = state["iter"]
         for name in KEPT:
             setattr(
@@ -62,7 +61,8 @@ class PowerSGD:
             )
 
     def _elements(self, parameter: nn.Parameter) -> int:
-        """How many are exchanged for a gradient: two matrices where that pays, else its own."""
+        """The number of elements exchanged for a gradient: of two matrices, or its own if that is
+        cheaper."""
         size = parameter.numel()
         rows = parameter.shape[0] if parameter.dim() else 1
         columns = size // rows if size else 0
@@ -72,8 +72,7 @@ class PowerSGD:
 
 @dataclass(frozen=True)
 class Matrices:
-    """A bucket whose gradients all have a first dimension and an element, which torch's hook takes
-    for granted."""
+    """A bucket whose gradients all have a dimension and an element, as torch's hook expects."""
 
     bucket: GradBucket
 
@@ -81,7 +80,7 @@ class Matrices:
         return getattr(self.bucket, name)
 
     def gradients(self) -> list[torch.Tensor]:
-        """Views of the bucket."""
+        """The gradients as views of the bucket."""
         return [
             gradient if gradient.dim() else gradient.view(1)
             for gradient in self.bucket.gradients()
@@ -90,12 +89,11 @@ class Matrices:
 
 
 def hook(state: PowerSGDState, bucket: GradBucket) -> Future[torch.Tensor]:
-    """Waits for the exchange: torch's continues in a thread of the backend, whose collectives would
-    race with those that backward launches next, in another order on each rank. Torch checks the
-    annotations, so they are no strings here."""
+    """Runs torch's hook and waits for its exchange. Torch's hook would continue in a thread of the
+    backend, whose collectives race with those that backward launches next. Torch checks the
+    annotations of a hook, so they must not be strings."""
     on_gpu = bucket.buffer().is_cuda
-    # Wherever there is a GPU torch's hook waits for the device that the bucket is on, and fails if
-    # that is the CPU.
+    # On a machine with GPUs torch's hook synchronises the device of the bucket, and fails for CPUs.
     with patch.object(torch.cuda, "is_available", lambda: on_gpu):
         done: Future[torch.Tensor] = powerSGD_hook(state, cast(GradBucket, Matrices(bucket)))
         done.wait()

@@ -1,10 +1,10 @@
-"""What a parameter server and its workers say to each other, and the flat buffers in which
-parameters travel.
+"""The protocol between a parameter server and its workers, and the flat buffers in which parameters
+travel.
 
-A worker pushes a header (step, version that it holds) and its gradients, and pulls a header
+A worker pushes a header (step, version of its parameters) and its gradients, and pulls a header
 (version, staleness) and the parameters. Each pair of server and worker has a process group of its
-own, so several threads may talk at once, and every receive names whom it hears: one from anybody
-would not notice a death.
+own, so several threads may communicate at once. Every receive names its sender: a receive from any
+rank would not notice that one died.
 """
 
 from __future__ import annotations
@@ -21,53 +21,53 @@ from training.rendezvous import new_group
 from training.sync.parts.gradients import Bucket, laid_out
 
 PARTED = -1
-"""The step in the header of a worker that waits for the last parameters and pushes no gradient."""
+"""The step in the header of a worker that pushes no gradient and waits for the final parameters."""
 HEADER_BYTES = 2 * 8
 
 
 class PeerError(ConnectionError):
-    """The talk with a rank broke off; the text names it."""
+    """The connection to a rank failed; the text names the rank."""
 
 
-class Line:
-    """The line to a `peer`, on the server or on a worker."""
+class Peer:
+    """The rank at the other end of a connection between the server and a worker."""
 
-    def __init__(self, peer: int, who: str, group: distributed.ProcessGroup) -> None:
-        self.peer, self._who, self._group = peer, who, group
+    def __init__(self, rank: int, role: str, group: distributed.ProcessGroup) -> None:
+        self._rank, self._role, self._group = rank, role, group
 
     def send(self, tensors: Iterable[torch.Tensor]) -> list[distributed.Work]:
-        """Begins to send; the tensors must stay as they are until each work has been waited for,
+        """Starts to send. The tensors must not change until the caller has waited for each work,
         once."""
-        return [_work(distributed.isend(tensor, self.peer, self._group)) for tensor in tensors]
+        return [_work(distributed.isend(tensor, self._rank, self._group)) for tensor in tensors]
 
     def receive(self, tensors: Iterable[torch.Tensor]) -> list[distributed.Work]:
-        """Begins to receive what the peer sends, in its order."""
-        return [_work(distributed.irecv(tensor, self.peer, self._group)) for tensor in tensors]
+        """Starts to receive what the peer sends, in its order."""
+        return [_work(distributed.irecv(tensor, self._rank, self._group)) for tensor in tensors]
 
     def wait(self, works: Iterable[distributed.Work]) -> None:
-        """Waits for each. Raises: PeerError."""
+        """Waits for all. Raises: PeerError."""
         try:
             for work in works:
                 work.wait()
         except RuntimeError as error:
-            raise PeerError(f"{self._who} (rank {self.peer}): {error}") from error
+            raise PeerError(f"{self._role} (rank {self._rank}): {error}") from error
 
 
-def lines(place: Place, server: int, patience: timedelta) -> list[Line]:
-    """On the server the lines to its workers, by rank; on a worker the one to the server. Called by
-    all ranks.
+def connect(place: Place, server: int, timeout: timedelta) -> list[Peer]:
+    """Connects the server and its workers. On the server, returns the connections to the workers in
+    the order of their ranks; on a worker, the one to the server. Called by all ranks.
 
-    `patience` is how long a peer may be silent.
+    `timeout`: how long a peer may be silent.
     """
     made = []
     for worker in (rank for rank in range(place.world_size) if rank != server):
-        group = new_group([server, worker], patience)
-        if group:  # this rank is one of the two
-            made.append(
-                Line(worker, "worker", group)
-                if place.rank == server
-                else Line(server, "parameter server", group)
-            )
+        group = new_group([server, worker], timeout)
+        if group is None:  # this rank is neither
+            continue
+        if place.rank == server:
+            made.append(Peer(worker, "worker", group))
+        else:
+            made.append(Peer(server, "parameter server", group))
     return made
 
 
@@ -77,37 +77,37 @@ def header(parameters: Sequence[torch.Tensor]) -> torch.Tensor:
 
 
 def nbytes(tensors: Iterable[torch.Tensor]) -> int:
-    """The size of all."""
+    """The bytes of all tensors."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 def copy_all(source: Iterable[torch.Tensor], to: Iterable[torch.Tensor]) -> None:
-    """Copies each tensor into the one in its place."""
+    """Copies each tensor into its counterpart."""
     for one, other in zip(source, to, strict=True):
         other.copy_(one)
 
 
 def stay(bucket: Bucket) -> None:
-    """The `launch` of gradients that do not travel."""
+    """A `launch` for gradients that do not travel."""
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """What an optimiser has gathered, such as momentum, but not its settings."""
+    """The state of an optimiser, such as momentum, without its settings."""
     return {"optimizer": optimizer.state_dict()["state"]}
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
-    """Goes on from an `optimizer_state`, where there is one in the state."""
+    """Restores an `optimizer_state`, if the state has one."""
     if "optimizer" in state:
         groups = optimizer.state_dict()["param_groups"]
         optimizer.load_state_dict({"state": state["optimizer"], "param_groups": groups})
 
 
 def flatten(parameters: Iterable[nn.Parameter]) -> list[torch.Tensor]:
-    """Moves the parameters that need a gradient into one flat buffer per type, (elements,), of
-    which they are views then.
+    """Moves the parameters that need a gradient into one flat buffer (elements,) per type; they
+    become views of it.
 
-    They keep their shapes and, where these leave no gaps, their strides (such as channels_last).
+    They keep their shapes and, where these have no gaps, their strides (such as channels_last).
     """
     kinds: dict[tuple[torch.dtype, torch.device], list[nn.Parameter]] = {}
     for parameter in parameters:

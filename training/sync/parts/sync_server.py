@@ -1,5 +1,5 @@
-"""The rank that holds the parameters and applies the optimiser, in rounds: one gradient of every
-worker at a time."""
+"""The rank that holds the parameters and applies the optimiser in rounds, with one gradient of each
+worker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from training.sync import SyncMethod
 from training.sync.parts.gradients import Gradients
 from training.sync.parts.push_pull import (
     HEADER_BYTES,
-    Line,
+    Peer,
     flatten,
     header,
     load_optimizer,
@@ -26,35 +26,34 @@ from training.sync.parts.push_pull import (
 
 
 class SyncServer(SyncMethod):
-    """Takes all gradients of a step, makes the step with their mean, and gives the parameters to
-    all.
+    """Receives all gradients of a step, makes the step with their mean, and sends the parameters.
 
-    What it receives is added in the order of the ranks, so that a run repeats bit by bit.
+    Gradients are added in the order of the ranks, so a run can be repeated bit by bit.
     """
 
     def __init__(
         self,
         options: SimpleNamespace,
         wire: torch.dtype,
-        lines: list[Line],
+        peers: list[Peer],
         model: nn.Module,
         optimizer: torch.optim.Optimizer,
         ranks: int,
         meter: Meter,
     ) -> None:
         super().__init__(options, wire)
-        self._lines, self._optimizer, self._meter = lines, optimizer, meter
+        self._peers, self._optimizer, self._meter = peers, optimizer, meter
         self._parameters = flatten(model.parameters())
         self._gradients = Gradients(model, stay, ranks, bucket_mb=options.bucket_mb, wire=wire)
         buckets = self._gradients.buckets
         self._inboxes = [
             [header(self._parameters), *(torch.empty_like(b.buffer) for b in buckets)]
-            for _ in lines
+            for _ in peers
         ]
         self._answer = header(self._parameters)
 
     def micro(self, last: bool) -> AbstractContextManager[None]:
-        """Before the last backward: what the workers push may come meanwhile."""
+        """Starts to receive from the workers before the last backward."""
         if last:
             self._expect()
         return self._gradients.micro(last)
@@ -65,18 +64,18 @@ class SyncServer(SyncMethod):
         self._gather()
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Makes the step, and lets the workers have what came of it."""
+        """Makes the step and sends the parameters to the workers."""
         optimizer.step()
         self._answer[0] += 1
-        sent = [(line, line.send([self._answer, *self._parameters])) for line in self._lines]
+        sent = [(peer, peer.send([self._answer, *self._parameters])) for peer in self._peers]
         with self._meter.waiting():
-            for line, works in sent:
-                line.wait(works)
+            for peer, works in sent:
+                peer.wait(works)
         each = HEADER_BYTES + nbytes(self._parameters)
-        self._meter.add("bytes_sent", len(self._lines) * each)
+        self._meter.add("bytes_sent", len(self._peers) * each)
 
     def serve(self, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:
-        """So many rounds without a gradient of its own."""
+        """Makes that many rounds without a gradient of its own."""
         for _ in range(steps):
             self._meter.start()
             self._expect()
@@ -86,25 +85,25 @@ class SyncServer(SyncMethod):
             self.step(optimizer)
 
     def state(self) -> dict[str, Any]:
-        """The version, and the optimiser where it is not rank 0's, which is kept anyway."""
+        """The version, and the optimiser's state, unless rank 0 saves that anyway."""
         return {"version": int(self._answer[0])} | (
             optimizer_state(self._optimizer) if self.options.server else {}
         )
 
     def load(self, state: dict[str, Any]) -> None:
-        """Goes on from there."""
+        """Restores a state."""
         self._answer[0] = state["version"]
         load_optimizer(self._optimizer, state)
 
     def _expect(self) -> None:
         self._works = [
-            line.receive(inbox) for line, inbox in zip(self._lines, self._inboxes, strict=True)
+            peer.receive(inbox) for peer, inbox in zip(self._peers, self._inboxes, strict=True)
         ]
 
     def _gather(self) -> None:
         for number, bucket in enumerate(self._gradients.buckets, 1):
-            for line, works, inbox in zip(self._lines, self._works, self._inboxes, strict=True):
+            for peer, works, inbox in zip(self._peers, self._works, self._inboxes, strict=True):
                 with self._meter.waiting():
-                    line.wait(works[:2] if number == 1 else works[number : number + 1])
+                    peer.wait(works[:2] if number == 1 else works[number : number + 1])
                 bucket.buffer.add_(inbox[number])
             self._gradients.unpack(bucket)
