@@ -12,12 +12,13 @@ from tests.simulation.agent import HostAgent, Socket
 from tests.simulation.disk import RESERVE, Disk
 from tests.simulation.here import here
 from tests.simulation.process import Process
-from training.agent import follower as following
 from training.agent import guard as guarding
-from training.agent.journal import Reader, segments
+from training.agent.journal import Reader, segments, write_last
 from training.agent.options import Options
 from training.agent.times import Times
 from training.wire import commands
+from training.wire.enums import EndReason
+from training.wire.events import Ended
 
 if TYPE_CHECKING:
     from tests.simulation.network import Connection
@@ -324,7 +325,7 @@ class Follower:
         if self.host.guarded or self.host.agent:
             return
         try:
-            following._bury(self.host.index)
+            write_last(".", self.host.index, Ended(EndReason.ABANDONED, died=True))
         except OSError as error:
             self._fail(f"cannot write: {error}")
             return

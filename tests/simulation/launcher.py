@@ -222,9 +222,14 @@ class Launcher:
             session = Session(world.plan, transport, recorder, times=world.times)
             session.catch_up(self.recorded())
             return session
-        return ReturningSession(
-            serialize.parse(world.kept_plan()), transport, recorder, "", {}, {}, times=world.times
-        )
+        plan, offsets = serialize.parse(world.kept_plan()), self._offsets()
+        return ReturningSession(plan, transport, recorder, "", {}, offsets, times=world.times)
+
+    def _offsets(self) -> dict[int, float]:
+        """How far the clocks of the hosts are ahead that it has asked before."""
+        links = self.machine.links
+        there = [host for host in self.world.hosts if host.up and not links[host.index].is_down]
+        return {host.index: host.skew - self.machine.skew for host in there}
 
     def recorded(self) -> Iterator[Record]:
         """What its machine has recorded, expanded."""
