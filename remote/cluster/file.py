@@ -6,94 +6,70 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import Field as HostKey
+from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tomllib
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from remote.cluster.hosts import HOSTS, SLOTS, SSH, THREADS, Cluster, Host, HostsError
-from remote.cluster.transports import is_transport, names
+from remote.cluster.hosts import HOSTS, SSH, Cluster, Host, HostsError, bounds
 from training.registry import did_you_mean
 
 if TYPE_CHECKING:
     from remote.cluster.ssh_config import SshConfig
 
 Text = Annotated[str, Field(min_length=1)]
-Port = Annotated[int, Field(ge=1, le=65535)]
+Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+STRICT = ConfigDict(extra="forbid", strict=True)
 
 
-def _known(name: str) -> str:
-    if not is_transport(name):
+def _type(key: HostKey[Any]) -> Any:
+    """What a key of a host may hold, for pydantic."""
+    rule = key.metadata
+    if known := rule["known"]:
+        return Annotated[str, AfterValidator(partial(_one_of, known))]
+    if key.name == "env":
+        return dict[Variable, Annotated[str, Field(pattern=r"^[^\x00]*$")]]
+    if key.name == "env_from":
+        return list[Variable]
+    match key.type:
+        case "int":
+            low, high = bounds(key)
+            return Annotated[int, Field(ge=low, le=high)]
+        case "float":
+            return Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    return Annotated[str, Field(min_length=1, pattern=rule["pattern"] or None)]
+
+
+def _one_of(known: Callable[[], Collection[str]], name: str) -> str:
+    if name not in known():
         raise ValueError(name)
     return name
 
 
-Transport = Annotated[str, AfterValidator(_known)]
-Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-
-
-class HostTable(BaseModel):
-    """A [[host]] table; [defaults] has the same keys. What is left out is `Host`'s default."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    name: Text = ""
-    address: Text = ""
-    user: Text = ""
-    port: Port = 22
-    identity_file: Text = ""
-    known_hosts: Text = ""
-    jump: Annotated[str, Field(pattern=r"^([^@\s,]+@)?[^@\s,]+(,([^@\s,]+@)?[^@\s,]+)*$")] = ""
-    proxy_command: Text = ""
-    python: Text = ""
-    workdir: Text = ""
-    slots: Annotated[int, Field(ge=1, le=SLOTS)] = 1
-    threads: Annotated[int, Field(ge=0, le=THREADS)] = 0
-    interface: Text = ""
-    master_port: Annotated[int, Field(ge=0, le=65535)] = 0
-    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0
-    env: dict[Variable, Annotated[str, Field(pattern=r"^[^\x00]*$")]] = {}
-    env_from: list[Variable] = []
-    transport: Transport = SSH
+_KEYS: dict[str, Any] = {key.name: (_type(key), None) for key in fields(Host)}
+HostTable = create_model(
+    "HostTable",
+    __config__=STRICT,
+    __doc__="A [[host]] table; [defaults] has the same keys. What is left out is `Host`'s default.",
+    **_KEYS,
+)
 
 
 class ClusterTable(BaseModel):
     """The [cluster] table."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = STRICT
 
     name: Text = ""
     sync: list[Text] = []
     on_disconnect: Literal["keep", "stop"] | None = None
 
 
-WRITE = {
-    "name": 'a text in quotes, such as name = "node1"',
-    "address": 'a name or an IP address in quotes, such as address = "10.10.1.1"',
-    "user": 'a login name in quotes, such as user = "ada"',
-    "port": "a whole number from 1 to 65535, such as port = 22",
-    "identity_file": 'a path in quotes, such as identity_file = "~/.ssh/id_ed25519"',
-    "known_hosts": 'a path in quotes, such as known_hosts = "~/.ssh/known_hosts"',
-    "jump": '[user@]host[:port] in quotes, such as jump = "ada@gateway:22"',
-    "proxy_command": 'a command in quotes, such as proxy_command = "nc -X 5 %h %p"',
-    "python": 'a command or path in quotes, such as python = "/opt/venv/bin/python3"',
-    "workdir": 'a path in quotes, such as workdir = "~/.rankboard"',
-    "slots": f"a whole number of ranks from 1 to {SLOTS}, such as slots = 1",
-    "threads": (
-        f"a whole number from 0 (as many as its ranks have cores) to {THREADS}, such as threads = 4"
-    ),
-    "interface": 'the name of a network interface in quotes, such as interface = "eth0"',
-    "master_port": "a whole number from 0 (any free port) to 65535, such as master_port = 29500",
-    "timeout": "a finite number of seconds above 0, such as timeout = 10",
-    "env": 'names and texts in quotes, such as env = { NCCL_DEBUG = "INFO" }',
-    "env_from": "names of variables of your own environment in quotes, such as env_from = "
-    '["WANDB_API_KEY"]',
-    "transport": f"the name of a transport in quotes, one of {', '.join(names())}",
-}
-"""What to write for each key of a host."""
 WRITE_CLUSTER = {
     "name": 'a text in quotes, such as name = "lab"',
     "on_disconnect": '"keep" or "stop", in quotes: whether a run goes on when its launcher is gone',
@@ -164,10 +140,14 @@ def _mistake(key: str, value: object, model: type[BaseModel], *, unknown: bool) 
         return (
             f"unknown key '{key}'{did_you_mean(key, known) or '; the keys are ' + ', '.join(known)}"
         )
-    write = WRITE_CLUSTER if model is ClusterTable else WRITE
-    return (
-        f"{key} = {json.dumps(value, default=str, ensure_ascii=False)} is wrong: write {write[key]}"
-    )
+    write = WRITE_CLUSTER[key] if model is ClusterTable else _write(key)
+    return f"{key} = {json.dumps(value, default=str, ensure_ascii=False)} is wrong: write {write}"
+
+
+def _write(key: str) -> str:
+    """What to write for a key of a host."""
+    rule = Host.__dataclass_fields__[key].metadata
+    return f"{rule['write']} {', '.join(rule['known']())}" if rule["known"] else str(rule["write"])
 
 
 def read(path: Path, ssh_config: Path) -> Cluster:
@@ -262,7 +242,7 @@ def _each(
         where = f"host {number}" + (f" ({name})" if isinstance(name, str) else "")
         own = reading.check(where, table, HostTable)
         if table == own and not {"name", "address"} & own.keys():
-            reading.say(where, f"it has no address: write {WRITE['address']}")
+            reading.say(where, f"it has no address: write {_write('address')}")
         if "jump" in own and "proxy_command" in own:
             reading.say(where, "jump and proxy_command exclude each other: keep one")
         for mistake in _variables(own):

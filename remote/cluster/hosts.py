@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from pathlib import Path
+from typing import Any
 
 from remote.cluster.transports import is_transport, names
 from training.registry import did_you_mean
@@ -28,6 +29,21 @@ HOSTS = SLOTS = THREADS = RANKS = 4096
 """How many hosts a run has at most, slots and threads a host, and ranks a run."""
 
 
+def _key(
+    write: str,
+    default: Any = MISSING,
+    *,
+    low: int = 0,
+    high: int = 0,
+    pattern: str = "",
+    known: Callable[[], tuple[str, ...]] | None = None,
+) -> Any:
+    """A key of hosts.toml: `write` tells the user what to write, with an example. `low` and `high`
+    bound a number; a text has to match `pattern`, or be one of the names that `known` returns."""
+    metadata = {"write": write, "low": low, "high": high, "pattern": pattern, "known": known}
+    return field(default=default, metadata=metadata)
+
+
 @dataclass(frozen=True)
 class Host:
     """One host, which runs `slots` ranks. Empty text and 0 stand for the default.
@@ -39,38 +55,62 @@ class Host:
     (0: any free port). `timeout` is how many seconds the host has to answer. Ranks have the
     variables `env` in their environment, and those that `env_from` names, with the launcher's
     values; these values are never shown or recorded.
+
+    Each field is a key of hosts.toml.
     """
 
-    name: str
-    address: str
-    user: str = ""
-    port: int = 22
-    identity_file: str = ""
-    known_hosts: str = ""
-    jump: str = ""
-    proxy_command: str = ""
-    python: str = "python3"
-    workdir: str = "~/.rankboard"
-    slots: int = 1
-    threads: int = 0
-    interface: str = ""
-    master_port: int = 0
-    timeout: float = 10.0
-    env: tuple[tuple[str, str], ...] = ()
-    env_from: tuple[str, ...] = ()
-    transport: str = SSH
+    name: str = _key('a text in quotes, such as name = "node1"')
+    address: str = _key('a name or an IP address in quotes, such as address = "10.10.1.1"')
+    user: str = _key('a login name in quotes, such as user = "ada"', "")
+    port: int = _key("a whole number from 1 to 65535, such as port = 22", 22, low=1, high=65535)
+    identity_file: str = _key('a path in quotes, such as identity_file = "~/.ssh/id_ed25519"', "")
+    known_hosts: str = _key('a path in quotes, such as known_hosts = "~/.ssh/known_hosts"', "")
+    jump: str = _key(
+        '[user@]host[:port] in quotes, such as jump = "ada@gateway:22"',
+        "",
+        pattern=r"^([^@\s,]+@)?[^@\s,]+(,([^@\s,]+@)?[^@\s,]+)*$",
+    )
+    proxy_command: str = _key('a command in quotes, such as proxy_command = "nc -X 5 %h %p"', "")
+    python: str = _key(
+        'a command or path in quotes, such as python = "/opt/venv/bin/python3"', "python3"
+    )
+    workdir: str = _key('a path in quotes, such as workdir = "~/.rankboard"', "~/.rankboard")
+    slots: int = _key(
+        f"a whole number of ranks from 1 to {SLOTS}, such as slots = 1", 1, low=1, high=SLOTS
+    )
+    threads: int = _key(
+        f"a whole number from 0 (as many as its ranks have cores) to {THREADS}, such as "
+        "threads = 4",
+        0,
+        high=THREADS,
+    )
+    interface: str = _key(
+        'the name of a network interface in quotes, such as interface = "eth0"', ""
+    )
+    master_port: int = _key(
+        "a whole number from 0 (any free port) to 65535, such as master_port = 29500",
+        0,
+        high=65535,
+    )
+    timeout: float = _key("a finite number of seconds above 0, such as timeout = 10", 10.0)
+    env: tuple[tuple[str, str], ...] = _key(
+        'names and texts in quotes, such as env = { NCCL_DEBUG = "INFO" }', ()
+    )
+    env_from: tuple[str, ...] = _key(
+        "names of variables of your own environment in quotes, such as env_from = "
+        '["WANDB_API_KEY"]',
+        (),
+    )
+    transport: str = _key("the name of a transport in quotes, one of", SSH, known=names)
 
     def __post_init__(self) -> None:
         """Refuse values that are out of bounds. Raises: HostsError."""
-        bounds = (
-            ("slots", self.slots, 1, SLOTS),
-            ("threads", self.threads, 0, THREADS),
-            ("port", self.port, 1, 65535),
-        )
-        for key, number, low, high in bounds:
-            if not low <= number <= high:
+        for key in fields(self):
+            value, (low, high) = getattr(self, key.name), bounds(key)
+            if key.type == "int" and not low <= value <= high:
                 raise HostsError(
-                    f"{self.name!r}: {key} = {number}: write a whole number from {low} to {high}"
+                    f"{self.name!r}: {key.name} = {value}: write a whole number from {low} to "
+                    f"{high}"
                 )
         if not is_transport(self.transport):
             raise HostsError(
@@ -80,15 +120,18 @@ class Host:
             raise HostsError(
                 f"{self.name!r}: timeout = {self.timeout}: write a finite number of seconds above 0"
             )
-        for key, text in (
-            ("name", self.name),
-            ("address", self.address),
-            ("interface", self.interface),
-        ):
+        for text_key in ("name", "address", "interface"):
+            text = getattr(self, text_key)
             if not text.isprintable():
                 raise HostsError(
-                    f"{key} = {text!r}: it has characters that cannot be printed; write plain text"
+                    f"{text_key} = {text!r}: it has characters that cannot be printed; write plain "
+                    "text"
                 )
+
+
+def bounds(key: Field[Any]) -> tuple[int, int]:
+    """The least and the greatest value of a field of `Host` that is a whole number."""
+    return key.metadata["low"], key.metadata["high"]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from remote.cluster.file import WRITE, HostTable
+from remote.cluster.file import HostTable
 from remote.cluster.hosts import Cluster, Host, HostsError, naming, select
 from remote.cluster.load import load
 from remote.cluster.transports import names
@@ -66,8 +66,12 @@ def test_the_example_in_the_repository_is_right() -> None:
     assert cluster.hosts[2].jump == "ada@gateway.example.org:22"
 
 
-def test_format_knows_every_field_of_a_host() -> None:
-    assert list(HostTable.model_fields) == [field.name for field in fields(Host)] == list(WRITE)
+def test_every_field_of_a_host_is_a_key_and_says_what_to_write(tmp_path: Path) -> None:
+    assert list(HostTable.model_fields) == [key.name for key in fields(Host)]
+    for key in fields(Host):
+        wrong = f"[defaults]\n{key.name} = [[]]\n[[host]]\nname = 'a'\n"
+        (mistake,) = mistakes(tmp_path, wrong)
+        assert f"{key.name} = [[]] is wrong: write {key.metadata['write']}" in mistake
 
 
 def test_what_is_in_sync_is_taken_from_the_folder_of_the_file(tmp_path: Path) -> None:
