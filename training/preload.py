@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from training.agent.host import stacks
-from training.agent.ranks.processes import name
+from training.agent.host.processes import name
 from training.place import FOLDER, LISTEN_FD
 from training.wire.commands import Placement, Start, decode
 

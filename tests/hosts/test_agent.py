@@ -16,8 +16,8 @@ import pytest
 from tests.kit.agents import ROOT, Host, python
 from tests.kit.wait import wait
 from training.agent.__main__ import main
+from training.agent.host.processes import descendants
 from training.agent.host.system import LINUX
-from training.agent.ranks.processes import descendants
 from training.agent.times import Times
 from training.wire.commands import Close, Lease, Placement, Reserve, Start, Stop
 from training.wire.enums import EndReason

@@ -19,9 +19,9 @@ from remote.plan import needs
 from remote.plan.plan import Plan, Script, Upload
 from tests.kit import agents
 from tests.kit.checks import GIB, amiss, check, hello, hellos, plan
-from training.agent.errands.live_runs import live_runs
 from training.agent.host.needs import look
 from training.agent.host.system import CPUINFO, cpu_flags
+from training.agent.live_runs import live_runs
 from training.job import Job
 from training.wire.events import Hello
 from tui.screens import launch

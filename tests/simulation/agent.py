@@ -367,7 +367,7 @@ class Ports:
 
 
 class Processes:
-    """The module `training.agent.ranks.processes`, for the processes of this host."""
+    """The module `training.agent.host.processes`, for the processes of this host."""
 
     @staticmethod
     def send_group(pid: int, number: int) -> None:

@@ -9,11 +9,11 @@ import socket
 import traceback
 from typing import NoReturn
 
+from training.agent.host import processes
 from training.agent.host.system import LINUX
 from training.agent.journal import Reader, write_last
 from training.agent.layout import LOG
 from training.agent.options import Options
-from training.agent.ranks import processes
 from training.agent.ranks.ranks import signal_name
 from training.agent.server import Agent
 from training.agent.times import Times

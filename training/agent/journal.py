@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
 from training.agent import layout
-from training.agent.errands.live_runs import regular
+from training.agent.live_runs import regular
 from training.wire.events import FIRST, Dropped, Ended, Event, Record, decode, encode, other_format
 from training.wire.format import FORMAT
 from training.wire.jsonl import load

@@ -14,14 +14,14 @@ from dataclasses import replace
 
 from training.agent import decide, kept, layout
 from training.agent.connections import Connections
-from training.agent.host import facts
+from training.agent.host import facts, processes
 from training.agent.host.dial import Dialler
 from training.agent.host.redaction import Redaction
 from training.agent.host.samples import sampler
 from training.agent.host.stacks import Collector
 from training.agent.journal import Journal
 from training.agent.options import Options
-from training.agent.ranks import ports, processes
+from training.agent.ranks import ports
 from training.agent.ranks.launch import CODE
 from training.agent.ranks.pipes import CHUNK
 from training.agent.ranks.ranks import Ranks

@@ -14,10 +14,10 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from training.agent.host import facts, samples
+from training.agent.host import facts, processes, samples
 from training.agent.host.system import LINUX
 from training.agent.journal import Journal, Reader, reserve, segments
-from training.agent.ranks import ports, processes
+from training.agent.ranks import ports
 from training.agent.ranks.pipes import CHUNK, Lines, Pipe
 from training.wire.enums import EndReason
 from training.wire.events import Dropped, Ended, Event, Record, Text, decode

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from training.agent.errands.live_runs import locked
 from training.agent.layout import LOCK, RUNS
+from training.agent.live_runs import locked
 
 _LOCK = re.compile(rf".*/{RUNS}/[^/]+/\d+/{LOCK}(?: \(deleted\))?")
 

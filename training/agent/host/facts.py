@@ -14,8 +14,8 @@ import socket
 import sys
 
 from training import agent
-from training.agent.errands.live_runs import live_runs
 from training.agent.host.system import LINUX, cgroups, cpu_flags, disk_free, memory, psutil, text
+from training.agent.live_runs import live_runs
 from training.wire.jsonl import load as load_json
 
 TYPE_CHECKING = False  # as typing itself takes long to import

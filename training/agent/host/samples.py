@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from training.agent.host import processes
 from training.agent.host.system import LINUX, cgroups, memory, psutil
-from training.agent.ranks import processes
 from training.wire.events import HostSample, RankSample
 
 

@@ -20,12 +20,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
-from training.agent.host import spy
+from training.agent.host import processes, spy
 from training.agent.layout import STACKS
-from training.agent.ranks import processes
-from training.agent.ranks.pipes import CHUNK
 from training.wire.events import Event, Stack
 
+BLOCK = 1 << 16
+"""Bytes that are read at a time."""
 SIGNAL = 49
 """A real-time signal from the middle of their range: programs use the others for purposes of their
 own."""
@@ -85,7 +85,7 @@ class Collector:
                 os.write(self._wake, b"\n")
 
     def _hear(self) -> None:
-        os.read(self._ready, CHUNK)
+        os.read(self._ready, BLOCK)
         with contextlib.suppress(Empty):
             while True:
                 self._say(self._found.get_nowait())

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from training.agent.host import processes
 from training.agent.host.redaction import Redaction
 from training.agent.host.samples import OutOfMemory
-from training.agent.ranks import processes
 from training.agent.ranks.pipes import Pipe
 from training.wire.events import Event, Exited, Spawned
 

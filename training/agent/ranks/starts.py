@@ -10,9 +10,9 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from training.agent.host import processes
 from training.agent.host.redaction import Redaction
 from training.agent.options import Options
-from training.agent.ranks import processes
 from training.agent.ranks.launch import Command, Spawner, common, environment, with_site
 from training.agent.ranks.pipes import CHUNK, Lines, Pipe
 from training.agent.ranks.ranks import Ranks, open_pipes
