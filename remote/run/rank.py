@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from remote.run.cause import Death
 from remote.run.host import LAST_WORDS
@@ -15,9 +15,15 @@ from training.wire.events import Event
 
 RECENT = 20
 """Steps over which the current pace and the share of sync are taken."""
-STEP_SERIES = ("loss", "seconds", "staleness")
+
+
+def _curves(kind: type[events.Step | events.RankSample]) -> tuple[str, ...]:
+    return tuple(figure.name for figure in fields(kind) if "curve" in figure.metadata)
+
+
+STEP_SERIES = _curves(events.Step)
 """The figures of a `Step` that are kept to be drawn, by step."""
-SAMPLE_SERIES = ("cpu",)
+SAMPLE_SERIES = _curves(events.RankSample)
 """The figures of a `RankSample` that are kept to be drawn, by seconds since the run began."""
 LASTING = (
     *("timing", "series", "epochs", "epoch_times"),

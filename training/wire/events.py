@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from training.wire.enums import EndReason, Phase
 from training.wire.jsonl import dumps, load
@@ -33,6 +33,8 @@ AGENT = -1
 """`rank` of text that the agent or preload of a host wrote, not a rank."""
 MOST_CORES = 65_536
 MOST_CPU = 100.0 * MOST_CORES
+CURVE = {"curve": True}
+"""Marks a field of which a run keeps a curve to draw."""
 
 
 # From a rank --------------------------------------------------------------------------------------
@@ -84,8 +86,8 @@ class Step(Event):
     rank: int
     epoch: int
     step: int
-    loss: float
-    seconds: float
+    loss: float = field(metadata=CURVE)
+    seconds: float = field(metadata=CURVE)
     data: float = 0.0
     compute: float = 0.0
     sync: float = 0.0
@@ -94,7 +96,7 @@ class Step(Event):
     samples: int = 0
     correct: int = 0
     bytes_sent: int = 0
-    staleness: int = 0
+    staleness: int = field(default=0, metadata=CURVE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +320,7 @@ class RankSample(Event):
     bytes."""
 
     rank: int
-    cpu: float
+    cpu: float = field(metadata=CURVE)
     memory: int
     processes: int = 1
 
