@@ -1,10 +1,10 @@
-"""A burst of log lines: 4 hosts over SSH print 50,000 lines each at once, while the dashboard is
-open at 160x48.
+"""A burst of log lines: 4 hosts over SSH print 50,000 lines each at once, with the dashboard open
+at 160x48.
 
-Timed is from the word to begin until the last line is decoded, applied to the run's state and on
-disk. Meanwhile the dashboard is told to draw every 50 ms, ten times as often as it would; a frame
-lasts from that until what has changed is shown. Every line has its number, and the logs have to
-have all of them, in order. Prints each round, then medians, the bounds last.
+The time is from the start of the burst until the last line is decoded, applied to the run's state
+and on disk. Meanwhile the dashboard draws every 50 ms, ten times as often as usual; the time of a
+frame is from the request until the change is shown. Every line has a number, and the logs must have
+all of them, in order. Prints each round, then the medians, the bounds last.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Reaching many hosts and running one command on each: rankboard against pdsh and clush, over
 addresses of one sshd.
 
-In each round all take turns, the order turning too. `true` is the bare command. `Hello` is what
-doctor runs: the program that finds the code on the host and becomes the errand `check`, until that
-has answered with the facts and has ended; pdsh runs the same command. Ours is timed twice: as a
-whole process, from its start to its end, and from the first connection on. "Again" is `true` on
-connections that are open. Needs Debian's pdsh and clustershell. Prints each round, then medians,
-the ratios to pdsh last.
+The programs take turns in each round, in changing order. `true` is the bare command. `Hello` is
+what the doctor runs: a program that finds the code on the host and runs the errand `check`, until
+that has answered with the facts and has ended; pdsh runs the same command. Rankboard is timed
+twice: as a whole process, and from the first connection on. "Again" is `true` on connections that
+are open. Needs Debian's pdsh and clustershell. Prints each round, then the medians, the ratios to
+pdsh last.
 """
 
 from __future__ import annotations

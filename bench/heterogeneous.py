@@ -1,14 +1,13 @@
-"""All-reduce against a parameter server, on equal hosts and where one has half the CPU of the
-others: VGG-11 in the lab.
+"""All-reduce against a parameter server, on equal hosts and with one host that has half the CPU of
+the others: VGG-11 in the lab.
 
-Every run takes the same images: `ddp` waits for the slowest rank in each step; with `mode=async`
-nobody does, until an epoch is over. Images per second are counted while all ranks train, from the
-first step that the last of them made to the last step of the first to be done (an endless run would
-go on so), and over the whole, to the last step of all. What staleness costs is said by the loss: in
-training, over the last quarter of each rank's steps, and on the test images at the end. Methods
-take turns, each first in turn. Needs CIFAR-10 in --data-dir, else takes made-up images. Other flags
-go to the job. Prints a row for each method and kind of hosts, medians over the rounds, and the
-ratios of the parameter server to ddp last.
+Every run uses the same images. `ddp` waits for the slowest rank in each step; with `mode=async` no
+rank waits before the end of an epoch. Images per second are counted while all ranks train (from the
+first step of the last rank to the last step of the first rank that is done) and over the whole run.
+The loss shows what staleness costs: the training loss over the last quarter of each rank's steps,
+and the test loss at the end. The methods take turns, in changing order. Uses CIFAR-10 in
+--data-dir, or synthetic images. Other flags go to the job. Prints a row for each method and kind of
+hosts, with medians over the rounds; the ratios of the parameter server to ddp last.
 """
 
 from __future__ import annotations
@@ -117,7 +116,7 @@ def main() -> None:
         "--steps",
         type=int,
         default=0,
-        help="default: 24; of made-up images, of which there are fewer, 16",
+        help="default: 24, or 16 with synthetic images, which are fewer",
     )
     parser.add_argument("--link", default="1gbit")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
@@ -130,8 +129,8 @@ def main() -> None:
     steps = arguments.steps or min(24, images // BATCH)
     if steps * BATCH > images:
         parser.error(
-            f"--steps {steps}: there are images for {images // BATCH} steps, at whose end "
-            "everybody waits"
+            f"--steps {steps}: there are images for {images // BATCH} steps; at the end of an "
+            "epoch all ranks wait"
         )
     job = [*SETTINGS, "--steps", str(steps), *more]
     if real:
@@ -139,22 +138,24 @@ def main() -> None:
         job += ["--dataset", "cifar10", *files, "--limit", str(steps * BATCH)]
     else:
         job += ["--dataset", "synthetic"]
-    names, found = (
-        list(dict.fromkeys(["ddp", *arguments.methods])),
-        dict[tuple[str, str], list[Measured]](),
-    )
-    for number in range(arguments.rounds):
+    names = list(dict.fromkeys(["ddp", *arguments.methods]))
+    show(names, run_rounds(arguments.rounds, names, job, arguments.link))
+
+
+def run_rounds(
+    rounds: int, names: Sequence[str], job: Sequence[str], link: str
+) -> dict[tuple[str, str], list[Measured]]:
+    """The measurements by kind of hosts and method, one per round."""
+    found: dict[tuple[str, str], list[Measured]] = {}
+    for number in range(rounds):
         for kind, cpus in CPUS.items():
             for turn in range(len(names)):
                 name = names[(number + turn) % len(names)]
-                one = measure(cpus, METHODS[name], job, arguments.link)
+                one = measure(cpus, METHODS[name], job, link)
                 found.setdefault((kind, name), []).append(one)
-                print(
-                    f"round {number + 1}, {kind}, {name}: {one.together:.1f} images/s",
-                    file=sys.stderr,
-                    flush=True,
-                )
-    show(names, found)
+                text = f"round {number + 1}, {kind}, {name}: {one.together:.1f} images/s"
+                print(text, file=sys.stderr, flush=True)
+    return found
 
 
 def show(names: Sequence[str], found: dict[tuple[str, str], list[Measured]]) -> None:

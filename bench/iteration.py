@@ -4,10 +4,10 @@ VGG-11, CIFAR-10, 4 hosts of the lab.
     python bench/iteration.py --link 1gbit --rounds 15 --data-dir DIR --results FILE
     python bench/iteration.py --report FILE
 
-One process per host times all contenders, one after another, in rounds; who begins changes from
-round to round. A round is appended to the results when it ends, so rounds add up over calls. A
-ratio compares a contender with the plain program in the same round; its median has a 95 % bootstrap
-interval. Prints the table, ratios last. bench/parts/contenders.py has the jobs.
+One process per host times all contenders in rounds; the first contender changes from round to
+round. A round is appended to the results when it ends, so rounds of several calls add up. A ratio
+compares a contender with the plain program in the same round; its median has a 95 % bootstrap
+interval. Prints the table, ratios last. The jobs are in bench/parts/contenders.py.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def main() -> None:
         help="one more, a job by its flags",
     )
     parser.add_argument(
-        "--data-dir", default="", help="folder of cifar-10-batches-py (default: made-up images)"
+        "--data-dir", default="", help="folder of cifar-10-batches-py (default: synthetic images)"
     )
     parser.add_argument("--results", type=Path, default=Path("iteration.jsonl"))
     parser.add_argument("--report", type=Path, metavar="FILE", help="measure nothing")

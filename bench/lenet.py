@@ -1,10 +1,10 @@
-"""LeNet-5 on 100 images of MNIST for 100 epochs, on four local ranks: seconds of training, and
-whether methods agree.
+"""LeNet-5 on 100 images of MNIST for 100 epochs, on four local ranks: the seconds of training, and
+whether the methods agree.
 
-Global batches of 100 and of 20, by `ring` and by `all_reduce`, as it is and flat. Prints for each
-run the seconds of training (the slowest rank's epochs, without start-up and evaluations) and the
-accuracy of the last epoch on all training images; last, by how much the methods' losses of an epoch
-on a rank differ at most, and the ratio of the slowest run to 3 s.
+Global batches of 100 and of 20, with `ring` and with `all_reduce`, in buckets and flat. Prints for
+each run the seconds of training (the epochs of the slowest rank, without start-up and evaluations)
+and the accuracy of the last epoch on all training images; last, the largest difference between the
+methods' losses of an epoch on a rank, and the ratio of the slowest run to 3 s.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Whether the lab's links are what they say: a plain torch all_reduce of VGG-11's gradients over 4
-hosts, against the bound.
+"""Whether the lab's networks have the rate that they claim: a plain all_reduce of VGG-11's
+gradients over 4 hosts, against the bound.
 
-The bound is 2 (N-1)/N S/B: every host has to send and receive that much. The program is torch
-alone, none of our code. Prints each rate's median seconds and bound, and their ratio last (at least
-1; headers and acknowledgements take 4 to 7 %).
+The bound is 2 (N-1)/N S/B: every host has to send and receive that much. The program uses torch
+only. Prints the median seconds and the bound of each rate, and their ratio last (at least 1;
+headers and acknowledgements take 4 to 7 %).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What watching costs: iteration time of four local ranks with the dashboard open at 160x48,
+"""What watching costs: the iteration time of four local ranks with the dashboard open at 160x48,
 against the same ranks alone.
 
-"Alone" is one process per rank with torchrun's environment and no launcher at all. Interleaved
-pairs, each side first in every other one; an iteration's time is the mean over ranks and over
-iterations 2 to the last. Needs real CIFAR-10 and MNIST in --data-dir. Prints the dashboard's share
-of a core while its ranks took steps, and the median ratio of each job, last.
+"Alone" is one process per rank with torchrun's environment and no launcher. The two sides take
+turns in pairs, in changing order; the iteration time is the mean over ranks and over all iterations
+but the first. Needs CIFAR-10 and MNIST in --data-dir. Prints the dashboard's share of a core while
+its ranks make steps, and the median ratio of each job, last.
 """
 
 from __future__ import annotations

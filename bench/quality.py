@@ -1,14 +1,14 @@
 """What speed costs: loss and accuracy after one epoch of VGG-11 on CIFAR-10 (196 iterations), for
-every job that is timed.
+every job of the timing benchmark.
 
     python bench/quality.py --data-dir DIR --results FILE
     python bench/quality.py --report FILE
 
-The jobs of bench/parts/contenders.py with exactly their options, several seeds each, on four ranks
-of this machine without a link: it changes no figure. A run is appended to the results when it ends,
-and what is there is not run again, so this can be continued. Prints mean and range over the seeds:
-loss and accuracy on the test set, and the mean training loss of the last 20 iterations over all
-ranks.
+Runs the jobs of bench/parts/contenders.py with their options and several seeds, on four ranks of
+this machine without a simulated network, which changes no result. A run is appended to the results
+when it ends; a run with results is not repeated, so the benchmark can be continued. Prints mean and
+range over the seeds: loss and accuracy on the test set, and the mean training loss of the last 20
+iterations over all ranks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Time from the command to the first training step of all four local ranks: rankboard against
-torchrun, same job.
+"""The time from the command to the first training step of all four local ranks: rankboard against
+torchrun, with the same job.
 
-Interleaved pairs, each side first in every other one. Prints each pair, and the median ratio last
-(below 1: we are faster).
+The two take turns in pairs, in changing order. Prints each pair, and the median ratio last (below
+1: rankboard is faster).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """How long stopping takes: 8 ranks on 4 hosts over SSH, on addresses of one sshd.
 
-Our own ranks in the middle of a job, a program that ends on TERM, and one that ignores it and is
-killed after its grace, which all ranks have at the same time. Prints, of each, medians of the
-seconds from the order until the last rank has ended, and until all agents have; last the bounds.
+Stops rankboard's own ranks in the middle of a job, a program that ends on TERM, and one that
+ignores TERM and is killed after its grace, which is the same for all ranks. Prints for each the
+median seconds from the order until the last rank has ended, and until all agents have ended; the
+bounds last.
 """
 
 from __future__ import annotations

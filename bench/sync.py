@@ -1,11 +1,11 @@
-"""How near the sync methods come to what a link allows: VGG-11's gradients over 4 hosts of the lab,
-against the bound.
+"""How close the sync methods come to the limit of the network: VGG-11's gradients over 4 hosts of
+the lab, against the bound.
 
-Timed is everything after backward: packing the gradients, exchanging them, and waiting until all
-are final; the slowest rank of each round counts, and the methods take turns. Nothing overlaps with
-computing here. The bound is 2 (N-1)/N S/B for methods that spread the work, and (N-1) S/B for a
-star, whose root has to receive and send that much. Prints each method's median milliseconds, then
-its ratios to the bound and to the listing of its kind, one parameter at a time.
+The time is everything after backward: packing the gradients, exchanging them, and waiting until all
+are final. The slowest rank of each round counts; the methods take turns. Nothing overlaps with
+computing. The bound is 2 (N-1)/N S/B for methods that spread the work, and (N-1) S/B for a star,
+whose root has to receive and send that much. Prints each method's median milliseconds, then its
+ratios to the bound and to the variant that sends one parameter at a time.
 """
 
 from __future__ import annotations

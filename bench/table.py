@@ -1,10 +1,10 @@
-"""The reference's table in the lab: VGG-11 on CIFAR-10 on one node, and on four by three methods,
-half a core for each node.
+"""The reference's table in the lab: VGG-11 on CIFAR-10 on one host, and on four hosts with three
+methods, half a core for each host.
 
-By the timing rule of the reference: the first 40 iterations without the first, averaged, and over
-the nodes too. Without the quota four nodes would share this machine's cores and one process would
-be as fast. A run is appended to the results when it ends, and what is there is not run again.
-Prints seconds per iteration and the speed-up over one node; last, whether DDP > all_reduce >
+The timing follows the reference: the mean over the first 40 iterations but the first, and over the
+hosts. Without the quota four hosts would share this machine's cores, and one process would be as
+fast. A run is appended to the results when it ends; a run with results is not repeated. Prints
+seconds per iteration and the speed-up over one host; last, whether DDP > all_reduce >
 gather_scatter > 1.
 """
 
@@ -102,7 +102,7 @@ def main() -> None:
     parser.add_argument("--cpus", type=float, default=0.5, help="cores of each node")
     parser.add_argument("--link", default=GIGABIT)
     parser.add_argument(
-        "--data-dir", default="", help="folder of cifar-10-batches-py (default: made-up images)"
+        "--data-dir", default="", help="folder of cifar-10-batches-py (default: synthetic images)"
     )
     parser.add_argument("--results", type=Path, default=Path("table.jsonl"))
     given = parser.parse_args()

@@ -1,7 +1,6 @@
-"""Everything that travels to a node: the agent that watches a host's ranks, and the training that
-one rank does.
+"""Everything that runs on a host: the agent that watches its ranks, and the training of one rank.
 
-Runs alone there with the standard library and torch. The contract modules (`events`, `commands`,
-`job`, `registry`) and `agent` import the standard library only, so that the launcher can import
+It needs the standard library and torch. The contract modules (`job`, `options`, `traits`,
+`registry`, `wire` and others) and `agent` need the standard library only, so the launcher imports
 them without torch.
 """

@@ -20,9 +20,9 @@ def difference(parameters: Iterable[torch.Tensor], ranks: int) -> float:
     model has diverged, but equally on all ranks.
     """
     own = _figures(parameters)
-    all_of = [torch.empty_like(own) for _ in range(ranks)]
-    distributed.all_gather(all_of, own)
-    figures = torch.stack(all_of)
+    gathered = [torch.empty_like(own) for _ in range(ranks)]
+    distributed.all_gather(gathered, own)
+    figures = torch.stack(gathered)
     finite = figures.isfinite()
     if (finite.any(0) != finite.all(0)).any():
         return math.inf
@@ -35,8 +35,7 @@ def difference(parameters: Iterable[torch.Tensor], ranks: int) -> float:
 @torch.no_grad()
 def _figures(parameters: Iterable[torch.Tensor]) -> torch.Tensor:
     """The sum and the L2 norm of all parameters, (2,) float64."""
-    of_each = [
-        torch.stack((wide.sum(), wide.square().sum())) for wide in (p.double() for p in parameters)
-    ]
+    doubles = (parameter.double() for parameter in parameters)
+    of_each = [torch.stack((one.sum(), one.square().sum())) for one in doubles]
     total, squares = torch.stack(of_each).sum(0)
     return torch.stack((total, squares.sqrt()))

@@ -69,17 +69,17 @@ class Option:
         """Checks the option against the other options and the number of ranks. Raises:
         OptionError."""
         value = getattr(values, self.name)
-        said = f"{self.name}={write(value)}"
+        given = f"{self.name}={write(value)}"
         if self.is_rank and value >= world_size:
-            raise OptionError(f"{said}: ranks go from 0 to {world_size - 1}")
+            raise OptionError(f"{given}: ranks go from 0 to {world_size - 1}")
         if value == self.default:
             return
         if world_size < self.min_ranks:
-            raise OptionError(f"{said}: needs at least {self.min_ranks} ranks; remove it")
+            raise OptionError(f"{given}: needs at least {self.min_ranks} ranks; remove it")
         for other, allowed in self.requires.items():
             if getattr(values, other) not in allowed:
                 needed = join(map(write, allowed))
-                raise OptionError(f"{said} only applies with {other}={needed}; remove it")
+                raise OptionError(f"{given} only applies with {other}={needed}; remove it")
 
     def _value(self, text: str) -> Value | None:
         """The value of the right type; None where the text is none."""

@@ -1,5 +1,6 @@
-"""The jobs that are timed against the plain DDP program, and whose loss is looked at: VGG-11 on
-CIFAR-10, four ranks."""
+"""The jobs that are compared with the plain DDP program, in time and in loss: VGG-11 on CIFAR-10,
+four ranks.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""One rank of bench/iteration.py: in the same process it times the plain program and our jobs, one
-after another, in rounds.
+"""One rank of bench/iteration.py: times the plain program and our jobs in one process, one after
+another, in rounds.
 
-Each gets a fresh process group, model and optimiser. Rank 0 writes a JSON object per round: the
-ranks' mean of each contender's seconds per iteration, (end of the last step - end of the first) /
-(steps - 1), and its CPU seconds and page faults per iteration, which a busy machine changes less
-(the making of model and groups included).
+Each turn has a new process group, model and optimiser. Rank 0 writes a JSON object per round: for
+each contender the mean over the ranks of its seconds per iteration, (end of the last step - end of
+the first) / (steps - 1), and of its CPU seconds and page faults per iteration, which depend less on
+other load (they include making model and groups).
 """
 
 from __future__ import annotations
@@ -124,8 +124,8 @@ def usage() -> tuple[float, int]:
 
 
 def training_set(data_dir: str, steps: int) -> tuple[Images, list[str]]:
-    """CIFAR-10 from a folder, or made-up images, as many as the steps need; and the job's arguments
-    for them."""
+    """As many images as the steps need, of CIFAR-10 in a folder or synthetic ones; and the job's
+    arguments for them."""
     arguments = ["--dataset", "synthetic"]
     if data_dir:
         arguments = ["--dataset", "cifar10", "--data-dir", data_dir, "--no-verify-data"]

@@ -1,4 +1,4 @@
-"""Runs a job by the command `rankboard --run --json`, as a user would, and reads what it says."""
+"""Runs a job with the command `rankboard --run --json`, as a user would, and reads its events."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""One sshd that answers on all addresses 127.0.0.x, so that a machine is as many hosts as a
+"""One sshd that answers on all addresses 127.0.0.x, so that one machine provides as many hosts as a
 benchmark needs.
 
-Its far side has an empty home, as a shell's start files would be measured too. Needs
-openssh-server.
+Its users have an empty home, as start files of a shell would be measured too. Needs openssh-server.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""A plain PyTorch program, as a tutorial has it: VGG-11 with BatchNorm under
-DistributedDataParallel. None of our code.
+"""A plain PyTorch program, as in a tutorial: VGG-11 with BatchNorm under DistributedDataParallel.
+It uses none of our code.
 
-Start it once per rank with torch's RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (torchrun does
-that):
+Start it once per rank with torch's RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun does:
 
     torchrun --nproc-per-node 4 bench/parts/reference_ddp.py --data DIR/cifar-10-batches-py
 
-The images are uint8 tensors in memory, picked by index, normalised batch by batch. Layout, buckets,
-buffers and optimiser are as PyTorch has them by default. Rank 0 prints the seconds per iteration:
-the ranks' mean of all but the first.
+The images are uint8 tensors in memory, selected by index and normalised batch by batch. Layout,
+buckets, buffers and optimiser are PyTorch's defaults. Rank 0 prints the seconds per iteration: the
+mean over the ranks and all iterations but the first.
 """
 
 from __future__ import annotations
