@@ -8,7 +8,6 @@ import os
 import signal
 from collections.abc import Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar
 
 from rich.console import RenderableType
@@ -27,6 +26,7 @@ from training.job import Job
 from tui.exit import STOPPED
 from tui.messages import CheckHosts, StartRun
 from tui.runs import Launch, Runs
+from tui.screens.bindings import LISTED, own_bindings
 from tui.screens.dialogs import (
     Dialog,
     Leave,
@@ -177,30 +177,21 @@ class RankboardApp(App[None]):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterator[SystemCommand]:
         """List all commands: the keys of this screen, then Textual's own commands."""
-        textuals = {
-            binding.action for binding in Screen.BINDINGS if isinstance(binding, Binding)
-        }  # to move, to copy
-        seen = {"Quit", "Keys"}  # the first is there for every screen; the second is what `?` shows
-        for node, binding, enabled, _ in screen.active_bindings.values():
-            known = binding.action in textuals or binding.description in seen
-            if node is screen and enabled and binding.description and not known:
-                seen.add(binding.description)
-                act = partial(self.run_action, binding.action, node)
-                yield SystemCommand(
-                    binding.description, f"key {self.get_key_display(binding)}", act
-                )
+        listed = set(LISTED)
+        for node, binding in own_bindings(screen):
+            listed.add(binding.description)
+            act = partial(self.run_action, binding.action, node)
+            yield SystemCommand(binding.description, f"key {self.get_key_display(binding)}", act)
         yield SystemCommand("Quit", "asks first while a run is live", self.action_quit)
-        yield from (
-            command for command in super().get_system_commands(screen) if command.title not in seen
-        )
+        for command in super().get_system_commands(screen):
+            if command.title not in listed:
+                yield command
 
     def deliver_screenshot(
         self, filename: str | None = None, path: str | None = None, time_format: str | None = None
     ) -> str | None:
         """Save the screen as SVG in the folder of the run, or in the current folder."""
-        session = self.runs.session
-        shown = self.runs.launch.runs_dir / session.plan.run if session else Path.cwd()
-        folder = shown if shown.is_dir() else Path.cwd()
+        folder = self.runs.folder
         try:
             saved = self.save_screenshot(filename, path or str(folder), time_format)
         except OSError as error:
@@ -226,10 +217,7 @@ class RankboardApp(App[None]):
     def exit(
         self, result: None = None, return_code: int = 0, message: RenderableType | None = None
     ) -> None:
-        """End the dashboard, once all screens have their widgets.
-
-        From then on Textual adds none, and a screen without widgets would fail.
-        """
+        """End the dashboard, once all screens have their widgets: without them they would fail."""
         self._exiting = True
         if all(screen.is_mounted for screen in self.screen_stack):
             super().exit(result, return_code, message)
@@ -261,6 +249,8 @@ class RankboardApp(App[None]):
         return QuitDialog(keep=session.keep, leavable=self.runs.launch.leavable, waits=waits)
 
     def _answered(self, answer: Leave | None) -> None:
+        session = self.runs.session
+        assert session
         match answer:
             case Leave.STOP:
                 self.runs.stop()
@@ -268,15 +258,10 @@ class RankboardApp(App[None]):
                 self.runs.stop()
                 self._leaving = True
             case Leave.DETACH:
-                self._detach()
+                session.detach()
+                self.notify("detaching from the run, once all ranks have started")
             case Leave.NOW:
                 self._abandon()
-
-    def _detach(self) -> None:
-        """Exit once the session has left the run."""
-        if self.runs.session:
-            self.runs.session.detach()
-            self.notify("detaching from the run, once all ranks have started")
 
     def _interrupt(self) -> None:
         """Handle SIGINT: stop the run and exit when it has ended; the second time, exit at once."""
@@ -303,10 +288,7 @@ class RankboardApp(App[None]):
             self._interrupt()
 
     def _hang_up(self) -> None:
-        """Handle SIGHUP: the terminal is gone. End the run, then the process, at once.
-
-        Textual's own exit would wait forever to restore the terminal.
-        """
+        """Handle SIGHUP: end the run, then the process. Textual's exit would wait forever."""
         self.finish()
         os._exit(STOPPED)
 

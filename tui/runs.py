@@ -80,6 +80,12 @@ class Runs:
         """Whether the newest run has not ended."""
         return self._listener is not None and self._listener.is_alive()
 
+    @property
+    def folder(self) -> Path:
+        """The folder of the newest run, or the current one where there is none."""
+        folder = self.launch.runs_dir / self.session.plan.run if self.session else Path.cwd()
+        return folder if folder.is_dir() else Path.cwd()
+
     def start(self, cluster: Cluster, job: Job) -> Session:
         """Begin a run. Raises: PlanError, OSError."""
         self.launch = replace(self.launch, selected=cluster, job=job)

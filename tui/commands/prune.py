@@ -6,6 +6,7 @@ import re
 import shlex
 from collections import defaultdict
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -70,10 +71,8 @@ def prune(
         found = inventory.take(transport, known, runs_dir)
         named = _match_names(names or (), found)
         going, kept = pruning.removable(found, older, keep, named)
-        if going:
-            print_table(COLUMNS, _rows(going))
-        flag = f" --hosts {shlex.quote(str(hosts))}" if hosts else ""
-        narrate(*_reasons(kept, flag), *_unreachable(found, {one.run for one in going} & named))
+        _show(going, kept, hosts)
+        narrate(*_unreachable(found, {one.run for one in going} & named))
         if going and confirm(f"remove {_total(going)}? [y/N]", yes):
             freed, problems = pruning.remove(transport, known, runs_dir, going)
             narrate(*(naming(str(hosts or HOSTS), problem) for problem in problems))
@@ -81,6 +80,13 @@ def prune(
         elif not going and not named:
             narrate(_nothing(older_than or AGE if older else "", keep))
         report_unreachable(found.problems, hosts)
+
+
+def _show(going: Sequence[Removable], kept: Sequence[Kept], hosts: Path | None) -> None:
+    """Print what would be removed, and why the rest is kept."""
+    if going:
+        print_table(COLUMNS, _rows(going))
+    narrate(*_reasons(kept, f" --hosts {shlex.quote(str(hosts))}" if hosts else ""))
 
 
 def _seconds(older_than: str) -> float:
