@@ -1,5 +1,5 @@
-"""The format of hosts.toml: its tables, and every mistake in them as one line that says where and
-what to write instead."""
+"""The format of hosts.toml. Each mistake is one line that says where it is and what to write
+instead."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ OWN = {
     "GLOO_SOCKET_IFNAME": "interface",
     "NCCL_SOCKET_IFNAME": "interface",
 }
-"""Variables that follow from a key."""
+"""Environment variables that a key of their own sets."""
 PLACE = {
     "RANK",
     "LOCAL_RANK",
@@ -93,7 +93,7 @@ PLACE = {
     "MASTER_ADDR",
     "MASTER_PORT",
 }
-"""Variables that follow from a rank's place."""
+"""Environment variables that the place of a rank sets."""
 
 
 BRACKETS = "write [[host]] with two brackets, once per host"
@@ -101,7 +101,7 @@ BRACKETS = "write [[host]] with two brackets, once per host"
 
 @dataclass
 class _Reading:
-    """One file as it is read, and the mistakes found in it so far."""
+    """A file while it is read, and the mistakes found in it."""
 
     path: Path
     mistakes: list[str] = field(default_factory=list)
@@ -111,12 +111,12 @@ class _Reading:
         self.mistakes.append(f"{self.path}: {where + ': ' if where else ''}{mistake}")
 
     def single_brackets(self) -> str:
-        """The first line that says [host], where [[host]] is meant."""
+        """The place of the first [host], which should be [[host]]; "" if there is none."""
         found = SINGLE.search(self.content)
         return f"line {self.content.count(chr(10), 0, found.end()) + 1}" if found else ""
 
     def check(self, where: str, table: object, model: type[BaseModel]) -> dict[str, Any]:
-        """What a table says, by key, without the keys that are wrong."""
+        """The keys and values of a table without those that are wrong."""
         if not isinstance(table, dict):
             self.say(
                 where,
@@ -195,7 +195,7 @@ def _parse(reading: _Reading) -> dict[str, Any]:
 
 
 def _not_toml(reading: _Reading, error: str) -> str:
-    """Where the mistake is that a parser found, and what to write instead."""
+    """A mistake of TOML: where it is, and what to write instead."""
     found = re.fullmatch(r"(.*) \(at line (\d+), (.*)\)", error)
     if not found:
         return f"this is not TOML: {error}"
@@ -211,7 +211,7 @@ def _not_toml(reading: _Reading, error: str) -> str:
 
 
 def _hosts(reading: _Reading, data: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """What each [[host]] says, over what [defaults] say."""
+    """The [[host]] tables, completed by [defaults]."""
     defaults = reading.check("[defaults]", data.get("defaults", {}), HostTable)
     for mistake in _variables(defaults):
         reading.say("[defaults]", mistake)
@@ -260,7 +260,7 @@ def _each(
 
 
 def _variables(table: dict[str, Any]) -> Iterator[str]:
-    """What is wrong with the variables of a table."""
+    """The mistakes in the variables of a table."""
     for key in ("env", "env_from"):
         for name in table.get(key, ()):
             if name in OWN:
@@ -272,8 +272,7 @@ def _variables(table: dict[str, Any]) -> Iterator[str]:
 
 
 def _environment(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """The variables of both, name by name: a host's own way to set one goes before that of
-    [defaults]."""
+    """The variables of a host. Its own `env` and `env_from` override those of [defaults]."""
     env, names = own.get("env", {}), own.get("env_from", [])
     given = {
         name: value for name, value in defaults.get("env", {}).items() if name not in names

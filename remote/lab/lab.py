@@ -16,7 +16,7 @@ NO_GROUPS = "--cpus limits hosts by cgroups: {}; run as root, or leave --cpus ou
 
 
 @dataclass(frozen=True)
-class Node:
+class LabHost:
     """A host of a lab: `pid` holds its namespaces; `group` is its control group, or empty.
 
     `rate` in bits per second; `delay` of what it sends in seconds.
@@ -36,7 +36,7 @@ class LabState:
     """What a process outside needs to enter and change a lab."""
 
     space: Space
-    nodes: tuple[Node, ...]
+    hosts: tuple[LabHost, ...]
 
 
 class Lab:
@@ -78,64 +78,64 @@ class Lab:
             f"{prefix}{host.address} {host.name}\n" for host in hosts for prefix in ("", "::ffff:")
         )
         process, space, pids = namespaces.begin([names, *(host.name for host in hosts)])
-        nodes = zip(hosts, pids, spec.rates, spec.delays or [0.0] * len(hosts), strict=True)
+        rows = zip(hosts, pids, spec.rates, spec.delays or [0.0] * len(hosts), strict=True)
         known = tuple(
-            Node(host.name, host.address, pid, rate, delay=delay)
-            for host, pid, rate, delay in nodes
+            LabHost(host.name, host.address, pid, rate, delay=delay)
+            for host, pid, rate, delay in rows
         )
         return cls(spec, LabState(space, known), process)
 
     def _group(self, folder: Path) -> None:
         """A control group with its quota for every host. Raises: LabError."""
-        for node, cores in zip(self.state.nodes, self.spec.cpus, strict=True):
-            name = f"{self.state.space.pid}-{node.name}"
+        for host, cores in zip(self.state.hosts, self.spec.cpus, strict=True):
+            name = f"{self.state.space.pid}-{host.name}"
             try:
-                group = quota.make(folder, name, cores, node.pid)
+                group = quota.make(folder, name, cores, host.pid)
             except OSError as error:
                 reason = f"cannot make a cgroup in {folder}: {error.strerror}"
                 raise LabError(NO_GROUPS.format(reason)) from None
-            self._change(replace(node, group=str(group)))
+            self._change(replace(host, group=str(group)))
 
     def _wire(self) -> None:
-        hub, nodes = self.state.space.hub(), self.state.nodes
+        hub, hosts = self.state.space.hub(), self.state.hosts
         namespaces.run(
-            hub, "ip", [*wires.hub(), *_each(wires.cable(node.name, node.pid) for node in nodes)]
+            hub, "ip", [*wires.hub(), *_each(wires.cable(host.name, host.pid) for host in hosts)]
         )
-        namespaces.run(hub, "tc", _each(wires.limit(node.name, node.rate) for node in nodes))
-        for node in nodes:
-            own = self.state.space.host(node.pid)
-            namespaces.run(own, "ip", wires.address(node.address))
-            namespaces.run(own, "tc", wires.limit(INTERFACE, node.rate, node.delay))
+        namespaces.run(hub, "tc", _each(wires.limit(host.name, host.rate) for host in hosts))
+        for host in hosts:
+            own = self.state.space.host(host.pid)
+            namespaces.run(own, "ip", wires.address(host.address))
+            namespaces.run(own, "tc", wires.limit(INTERFACE, host.rate, host.delay))
 
     @property
     def hosts(self) -> tuple[Host, ...]:
         """The hosts for a plan."""
         return self.spec.hosts()
 
-    def node(self, name: str) -> Node:
+    def host(self, name: str) -> LabHost:
         """The host of this name. Raises: LabError, if there is none."""
-        for node in self.state.nodes:
-            if node.name == name:
-                return node
+        for host in self.state.hosts:
+            if host.name == name:
+                return host
         raise LabError(
             f"no host {name!r} in the lab: the hosts are "
-            f"{', '.join(node.name for node in self.state.nodes)}"
+            f"{', '.join(host.name for host in self.state.hosts)}"
         )
 
     def enter(self, name: str) -> tuple[str, ...]:
         """What to put before a command so that it runs on the host. Raises: LabError."""
-        node = self.node(name)
+        host = self.host(name)
         return (
-            *(quota.join(Path(node.group)) if node.group else ()),
-            *self.state.space.host(node.pid),
+            *(quota.join(Path(host.group)) if host.group else ()),
+            *self.state.space.host(host.pid),
         )
 
     def set_rate(self, name: str, rate: int) -> None:
         """Change both directions of a host's link to `rate` bits per second. Raises: LabError."""
-        node, space = self.node(name), self.state.space
+        host, space = self.host(name), self.state.space
         namespaces.run(space.hub(), "tc", wires.limit(name, rate))
-        namespaces.run(space.host(node.pid), "tc", wires.limit(INTERFACE, rate, node.delay))
-        self._change(replace(node, rate=rate))
+        namespaces.run(space.host(host.pid), "tc", wires.limit(INTERFACE, rate, host.delay))
+        self._change(replace(host, rate=rate))
 
     def cut(self, name: str) -> None:
         """Unplug a host's cable: what it sends, and what is sent to it, is lost without an error.
@@ -147,22 +147,22 @@ class Lab:
         self._plug(name, connected=True)
 
     def _plug(self, name: str, connected: bool) -> None:
-        node = self.node(name)
+        host = self.host(name)
         namespaces.run(self.state.space.hub(), "ip", wires.plug(name, connected))
-        self._change(replace(node, connected=connected))
+        self._change(replace(host, connected=connected))
 
-    def _change(self, node: Node) -> None:
-        nodes = tuple(node if node.name == known.name else known for known in self.state.nodes)
-        self.state = replace(self.state, nodes=nodes)
+    def _change(self, host: LabHost) -> None:
+        hosts = tuple(host if host.name == known.name else known for known in self.state.hosts)
+        self.state = replace(self.state, hosts=hosts)
 
     def close(self) -> None:
         """End the lab with every process in it. May be called several times."""
         if self._process:
             namespaces.end(self._process)
             self._process = None
-            for node in self.state.nodes:
-                if node.group:
-                    quota.remove(Path(node.group))
+            for host in self.state.hosts:
+                if host.group:
+                    quota.remove(Path(host.group))
 
     def __enter__(self) -> Lab:
         return self

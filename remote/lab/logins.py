@@ -19,7 +19,7 @@ from pathlib import Path
 
 from remote.cluster.hosts import Host
 from remote.lab import relay
-from remote.lab.lab import Lab, Node
+from remote.lab.lab import Lab, LabHost
 from remote.lab.namespaces import PATH
 from remote.lab.spec import LabError, flag
 
@@ -154,8 +154,8 @@ def _line(key: str, value: object) -> str:
 
 def start(folder: Path, lab: Lab, name: str) -> None:
     """Start a host's sshd, and wait until it listens. Raises: LabError."""
-    node, own = lab.node(name), folder / SSHD
-    if listens(node):
+    host, own = lab.host(name), folder / SSHD
+    if listens(host):
         raise LabError(f"the sshd of {name} is up already")
     words = [
         str(own / f"{name}.passwd"),
@@ -167,7 +167,7 @@ def start(folder: Path, lab: Lab, name: str) -> None:
     ]
     log = own / f"{name}.log"
     said = _on(lab, name, "unshare", "--mount", "sh", "-ec", START, "sh", *words, str(log))
-    if said or not _settled(node, up=True):
+    if said or not _settled(host, up=True):
         told = log.read_text(errors="replace").strip().rpartition("\n")[2] if log.exists() else ""
         raise LabError(
             f"sshd on {name} does not start: "
@@ -177,11 +177,11 @@ def start(folder: Path, lab: Lab, name: str) -> None:
 
 def stop(folder: Path, lab: Lab, name: str) -> None:
     """Stop a host's sshd. Open connections stay, as on any host. Raises: LabError."""
-    node = lab.node(name)
-    if not listens(node):
+    host = lab.host(name)
+    if not listens(host):
         raise LabError(f"the sshd of {name} is down already")
     said = _on(lab, name, "sh", "-c", 'kill "$(cat "$0")"', str(folder / SSHD / f"{name}.pid"))
-    if said or not _settled(node, up=False):
+    if said or not _settled(host, up=False):
         raise LabError(
             f"sshd on {name} does not stop: {said or f'it still listens after {STARTING:g} s'}"
         )
@@ -201,19 +201,19 @@ def _on(lab: Lab, name: str, *words: str) -> str:
     )
 
 
-def _settled(node: Node, up: bool) -> bool:
+def _settled(host: LabHost, up: bool) -> bool:
     deadline = time.monotonic() + STARTING
-    while listens(node) != up:
+    while listens(host) != up:
         if time.monotonic() > deadline:
             return False
         time.sleep(0.01)
     return True
 
 
-def listens(node: Node) -> bool:
+def listens(host: LabHost) -> bool:
     """Whether a process listens on the host's SSH port."""
     try:
-        rows = Path(f"/proc/{node.pid}/net/tcp").read_text().splitlines()[1:]
+        rows = Path(f"/proc/{host.pid}/net/tcp").read_text().splitlines()[1:]
     except OSError:
         return False
     fields = (row.split() for row in rows)

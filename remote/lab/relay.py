@@ -20,14 +20,13 @@ from contextlib import suppress
 
 BLOCK = 65536
 LOCK, STATE = "lock", "state.json"
-"""In a lab's folder: the file that its daemon holds locked as long as it lives, and what there is
-to know of the lab."""
+"""Files of a lab's folder: the lock that its daemon holds, and the state of the lab."""
 CLOSING = 5.0
-"""Seconds that the far end has to end once there is nothing more to send to it."""
+"""Seconds that the far end has to end after the near end has."""
 
 
 def main(folder: str, address: str, port: str) -> None:
-    """Join them until either side, or the lab, ends."""
+    """Join them until either side or the lab ends."""
     try:
         lab = _enter(folder)
         peer = socket.create_connection((address, int(port)))
@@ -54,7 +53,7 @@ def main(folder: str, address: str, port: str) -> None:
 
 
 def held(folder: str) -> bool:
-    """Whether a daemon lives that holds the lab of this folder."""
+    """Whether a daemon holds the lab of this folder."""
     try:
         lock = os.open(os.path.join(folder, LOCK), os.O_RDWR)
     except OSError:
@@ -69,7 +68,7 @@ def held(folder: str) -> bool:
 
 
 def _enter(folder: str) -> int:
-    """Go to the hub. Returns a descriptor that can be read once the lab has ended."""
+    """Enter the hub. Returns a descriptor that becomes readable when the lab ends."""
     try:
         with open(os.path.join(folder, STATE)) as file:
             fcntl.flock(file, fcntl.LOCK_SH)
@@ -95,7 +94,7 @@ def _enter(folder: str) -> int:
 
 
 def _pour(source: int, target: int) -> None:
-    """Copy all there is, as long as both sides are there."""
+    """Copy until either side ends."""
     with suppress(OSError):
         while data := os.read(source, BLOCK):
             while data:

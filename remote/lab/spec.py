@@ -1,5 +1,5 @@
-"""What a lab shall be: how many hosts, how fast their links are, and how much of the cores each may
-use. Pure."""
+"""What a lab is to be: the number of hosts, the rates of their links, and their CPU quotas. No
+I/O."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from remote.cluster.hosts import LOCAL, Host
 
 NETWORK = "10.10.1"
 MOST = 253
-"""Hosts that a /24 has addresses for, and one for the hub."""
+"""The most hosts of a lab: the addresses of a /24 without that of the hub."""
 HUB = f"{NETWORK}.254"
 """The address of the hub, from where the hosts of a lab can be reached."""
 INTERFACE = "eth0"
@@ -21,23 +21,20 @@ TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 UNITS = {"kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 SLOWEST, FASTEST = 8 * 10**3, 100 * 10**9
 DEFAULT = "lab"
-"""The name of a lab that is not given one."""
+"""The name of a lab if none is given."""
 LEAST = 0.01
-"""The smallest quota, in cores, that the kernel takes."""
+"""The smallest quota in cores that the kernel accepts."""
 
 
 class LabError(ValueError):
-    """A lab that cannot be; the text says what is wrong or missing and what to do, in one or two
-    lines."""
+    """A lab cannot be made or changed. The text says why and what to do, in one or two lines."""
 
 
 @dataclass(frozen=True)
 class Spec:
-    """One host per rate, in bits per second each way; `cpus` are the hosts' quotas in cores, or
-    empty where there are none.
-
-    `delays` are the seconds that what a host sends is under way; empty: no more than the machine
-    itself takes. `slots` are the ranks of each host.
+    """One host per rate, in bits per second each way. `cpus` are the hosts' quotas in cores; empty
+    for none. `delays` are added to what each host sends, in seconds; empty for none. `slots` are
+    the ranks of each host.
     """
 
     rates: tuple[int, ...]
@@ -81,7 +78,7 @@ class Spec:
 
 
 def flag(name: str) -> str:
-    """What a command needs behind it to mean the lab of this name."""
+    """The flag that selects the lab of this name; "" for the default lab."""
     return "" if name == DEFAULT else f" --name {name}"
 
 
@@ -140,7 +137,7 @@ def rate(text: str, where: str = "--link ") -> int:
 
 
 def show(bits: int) -> str:
-    """A rate as a person would write it, and as `rate` reads it."""
+    """A rate as `rate` reads it."""
     unit, size = next((unit, size) for unit, size in reversed(UNITS.items()) if bits >= size)
     return f"{bits / size:.12g}{unit}"
 

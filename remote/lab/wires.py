@@ -1,5 +1,4 @@
-"""The lines that `ip -batch` and `tc -batch` read to lay out a lab's network and to change it.
-Pure.
+"""The commands for `ip -batch` and `tc -batch` that make and change the network of a lab. No I/O.
 
 Each host has one end of a virtual cable as its interface; the other end is in the hub, where a
 bridge joins them. As a token bucket only shapes what leaves an interface, both ends have one: the
@@ -12,14 +11,14 @@ from remote.lab.spec import HUB, INTERFACE
 
 BRIDGE = "bridge"
 BURST = 0.001
-"""Seconds at full rate that may pass at once. Few, as a link that was idle must not look faster
-than it is."""
+"""The burst in seconds at full rate. It is short, so that an idle link does not look faster than it
+is."""
 LEAST_BURST = 16 * 1024
 QUEUE = 0.02
-"""Seconds at full rate that wait for their turn before packets are dropped."""
+"""The queue in seconds at full rate. Packets beyond it are dropped."""
 LEAST_QUEUE = 256 * 1024
 SMALL_PACKET = 256
-"""Bytes: so many packets may be under way on a link with a delay as are this small at full rate."""
+"""Bytes. A link with a delay holds as many packets as have this size at full rate."""
 
 
 def hub() -> list[str]:
@@ -34,8 +33,8 @@ def hub() -> list[str]:
 
 
 def cable(host: str, pid: int) -> list[str]:
-    """The cable from the bridge to the namespace of process `pid`, for `ip` in the hub. IPv6 would
-    only add its chatter."""
+    """The cable from the bridge to the namespace of process `pid`, for `ip` in the hub. Without
+    IPv6."""
     return [
         f"link add name {host} type veth peer name {INTERFACE} netns {pid}",
         f"link set dev {host} master {BRIDGE} addrgenmode none up",
@@ -43,7 +42,7 @@ def cable(host: str, pid: int) -> list[str]:
 
 
 def address(own: str) -> list[str]:
-    """A host's own side, for `ip` there."""
+    """The interfaces of a host, for `ip` on it."""
     return [
         "link set dev lo up",
         f"link set dev {INTERFACE} addrgenmode none up",
@@ -52,8 +51,7 @@ def address(own: str) -> list[str]:
 
 
 def limit(interface: str, bits: int, delay: float = 0.0) -> list[str]:
-    """Let no more than `bits` per second leave an interface, `delay` seconds late, for `tc` where
-    that is."""
+    """Limit what leaves an interface to `bits` per second, `delay` seconds late, for `tc`."""
     burst, queue = (
         max(least, int(bits / 8 * seconds))
         for least, seconds in ((LEAST_BURST, BURST), (LEAST_QUEUE, QUEUE))

@@ -34,13 +34,13 @@ class LabStage(Stage):
 
     def __post_init__(self) -> None:
         """Start it."""
-        done = run(self.folder, "lab", "up", "--name", LAB, "--hosts", str(RANKS))
+        done = run(self.folder, "lab", "up", "--name", LAB, "--size", str(RANKS))
         assert done.returncode == 0, done.stderr
         self.home = Folder(LAB).path
         self.hosts = {host.name: host for host in load(self.hosts_file()).hosts}
         with Folder(LAB).lab() as lab:
-            nodes = [node.pid for node in lab.state.nodes]
-        self.space = frozenset[str]().union(*map(spaces, nodes)) - spaces(psutil.Process().pid)
+            pids = [host.pid for host in lab.state.hosts]
+        self.space = frozenset[str]().union(*map(spaces, pids)) - spaces(psutil.Process().pid)
         self.first = set(self.members())
 
     def hosts_file(self) -> Path:

@@ -103,12 +103,12 @@ def collect() -> None:
 
 def rate(lab: Lab, sender: str, receiver: str, size: int) -> float:
     """Bits per second at which `size` bytes go from one host to another that serves."""
-    return size * 8 / float(python(lab, sender, SEND, lab.node(receiver).address, str(size)))
+    return size * 8 / float(python(lab, sender, SEND, lab.host(receiver).address, str(size)))
 
 
 def reaches(lab: Lab, host: str, other: str) -> bool:
     """Whether a host can open a connection to another that serves."""
-    return bool(python(lab, host, REACH, lab.node(other).address))
+    return bool(python(lab, host, REACH, lab.host(other).address))
 
 
 @dataclass(frozen=True)
@@ -125,10 +125,10 @@ class Traces:
         """Of a lab that lives: one PID and one mount namespace, and a network and a name for the
         hub and for each host."""
         found = frozenset[str]().union(
-            *(spaces(pid) for pid in (state.space.pid, *(node.pid for node in state.nodes)))
+            *(spaces(pid) for pid in (state.space.pid, *(host.pid for host in state.hosts)))
         )
-        assert len(found) == 2 + 2 * (1 + len(state.nodes))
-        return cls(found, tuple(Path(node.group) for node in state.nodes if node.group), links())
+        assert len(found) == 2 + 2 * (1 + len(state.hosts))
+        return cls(found, tuple(Path(host.group) for host in state.hosts if host.group), links())
 
     def members(self) -> list[int]:
         """The processes in any of its namespaces."""

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from remote.lab import namespaces, quota
-from remote.lab.lab import Lab, LabState, Node
+from remote.lab.lab import Lab, LabHost, LabState
 from remote.lab.namespaces import Space
 from remote.lab.spec import LabError, parse
 from remote.transport.local import LocalTransport
@@ -80,7 +80,7 @@ def test_both_directions_of_a_link_are_limited() -> None:
         for sender, receiver in (("node1", "node2"), ("node2", "node1")):
             assert rate(lab, sender, receiver, MEGABYTE) < 21e6
         lab.set_rate("node1", 200 * MEGABYTE)
-        assert lab.node("node1").rate == 200 * MEGABYTE
+        assert lab.host("node1").rate == 200 * MEGABYTE
         for sender, receiver in (("node1", "node2"), ("node2", "node1")):
             way = (sender, receiver)
             wait(lambda way=way: rate(lab, *way, MEGABYTE) > 40e6, "the rate of before")
@@ -90,7 +90,7 @@ def test_a_cut_link_loses_everything_until_it_is_healed() -> None:
     with Lab.start(parse(3, "1gbit")) as lab:
         serve(lab, "node1")
         lab.cut("node2")
-        assert not lab.node("node2").connected
+        assert not lab.host("node2").connected
         assert not reaches(lab, "node2", "node1")
         assert reaches(lab, "node3", "node1")
         lab.heal("node2")
@@ -118,7 +118,7 @@ def test_whoever_knows_its_state_can_change_it() -> None:
     with Lab.start(parse(2, "1gbit")) as lab:
         serve(lab, "node1")
         told = json.loads(json.dumps(asdict(lab.state)))
-        state = LabState(Space(**told["space"]), tuple(Node(**node) for node in told["nodes"]))
+        state = LabState(Space(**told["space"]), tuple(LabHost(**host) for host in told["hosts"]))
         assert state == lab.state
         other = Lab(lab.spec, state)
         other.cut("node2")
@@ -237,7 +237,7 @@ def test_nothing_outlives_its_launcher(number: signal.Signals, cpus: str) -> Non
     ) as launcher:
         assert launcher.stdout
         told = json.loads(launcher.stdout.readline())
-        state = LabState(Space(**told["space"]), tuple(Node(**node) for node in told["nodes"]))
+        state = LabState(Space(**told["space"]), tuple(LabHost(**host) for host in told["hosts"]))
         traces = Traces.of(state)
         assert len(traces.members()) >= 6
         launcher.send_signal(number)

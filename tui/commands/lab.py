@@ -10,7 +10,7 @@ import typer
 
 from remote.lab import daemon, logins
 from remote.lab.folder import Folder
-from remote.lab.lab import Lab, Node
+from remote.lab.lab import Lab, LabHost
 from remote.lab.spec import DEFAULT, LabError, parse, rate, show
 from tui.exit import refusing
 from tui.narrate import narrate
@@ -40,7 +40,7 @@ HostName = Annotated[
 def _host(name: str, host: str) -> Iterator[tuple[Lab, str]]:
     """The lab and one of its hosts, to be changed."""
     with refusing(OSError), Folder(name).lab() as lab:
-        yield lab, lab.node(f"node{host}" if host.isdigit() else host).name
+        yield lab, lab.host(f"node{host}" if host.isdigit() else host).name
 
 
 @app.command(cls=Command)
@@ -91,14 +91,14 @@ def status(name: Name = DEFAULT) -> None:
     with refusing(OSError):
         folder = Folder(name)
         with folder.lab() as lab:
-            rows = list(map(_row, lab.state.nodes))
+            rows = list(map(_row, lab.state.hosts))
     print_table(("host", "address", "rate", "link", "sshd", "pid"), rows)
     narrate(f"its hosts file is {folder.path / logins.HOSTS}")
 
 
-def _row(node: Node) -> Row:
-    link, sshd = ("up" if up else "down" for up in (node.connected, logins.listens(node)))
-    return node.name, node.address, show(node.rate), link, sshd, str(node.pid)
+def _row(host: LabHost) -> Row:
+    link, sshd = ("up" if up else "down" for up in (host.connected, logins.listens(host)))
+    return host.name, host.address, show(host.rate), link, sshd, str(host.pid)
 
 
 @app.command(cls=Command)
