@@ -54,7 +54,7 @@ def sends(entries: Any, *data: bytes, unread: Any = ()) -> Play:
     return play
 
 
-def fetched(tmp_path: Path, play: Play, seconds: float = 20.0) -> tuple[dict[int, str], Path]:
+def fetched(tmp_path: Path, play: Play) -> tuple[dict[int, str], Path]:
     """What went wrong with each host, and the run's directory."""
     hosts = Hosts(
         acted(lambda end, command: None, sends([entry()])), acted(lambda end, command: None, play)
@@ -62,10 +62,8 @@ def fetched(tmp_path: Path, play: Play, seconds: float = 20.0) -> tuple[dict[int
     plan = Plan("a-run", hosts.hosts, Job(checkpoint_every="1"))
     folder = tmp_path / "runs" / "a-run"
     folder.mkdir(parents=True)
-    began = time.monotonic()
     with measured() as growth:
         problems = Files(plan, hosts, lambda on, text: None, SMALL).fetch(folder, [0, 1])
-    assert time.monotonic() - began < seconds
     assert growth.bytes < 100 * MIB
     assert 0 not in problems, problems
     assert (folder / "hosts" / "node1" / "checkpoints" / "step-1" / "model.pt").read_bytes() == DATA

@@ -322,7 +322,7 @@ def test_a_stop_run_ends_when_its_follower_is_killed(host: Host) -> None:
     line.wait_for_text("away")
     line.wait_for_text("up", 1)
     line.kill()
-    host.wait_until_empty(5)
+    host.wait_until_empty()
     assert ended(host.follow().rest()) == Ended(EndReason.OPERATOR_GONE)
 
 
@@ -342,7 +342,7 @@ def test_a_keep_run_goes_on_without_a_follower_and_ends_by_itself(host: Host) ->
     wait(lambda: time.monotonic() - before > 0.5, "far more than the time for a reconnect")
     assert agent in host.processes()
     flag.touch()
-    host.wait_until_empty(5)
+    host.wait_until_empty()
     last = host.follow()
     assert ended(last.rest()) == Ended(EndReason.ALL_ENDED)
     assert last.text() == "went"
@@ -355,7 +355,7 @@ def test_while_nobody_is_there_a_failed_rank_stops_the_others(host: Host) -> Non
     line.pid(0), line.pid(1)
     line.kill()
     flag.touch()
-    host.wait_until_empty(5)
+    host.wait_until_empty()
     exits = host.follow().exits(2)
     assert (exits[1].code, exits[1].stopped) == (3, False)
     assert exits[0].stopped
@@ -384,7 +384,7 @@ def test_a_failed_run_that_may_be_started_again_waits_for_whoever_does_it(host: 
     second.wait_for_text("again")
     second.wait_for(Exited, 3)
     second.kill()
-    host.wait_until_empty(5)
+    host.wait_until_empty()
     assert ended(host.follow().rest()) == Ended(EndReason.ALL_ENDED)
 
 
@@ -397,11 +397,11 @@ def test_it_waits_so_long_only_from_the_failure_on(host: Host) -> None:
     before = time.monotonic()
     wait(lambda: time.monotonic() - before > 0.6, "it is alone for longer than it will wait")
     flag.touch()
-    host.wait_until_empty(5)
+    host.wait_until_empty()
     records = host.follow().rest()
     assert ended(records) == Ended(EndReason.ALL_ENDED)
     (failed,) = [record.time for record in records if isinstance(record.event, Exited)]
-    assert 0.3 < records[-1].time - failed < 3
+    assert records[-1].time - failed > 0.3
 
 
 @pytest.mark.parametrize(
@@ -416,18 +416,19 @@ def test_it_waits_so_long_only_from_the_failure_on(host: Host) -> None:
 def test_only_what_is_to_be_started_again_is_waited_for(
     host: Host, code: str, stop: Stop | None, waits: bool
 ) -> None:
-    line = host.follow("--policy", "keep", times=Times(tick=0.05, reconnect=0.1, restart=0.8))
+    restart = 0.8 if waits else 600.0
+    line = host.follow("--policy", "keep", times=Times(tick=0.05, reconnect=0.1, restart=restart))
     line.send(Start(0, False, (python(code),), again=True))
     line.wait_for_text("up")
     if stop:
         line.send(stop)
     line.exits(1)
     line.kill()
-    host.wait_until_empty(5)
+    host.wait_until_empty()
     records = host.follow().rest()
     assert ended(records) == Ended(EndReason.ALL_ENDED)
     (exited,) = [record.time for record in records if isinstance(record.event, Exited)]
-    assert (records[-1].time - exited > 0.7) == waits
+    assert not waits or records[-1].time - exited > 0.7
 
 
 def test_where_agent_and_guard_are_gone_at_once_the_journal_gets_its_end(host: Host) -> None:
@@ -465,7 +466,7 @@ def test_a_follower_without_input_exits(host: Host) -> None:
     assert line.process.wait(10) == 1
     assert line.process.stderr
     assert line.process.stderr.read() == b"no input for 0.3 s\n"
-    host.wait_until_empty(5)
+    host.wait_until_empty()
 
 
 def test_a_follower_ends_with_its_stdin(host: Host) -> None:
@@ -474,7 +475,7 @@ def test_a_follower_ends_with_its_stdin(host: Host) -> None:
     assert line.process.stdin
     line.process.stdin.close()
     assert line.process.wait(10) == 0
-    host.wait_until_empty(5)
+    host.wait_until_empty()
 
 
 def test_a_folder_with_a_very_long_path(host: Host) -> None:
@@ -528,7 +529,7 @@ def test_when_the_guard_is_killed_nothing_is_left(host: Host) -> None:
     assert Path(f"/proc/{guard}/comm").read_text() == "rankboard-guard\n"
     os.kill(guard, signal.SIGKILL)
     records = line.rest()
-    host.wait_until_empty(5)
+    host.wait_until_empty()
     assert ended(records) == Ended(EndReason.GUARD_DIED, died=True)
 
 

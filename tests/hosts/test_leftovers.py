@@ -142,7 +142,7 @@ def test_nothing_of_a_live_run_is_found_even_when_its_folder_is_gone(
     shutil.rmtree(tmp_path / "runs")
     assert find(tmp_path) == []
     os.kill(line.agent(), signal.SIGKILL)  # the guard ends the rest, and then itself
-    host.wait_until_empty(5)
+    host.wait_until_empty()
 
 
 def test_a_live_run_that_a_rank_of_an_ended_one_has_begun_is_left_alone(

@@ -192,9 +192,9 @@ class Host:
     def processes(self) -> list[int]:
         return marked(self.mark)
 
-    def wait_until_empty(self, seconds: float) -> None:
-        """No process of the test is left, within so long."""
-        wait(lambda: not self.processes(), "all processes are gone", seconds)
+    def wait_until_empty(self) -> None:
+        """No process of the test is left."""
+        wait(lambda: not self.processes(), "the end of all processes", 20)
 
 
 @pytest.fixture

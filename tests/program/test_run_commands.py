@@ -72,7 +72,7 @@ def live(sshd: Sshd) -> Iterator[Live]:
         line.wait_for_text("up")
         yield sshd, hosts, agent
         line.kill()
-        agent.wait_until_empty(10)
+        agent.wait_until_empty()
 
 
 def table(text: str) -> list[list[str]]:

@@ -20,7 +20,7 @@ from training import options
 from training.job import JobError
 from training.meter import Meter
 from training.place import Place
-from training.sync import SyncMethod, ddp
+from training.sync import SyncMethod
 
 ROWS, STEPS = 3, 4
 Use = Callable[[Place, int, int], bool]
@@ -71,6 +71,8 @@ class Run:
         self.meter = Meter(torch.device("cpu"))
         self.meter.watch(self.net)
         self.optimizer, self.other = (sgd(net) for net in (self.net, self.joined))
+        from training.sync import ddp  # which imports all of torch's compiler
+
         self.method: SyncMethod = ddp.Method(
             options.parse(options.declared("ddp"), words.split()), wire
         )

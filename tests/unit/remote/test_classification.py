@@ -1,4 +1,7 @@
-"""The classification report is scikit-learn's, figure by figure and letter by letter."""
+"""The classification report is scikit-learn's, figure by figure and letter by letter.
+
+Only the tests import it: that takes longer than all of them.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,6 @@ import re
 import warnings
 
 import pytest
-from sklearn.exceptions import UndefinedMetricWarning
-from sklearn.metrics import classification_report, confusion_matrix
 
 from remote.record.classification import Confusion, Report, matrix
 
@@ -36,12 +37,17 @@ CASES = {
 
 
 def counted(classes: int, labels: list[int], guesses: list[int]) -> Confusion:
+    from sklearn.metrics import confusion_matrix
+
     table: list[list[int]] = confusion_matrix(labels, guesses, labels=range(classes)).tolist()
     return table
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_it_is_scikit_learns(name: str) -> None:
+    from sklearn.exceptions import UndefinedMetricWarning
+    from sklearn.metrics import classification_report
+
     classes, (labels, guesses) = CASES[name]
     report = Report.of(counted(classes, labels, guesses))
     with warnings.catch_warnings():
@@ -69,6 +75,8 @@ def test_the_formulas() -> None:
 
 
 def test_classes_are_called_by_their_names() -> None:
+    from sklearn.metrics import classification_report
+
     confusion = [[2, 0, 1], [0, 0, 0], [0, 0, 1]]
     names = ("cat", "dog", "two\nlines")
     report = Report.of(confusion, names)

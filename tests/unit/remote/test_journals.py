@@ -4,7 +4,6 @@ of those that do not come."""
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from remote.transport import Unreachable
 from remote.transport.failure import Cause, Failure
 from tests.kit.journals import END, Hosts, KeptLine, Library
 from tests.kit.stage import all_run, loses_its_agent, recorded, trains, until
+from tests.kit.wait import GUARD
 from training.wire.events import (
     PREFIX,
     SESSION,
@@ -109,14 +109,12 @@ def test_what_was_dropped_holds_up_nothing() -> None:
 def test_what_is_missing_is_told_and_the_others_are_there(
     line: KeptLine | Unreachable, problem: str
 ) -> None:
-    began = time.monotonic()
     found, problems = Library(line, KeptLine([said(1, 2.0, 3.0), END])).take()
     assert [one for one in found if one[0] == 1] == [(1, 1), (1, 2)]
     assert all(one == (0, 1) for one in found if one[0] != 1)
     ((host, text),) = problems
     assert host == 0
     assert text.startswith(problem)
-    assert time.monotonic() - began < 5
 
 
 # Coming back from elsewhere -----------------------------------------------------------------------
@@ -254,11 +252,10 @@ def test_who_stops_a_run_from_elsewhere_does_not_wait_for_a_journal(tmp_path: Pa
     stage = restarted(tmp_path / "here", KEPT)
     stage.mute = frozenset({0, 2})  # their timeout is 10 s
     there = returning(stage, tmp_path / "there", KEPT, {})
-    stopper = threading.Thread(target=lambda: stage.asked.wait(5) and there.stop())
+    stopper = threading.Thread(target=lambda: stage.asked.wait(GUARD) and there.stop())
     stopper.start()
-    began = time.monotonic()
     for _ in there.batches():
         continue
     stopper.join()
     assert there.state.verdict is Verdict.STOPPED
-    assert time.monotonic() - began < 5
+    assert not any("stood still" in note.text for note in there.state.log.notes)
