@@ -150,9 +150,17 @@ def _end_agent(run: Run, event: events.Ended, host: HostState, when: float) -> N
     if event.died:
         folder = host.hello.folder if host.hello else ""
         what, advice = ended(event, host.name, folder)
-        run.judge.judge_host(host, what, when, advice=advice)
+        run.judge.judge_host(host, what, _began_to_end(run, host, when), advice=advice)
     elif event.reason in agent_end.STOPPED:
         run.judge.stop_reason = run.judge.stop_reason or agent_end.why(event)
         if host.parted:  # others still had theirs
             what = "the connection to it was lost for too long, so it stopped its ranks"
             run.judge.judge_host(host, what, when)
+
+
+def _began_to_end(run: Run, host: HostState, when: float) -> float:
+    """When an agent began to end by itself: it says so only once its ranks have ended, which it
+    stops first."""
+    ranks = [rank for rank in run.ranks if rank.host == host.index and rank.exited]
+    stopped = [rank.since for rank in ranks if rank.exited and rank.exited.stopped]
+    return min([when, *stopped])

@@ -265,6 +265,18 @@ HISTORIES: list[tuple[str, Build, Verdict, str, str]] = [
         "sfss",
     ),
     (
+        "a guard is killed, and its agent says so only after the others were stopped",
+        lambda h: (
+            h.rank(2, Exited(2, -15, "SIGTERM", stopped=True)),
+            h.session(Stopping("a rank or host failed", False)),
+            h.say(2, Ended(EndReason.GUARD_DIED, died=True)),
+            [h.rank(r, Exited(r, -15, "SIGTERM", stopped=True)) for r in (0, 1, 3)],
+        ),
+        Verdict.LOST,
+        "node3: the guard died; rank 2 failed as a consequence",
+        "ssls",
+    ),
+    (
         "an agent is killed",
         lambda h: (
             h.rank(2, Exited(2, -9, "SIGKILL", stopped=True)),
