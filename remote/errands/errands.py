@@ -1,4 +1,4 @@
-"""Has errands done on hosts, on all at once, and hears the answers."""
+"""Runs errands on hosts, all at once, and collects the answers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from training.wire.line_cutter import LineTooLong
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back from a host: `objects` in order, and `error`, why there are none or not all
-    ("" where all is well). `moment` is when the first of it came, by this machine's clock: a time
-    that it tells was taken just before."""
+    """The answer of a host: `objects` in order, and `error`, why there are none or not all of them
+    ("" where all is well). `moment` is when its first bytes came, by this machine's clock: a time
+    in the answer was taken just before."""
 
     host: Host
     objects: tuple[dict[str, Any], ...] = ()
@@ -32,7 +32,7 @@ class Answer:
 
 
 class Silent:
-    """Hears nothing of the way to a host."""
+    """Ignores how far a transport is."""
 
     def phase(self, name: Reach) -> None:
         pass
@@ -48,8 +48,7 @@ def ask(
     words: Callable[[Host], Iterable[str]] = lambda _: (),
     longer: float = 0.0,
 ) -> list[Answer]:
-    """Have an errand done on each host in its own workdir; the answers, with the host's name in
-    what went wrong.
+    """Run an errand on each host in its own workdir; the answers, whose errors name the host.
 
     `longer`: seconds beyond its timeout that a host may take to answer.
     """
@@ -81,10 +80,10 @@ def perform(
     patience: Callable[[Host], float] = lambda _: math.inf,
     limits: Limits = LIMITS,
 ) -> list[Answer]:
-    """Have each host's errand done, all at once; the answers, in the order of the hosts.
+    """Run an errand on each host, all at once; the answers, in the order of the hosts.
 
-    `patience`: for how many seconds a host that has been reached may say nothing before it is given
-    up. What goes beyond the `limits` is that host's error.
+    `patience`: seconds that a host may be silent once it is reached. An answer beyond the `limits`
+    is an error of that host.
     """
 
     def work(host: Host) -> Answer:

@@ -22,9 +22,9 @@ from training.agent.layout import LAST
 @dataclass(frozen=True)
 class Kept:
     """The plan of a run, as this machine or its hosts keep it. `offsets`: how many seconds the
-    clocks of those that answered are ahead of this machine's, by number; `problems` are what other
-    hosts could not tell. `refusal`: why its hosts cannot be reached, "" where they can; what is
-    recorded here can be read all the same. `foreign`: this user has not recorded it here."""
+    clocks of the hosts that answered are ahead of this machine's, by number; `problems` are why
+    other hosts did not answer. `refusal`: why its hosts cannot be reached, "" where they can; the
+    record on this machine can be read anyway. `foreign`: this user has not recorded it here."""
 
     plan: Plan
     offsets: Mapping[int, float]
@@ -34,8 +34,8 @@ class Kept:
 
 
 def plan_of(transport: Transport, cluster: Cluster, run: str) -> Kept:
-    """The plan that hosts keep of the run of this name, of the one whose name begins so, or of the
-    newest (`last`), with the hosts as the hosts file has them. Raises: PlanError."""
+    """The plan that hosts keep of a run, with the hosts as the hosts file has them. `run` is its
+    name, the beginning of it, or `last` for the newest. Raises: PlanError."""
     answers = ask(transport, cluster.hosts, "plan", lambda _: (run,))
     problems = tuple(answer.error for answer in answers if answer.error)
     told = [
@@ -51,7 +51,7 @@ def plan_of(transport: Transport, cluster: Cluster, run: str) -> Kept:
     name = meant(run, sorted({one["run"] for _, one in told}))
     told = [(answer, one) for answer, one in told if one["run"] == name]
     plans = [_read(one["plan"], name, cluster) for _, one in told]
-    # Some hosts may not have been there to hear that the run was left.
+    # some hosts may have been away when the launcher detached
     left = [replace(plan, policy=replace(plan.policy, keep=True)) for plan in plans]
     if any(plan != left[0] for plan in left):
         raise PlanError(
@@ -71,7 +71,7 @@ def plan_of(transport: Transport, cluster: Cluster, run: str) -> Kept:
 
 
 def _is_asked_for(told: Mapping[str, Any], run: str) -> bool:
-    """Whether this is a plan, and of a run that was asked for."""
+    """Whether this is the plan of a run that was asked for."""
     name = told.get("run")
     return (
         isinstance(name, str)
@@ -85,7 +85,7 @@ def _is_time(value: Any) -> bool:
 
 
 def _read(text: str, run: str, cluster: Cluster) -> Plan:
-    """The plan of this run that a host tells. Raises: PlanError."""
+    """The plan of this run in the answer of a host. Raises: PlanError."""
     try:
         if len(text) > LIMITS.plan:
             raise ValueError(f"it is longer than {size(LIMITS.plan)}")

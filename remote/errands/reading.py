@@ -17,8 +17,8 @@ from training.wire.line_cutter import LineCutter
 
 
 class AnswerTooLong(Exception):
-    """A host has answered more than the limits allow. The text says so, and fits behind the host's
-    name."""
+    """A host has answered more than the limits allow. The text says so, and fits behind the name of
+    the host."""
 
 
 @dataclass

@@ -292,7 +292,7 @@ async def test_the_doctor_of_the_form_shows_its_table(size: tuple[int, int]) -> 
         await until(pilot, lambda: len(stage.doctors) == 2)
         assert "✗" not in await stage.drawn(pilot, "checking")
         await pilot.press("escape")
-        assert stage.doctors[1].stops == ["the doctor was left"]
+        assert stage.doctors[1].stops == ["the checks were closed"]
         assert not isinstance(stage.app.screen, DoctorScreen)
         stage.doctors[1].close()
 
