@@ -1,4 +1,4 @@
-"""Where a plan comes from and how it is begun: the same for the dashboard and without it."""
+"""Makes plans, and begins, attaches and checks: the one entry for both front ends."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ from training.wire.events import Record
 
 @dataclass(frozen=True)
 class Launcher:
-    """Makes plans and begins sessions, for either front end."""
+    """Makes plans and sessions, for either front end."""
 
     transport: Transport
     runs_dir: Path
     policy: Policy = field(default_factory=Policy)
     remark: Callable[[str], object] = len
-    """Hears what is to be said of a recorded run."""
+    """Receives remarks on a recorded run."""
 
     def plan(self, cluster: Cluster, job: Job) -> Plan:
-        """The plan of a new run. A relative folder of data is taken from here, `~` is each node's
-        own. Raises: PlanError."""
+        """The plan of a new run. A relative data folder is relative to this directory; `~` is the
+        home on each host. Raises: PlanError."""
         local = is_here(cluster.hosts)
         uploads, project = _uploads(cluster)
         where, here = partial(_on_hosts, uploads=uploads), job
@@ -57,8 +57,7 @@ class Launcher:
         job = resume.located(job, self.runs_dir, local, uploads=bool(uploads), ranks=ranks)
         run = planning.new_run(job, datetime.now())
         hosts = cluster.hosts
-        # what an agent keeps on its node goes where the run is recorded: one folder is the whole
-        # run
+        # with --local, one folder holds the whole run
         if local:
             hosts = tuple(replace(host, workdir=str(self.runs_dir / run / NODE)) for host in hosts)
         policy = replace(self.policy, fetch=self.policy.fetch and not local)
@@ -71,8 +70,8 @@ class Launcher:
         return plan
 
     def begin(self, plan: Plan) -> Session:
-        """The session that acts the plan out. Raises: PlanError, where a variable to be handed on
-        is not in our environment."""
+        """The session of a new run. Raises: PlanError, where a variable of `env_from` is not in the
+        environment."""
         values = forwarded(plan, os.environ)
         return Session(
             plan,
@@ -83,7 +82,7 @@ class Launcher:
         )
 
     def attach(self, kept: Kept) -> Session:
-        """The session that comes back to a run, after what is recorded of it here.
+        """The session that attaches to a run and continues its record.
 
         Raises: PlanError, also where its hosts have to be reached and cannot be; RunFolderError.
         """
@@ -108,7 +107,7 @@ class Launcher:
         return session
 
     def recorded(self, plan: Plan) -> Iterator[Record]:
-        """What is recorded here of a run, perhaps nothing. Raises: RunFolderError."""
+        """The records of a run on this machine, perhaps none. Raises: RunFolderError."""
         folder = self.runs_dir / plan.run
         return (
             records(folder, len(plan.hosts), self.remark)
@@ -127,7 +126,7 @@ def _cwd(plan: Plan) -> str:
 
 
 def _uploads(cluster: Cluster) -> tuple[tuple[Upload, ...], str]:
-    """What goes to the hosts, and the name of its folder there. Raises: PlanError."""
+    """The uploads, and the name of their folder on the hosts. Raises: PlanError."""
     if not cluster.sync:
         return (), ""
     from remote.upload import sources  # of which most runs need nothing
@@ -137,8 +136,7 @@ def _uploads(cluster: Cluster) -> tuple[tuple[Upload, ...], str]:
 
 
 def _check_data(job: Job) -> None:
-    """Look for the data on this machine, where they are to be read or uploaded from. Raises:
-    PlanError."""
+    """Check the data on this machine, which reads or uploads them. Raises: PlanError."""
     here = partial(_on_hosts, uploads=())
     job = replace(
         job, data_dir=here(job.data_dir), dataset=registry.with_path("datasets", job.dataset, here)
@@ -149,7 +147,7 @@ def _check_data(job: Job) -> None:
 
 
 def _on_hosts(path: str, uploads: Sequence[Upload]) -> str:
-    """Where a folder lies on the hosts that is named here: what is uploaded, in the folder that the
+    """The path on the hosts of a local path. An uploaded one is relative to the folder that the
     ranks work in."""
     if path.startswith("~"):
         return path

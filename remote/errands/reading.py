@@ -51,7 +51,7 @@ class Objects:
 
 
 def read(channel: Channel, patience: float, in_all: float = math.inf) -> Iterator[bytes]:
-    """What comes, up to the end of the channel. Raises: TimeoutError, where nothing comes for
+    """All that comes, up to the end of the channel. Raises: TimeoutError, where nothing comes for
     `patience` seconds, or the end does not within `in_all` seconds. While nobody asks for more,
     patience does not wear out."""
     watch = _Watch(channel, patience, in_all)
@@ -63,7 +63,7 @@ def read(channel: Channel, patience: float, in_all: float = math.inf) -> Iterato
 
 
 class _Watch:
-    """Closes a channel over which nothing comes any more; a thread of its own looks at the time."""
+    """Closes a channel that has gone silent. A thread of its own looks at the time."""
 
     def __init__(self, channel: Channel, patience: float, in_all: float) -> None:
         self._channel, self._patience, self._in_all = channel, patience, in_all

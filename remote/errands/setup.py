@@ -1,5 +1,5 @@
-"""Setting hosts up: what their Pythons have of the packages that ranks need, and an environment for
-those that lack some, or have them in other versions."""
+"""Sets hosts up: looks for the packages that ranks need, and installs an environment where some are
+missing or have another version."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from training.wire.requirements import lacking
 
 PACKAGES = ("torch", "torchvision")
 SILENT = 60.0
-"""Seconds without a word after which an installation is given up; its host has one every few
+"""Seconds without output after which an installation is given up. A host writes every few
 seconds."""
 
 Hear = Callable[[Host, str, str], None]
-"""Takes what a host does, and figures on how far it is."""
+"""Receives what a host is doing, and its progress."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be on every host: `packages` by name, and as pip's `requirements`; `index` is
-    where pip gets them from, "" where it is configured to."""
+    """The packages for every host, by name and as the `requirements` of pip. `index` is pip's index
+    URL; with "" pip uses its configuration."""
 
     packages: tuple[str, ...]
     requirements: tuple[str, ...]
@@ -42,18 +42,18 @@ class Wanted:
 
     @classmethod
     def of(cls, torch: str = "", index: str = "") -> Wanted:
-        """This torch with the torchvision that goes with it; without a version, those that the
-        launcher itself has."""
+        """This version of torch with the torchvision that matches; without a version, those of the
+        launcher."""
         if torch:
             return cls(PACKAGES, (f"torch=={torch}", "torchvision"), index)
-        # a local part, as in 2.14.1+cpu, is known to few indexes
+        # few indexes have versions with a local part, such as 2.14.1+cpu
         own = [f"{package}=={metadata.version(package).partition('+')[0]}" for package in PACKAGES]
         return cls(PACKAGES, tuple(own), index)
 
 
 class Condition(Enum):
-    """Whether a host's python has all as wanted; or has not, but its environment has; or neither;
-    or it cannot be helped."""
+    """Whether the python of a host has all packages (READY), its environment has them (BUILT), they
+    are missing (LACKING), or cannot be installed (HOPELESS)."""
 
     READY = "ready"
     BUILT = "built"
@@ -63,8 +63,8 @@ class Condition(Enum):
 
 @dataclass(frozen=True)
 class Outlook:
-    """What was found on a host, in words; `venv` is its environment's python, where there is one or
-    could be; `named`: whether hosts.toml names that already."""
+    """What was found on a host, as a sentence. `venv` is the python of its environment, which may
+    not exist yet; `named`: hosts.toml names it already."""
 
     host: Host
     condition: Condition
@@ -74,7 +74,7 @@ class Outlook:
 
 
 def look(transport: Transport, hosts: Sequence[Host], wanted: Wanted) -> list[Outlook]:
-    """What all hosts have, in their order."""
+    """What each host has, in order."""
     return [
         _outlook(answer, wanted)
         for answer in ask(transport, hosts, "environment", lambda _: wanted.packages)
@@ -117,8 +117,8 @@ def _found(host: Host, found: dict[str, Any], wanted: Wanted) -> Outlook:
 
 
 def _lacks(versions: dict[str, str], wanted: Wanted) -> str:
-    """What is not as wanted, in words: "no torch and no torchvision", "torch 2.13.0 instead of
-    2.14.1"."""
+    """The packages that are missing or have another version: "no torch and no torchvision", "torch
+    2.13.0 instead of 2.14.1"."""
     return " and ".join(
         f"{package} {versions[package]} instead of {version}"
         if versions[package]
@@ -133,8 +133,8 @@ def _listed(versions: dict[str, str]) -> str:
 
 @dataclass(frozen=True)
 class Installed:
-    """What came of an installation: `text` says it in words, `venv` is the python to name in
-    hosts.toml, "" where it failed."""
+    """The outcome of an installation: `text` is a sentence, `venv` the python for hosts.toml, ""
+    where it failed."""
 
     host: Host
     text: str
@@ -142,16 +142,14 @@ class Installed:
 
 
 class Installation:
-    """Makes the environments of several hosts at once. `hear` is told how far each is, from threads
-    of their own."""
+    """Installs the environments of several hosts at once. `hear` is called by several threads."""
 
     def __init__(self, transport: Transport, wanted: Wanted, hear: Hear) -> None:
         self._transport, self._wanted, self._hear = transport, wanted, hear
         self._channels: list[Channel] = []
 
     def perform(self, hosts: Sequence[Host]) -> list[Installed]:
-        """What came of it, in the order of the hosts. Interrupted, it ends what it has begun
-        there."""
+        """The outcomes, in the order of the hosts. An interrupt ends the installations."""
         try:
             return at_once(self._install, hosts)
         except BaseException:
@@ -191,7 +189,7 @@ class Installation:
 
 @dataclass
 class _Course:
-    """Tells how far a host is, and for how long it has been there."""
+    """The progress of one host: what it does, and since when."""
 
     host: Host
     hear: Hear
@@ -207,7 +205,7 @@ class _Course:
         pass
 
     def take(self, told: dict[str, Any]) -> None:
-        """What the host itself tells, if only that it is busy."""
+        """Take a line of progress from the host."""
         if "phase" in told:
             self.phase(one_line(str(told["phase"])))
             return
@@ -217,7 +215,7 @@ class _Course:
 
 
 def _follow(course: _Course, channel: Channel) -> Installed:
-    """Hear a host out. Raises: TimeoutError, where it falls silent."""
+    """Follow a host to its end. Raises: TimeoutError, where it falls silent."""
     host, cutter = course.host, LineCutter(LIMITS.line)
     for data in read(channel, SILENT, LIMITS.install):
         for told in filter(None, map(load, cutter.feed(data))):

@@ -22,8 +22,7 @@ BLOCK = 1 << 20
 
 
 def open_regular(path: Path, flags: int) -> int:
-    """A descriptor of a regular file, made for its owner only where `flags` make it. Raises:
-    OSError."""
+    """A descriptor of a regular file. A new one is for its owner only. Raises: OSError."""
     try:
         descriptor = os.open(path, flags | _SAFELY, 0o600)
     except OSError as error:
@@ -35,14 +34,14 @@ def open_regular(path: Path, flags: int) -> int:
 
 
 def _explained(error: OSError, path: Path) -> OSError:
-    """`error`, in words that name a link as such."""
+    """The error, with a text that names a link as one."""
     if error.errno == errno.ELOOP:
         return OSError(errno.ELOOP, "it is a link, which is not followed", str(path))
     return error
 
 
 def opened(path: Path) -> BinaryIO:
-    """The file, to be read. Raises: OSError."""
+    """The file, open for reading. Raises: OSError."""
     return os.fdopen(open_regular(path, os.O_RDONLY), "rb")
 
 
@@ -56,8 +55,8 @@ def read(path: Path, limit: int) -> bytes:
 
 
 def lines(path: Path, longest: int = LIMITS.line) -> Iterator[bytes]:
-    """The lines of a file, each with its newline; b"" stands for one of more than `longest` bytes.
-    Raises: OSError."""
+    """The lines of a file, each with its newline; b"" in place of one with more than `longest`
+    bytes. Raises: OSError."""
     with opened(path) as file:
         while line := file.readline(longest + 1):
             if len(line) <= longest or line.endswith(b"\n"):
@@ -69,7 +68,7 @@ def lines(path: Path, longest: int = LIMITS.line) -> Iterator[bytes]:
 
 
 def contains(path: Path, words: bytes) -> bool:
-    """Whether these bytes are in the file; False also where it cannot be read."""
+    """Whether the file contains these bytes; False also where it cannot be read."""
     with suppress(OSError), opened(path) as file:
         rest = b""
         while block := file.read(BLOCK):
@@ -89,13 +88,12 @@ def append(path: Path, data: bytes) -> None:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether there is a folder, and no link to one."""
+    """Whether this is a folder, and no link to one."""
     return path.is_dir() and not path.is_symlink()
 
 
 def make_folder(path: Path, *, exist_ok: bool = False) -> None:
-    """Make a folder for its owner only; one that is there already must be the user's own. Raises:
-    OSError."""
+    """Make a folder for its owner only. An existing one must be the user's own. Raises: OSError."""
     is_new = True
     try:
         path.mkdir(mode=0o700)

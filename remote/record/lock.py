@@ -1,5 +1,5 @@
-"""Which launcher records a run: a lock in the run directory, held as long as it does, and the
-process that the file names.
+"""Which launcher records a run: a lock in the run directory, held for as long as it records, and
+the process that the file names.
 
 The file may be somebody else's work. The process that it names is signalled only if it is this
 user's rankboard and holds the lock.
@@ -25,23 +25,22 @@ if TYPE_CHECKING:
     import psutil
 
 STOP = signal.SIGUSR1
-"""Tells that launcher to stop the run. SIGTERM also comes when the machine shuts down, over which a
-kept run goes on."""
+"""Asks that launcher to stop the run. SIGTERM would also come at a shutdown, which a kept run
+survives."""
 LONGEST = 256
 """Bytes of the file that are read."""
 
 
 @dataclass(frozen=True)
 class Holder:
-    """The process that records a run: its number (0: the file does not tell), and the name of its
-    machine."""
+    """The process that records a run: its pid (0: not known), and the name of its machine."""
 
     pid: int
     machine: str
 
     @property
     def is_here(self) -> bool:
-        """Whether it runs on this machine; a folder may be seen from several."""
+        """Whether it runs on this machine. Several machines may share a folder."""
         return self.machine == socket.gethostname()
 
     def __str__(self) -> str:
@@ -50,7 +49,7 @@ class Holder:
 
 
 def launcher(folder: Path) -> Holder | None:
-    """Who records the run now; None where nobody does."""
+    """The process that records the run now, or None."""
     with suppress(OSError):
         lock = files.open_regular(folder / LOCK, os.O_RDONLY)
         try:
@@ -63,7 +62,7 @@ def launcher(folder: Path) -> Holder | None:
 
 
 def _named(text: bytes) -> Holder:
-    """Whom the text of a lock file names, as far as it does."""
+    """The process that the text of a lock file names."""
     number, _, machine = text.decode(errors="replace").strip().partition(" ")
     pid = int(number) if number.isascii() and number.isdigit() else 0
     known = machine if machine and machine.isprintable() else socket.gethostname()
@@ -71,8 +70,8 @@ def _named(text: bytes) -> Holder:
 
 
 def take(path: Path) -> int:
-    """A descriptor of the file, which is ours alone as long as it is open. Raises: OSError;
-    PlanError, where another launcher has it."""
+    """A descriptor that holds the lock while it is open. Raises: OSError; PlanError, where another
+    launcher holds it."""
     lock = files.open_regular(path, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Going on from an earlier run: which one `--resume` means, with which job, and where its
+"""Resumes an earlier run: which one `--resume` means, with which job, and where its
 checkpoints lie.
 
 It looks at what is recorded on this machine only. A run that is not may still have checkpoints on
@@ -74,7 +74,7 @@ def located(job: Job, runs_dir: Path, local: bool, *, uploads: bool, ranks: int 
 
 
 def _named(job: Job, recorded: Path, local: bool, uploads: bool) -> str:
-    """How the ranks know a recorded run."""
+    """The name or folder by which the ranks find a recorded run."""
     plan = _plan(recorded)
     old = _job(plan, job.resume)
     _same(job, old, plan.run)
@@ -92,8 +92,8 @@ def _named(job: Job, recorded: Path, local: bool, uploads: bool) -> str:
 
 
 def _check_left(job: Job, recorded: Path, ranks: int) -> None:
-    """Raises: PlanError, where the newest checkpoint is known to be of the last step that the job
-    asks for."""
+    """Raises: PlanError, where the newest known checkpoint is already at the last step of the
+    job."""
     plan, summary = _plan(recorded), summarized(recorded)
     old, total = _job(plan, job.resume), summary.get("steps")
     if job.differs(old) or ranks != plan.world_size:
@@ -111,15 +111,14 @@ def _check_left(job: Job, recorded: Path, ranks: int) -> None:
 
 
 def _was_uploaded(job: Job, plan: Plan) -> bool:
-    """Whether the images of a run lay where its ranks worked: only then is their path a relative
-    one."""
+    """Whether the images of a run were uploaded: only then is their path relative."""
     _, path = split("datasets", job.dataset)
     return bool(plan.uploads and path) and not path[0].startswith(("/", "~"))
 
 
 def _check_place(plan: Plan, recorded: Path, resume: str, local: bool) -> None:
-    """Raises: PlanError, where the checkpoints of a recorded run are not where this one is to
-    run."""
+    """Raises: PlanError, where the checkpoints of a recorded run are elsewhere than the new one
+    runs."""
     own = is_folder(recorded / NODE)
     if own != local and not (local and any(fetched(recorded))):
         where = (
@@ -146,8 +145,8 @@ def find(resume: str, runs_dir: Path, local: bool) -> Path | None:
 
 
 def _of_this_place(runs_dir: Path, local: bool) -> Iterator[tuple[Path, Job]]:
-    """The recorded runs whose checkpoints are, if anywhere, where a new one is to run, with their
-    jobs, the newest first."""
+    """The recorded runs whose checkpoints, if any, are where the new run is, with their jobs, the
+    newest first."""
     for recorded in reversed(layout.recorded(runs_dir)):
         if local == is_folder(recorded / NODE) or (local and any(fetched(recorded))):
             with suppress(PlanError):  # a program of one's own, or no plan at all
@@ -155,7 +154,7 @@ def _of_this_place(runs_dir: Path, local: bool) -> Iterator[tuple[Path, Job]]:
 
 
 def _newest(runs_dir: Path, local: bool) -> Path:
-    """The newest run with a checkpoint; where none is known to have one, the newest that may.
+    """The newest run with a known checkpoint, else the newest that may have one.
     Raises: PlanError."""
     possible = None
     for recorded, job in _of_this_place(runs_dir, local):
@@ -212,7 +211,7 @@ def _absent(run: str, runs_dir: Path) -> str:
 
 
 def _unsaved(run: str, job: Job, recorded: Path, local: bool) -> str:
-    """Why there is no checkpoint of a run, and what to do."""
+    """Why a run has no checkpoint, and what to do."""
     if job.checkpoint_every and has_begun(recorded):
         before = f"; it went on from {one_line(job.resume)} itself" if job.resume else ""
         return f"{run} ended before a checkpoint was complete{before}"

@@ -27,7 +27,7 @@ KEY_BYTES = 32
 
 
 def harmless(plan: Plan) -> Plan:
-    """What a plan decides that somebody else may have written: the run's name and work, and the
+    """The harmless part of a plan that somebody else may have written: the name and work, and the
     hosts' names, their order, and how many ranks and threads each has, on which interface. Its
     hosts have no address, and it is never restarted."""
     hosts = tuple(
@@ -46,8 +46,8 @@ def harmless(plan: Plan) -> Plan:
 
 
 def with_ways(plan: Plan, cluster: Cluster) -> Plan:
-    """The plan with the hosts as the operator's file has them, but for what `harmless` takes from
-    it. Raises: PlanError, where the file lacks a host."""
+    """The plan with the hosts of the operator's file, except for what `harmless` takes from the
+    plan. Raises: PlanError, where the file lacks a host."""
     known = {host.name: host for host in cluster.hosts}
     if missing := [host.name for host in plan.hosts if host.name not in known]:
         raise PlanError(
@@ -64,8 +64,8 @@ def with_ways(plan: Plan, cluster: Cluster) -> Plan:
 
 
 def on_this_machine(plan: Plan, workdir: Path) -> Plan:
-    """The plan of a run of this machine, which keeps what a host would in `workdir`, with ways that
-    it cannot choose."""
+    """The plan of a run with --local, whose hosts are this machine and keep their files in
+    `workdir`, whatever the plan says."""
     here = Host("", "127.0.0.1", python=sys.executable, workdir=str(workdir), transport=LOCAL)
     return with_ways(
         plan, Cluster("this machine", tuple(replace(here, name=host.name) for host in plan.hosts))
@@ -78,7 +78,7 @@ def has_ways(plan: Plan) -> bool:
 
 
 def unknown(plan: Plan, why: str) -> str:
-    """What to say where nothing tells how to reach the hosts of a plan, and why."""
+    """The message where nothing says how to reach the hosts of a plan, and why."""
     return (
         f"{plan.run}: you did not record its plan.json here, so your hosts file has to say how to "
         "reach "
@@ -95,8 +95,8 @@ def _listed(names: list[str]) -> str:
 
 
 def signature(data: bytes) -> str:
-    """What shows later that this user recorded the data; "" where the user's configuration cannot
-    hold a key."""
+    """Proves later that this user recorded the data; "" where the user's configuration cannot hold
+    a key."""
     try:
         key = _key()
     except (OSError, RuntimeError):  # a user without a home
@@ -105,13 +105,13 @@ def signature(data: bytes) -> str:
 
 
 def is_signed(data: bytes, signed: bytes) -> bool:
-    """Whether the signature is this user's, of these data."""
+    """Whether this user made the signature for these data."""
     own = signature(data)
     return bool(own) and hmac.compare_digest(own.encode(), signed.strip())
 
 
 def _key() -> bytes:
-    """The user's key, made where there is none that only the user could read. Raises: OSError."""
+    """The user's key. One that others can read is replaced. Raises: OSError."""
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     path = config / "rankboard" / "key"
     if (key := _read_key(path)) is None:
@@ -131,8 +131,7 @@ def _key() -> bytes:
 
 
 def _put(made: Path, path: Path) -> None:
-    """Give a new key its place; of two that are made at once, the first one stays. Raises:
-    OSError."""
+    """Put a new key in its place; of two that are made at once, the first stays. Raises: OSError."""
     try:
         os.link(made, path)
     except FileExistsError:
