@@ -131,7 +131,8 @@ def _key() -> bytes:
 
 
 def _put(made: Path, path: Path) -> None:
-    """Put a new key in its place; of two that are made at once, the first stays. Raises: OSError."""
+    """Put a new key in its place. Of two that are made at once, the first stays. Raises:
+    OSError."""
     try:
         os.link(made, path)
     except FileExistsError:
