@@ -1,11 +1,10 @@
-"""Everything a person sees: the command line, the headless printer and the dashboard."""
+"""The user interface: the command line, the printers and the dashboard."""
 
 import signal
 
 
 def main() -> None:
-    """The `rankboard` command. What it needs is imported here, so that Ctrl-C in that time is no
-    traceback either."""
+    """Run the `rankboard` command. Importing it here lets Ctrl+C end it without a traceback."""
     try:
         from tui.cli import main as command
 

@@ -1,4 +1,4 @@
-"""What time it is on a run's own clock, also while no record comes."""
+"""The time by a run's own clock, even while no record arrives."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from remote.run.state import RunPhase, RunState
 
 
 class SessionClock:
-    """The newest record's time, and what has gone by since that was first seen. It stands still
-    once the run has ended."""
+    """The time of the newest record, plus the time since it arrived. It stops with the run."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic

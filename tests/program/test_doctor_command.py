@@ -64,7 +64,7 @@ def test_the_table_has_a_word_and_a_glyph_for_each_check_of_each_host() -> None:
         "clock    ✓ fine  ! warning",
         "",
     ]
-    assert [line for check in checks.amiss(state) for line in checks.told(state, check)] == [
+    assert [line for check in checks.problems(state) for line in checks.describe(state, check)] == [
         "✗ node2: torch failed: torch 2.13.0, but 2.14.1 on node1",
         "    install the same everywhere",
         "! node2: clock warning: its clock is 3,600 s ahead",
@@ -132,11 +132,13 @@ def test_what_was_found_of_several_hosts_is_told_once() -> None:
         .session(*(replace(TORCH, on=on, same=(0, 2)) for on in (0, 2)), replace(CLOCK, on=1))
         .closed()
     )
-    assert [line for check in checks.amiss(state) for line in checks.told(state, check)][:2] == [
+    assert [line for check in checks.problems(state) for line in checks.describe(state, check)][
+        :2
+    ] == [
         "✗ node1 and node3: torch failed: torch 2.13.0, but 2.14.1 on node1",
         "    install the same everywhere",
     ]
-    assert len(checks.amiss(state)) == 2
+    assert len(checks.problems(state)) == 2
     assert checks.verdict(state) == "12 checks on 3 hosts: 2 failed, 1 warning"
     assert [note.text for note in state.log.notes if "clock" in note.text] == [
         "node2: clock: its clock is 3,600 s ahead; set it"

@@ -83,7 +83,7 @@ def _print(examination: Examination, json: bool) -> None:
     else:
         for line in checks.table(state, shutil.get_terminal_size().columns) if state.checks else ():
             sys.stdout.write(GAP.join(text for _, text in line).rstrip() + "\n")
-        for check in checks.amiss(state):
-            sys.stdout.write("\n".join(checks.told(state, check)) + "\n")
+        for check in checks.problems(state):
+            sys.stdout.write("\n".join(checks.describe(state, check)) + "\n")
     sys.stdout.flush()
     narrate(checks.verdict(state))

@@ -1,1 +1,1 @@
-"""The flags that several commands share."""
+"""Options that several commands share, and what they mean."""

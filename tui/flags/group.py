@@ -1,4 +1,4 @@
-"""Flags that belong together, and that several commands may have."""
+"""Options that belong together, for several commands."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any, get_type_hints
 def with_group(
     command: Callable[..., None], name: str, group: Callable[..., None]
 ) -> Callable[..., None]:
-    """The command with the parameters of `group` in place of its parameter `name`, which gets them
-    as a mapping."""
+    """Replace the parameter `name` of a command by the parameters of `group`.
+
+    The command gets their values as a mapping.
+    """
     hints = get_type_hints(command, include_extras=True) | get_type_hints(
         group, include_extras=True
     )

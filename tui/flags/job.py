@@ -1,4 +1,4 @@
-"""The command line's share of the job: one flag per field of `Job`."""
+"""The options of a job: one per field of `Job`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ METAVARS: dict[type[Any], str] = {int: "N", float: "X", str: "TEXT", tuple: "TEX
 
 
 def with_job_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with one option per field of `Job` in place of its `**job_flags`; one that is not
-    given is None."""
+    """Replace the `**job_flags` of a command by one option per field of `Job`, by default None."""
     own = [
         p
         for p in inspect.signature(command).parameters.values()
@@ -58,7 +57,7 @@ def with_job_flags(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _metavar(setting: Field[Any]) -> str:
-    """What stands for the value of a setting in the help."""
+    """Name the value of a setting in the help."""
     return setting.metadata["metavar"] or (
         "NAME" if choices(setting) else METAVARS[TYPES[str(setting.type)]]
     )

@@ -1,4 +1,4 @@
-"""The command line's share of the policy: what a run does when something happens to it."""
+"""The options of the policy: what a run does after failures and disconnects."""
 
 from __future__ import annotations
 
@@ -74,18 +74,19 @@ def _flags(
         typer.Option(help="copy checkpoints back from the hosts at the end", rich_help_panel=PANEL),
     ] = True,
 ) -> None:
-    """Only its parameters count."""
+    """The parameters are the options."""
 
 
 def with_policy_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with one option per setting in place of its parameter `policy_flags`, which gets
-    them by name."""
+    """Replace the parameter `policy_flags` of a command by one option per setting."""
     return with_group(command, "policy_flags", _flags)
 
 
 def policy(flags: Mapping[str, Any], keep: bool) -> Policy:
-    """The policy of these flags. `keep`: whether a run is kept of which they say nothing. Raises:
-    PlanError."""
+    """Make the policy of these options. `keep` is the default of --on-disconnect.
+
+    Raises: PlanError.
+    """
     settings = dict(flags)
     wanted = settings.pop("on_disconnect")
     if settings["on_stall"] is OnStall.RESTART and not settings["max_restarts"]:

@@ -1,4 +1,4 @@
-"""Which hosts a command line means, and the way to them."""
+"""Which hosts a command line selects, and their transports."""
 
 from __future__ import annotations
 
@@ -60,19 +60,20 @@ def _flags(
     only: Only = "",
     exclude: Exclude = "",
 ) -> None:
-    """Only its parameters count."""
+    """The parameters are the options."""
 
 
 def with_host_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options that say which hosts, in place of its parameter `host_flags`,
-    which gets them by name."""
+    """Replace the parameter `host_flags` of a command by the options that select hosts."""
     return with_group(command, "host_flags", _flags)
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The hosts that flags mean: `cluster` are all that there are, `hosts` those to be used.
-    `spec`: the lab that is to be made of them, if any."""
+    """The hosts of a command line: `cluster` are all hosts, `hosts` the selected ones.
+
+    `spec`: the lab to make of them, if any.
+    """
 
     cluster: Cluster
     hosts: Cluster
@@ -82,10 +83,11 @@ class Selection:
 def selection(
     flags: Mapping[str, Any], upload: Sequence[Path] = (), *, in_form: bool = False
 ) -> Selection:
-    """What the flags of `with_host_flags` mean; what there is to remark of it is printed.
-    `upload` goes to the hosts beside what the hosts file says. `in_form`: a form asks for the
-    rest, and without flags and hosts file starts with this machine. Raises: HostsError,
-    PlanError, LabError."""
+    """Select hosts by the options of `with_host_flags`, and print remarks on them.
+
+    `upload` adds to the uploads of the hosts file. `in_form`: a form asks for the rest; without
+    options and hosts file it starts with this machine. Raises: HostsError, PlanError, LabError.
+    """
     if in_form and not upload and not any(flags.values()) and not HOSTS.exists():
         here = Cluster("this machine", (_local_host("local", RANKS),), (NO_FILE,))
         return Selection(here, here, None)
@@ -112,7 +114,7 @@ def selection(
 def _cluster(
     path: Path | None, local: int | None, slots: int | None, upload: Sequence[Path]
 ) -> Cluster:
-    """The hosts of the file, or this machine as one or several."""
+    """Load the hosts of the file, or make this machine one host or several."""
     if not local:
         if slots:
             raise PlanError(
@@ -147,7 +149,7 @@ def _local_host(name: str, slots: int) -> Host:
 
 
 def _lab_spec(local: int | None, slots: int | None, link: str, cpus: str) -> Spec | None:
-    """The lab that the flags ask for, if any."""
+    """Read the options of a lab, if any."""
     if local and slots and local % slots:
         fit = ", ".join(str(number) for number in range(1, local + 1) if local % number == 0)
         raise LabError(

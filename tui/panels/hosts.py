@@ -1,5 +1,4 @@
-"""The table of hosts: how far the session is with each, and what the machine does: CPU, network
-without loopback, memory."""
+"""The table of hosts: their phases, CPU, network traffic without loopback, and memory."""
 
 from __future__ import annotations
 
@@ -28,12 +27,11 @@ COLUMNS = (
     Column("", 1, right=False, most=200),
 )
 ROOMY = 52
-"""Cells of the table from which on the phase's column takes all it wants."""
+"""The width of the table from which on a phase has room for its age."""
 
 
 class Hosts(Panel):
-    """One line per host; how long it is being reached or silent, and the reason where it is lost or
-    refused."""
+    """One line per host, with the age of its phase, and the reason if it was lost or refused."""
 
     title = "hosts"
     help = "every host: its phase, CPU, network and memory"
@@ -56,15 +54,14 @@ class Hosts(Panel):
 
 
 def _age(host: HostState, run: RunState, now: float) -> str:
-    """How long it is being reached, or silent."""
+    """Say for how long the host has been starting or silent."""
     if host.phase is HostPhase.SILENT:
         return f" {duration(age(host.heard, run, now))}"
     return f" {duration(age(host.since, run, now))}" if host.phase in REACHING else ""
 
 
 def _row(host: HostState, since: str, wired: bool) -> Row:
-    """`wired`: the ranks' traffic goes over the interfaces that are counted, and not all over
-    loopback."""
+    """`wired`: the ranks' traffic goes over the interfaces that are counted, not over loopback."""
     state = phase(host.phase)
     load = percent(fmean(host.cpu) / 100) if host.cpu else UNKNOWN
     traffic = (host.sent, host.received) if wired else (0, 0)

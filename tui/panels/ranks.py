@@ -32,8 +32,7 @@ COLUMNS = (
 
 
 class Ranks(Panel):
-    """One line per rank: where it runs, what it does, how far and how fast it is; before its first
-    step, since when."""
+    """One line per rank: its host, phase, progress, pace and load."""
 
     title = "ranks"
     help = "every rank: its phase, step, loss, pace and load"
@@ -64,7 +63,7 @@ class Ranks(Panel):
 
 
 def _far(rank: RankState, run: RunState, now: float) -> str:
-    """Epoch and step; how long it is in its phase where it has yet to make its first step."""
+    """Format epoch and step; before the first step, the age of the phase."""
     if rank.step:
         return f"{rank.epoch}:{rank.step}"
     if rank.phase not in STARTING[1:]:

@@ -1,5 +1,4 @@
-"""The checks of hosts, over the launch form or the screen of a run: the table, and what is amiss
-with what to do about it."""
+"""The checks of hosts, over the launch form or a run: the table, then the problems and remedies."""
 
 from __future__ import annotations
 
@@ -29,12 +28,11 @@ STYLES = {
     "": "$text-muted",
 }
 TICK = 0.2
-"""Seconds between two looks at what has been found."""
+"""Seconds between two looks at the results."""
 
 
 class DoctorScreen(Screen[None]):
-    """What the checks of hosts have found. With `again`, they are no part of a run, and end with
-    the screen."""
+    """The results of checks. With `again`, they are not part of a run and end with the screen."""
 
     CSS = """
     DoctorScreen #title { height: 1; padding: 0 1; background: $panel; text-style: bold; }
@@ -48,7 +46,7 @@ class DoctorScreen(Screen[None]):
     ]
 
     def __init__(self, session: Checks, again: Callable[[], Checks] | None = None) -> None:
-        """`again` begins the same checks once more."""
+        """`again` repeats the same checks."""
         super().__init__()
         self._session, self._again = session, again
         self._clock = SessionClock()
@@ -70,7 +68,7 @@ class DoctorScreen(Screen[None]):
         self.call_after_refresh(self.tick)
 
     def tick(self) -> None:
-        """Draw what has been found so far, where that has changed."""
+        """Draw the results so far, if they have changed."""
         with self._session.lock:
             found = _found(self._session.state, self.query_one(VerticalScroll).size.width - 2)
             verdict = self._verdict(self._session.state)
@@ -94,11 +92,11 @@ class DoctorScreen(Screen[None]):
 
     @property
     def over(self) -> bool:
-        """Whether nothing more comes of the session."""
+        """Whether the checks have ended."""
         return self._session.state.phase is RunPhase.ENDED
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Again only after the last time."""
+        """Allow to repeat the checks only after their end."""
         return self._again is not None and self.over if action == "again" else True
 
     def action_again(self) -> None:
@@ -113,10 +111,10 @@ class DoctorScreen(Screen[None]):
 
 
 def _found(state: RunState, width: int) -> Content:
-    """The table, then one thing that is amiss after the other."""
+    """The table, then one problem after the other."""
     lines = [_line(cells) for cells in checks.table(state, width)] if state.checks else []
-    for check in checks.amiss(state):
-        what, *advice = checks.told(state, check)
+    for check in checks.problems(state):
+        what, *advice = checks.describe(state, check)
         lines += [Content.styled(what, STYLES[check.outcome]), *map(Content, advice)]
     return Content("\n").join(lines)
 

@@ -27,14 +27,13 @@ STYLES = {
     Presence.UNKNOWN: "$text-muted",
 }
 WIDE = 120
-"""Columns from which on a call's line of code stands beside it."""
+"""Columns from which on a line of code stands beside its call."""
 TICK = 0.2
-"""Seconds between two looks at what has come."""
+"""Seconds between two looks at what has arrived."""
 
 
 class StacksScreen(Screen[None]):
-    """Asks for the stacks as it opens, and shows each rank's newest one: in a line what all do,
-    then the calls."""
+    """Asks for the stacks, and shows the newest of each rank: a line per rank, then the calls."""
 
     CSS = """
     StacksScreen #title { height: 1; padding: 0 1; background: $panel; text-style: bold; }
@@ -74,7 +73,7 @@ class StacksScreen(Screen[None]):
         self.call_after_refresh(self.tick)
 
     def tick(self) -> None:
-        """Draw what has come, where that has changed."""
+        """Draw what has arrived, if it has changed."""
         with self._session.lock:
             run = self._session.state
             now = self._clock.now(run)
@@ -92,12 +91,12 @@ class StacksScreen(Screen[None]):
             self.query_one("#stacks", Static).update(told)
 
     def action_ask(self) -> None:
-        """Have all ranks tell anew; what has come stays until then."""
+        """Ask all ranks again; the stacks stay until new ones arrive."""
         if self._session.state.phase is not RunPhase.ENDED:
             self._session.ask_stacks()
 
     def action_rank(self, step: int) -> None:
-        """One rank after the other; or all."""
+        """Show the next rank, or all."""
         order = [None, *range(len(self._session.state.ranks))]
         here = order.index(self._rank) if self._rank in order else 0
         self._rank = order[(here + 1) % len(order)] if step else None

@@ -18,24 +18,22 @@ from remote.sanitise import one_line
 from tui import palette
 
 GLYPHS = {OK: "good", WARNING: "warn", FAILED: "bad", "": "rest"}
-"""The sign (see `palette`) of each outcome; of none, where a check was not come to."""
+"""The sign (see `palette`) of each outcome; "" is a check that was not made."""
 LONGEST = 16
-"""Characters of what a check has found that stand in the table; where it is longer, the outcome
-stands alone."""
+"""The longest finding, in characters, that the table shows; otherwise it shows only the outcome."""
 AMISS = (FAILED, WARNING)
 Cell = tuple[str, str]
 """A cell's outcome ("" for none) and its text, glyph first."""
 
 
 def names(state: RunState) -> list[str]:
-    """The checks that there are, in order."""
+    """Name the checks in order."""
     found = {check for _, check in state.checks}
     return [name for name in CHECKS if name in found] + sorted(found.difference(CHECKS))
 
 
 def cell(state: RunState, host: int, name: str, *, short: bool = False) -> Cell:
-    """What one check has found on one host: the thing itself where it is short and all is well,
-    else a word for the outcome."""
+    """Make the cell of a check on a host: a short finding that is ok, otherwise the outcome."""
     check = state.checks.get((host, name))
     if check is None:
         return "", palette.sign("rest")
@@ -45,8 +43,10 @@ def cell(state: RunState, host: int, name: str, *, short: bool = False) -> Cell:
 
 
 def grids(state: RunState, width: int) -> Iterator[list[list[Cell]]]:
-    """The table in as many parts as it takes: a row per check and a column per host; a row per host
-    where that is one part."""
+    """Make the table, in parts that fit the width: a row per check and a column per host.
+
+    Where that takes several parts, a row per host if that takes only one.
+    """
     hosts, checks = range(len(state.hosts)), names(state)
     fit = list(_parts([_column(state, host, checks) for host in hosts], width, _head(checks)))
     if len(fit) > 1:
@@ -75,7 +75,7 @@ def _column(state: RunState, host: int, checks: Sequence[str]) -> list[Cell]:
 def _parts(
     columns: Sequence[list[Cell]], width: int, head: list[Cell]
 ) -> Iterator[list[list[Cell]]]:
-    """As many columns behind the head as the width holds, at least one; then the rest likewise."""
+    """Split the columns into parts that fit the width, each behind the head."""
     begun = [head]
     for column in columns:
         if len(begun) > 1 and sum(map(_width, [*begun, column])) + 2 * len(begun) > width:
@@ -94,8 +94,7 @@ def _widths(rows: Sequence[Sequence[Cell]]) -> list[int]:
 
 
 def table(state: RunState, width: int) -> list[list[Cell]]:
-    """The lines of the table, each as its cells, padded; a part of the table ends with an empty
-    line."""
+    """Make the lines of the table, each as padded cells; an empty line ends each part."""
     lines: list[list[Cell]] = []
     for rows in grids(state, width):
         widths = _widths(rows)
@@ -107,9 +106,8 @@ def table(state: RunState, width: int) -> list[list[Cell]]:
     return lines
 
 
-def amiss(state: RunState) -> list[Checked]:
-    """What is not well, failures first, each in the order of hosts and checks; the same of several
-    hosts once."""
+def problems(state: RunState) -> list[Checked]:
+    """List failures, then warnings, by host and check; the same of several hosts once."""
     order = {name: number for number, name in enumerate(names(state))}
     found = [check for check in state.checks.values() if check.outcome in AMISS and is_told(check)]
     return sorted(
@@ -117,8 +115,8 @@ def amiss(state: RunState) -> list[Checked]:
     )
 
 
-def told(state: RunState, check: Checked) -> list[str]:
-    """The lines of one thing that is amiss: what, and what to do about it."""
+def describe(state: RunState, check: Checked) -> list[str]:
+    """Describe a failure or warning: what it is, and what to do about it."""
     where = whose([host.name for host in state.hosts], check)
     text = (
         f"{palette.sign(GLYPHS[check.outcome])} {where}{check.check} {check.outcome}: "
@@ -128,7 +126,7 @@ def told(state: RunState, check: Checked) -> list[str]:
 
 
 def verdict(state: RunState) -> str:
-    """How many checks there were and how they ended, in a few words."""
+    """Sum up the checks: "16 checks on 4 hosts: all passed"."""
     if not state.checks:
         return "no checks"
     counts = [
@@ -144,8 +142,7 @@ def verdict(state: RunState) -> str:
 
 
 def code(state: RunState) -> int:
-    """The exit code: 0 no check failed, 2 one did, 3 a host was not reached or lost, 130 a person
-    ended it."""
+    """The exit code: 0 passed, 2 a check failed, 3 a host was not reached or lost, 130 stopped."""
     if state.stop_reason:
         return Verdict.STOPPED.value
     unfit = {
@@ -167,8 +164,7 @@ def code(state: RunState) -> int:
 
 
 def objects(state: RunState) -> Iterator[dict[str, Any]]:
-    """One JSON-ready object per check, in the order of hosts and checks; `host` is None for one of
-    all hosts together."""
+    """Make one JSON-ready object per check; `host` is None for a check of all hosts together."""
     order = {name: number for number, name in enumerate(names(state))}
     for check in sorted(state.checks.values(), key=lambda check: (check.on, order[check.check])):
         texts = {

@@ -1,4 +1,4 @@
-"""Showing a run to a program: one JSON object per event on stdout."""
+"""Showing a run to a program."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from tui.text.plain import PlainPrinter
 
 
 class JsonPrinter(PlainPrinter):
-    """For programs: one JSON object per event on stdout, a rank's text one per line, and nothing
-    else there.
+    """Prints one JSON object per event to stdout, and for the text of a rank one per line.
 
     Every object has `event`, `time` (by the launcher's clock), `host` and `rank` (null where there
     is none), then the event's own fields. The first is `run`, the plan and the run's `folder`; the
@@ -37,8 +36,7 @@ class JsonPrinter(PlainPrinter):
         self._begun = False
 
     def replay(self, records: Iterable[Record], plan: Plan) -> RunState:
-        """Print expanded records of the run from its beginning; returns the state that they come
-        to."""
+        """Print expanded records of the run from its beginning; return the state after them."""
         state = RunState(plan)
         for record in records:
             state.apply(record)
@@ -56,14 +54,14 @@ class JsonPrinter(PlainPrinter):
         self._flush()
 
     def end(self, state: RunState) -> None:
-        """Print the summary; say on stderr why a run failed, and how it ended."""
+        """Print the summary; to stderr, print why a run failed and how it ended."""
         self.summarize(state)
         self._explain(state)
         narrate(outcome.verdict(state), file=self._err)
         self._err.flush()
 
     def summarize(self, state: RunState) -> None:
-        """Print the last object: what has become of the run."""
+        """Print the last object, the summary."""
         self._begin(state, state.started)
         self._object(_head("summary", state.ended or state.now) | summary.of(state))
         self._flush()
@@ -89,12 +87,12 @@ class JsonPrinter(PlainPrinter):
 
 
 def _head(event: str, when: float) -> dict[str, Any]:
-    """What every object begins with; these two are no host's."""
+    """Make the fields that every object begins with, for an object of the run itself."""
     return {"event": event, "time": when, "host": None, "rank": None}
 
 
 def objects(record: Record, state: RunState) -> Iterator[dict[str, Any]]:
-    """The JSON-ready objects of an expanded record: one, or for text one per line."""
+    """Make the JSON-ready objects of an expanded record: one, or for text one per line."""
     fields = to_object(record.event)
     on = fields.pop("on", record.host)
     offset = state.hosts[record.host].offset if 0 <= record.host < len(state.hosts) else 0.0
@@ -115,7 +113,7 @@ def objects(record: Record, state: RunState) -> Iterator[dict[str, Any]]:
 
 
 def _escaped(line: str) -> str:
-    """The same JSON without characters that a terminal acts on."""
+    """Escape the characters of this JSON that a terminal would act on."""
     return (
         line
         if line.isascii() and "\x7f" not in line

@@ -1,5 +1,4 @@
-"""Showing a run on a terminal without a dashboard: its lines scroll by above a bar and a table that
-stay."""
+"""Showing a run on a terminal without the dashboard: lines scroll above a fixed bar and table."""
 
 from __future__ import annotations
 
@@ -22,9 +21,9 @@ from tui.text import outcome
 from tui.text.narration import Narration, RankLines
 
 EVERY = 0.5
-"""Seconds between two pictures."""
+"""Seconds between two drawings of the table."""
 LINES = 200
-"""Lines of one batch that are shown: nobody reads more, and a terminal is slow."""
+"""The most lines of one batch that are shown: nobody reads more, and a terminal is slow."""
 STYLES = {
     RankPhase.TRAINING: "green",
     RankPhase.SERVING: "green",
@@ -42,15 +41,17 @@ STYLES = {
 def live_printer(
     console: Console | None = None, *, told: int = 0, quiet: bool = False, verbose: bool = False
 ) -> Iterator[LivePrinter]:
-    """A printer whose bar and table stay at the bottom of the terminal until it ends. For `told`,
-    `quiet` and `verbose` see `tui.text.printer`."""
+    """Make a printer that keeps a bar and a table at the bottom of the terminal.
+
+    For `told`, `quiet` and `verbose` see `tui.text.printer`.
+    """
     console = console or Console(highlight=False, emoji=False, markup=False)
     with Live(console=console, auto_refresh=False, transient=True) as live:
         yield LivePrinter(live, told, quiet=quiet, verbose=verbose)
 
 
 class LivePrinter:
-    """For a terminal: lines above, the run's progress and a table of ranks below."""
+    """Prints lines above the progress of the run and a table of ranks."""
 
     def __init__(self, live: Live, told: int, *, quiet: bool, verbose: bool) -> None:
         self.gone = False
@@ -61,7 +62,7 @@ class LivePrinter:
         self._drawn = 0.0
 
     def batch(self, records: list[Record], state: RunState) -> None:
-        """Show the text among these records and what they mean, and the state now and then."""
+        """Print the output of ranks, describe the other records, and redraw the table when due."""
         if not self._quiet:
             self._print(self._ranks.chunks(records, state))
         self._tell(self._narration.lines(records, state))
@@ -72,8 +73,7 @@ class LivePrinter:
             )
 
     def end(self, state: RunState) -> None:
-        """Take the table off the screen; leave the cause of a failure, the table of results and the
-        verdict."""
+        """Replace the table by the cause of a failure, the results and the verdict."""
         self._live.stop()
         self._print(self._ranks.rest(state))
         self._tell(self._narration.rest(state))
@@ -104,8 +104,7 @@ class LivePrinter:
 
 
 def picture(state: RunState, height: int, now: float) -> RenderableType:
-    """What stays on the screen at the time `now`: the progress of the run, and as many of its ranks
-    as fit."""
+    """Draw the progress of the run at the time `now`, and as many ranks as fit."""
     return Group(_progress(state, now), _ranks(state, max(1, height - 5), now))
 
 
@@ -168,7 +167,7 @@ def _rank(rank: RankState, state: RunState, now: float) -> list[RenderableType]:
 
 
 def results(state: RunState) -> Table:
-    """The table of a run that has ended."""
+    """Make the table of results."""
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
     for name in outcome.head(state):
         table.add_column(

@@ -16,19 +16,17 @@ from tui.session_clock import SessionClock
 from tui.text import outcome
 
 MOMENT = 1.0
-"""Seconds that what a host or a rank says waits for others that say the same."""
+"""Seconds that a line of a host or a rank waits for others with the same text."""
 MANY = 1_000
-"""Such sentences that wait at the most."""
+"""The largest number of lines that wait."""
 AGAIN = 15.0
-"""Seconds until it is said again who is waited for."""
+"""Seconds until an unchanged wait is printed again."""
 CALM = 3.0
-"""Seconds that lie at least between two such lines, so that ranks that come one by one make few of
-them."""
+"""Seconds between two such lines, so that ranks that arrive one by one make few of them."""
 
 
 class Gathered:
-    """Sentences of hosts and ranks that wait a moment for others that say the same, so that each is
-    told once."""
+    """Holds lines of hosts and ranks for a moment, so that several with one text appear once."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -37,15 +35,15 @@ class Gathered:
         self._times: dict[tuple[str, int], int] = {}
 
     def add(self, text: str, whose: int) -> None:
-        """Keep what one of them, by number, says; the same again is another sentence."""
+        """Hold a line of a host or rank, by number; its second such line counts as another."""
         if not self._waiting:
             self._since = self._clock()
         times = self._times[text, whose] = self._times.get((text, whose), 0) + 1
         self._waiting.setdefault((text, times), []).append(whose)
 
     def due(self, *, at_once: bool = False) -> Iterator[tuple[str, list[int]]]:
-        """Give up, once the first has waited long enough or `at_once`, all of them in order, and
-        who has said each."""
+        """Release all lines in order, each with its hosts or ranks, when the first has waited long
+        enough or `at_once`."""
         full = len(self._waiting) >= MANY
         if self._waiting and (at_once or full or self._clock() >= self._since + MOMENT):
             waiting, self._waiting = self._waiting, {}
@@ -55,13 +53,13 @@ class Gathered:
 
 
 class Narration:
-    """Says in words what happens to a run, each thing once; and who is waited for, again and again.
+    """Describes what happens in a run, each event once, and repeats what the run waits for.
 
-    `verbose`: also each step of reaching the hosts and starting the ranks.
+    `verbose`: with each step of the start.
     """
 
     def __init__(self, told: int = 0, *, verbose: bool = False) -> None:
-        """`told`: how many lines of the run's log were told before."""
+        """`told`: the number of lines of the run's log that were printed before."""
         self._next = told
         self._verbose = verbose
         self._started = False
@@ -71,8 +69,7 @@ class Narration:
         self._of_hosts, self._ends = Gathered(), Gathered()
 
     def lines(self, records: list[Record], state: RunState) -> Iterator[str]:
-        """What these records, already applied, bring that is worth a line; without any, what the
-        time does."""
+        """Describe these records, which were applied to the state, and what the run waits for."""
         for record in records:
             line = one_line(self._line(record, state))
             if line:
@@ -92,7 +89,7 @@ class Narration:
         yield from self._waiting.lines(state)
 
     def rest(self, state: RunState) -> Iterator[str]:
-        """What still waits for others at the end of the run."""
+        """Release the lines that are still held at the end of the run."""
         yield from self._gathered(state, at_once=True)
 
     def _gathered(self, state: RunState, *, at_once: bool = False) -> Iterator[str]:
@@ -105,7 +102,7 @@ class Narration:
                 yield f"{host}{ranks_text(ranks)} {text}"
 
     def _stages(self, state: RunState) -> Iterator[str]:
-        """How far all ranks are on their way to the first step, when the last one comes there."""
+        """Name a stage of the start when the last rank reaches it."""
         stage = min(
             (STARTING.index(rank.phase) for rank in state.ranks if rank.phase in STARTING),
             default=0,
@@ -142,15 +139,17 @@ class Narration:
 
 
 class RankLines:
-    """What ranks and hosts print, each line after whose it is. What several ranks, or hosts, write
-    to stderr before the first step they often write all, as when a package is missing: that is told
-    once."""
+    """The output of ranks and hosts, each line with its source.
+
+    Before the first step all ranks often write the same to stderr, as when a package is missing:
+    such a line appears once.
+    """
 
     def __init__(self) -> None:
         self._of_ranks, self._of_hosts = Gathered(), Gathered()
 
     def chunks(self, records: list[Record], state: RunState) -> Iterator[str]:
-        """Whole lines, each with its newline, of the text among these records, already applied."""
+        """Make whole lines, each with its newline, of the text among these records."""
         for record in records:
             text = record.event
             if not isinstance(text, Text):
@@ -168,7 +167,7 @@ class RankLines:
         yield from self._gathered(state, at_once=state.phase is RunPhase.TRAINING)
 
     def rest(self, state: RunState) -> Iterator[str]:
-        """What still waits for others at the end of the run."""
+        """Release the lines that are still held at the end of the run."""
         yield from self._gathered(state, at_once=True)
 
     def _gathered(self, state: RunState, *, at_once: bool) -> Iterator[str]:
@@ -185,7 +184,7 @@ def _number(host: str, state: RunState) -> int:
 
 
 def _names(hosts: Sequence[int], state: RunState) -> str:
-    """Hosts, by number, in words: node0; node0 and node2; node0 to node3."""
+    """Name hosts, given by number: node0; node0 and node2; node0 to node3."""
     names = [state.host_name(host) for host in hosts]
     if len(hosts) > 2 and hosts[-1] - hosts[0] == len(hosts) - 1:
         return f"{names[0]} to {names[-1]}"
@@ -193,7 +192,7 @@ def _names(hosts: Sequence[int], state: RunState) -> str:
 
 
 class _Waiting:
-    """Says who is waited for when that changes, and every `AGAIN` seconds."""
+    """Names what the run waits for, when that changes and every `AGAIN` seconds."""
 
     def __init__(self) -> None:
         self._clock = SessionClock()
@@ -210,6 +209,6 @@ class _Waiting:
 
 
 def prefixed(text: Text, host: str) -> str:
-    """The lines of a text, each after whose it is."""
+    """Make the lines of a text, each after its rank or host."""
     whose = f"[rank {text.rank}] " if text.rank >= 0 else f"[{host}] "
     return "".join(f"{whose}{line}\n" for line in shown(text.text))

@@ -1,5 +1,5 @@
-"""What is told at the end of a run, as plain text: the cause of a failure, each rank's fate, the
-table, the verdict."""
+"""The end of a run as plain text: the cause of a failure, the fates of the ranks, the results, the
+verdict."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from remote.run.state import Cause, RankState, RunState, Verdict
 from tui.text.table import ruled
 
 LEAST = 8
-"""Characters of a line that says something by itself."""
+"""Shorter lines are too common to mean the same as a cause."""
 
 
 _HEAD = (
@@ -36,13 +36,15 @@ _PHASES = ("data", "compute", "sync")
 
 
 def head(state: RunState) -> tuple[str, ...]:
-    """The heads of the table's columns."""
+    """Name the columns of the table of results."""
     return (*_HEAD, "own accuracy") if _own_accuracies(state) else _HEAD
 
 
 def table(state: RunState) -> list[tuple[str, ...]]:
-    """The table of a run, to be read with `captions`: under `head` a row per rank, where there are
-    several one of them all, and the shares of an iteration."""
+    """Make the table of results: a row per rank, one for all, and the shares of an iteration.
+
+    `head` names its columns, and `captions` explains them.
+    """
     ranks = state.ranks
     rows = [
         (
@@ -72,7 +74,7 @@ def table(state: RunState) -> list[tuple[str, ...]]:
 
 
 def captions(state: RunState) -> list[str]:
-    """What the columns of the table mean, and the test figures, which are the run's."""
+    """Explain the columns of the table, and give the test accuracy of the run."""
     lines = [
         "s/iter: mean of all iterations; last loss: of each rank's last batch",
         "iter 2-40, data, compute, sync, samples/s: means of iterations 2 to 40",
@@ -87,8 +89,7 @@ def captions(state: RunState) -> list[str]:
 
 
 def _own_accuracies(state: RunState) -> list[float]:
-    """Of each rank, by its own model or BatchNorm statistics; none at all where the ranks have
-    nothing of their own."""
+    """The accuracy by each rank's own model or BatchNorm statistics; empty without such."""
     own = [rank.own_accuracy for rank in state.ranks]
     return own if any(map(math.isfinite, own)) else []
 
@@ -103,18 +104,18 @@ def _epoch(ranks: Sequence[RankState]) -> str:
 
 
 def _average(values: Sequence[float]) -> float:
-    """The mean of those that are known."""
+    """The mean of the finite values."""
     finite = [value for value in values if math.isfinite(value)]
     return math.fsum(finite) / len(finite) if finite else math.nan
 
 
 def has_results(state: RunState) -> bool:
-    """Whether the run is over, and there is anything to put into the table."""
+    """Whether the run has ended and there is anything to put into the table."""
     return state.verdict is not None and any(rank.timing.count for rank in state.ranks)
 
 
 def opening(state: RunState) -> str:
-    """The first line: "run NAME: 4 ranks on node0 to node3, ddp, lenet5 on digits"."""
+    """Make the first line: "run NAME: 4 ranks on node0 to node3, ddp, lenet5 on digits"."""
     plan, names = state.plan, [host.name for host in state.plan.hosts]
     hosts = f"{names[0]} to {names[-1]}" if len(names) > 2 else " and ".join(names)
     ranks = f"{count(plan.world_size, 'rank')} on {hosts}"
@@ -127,14 +128,16 @@ def opening(state: RunState) -> str:
 
 
 def repeats(text: str, found: Cause | None) -> bool:
-    """Whether a line says no more than the cause, which is told at the end."""
+    """Whether a line says no more than the cause, which is printed at the end."""
     core = found.what.partition(" (exit code ")[0].rstrip("…") if found else ""
     return bool(core) and (core in text or (len(text) > LEAST and text in core))
 
 
 def cause(state: RunState) -> list[str]:
-    """The lines that say why a run failed, the last words of what failed, and what became of each
-    rank; none if it did not."""
+    """Explain why a run failed: the cause, its last output, and the fate of each rank.
+
+    Empty for a run that did not fail.
+    """
     found = state.cause
     if found is None:
         return []
@@ -151,12 +154,12 @@ def cause(state: RunState) -> list[str]:
 
 
 def whose(found: Cause) -> str:
-    """Of whom a cause tells."""
+    """Name the rank, host or launcher that caused the failure."""
     return f"rank {found.rank}" if found.rank >= 0 else found.host or "the launcher"
 
 
 def fates(state: RunState) -> list[str]:
-    """The lines of the table of the ranks' fates."""
+    """Make the table of the ranks' fates."""
     rows = [
         (
             state.host_name(rank.host),
@@ -171,14 +174,14 @@ def fates(state: RunState) -> list[str]:
 
 
 def _lost(state: RunState) -> str:
-    """What happened to the host that the run was lost with."""
+    """Say whether the host was lost or never reached."""
     name = state.cause.host if state.cause else ""
     reached = state.has_begun or any(host.name == name and host.hello for host in state.hosts)
     return f"{'lost' if reached else 'could not reach'} {name or 'a host'}"
 
 
 def _diverged(state: RunState) -> str:
-    """How a run finished whose loss was no finite number at times."""
+    """Say when the loss of a finished run was not a finite number."""
     if not (first := state.progress.diverged):
         return ""
     newest = state.ranks[first.rank].loss
@@ -188,7 +191,7 @@ def _diverged(state: RunState) -> str:
 
 
 def interruption(number: int) -> str:
-    """Why a run is stopped when rankboard gets this signal."""
+    """Explain why this signal stops a run."""
     return (
         "interrupted (Ctrl+C)"
         if number == signal.SIGINT
@@ -197,7 +200,7 @@ def interruption(number: int) -> str:
 
 
 def verdict(state: RunState) -> str:
-    """The last line: how the run ended, and how long it took."""
+    """Make the last line: how the run ended, and how long it took."""
     spent = duration(state.elapsed)
     match state.verdict:
         case Verdict.FINISHED:

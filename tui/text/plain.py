@@ -20,8 +20,7 @@ from tui.text.table import ruled
 
 
 class PlainPrinter:
-    """For a pipe or a file: the ranks' lines, each with its rank, as they come; at the end the
-    table."""
+    """Prints the ranks' lines as they come, each with its rank; at the end the table of results."""
 
     def __init__(
         self, out: TextIO, err: TextIO, told: int = 0, *, quiet: bool = False, verbose: bool = False
@@ -33,7 +32,7 @@ class PlainPrinter:
         self._ranks = RankLines()
 
     def batch(self, records: list[Record], state: RunState) -> None:
-        """Print the text among these records, and what they mean."""
+        """Print the output of ranks among these records, and describe the others."""
         if not self._quiet:
             self._write_all(self._ranks.chunks(records, state))
         self._tell(records, state)
@@ -51,7 +50,7 @@ class PlainPrinter:
         self._err.flush()
 
     def _explain(self, state: RunState) -> None:
-        """Tell what is left to tell, and why a run failed."""
+        """Print the rest of the narration, and why a run failed."""
         for line in self._narration.rest(state):
             narrate(line, file=self._err)
         for line in outcome.cause(state):
@@ -82,8 +81,7 @@ class PlainPrinter:
                 self._leave()
 
     def _leave(self) -> None:
-        """Nobody reads any more. What is still in the buffer must go somewhere when the interpreter
-        ends."""
+        """Stop writing: nobody reads. Send what is left in the buffer to /dev/null."""
         self.gone = True
         if self._out is sys.stdout:
             nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -1,5 +1,4 @@
-"""Which printer shows a run without the dashboard: plain lines, JSON lines, or on a terminal a live
-table."""
+"""The choice of a printer: plain lines, JSON lines, or a live table on a terminal."""
 
 from __future__ import annotations
 
@@ -19,16 +18,15 @@ from tui.text.plain import PlainPrinter
 
 
 class Printer(Protocol):
-    """Shows a run. `gone` turns true when nobody reads stdout any more; from then on nothing is
-    written to it."""
+    """Shows a run. `gone` is true once nobody reads stdout; then nothing more is written to it."""
 
     gone: bool
 
     def batch(self, records: list[Record], state: RunState) -> None:
-        """Show what has come: expanded records, already applied to the state."""
+        """Show expanded records, which were applied to the state."""
 
     def end(self, state: RunState) -> None:
-        """Show what became of the run."""
+        """Show how the run ended."""
 
 
 @contextmanager
@@ -41,12 +39,12 @@ def printer(
     quiet: bool = False,
     verbose: bool = False,
 ) -> Iterator[Printer]:
-    """The printer for where stdout leads, which tells what comes after this state.
+    """Make the printer for this stdout; it shows what comes after this state.
 
-    `folder` is the run's. `before`: expanded records that the state has already; as JSON they come
-    first. `quiet`: not what ranks have printed. `verbose`: see `Narration`.
+    `folder` is that of the run. `before`: expanded records that the state includes, which JSON
+    prints first. `quiet`: without the output of the ranks. `verbose`: see `Narration`.
     """
-    if not state.started:  # else one comes back to it
+    if not state.started:  # otherwise this attaches to a run
         narrate(outcome.opening(state))
     for note in notes(state.plan):
         narrate(note)

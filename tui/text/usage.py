@@ -1,4 +1,4 @@
-"""The help of every command, and the answer to a command that does not exist."""
+"""The help of every command, and the error for a command that does not exist."""
 
 from __future__ import annotations
 

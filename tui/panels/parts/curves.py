@@ -1,4 +1,4 @@
-"""What the panels with a chart share: one curve per rank, copied only when it has grown."""
+"""The base of panels with a chart: one curve per rank, copied only when it has grown."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from tui.widgets.frame import Look
 from tui.widgets.raster import Curve
 
 EVERY = 2
-"""Ticks from one drawing of a curve that grows to the next: a chart takes ten times what a table's
-row does."""
+"""Ticks between two drawings of a growing curve: a chart costs ten times a row of a table."""
 AROUND = len("  9    ─ ")
 """Cells of a caption that are neither its title nor its legend."""
 
@@ -56,7 +55,7 @@ class Curves(Panel):
         self.caption(self._legend(len(series), bool(run.progress.restarts)))
 
     def toggle_log(self) -> None:
-        """A logarithmic y axis, or again a linear one."""
+        """Switch between a logarithmic and a linear y axis."""
         chart = self.query_one(Chart)
         chart.logarithmic = not chart.logarithmic
 
@@ -74,8 +73,7 @@ class Curves(Panel):
 
 
 def _named(ranks: int, room: int) -> list[str]:
-    """The names of all ranks, or of as many as leave room for a sign that there are more, but of
-    one at least."""
+    """Name all ranks, or as many as fit before a sign that there are more; at least one."""
     names = [f"{palette.sign('curve')}{rank} " for rank in range(ranks)]
     ends = list(accumulate(map(len, names)))
     if ends[-1] <= room + 1:  # the last one's blank needs no room

@@ -1,4 +1,4 @@
-"""The lines on top: which run this is, how far it is, and while it starts, who is waited for."""
+"""The lines on top: the run, its progress, and what it waits for."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ _TIE = "\xa0"
 
 
 class Header(Static):
-    """Run, method, model and phase; progress, elapsed time and ETA; and, folded, whom the others
-    wait for."""
+    """Run, method, model and phase; progress, elapsed time and ETA; then what the run waits for."""
 
     DEFAULT_CSS = """
     Header {
@@ -38,7 +37,7 @@ class Header(Static):
         self._clock = SessionClock()
 
     def show(self, run: RunState) -> None:
-        """Take over what is drawn from the run."""
+        """Copy what is drawn from the run."""
         width = self.content_size.width
         now = self._clock.now(run)
         found = [*map(Wait.text, waiting(run, now)), *_stall(run, now)]
@@ -58,7 +57,7 @@ class Header(Static):
 
 
 def _stall(run: RunState, now: float) -> list[str]:
-    """Why nothing moves, and since when."""
+    """Say why no rank makes progress, and for how long."""
     if not run.stall or run.phase is RunPhase.ENDED:
         return []
     return [
@@ -68,7 +67,7 @@ def _stall(run: RunState, now: float) -> list[str]:
 
 
 def _folded(text: str, width: int) -> list[str]:
-    """The lines of a text that ends in an age, which stays in one piece."""
+    """Fold a text; the age at its end stays in one piece."""
     words, _, age = text.rpartition(" (")
     lines = textwrap.wrap(f"{words} ({age.replace(' ', _TIE)}", width)
     return [line.replace(_TIE, " ") for line in lines]
@@ -87,13 +86,13 @@ def _phase(run: RunState) -> str:
 
 
 def _justified(left: str, right: str, width: int) -> str:
-    """`left` cut so that `right` has its place at the right edge."""
+    """Put `right` at the right edge, and cut `left` to make room."""
     room = max(0, width - len(right) - 2)
     return f"{left[:room]:<{room}}  {right}"[: max(width, 0)]
 
 
 def _progress(run: RunState, width: int, now: float) -> str:
-    """A bar as wide as the figures leave room for."""
+    """Draw a bar as wide as the figures leave room for."""
     step = run.step
     epoch = max((rank.epoch for rank in run.ranks), default=0)
     total = run.progress.steps

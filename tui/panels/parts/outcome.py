@@ -1,5 +1,4 @@
-"""How the run ended, in words: first the cause of a failure and its last words, or the summary of a
-success."""
+"""How the run ended: the cause of a failure and its last output, or the summary of a success."""
 
 from __future__ import annotations
 
@@ -21,13 +20,13 @@ from tui.text import outcome
 from tui.widgets.log_view import plain
 
 FRAME = 4
-"""Lines above the last words."""
+"""Lines above the last output."""
 LEAST = 4
-"""Lines of last words that are shown on the lowest screen; one can scroll."""
+"""Lines of last output that even the lowest screen shows; the user can scroll."""
 
 
 class Outcome(VerticalScroll):
-    """Hidden until there is something to say."""
+    """How the run ended; hidden until then."""
 
     DEFAULT_CSS = """
     Outcome {
@@ -42,7 +41,7 @@ class Outcome(VerticalScroll):
         yield Static(markup=False)
 
     def show(self, run: RunState) -> None:
-        """Take over what is drawn from the run."""
+        """Copy what is drawn from the run."""
         text = _text(run, max(LEAST, self.screen.size.height * 2 // 5 - FRAME))
         if text == self._shown:
             return
@@ -65,8 +64,7 @@ def _text(run: RunState, room: int) -> str:
 
 
 def _cause(cause: Cause, room: int) -> list[str]:
-    """What it was, what to do about it, and of the last words as many lines as there is room
-    for."""
+    """Describe the cause, what to do about it, and as much last output as there is room for."""
     lines = [plain(f"cause: {cause.text()}")]
     if cause.advice:
         lines.append(plain(f"what to do: {cause.advice}"))
@@ -80,7 +78,7 @@ def _cause(cause: Cause, room: int) -> list[str]:
 
 
 def _summary(run: RunState) -> list[str]:
-    """The test figures, and per rank the timing rule and the epoch."""
+    """List the test accuracy, and per rank the times of an iteration and of an epoch."""
     known = [rank for rank in run.ranks if not math.isnan(rank.timing.rule)]
     lines = _tested(run)
     if known:
@@ -90,8 +88,7 @@ def _summary(run: RunState) -> list[str]:
 
 
 def _tested(run: RunState) -> list[str]:
-    """The test figures: of all ranks, of the classes on average, and of each rank that has its
-    own."""
+    """List the test figures: of the run, the means over classes, and of each rank's own model."""
     tested = next((rank for rank in run.ranks if not math.isnan(rank.test_accuracy)), None)
     if not tested:
         return []
