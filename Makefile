@@ -25,10 +25,10 @@ demo: .venv/installed
 	@if [ -t 0 ] && [ -t 1 ]; then headless=; else headless=--run; fi; \
 	$(BIN)/rankboard --local 4 --model lenet5 --dataset digits --epochs 20 $$headless
 
-# Three at a time, as tests of hosts and ranks also wait; a worker that is done takes tests of the others.
+# Four at a time, as tests of hosts and ranks also wait; a worker that is done takes tests of the others.
 test: .venv/installed-dev
 	@.ci/test-packages
-	$(BIN)/pytest -n 3 --dist worksteal
+	$(BIN)/pytest -n 4 --dist worksteal
 
 # Seeds of the simulator, on all cores; a seed that fails is told as a story.
 SEEDS ?= 2000

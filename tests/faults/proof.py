@@ -27,9 +27,9 @@ shows the seconds."""
 LOOKS = 5
 """So often in a row nothing is seen on hosts that are empty: a command that was just being sent may
 begin a little later."""
-CLEAN = 5.0
+CLEAN = 20.0
 """Seconds after the end of the launcher in which the hosts are empty, also where it could tell them
-nothing."""
+nothing; far more than it may take, and less than a lease."""
 RANKS = 4
 SHORT = (*QUICK, "--steps", "20")
 """A job of some steps."""
@@ -39,8 +39,7 @@ SHORT = (*QUICK, "--steps", "20")
 class Expected:
     """How a run is to end. `host` and `rank` are the cause's, `says` are words of its text or,
     where there is none, of the narration; `cut_off` are the hosts whose last records nobody could
-    bring, so that only gaps before them are losses. `within` so many seconds of the fault the
-    launcher has ended.
+    bring, so that only gaps before them are losses.
     """
 
     verdict: str
@@ -49,7 +48,6 @@ class Expected:
     rank: int = -1
     says: tuple[str, ...] = ()
     cut_off: tuple[str, ...] = ()
-    within: float = ENDING
 
 
 FINISHED = Expected("finished", 0)
@@ -125,7 +123,7 @@ class Stage:
     def prove(self, fault: str, run: Launched, expected: Expected, since: float) -> Ending:
         """Wait for the run's end, note its row of the table, and hold it to what is expected.
         `since`: of the fault."""
-        code = run.end(expected.within)
+        code = run.end(ENDING)
         return self.judge(fault, run, code, expected, time.monotonic() - since)
 
     def judge(

@@ -26,7 +26,7 @@ LOST = Expected("lost", 3, "node3")
 def test_agent_killed(stage: Stage) -> None:
     training = stage.train()
     os.kill(training.agents["node3"], signal.SIGKILL)
-    expected = replace(LOST, says=("the agent died: SIGKILL",), within=8.0)
+    expected = replace(LOST, says=("the agent died: SIGKILL",))
     stage.prove("agent of node3 killed", training.run, expected, time.monotonic())
 
 
@@ -35,7 +35,7 @@ def test_agent_told_to_terminate(stage: Stage) -> None:
     """Not by us: as by the shutdown of its host."""
     training = stage.train()
     os.kill(training.agents["node3"], signal.SIGTERM)
-    expected = replace(LOST, says=("told to terminate (SIGTERM)",), within=8.0)
+    expected = replace(LOST, says=("told to terminate (SIGTERM)",))
     stage.prove("SIGTERM to the agent of node3", training.run, expected, time.monotonic())
 
 

@@ -20,9 +20,6 @@ from tests.kit.wait import wait
 INTERRUPTED = Expected("stopped", 130, says=("interrupted (Ctrl+C)",))
 EVERYWHERE = ("node1", "node2", "node3", "node4")
 STEPS = 200
-AT_ONCE = 15.0
-"""Seconds from Ctrl-C to the launcher's end: mostly below 0.5, but up to 3.7 beside busy loops on
-both cores."""
 
 
 @slow
@@ -161,7 +158,6 @@ def ended_at_once(stage: Stage, fault: str, launched: Launched) -> None:
         INTERRUPTED if "launched" in said_by(launched) else replace(INTERRUPTED, cut_off=EVERYWHERE)
     )
     stage.judge(fault, launched, code, expected, seconds)
-    assert seconds < AT_ONCE
 
 
 def said_by(launched: Launched) -> set[str]:
