@@ -15,27 +15,27 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint c
 	$(INSTALL) .
 	@touch $@
 
-# The same, and what tests and checks need.
+# Also install what tests and checks need.
 .venv/installed-dev: .venv/installed
 	$(INSTALL) '.[dev]'
 	@touch $@
 
-# Trains LeNet-5 on bundled digits with four ranks on this machine: in the dashboard, headless where there is no terminal.
+# Train LeNet-5 on bundled digits with four ranks on this machine: in the dashboard, or as lines without a terminal.
 demo: .venv/installed
 	@if [ -t 0 ] && [ -t 1 ]; then headless=; else headless=--run; fi; \
 	$(BIN)/rankboard --local 4 --model lenet5 --dataset digits --epochs 20 $$headless
 
-# Four at a time, as tests of hosts and ranks also wait; a worker that is done takes tests of the others.
+# Run four tests at a time, because tests of hosts and ranks often wait. Idle workers take tests from the others.
 test: .venv/installed-dev
 	@.ci/test-packages
 	$(BIN)/pytest -n 4 --dist worksteal
 
-# Seeds of the simulator, on all cores; a seed that fails is told as a story.
+# Simulate seeds. A seed that fails is printed as a story.
 SEEDS ?= 2000
 simulate: .venv/installed-dev
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 
-# What needs no test to run: formatting, lint, types and import rules.
+# Check format, lint, types and import rules, without tests.
 lint: .venv/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -49,10 +49,10 @@ format: .venv/installed-dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# Those of some minutes; the others say in their first lines how they are run.
+# Run the benchmarks that take a few minutes. The first lines of the others say how to run them.
 bench: .venv/installed-dev
 	@for bench in startup overhead link sync; do echo "== $$bench"; $(BIN)/python bench/$$bench.py || exit; done
 
-# Writes what is installed now into constraints.txt.
+# Write the installed versions into constraints.txt.
 lock: .venv/installed-dev
 	$(BIN)/pip freeze --exclude-editable > constraints.txt
