@@ -15,6 +15,7 @@ from remote.at_once import at_once
 from remote.cluster.hosts import Host
 from remote.errands.errands import Answer, ask
 from remote.errands.reading import read
+from remote.format import duration
 from remote.limits import LIMITS
 from remote.sanitise import one_line
 from remote.transport import Channel, Errand, Transport, Unreachable
@@ -211,7 +212,7 @@ class _Course:
             return
         if told.get("of"):
             self.share = f"{told['bytes'] / told['of']:.0%} "
-        self.hear(self.host, self.doing, f"{self.share}({time.monotonic() - self.since:.0f} s)")
+        self.hear(self.host, self.doing, f"{self.share}({duration(time.monotonic() - self.since)})")
 
 
 def _follow(course: _Course, channel: Channel) -> Installed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from remote.format import duration
 from remote.plan.plan import OnNan, Script
 from remote.run import agent_end, stall
 from remote.run.cause import Death, Evidence, ended
@@ -99,7 +100,7 @@ def _look_at_stall(run: Run, when: float) -> None:
     if run.stall and not any(rank.stalled and not rank.finished for rank in run.ranks):
         run.stalls[-1] = replace(run.stall, over=when)
         seconds = when - run.stalls[-1].since
-        run.note("", f"the ranks go on, after a stall of {seconds:.0f} s", when)
+        run.note("", f"the ranks go on, after a stall of {duration(seconds)}", when)
 
 
 def _apply_agent(run: Run, record: Record, host: HostState, when: float) -> None:

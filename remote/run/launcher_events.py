@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from remote import events as launcher
 from remote.doctor.doctor import WARNING, is_told, refusal
+from remote.format import duration
 from remote.plan.plan import OnNan, OnStall
 from remote.run import stall
 from remote.run.cause import Death, Evidence
@@ -69,7 +70,7 @@ def _apply_on_host(run: Run, event: Event, host: HostState, when: float) -> None
         case launcher.Silent(_, seconds):
             host.missed = True
             host.enter(HostPhase.SILENT, when)
-            run.note(host.name, f"silent for {seconds:.0f} s", when)
+            run.note(host.name, f"silent for {duration(seconds)}", when)
         case launcher.Parted(_, reason):
             host.parted = True
             run.note(host.name, f"{reason}; connecting again", when)

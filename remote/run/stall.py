@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from remote.events import Stalled
+from remote.format import duration
 from remote.plan.plan import Plan, Script
 from remote.run.cause import Death, Evidence, ranks_text
 from remote.run.host import HostState
@@ -148,7 +149,7 @@ def begin(run: Run, said: Stalled, when: float) -> Stall:
     verb = "has" if len(said.ranks) == 1 else "have"
     phases = {run.ranks[rank].phase for rank in said.ranks}
     during = f" while {min(phases)}" if len(phases) == 1 and phases <= MEETINGS else ""
-    text = f"{ranks_text(said.ranks)} {verb} made no step for {said.seconds:.0f} s{during}"
+    text = f"{ranks_text(said.ranks)} {verb} made no step for {duration(said.seconds)}{during}"
     return Stall(said.ranks, when - said.seconds, said.seconds, text=text)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from remote.events import Clock, Closed, Reaching, Restarted, Silent, Stalled, Stopping
+from remote.format import duration
 from remote.record import summary
 from remote.run.stacks import Presence, whereabouts
 from remote.run.stall import TIMES, complete, culprits, stalled
@@ -110,7 +111,7 @@ def test_a_halt_while_all_evaluate_or_save_is_found_later(phase: str) -> None:
     state = history.session(said).state()
     assert {rank.doing for rank in state.ranks} == {"stalled"}
     assert (
-        f"stalled: ranks 0 to 3 have made no step for {said.seconds:.0f} s while {phase}"
+        f"stalled: ranks 0 to 3 have made no step for {duration(said.seconds)} while {phase}"
         in state.log.notes[-1].text
     )
     for rank in range(4):
