@@ -255,7 +255,7 @@ class Session:
     @property
     def _expected(self) -> dict[int, int]:
         """About how many bytes of results each host has, as far as is known."""
-        from remote.upload.files import expected_sizes
+        from remote.upload.results import expected_sizes
 
         work = self.plan.work
         return expected_sizes(work, self.state.ranks) if isinstance(work, Job) else {}

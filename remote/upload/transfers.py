@@ -1,5 +1,4 @@
-"""Conversations in which files move between this machine and hosts, with all hosts at once; what
-moves is not its business.
+"""Conversations in which files move between this machine and hosts, with all hosts at once.
 
 `training.agent.errands.files` is their other end.
 """
@@ -43,7 +42,7 @@ Tell = Callable[[int, str], None]
 
 
 class _Quiet:
-    """The way to a host has been told of already, when its agent was reached."""
+    """Ignores how far a transport is: that was shown when it reached the agent."""
 
     def phase(self, name: Reach) -> None:
         pass
@@ -54,7 +53,7 @@ class _Quiet:
 
 @dataclass
 class Transfer:
-    """The conversation with one host. `verb` is what is done, as in `uploading`."""
+    """The conversation with one host. `verb` says what it does, such as `uploading`."""
 
     index: int
     host: Host
@@ -72,7 +71,7 @@ class Transfer:
     """How much of files had moved at some moment before, and when that was."""
 
     def open(self, transport: Transport, *words: str) -> None:
-        """Have an errand begin there. Raises: Unreachable."""
+        """Start an errand there. Raises: Unreachable."""
         self.channel = transport.open(self.host, Errand(words), _Quiet())
         self.last = time.monotonic()
         self.marked = (0, self.last)
@@ -93,14 +92,14 @@ class Transfer:
         self.move(data, counted=counted)
 
     def move(self, data: bytes, *, counted: bool = True) -> bytes:
-        """Something has moved; it counts where it is part of a file."""
+        """Note that bytes have moved. They count where they are part of a file."""
         self.moved += len(data) if counted else 0
         self.last = time.monotonic()
         return data
 
     def answer(self) -> dict[str, Any]:
-        """The host's next answer; what it waits for is told. Raises: OSError, also with what the
-        host finds wrong."""
+        """The next answer of the host. Reports what it waits for. Raises: OSError, also where the
+        host reports an error."""
         told = set[str]()
         for _ in range(self.limits.busy_lines):
             answer = self.incoming.line()
@@ -121,7 +120,7 @@ class Transfer:
         self.files, self.size = len(entries), sum(entry.size for entry in entries)
 
     def look(self) -> None:
-        """Tell how far it is; give it up where nothing moves any more."""
+        """Report the progress; give up where nothing moves."""
         if self.files and self.files_moved < self.files:
             done = (
                 f"{self.files_moved:,} of {self.files:,} files, {size(self.moved)} of "
@@ -140,23 +139,23 @@ class Transfer:
 
     @property
     def crawls(self) -> bool:
-        """Whether less of files has moved than is worth waiting for."""
+        """Whether files move too slowly to wait for."""
         return time.monotonic() - self.marked[1] > self.limits.busy
 
     def close(self) -> str:
-        """End the conversation: why it broke, where that is known."""
+        """End the conversation; returns why it broke, where that is known."""
         return self.channel.close() if self.channel else ""
 
 
 class Transfers:
-    """Those with all hosts at once. `stop` may come from any thread, at any time."""
+    """The transfers with all hosts at once. Any thread may call `stop` at any time."""
 
     def __init__(self) -> None:
         self.stopped = threading.Event()
         self._open: Collection[Transfer] = ()
 
     def stop(self) -> None:
-        """End what is under way: what has been moved stays, every file whole."""
+        """End the transfers. Files that have moved stay, each of them whole."""
         self.stopped.set()
         for transfer in self._open:
             threading.Thread(target=transfer.close, name="leaving", daemon=True).start()
@@ -164,7 +163,7 @@ class Transfers:
     def perform(
         self, transfers: Collection[Transfer], work: Callable[[Transfer], None]
     ) -> dict[int, str]:
-        """Do the work for each, all at once, and tell how far it is; what went wrong, by host."""
+        """Do the work for each, all at once, and report progress; what went wrong, by host."""
         self._open, left = transfers, {transfer.index: transfer for transfer in transfers}
         problems: dict[int, str] = {}
         next_look, give_up = time.monotonic() + TOLD, NEVER
@@ -219,7 +218,7 @@ _STOPPED = "stopped before its end"
 
 
 def _why(error: Exception, said: str) -> str:
-    """What an error means; `said` is what the far end had to say on stderr."""
+    """What an error means; `said` is what the far end printed on stderr."""
     if isinstance(error, ConnectionError) and said:
         return shown(last_line(said))
     if isinstance(error, OSError):

@@ -27,7 +27,9 @@ from remote.run.rank import RankState
 from remote.transport import Channel, Program, Progress
 from remote.transport.ssh.transport import SshTransport
 from remote.upload import sources
-from remote.upload.files import Files, expected_sizes, folder_of
+from remote.upload.files import Files
+from remote.upload.paths import folder_of
+from remote.upload.results import expected_sizes
 from remote.upload.transfers import Transfer
 from tests.kit.agents import ROOT
 from tests.kit.sshd import Sshd
@@ -718,7 +720,7 @@ def test_a_fetch_leaves_room_on_the_disk_and_keeps_what_came_whole(
     monkeypatch.setattr(Tree, "capacity", lambda _: 1000)
     free = iter([600, 600, 600, 499, 499])  # others write, too
     monkeypatch.setattr(Tree, "free", lambda _: next(free))
-    monkeypatch.setattr("remote.upload.files.LOOK", 1)
+    monkeypatch.setattr("remote.upload.results.LOOK", 1)
     assert fetched(host, tmp_path / "run", limits).startswith(
         "node1: the disk here has 499 B left, of which 500 B stay"
     )

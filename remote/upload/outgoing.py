@@ -1,0 +1,77 @@
+"""The upload to one host: it says which of the announced files it lacks, and gets those."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from remote.format import size
+from remote.plan.plan import Plan, PlanError
+from remote.transport import Transport
+from remote.upload.paths import listed, short
+from remote.upload.sources import Source
+from remote.upload.transfers import Transfer
+from training.transfer.entries import chunks, opened
+
+
+def upload(plan: Plan, transport: Transport, found: Sequence[Source], transfer: Transfer) -> None:
+    """Make one host have these files. Raises: OSError, PlanError, ValueError."""
+    index, place = transfer.index, plan.cwd(transfer.index)
+    transfer.open(
+        transport,
+        "receive",
+        place.removesuffix(f"/{plan.project}"),
+        plan.project,
+    )
+    transfer.say(entries=[source.entry for source in found])
+    answer = transfer.answer()
+    for path in list(answer["kept"])[: transfer.limits.errors]:
+        transfer.tell(
+            index,
+            f"{short(path)} stays there though it is gone here: it has changed there since "
+            "its upload",
+        )
+    need = [found[number] for number in _distinct(answer["need"])]
+    transfer.begin([source.entry for source in need])
+    broken = _send(transfer, need)
+    try:
+        damaged = transfer.answer()["damaged"]
+    except ConnectionError as error:
+        raise broken or error from None
+    if damaged:
+        raise ValueError(f"{listed(damaged)} changed while being uploaded: start again")
+    done = (
+        f"{len(need):,} of {len(found):,} files ({size(transfer.size)}) uploaded to"
+        if need
+        else "all files are in"
+    )
+    transfer.tell(index, f"{transfer.host.name}: {done} {place}")
+
+
+def _send(transfer: Transfer, need: Sequence[Source]) -> OSError | None:
+    """Send these files; the error that broke the channel. The host may have said why."""
+    for source in need:
+        for chunk in _contents(source):
+            try:
+                transfer.send(chunk)
+            except OSError as error:
+                return error
+        transfer.files_moved += 1
+    return None
+
+
+def _contents(source: Source) -> Iterator[bytes]:
+    """The bytes of a file, as many as announced. Raises: PlanError."""
+    if source.entry.link:
+        return
+    try:
+        with opened(source.path) as file:
+            yield from chunks(file, source.entry.size)
+    except OSError as error:
+        raise PlanError(f"upload: {source.path}: {error.strerror}") from error
+
+
+def _distinct(numbers: Sequence[int]) -> Sequence[int]:
+    """Raises: ValueError, where a host asks for a file twice."""
+    if len(set(numbers)) < len(numbers):
+        raise ValueError("it asks for a file twice")
+    return numbers
