@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit.agents import ROOT, Host, python
-from tests.kit.wait import wait
+from tests.kit.wait import GUARD, wait
 from training.agent.__main__ import main
 from training.agent.host.processes import descendants
 from training.agent.host.system import LINUX
@@ -445,7 +445,7 @@ def test_where_agent_and_guard_are_gone_at_once_the_journal_gets_its_end(host: H
 
 def test_where_there_is_no_journal_nobody_is_come_back_to(host: Host) -> None:
     line = host.follow("--no-found")
-    assert line.process.wait(10) == 2
+    assert line.process.wait(GUARD) == 2
     assert not host.folder.exists()
 
 
@@ -463,7 +463,7 @@ def test_without_a_sign_of_life_a_stop_run_ends(host: Host) -> None:
 
 def test_a_follower_without_input_exits(host: Host) -> None:
     line = host.follow(times=Times(input=0.3, reconnect=0.1))
-    assert line.process.wait(10) == 1
+    assert line.process.wait(GUARD) == 1
     assert line.process.stderr
     assert line.process.stderr.read() == b"no input for 0.3 s\n"
     host.wait_until_empty()
@@ -474,7 +474,7 @@ def test_a_follower_ends_with_its_stdin(host: Host) -> None:
     line.agent()
     assert line.process.stdin
     line.process.stdin.close()
-    assert line.process.wait(10) == 0
+    assert line.process.wait(GUARD) == 0
     host.wait_until_empty()
 
 
@@ -486,7 +486,7 @@ def test_a_folder_with_a_very_long_path(host: Host) -> None:
 def test_a_folder_that_cannot_be_used_is_a_message(host: Host) -> None:
     host.folder.write_text("a file")
     line = host.follow()
-    assert line.process.wait(10) == 2
+    assert line.process.wait(GUARD) == 2
     assert line.process.stderr
     said = line.process.stderr.read().decode()
     assert said == f"the agent cannot use its folder {host.folder}: File exists\n"

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import pytest
 
-from tests.kit.wait import wait
+from tests.kit.wait import GUARD, wait
 from training.agent import MARKER
 from training.agent.errands import process_table
 from training.agent.times import Times
@@ -129,7 +129,7 @@ class Follower:
         """Everything up to the end of the line, which is a clean one."""
         wait(lambda: self.ended, "the end of the journal")
         assert self.marker == MARKER
-        assert self.process.wait(10) == 0
+        assert self.process.wait(GUARD) == 0
         return self.records
 
     def kill(self) -> None:
