@@ -1,1 +1,1 @@
-"""What an agent reads from its host: facts, samples, stacks."""
+"""Reads what an agent reports about its host: facts, samples, stacks."""

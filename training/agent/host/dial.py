@@ -1,5 +1,4 @@
-"""Trying whether this host reaches others by TCP: all connections at once, none of which holds the
-agent's loop up."""
+"""Tests TCP connections from this host to others, all at once, without blocking the agent."""
 
 from __future__ import annotations
 
@@ -12,11 +11,11 @@ import time
 from collections.abc import Callable, Iterable
 
 Tell = Callable[[str, int, float, str], None]
-"""Hears what came of a connection: the fields of `Connected`."""
+"""Called with the result of a connection: the fields of `Connected`."""
 
 
 class Attempt:
-    """One connection under way; the times are by the monotonic clock."""
+    """One pending connection. Times are by the monotonic clock."""
 
     def __init__(self, address: str, port: int, seconds: float) -> None:
         self.address, self.port = address, port
@@ -27,7 +26,7 @@ class Attempt:
 
 
 class Dialler:
-    """Connects, hangs up at once and tells what came of it, once for each target."""
+    """Connects to each target, disconnects at once, and reports the result."""
 
     def __init__(self, selector: selectors.BaseSelector, tell: Tell) -> None:
         self._selector, self._tell = selector, tell
@@ -35,11 +34,11 @@ class Dialler:
 
     @property
     def due(self) -> float:
-        """When `expire` has something to do."""
+        """The next time at which a connection times out."""
         return min((attempt.until for attempt in self._under_way), default=math.inf)
 
     def dial(self, targets: Iterable[tuple[str, int]], seconds: float) -> None:
-        """Begin to connect to all of these addresses and ports, each for so long at most."""
+        """Begin to connect to all of these addresses and ports, each for at most `seconds`."""
         for address, port in targets:
             attempt = Attempt(address, port, seconds)
             self._under_way.append(attempt)
@@ -67,7 +66,7 @@ class Dialler:
         self._end(attempt, os.strerror(code) if code else "")
 
     def expire(self, now: float) -> None:
-        """Give up what has taken too long."""
+        """Give up the connections that timed out."""
         for attempt in [one for one in self._under_way if now >= one.until]:
             self._selector.unregister(attempt.socket)
             self._end(attempt, f"timed out after {attempt.until - attempt.since:g} s")

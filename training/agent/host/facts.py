@@ -1,8 +1,8 @@
-"""The facts of this host that `Hello` tells. Torch is asked for its version by its files, never
+"""The facts of this host for `Hello`. The version of torch is read from its files; torch is never
 imported.
 
-The errand `check` does little more than this, so what takes long to import or compile (contextlib,
-importlib.util, regular expressions) is not used here.
+The errand `check` does little more than this, so this module avoids what is slow to import or
+compile: contextlib, importlib.util and regular expressions.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 BACKENDS = ("cuda", "hip", "xpu")
-"""What torch may be built for beside CPUs, as its version.py names it."""
+"""The backends that torch may be built for besides CPUs, by their names in its version.py."""
 Interface = tuple[str, str, int]
 _SIOCGIFADDR, _SIOCGIFNETMASK = 0x8915, 0x891B
 
 
 def hello(folder: str, route_to: str, needs: str = "") -> dict[str, Any]:
-    """What this host is and has: the fields of `Hello`. `folder` is the run's, or where it will be;
-    `needs` is what the job needs (see `needs`), as JSON."""
+    """The fields of `Hello`. `folder` is the run's folder, which need not exist; `needs` is what
+    the job needs (see the module `needs`), as JSON."""
     system = os.uname()
     addresses = interfaces()
     source = _source_address(route_to)
@@ -72,18 +72,18 @@ def _needed(needs: str, folder: str) -> dict[str, Any]:
 def _user() -> str:
     try:
         return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # a container may run under a number that has no name
+    except KeyError:  # in a container, the user's number may have no name
         return str(os.getuid())
 
 
 def version(package: str) -> str:
-    """The version that an installed package gives in its version.py, or "" where there is none."""
+    """The version in the version.py of an installed package, or ""."""
     return _constants(package).get("__version__", "")
 
 
 def _constants(package: str) -> dict[str, str]:
-    """The texts that the version.py of an installed package assigns to names; none where there is
-    no such file."""
+    """The strings that the version.py of an installed package assigns to names; empty without such
+    a file."""
     finders = [finder for finder in sys.meta_path if hasattr(finder, "find_spec")]
     try:
         spec = next(filter(None, (finder.find_spec(package, None) for finder in finders)), None)
@@ -109,8 +109,8 @@ def usable_cores(root: str = "/sys/fs/cgroup") -> float:
 
 
 def _groups(controller: str, root: str) -> list[str]:
-    """The folders of this process's control group and of those above it, as far as they are to be
-    seen from here."""
+    """The folders of this process's control group and of its parents, as far as they are
+    visible."""
     found = [root]
     for controllers, path in cgroups():
         folder = (
@@ -128,7 +128,7 @@ def _groups(controller: str, root: str) -> list[str]:
 
 
 def _quota(folder: str) -> float:
-    """Cores' worth of time per time that a control group has, or infinity."""
+    """The CPU quota of a control group in cores, or infinity."""
     given = text(f"{folder}/cpu.max") or text(f"{folder}/cpu.cfs_quota_us") + text(
         f"{folder}/cpu.cfs_period_us"
     )
@@ -137,15 +137,15 @@ def _quota(folder: str) -> float:
 
 
 def memory_free(root: str = "/sys/fs/cgroup") -> int:
-    """Bytes that new processes could take under the limits of their control groups; 0 where that is
-    not known."""
+    """Bytes that are available to new processes under the limits of their control groups; 0 if
+    unknown."""
     if not LINUX:
         return int(psutil.virtual_memory().available) if psutil else 0
     return int(min(memory()[1], *map(_memory_left, _groups("memory", root))))
 
 
 def _memory_left(folder: str) -> float:
-    """What a control group may still take, what it only caches counted as free; or infinity."""
+    """Bytes that a control group may still use, or infinity. Cached files count as free."""
     limit = text(f"{folder}/memory.max") or text(f"{folder}/memory.limit_in_bytes")
     taken = text(f"{folder}/memory.current") or text(f"{folder}/memory.usage_in_bytes")
     if not limit.strip().isdigit() or not taken.strip().isdigit():
@@ -156,11 +156,8 @@ def _memory_left(folder: str) -> float:
 
 
 def load() -> float:
-    """How many tasks keep this host's usable cores busy: on average in the last minute, or right
-    now where that is less.
-
-    So neither a run that has just ended nor a moment's work counts.
-    """
+    """The number of tasks that keep the usable cores busy: the mean of the last minute, or the
+    present number if it is less. So neither a run that just ended nor a short burst counts."""
     average, now = os.getloadavg()[0], math.inf
     if told := text(
         "/proc/loadavg"
@@ -170,7 +167,7 @@ def load() -> float:
 
 
 def gpus() -> tuple[str, ...]:
-    """The names of the NVIDIA GPUs that the driver shows here."""
+    """The names of the NVIDIA GPUs that the driver lists."""
     folder = "/proc/driver/nvidia/gpus"
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else ()
     lines = (line for name in names for line in text(f"{folder}/{name}/information").splitlines())
@@ -216,8 +213,7 @@ def _psutil_interfaces() -> tuple[Interface, ...]:
 
 
 def _source_address(route_to: str) -> str:
-    """The address of this host from which a packet to `route_to` would leave, or "". Nothing is
-    sent."""
+    """The source address of packets from this host to `route_to`, or "". Nothing is sent."""
     if not route_to:
         return ""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
@@ -229,6 +225,6 @@ def _source_address(route_to: str) -> str:
 
 
 def _interface_of(address: str, known: tuple[Interface, ...]) -> str:
-    """The interface that has this address; any 127.x belongs to the one that has 127.0.0.1."""
+    """The interface of this address, or "". Any 127.x belongs to that of 127.0.0.1."""
     wanted = "127.0.0.1" if address.startswith("127.") else address
     return next((name for name, own, _ in known if own == wanted), "")

@@ -1,5 +1,5 @@
-"""What this host has of what a job needs: the files of its data set, a checkpoint. Looks only, and
-at few files, as every start and every doctor waits for it.
+"""Looks for what a job needs on this host: the files of its data set, a checkpoint. It looks at few
+files, because every start and every doctor waits for it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 KNOWN = 5
-"""Runs that are named where the one that was looked for has no checkpoint."""
+"""The number of runs that are named if the requested one has no checkpoint."""
 
 
 def look(needs: dict[str, Any], folder: str) -> dict[str, Any]:
-    """What there is, as fields of `Hello`. `needs` is what `remote.plan.needs` asks for, `folder`
-    the run's on this host."""
+    """The fields of `Hello` about the job. `needs` is from `remote.plan.needs`; `folder` is the
+    run's folder on this host."""
     found: dict[str, Any] = {}
     if path := needs.get("path"):
         found |= _path(path)
@@ -36,7 +36,7 @@ def look(needs: dict[str, Any], folder: str) -> dict[str, Any]:
 
 
 def _path(path: str) -> dict[str, Any]:
-    """Whether one file or folder can be read."""
+    """Check that a file or folder can be read."""
     path = os.path.abspath(os.path.expanduser(path))
     try:
         os.stat(path)
@@ -47,7 +47,7 @@ def _path(path: str) -> dict[str, Any]:
 
 
 def _files(folder: str, files: list[str], archive: str) -> dict[str, Any]:
-    """Which files are missing in a folder, and why they could not be put there."""
+    """The files that are missing in a folder, and why they cannot be stored there."""
     folder = os.path.abspath(os.path.expanduser(folder))
     try:
         missing = [file for file in files if not _is_there(folder, file)]
@@ -67,8 +67,7 @@ def _files(folder: str, files: list[str], archive: str) -> dict[str, Any]:
 
 
 def _is_there(folder: str, file: str) -> bool:
-    """Whether there is a file, or unpacked what it packs. Raises: OSError, where this user may not
-    ask."""
+    """Whether there is a file, or its unpacked content. Raises: OSError, without permission."""
     for name in {file, file.removesuffix(".gz")}:
         try:
             os.stat(os.path.join(folder, name))
@@ -79,9 +78,9 @@ def _is_there(folder: str, file: str) -> bool:
 
 
 def _newest_step(resume: str, folder: str) -> int:
-    """The step of the newest checkpoint that is complete, 0 for none. A name is a run's beside this
-    one's folder."""
-    from glob import escape, glob  # which takes a while to import, and most jobs do not resume
+    """The step of the newest complete checkpoint, 0 if there is none. `resume` is a path, or the
+    name of a run in the same workdir."""
+    from glob import escape, glob  # slow to import, and most jobs do not resume
 
     runs = os.path.dirname(os.path.dirname(folder))
     root = os.path.expanduser(resume) if "/" in resume else os.path.join(runs, resume)
@@ -93,7 +92,7 @@ def _newest_step(resume: str, folder: str) -> int:
 
 
 def _with_checkpoints(folder: str) -> tuple[str, ...]:
-    """The newest runs beside this one's folder that have complete checkpoints."""
+    """The newest runs in the same workdir that have complete checkpoints."""
     from glob import escape, glob
 
     runs = os.path.dirname(os.path.dirname(folder))

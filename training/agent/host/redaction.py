@@ -1,8 +1,7 @@
-"""Keeps the values of secret variables out of the journal: where a rank prints one, the variable's
-name takes its place.
+"""Keeps the values of secret variables out of the journal: where a rank prints one, its name
+replaces it.
 
-Only what a rank prints as it is can be found: a value that it encodes or cuts into pieces is
-another text.
+Only values that are printed unchanged are found, not those that a rank encodes or splits.
 """
 
 from __future__ import annotations
@@ -17,12 +16,13 @@ from training.wire.events import Event, Stack, Text
 from training.wire.jsonl import dumps
 
 SHORTEST = 8
-"""Characters of the shortest text that is hidden: shorter ones, as `1` or `offline`, stand anywhere
-by chance."""
+"""Characters of the shortest text that is hidden. Shorter ones, such as `1` or `offline`, occur
+anywhere by chance."""
 
 
 class Redaction:
-    """The texts to hide, each with its stand-in, the longest first: one may be part of another."""
+    """The texts to hide and their replacements, the longest first, because one may contain
+    another."""
 
     def __init__(self) -> None:
         self._hidden: dict[str, str] = {}
@@ -31,7 +31,7 @@ class Redaction:
         """Characters of the longest text to hide."""
 
     def learn(self, placements: Iterable[Placement]) -> None:
-        """Hide the secrets of these ranks too, from now on."""
+        """Also hide the secrets of these ranks, from now on."""
         for placement in placements:
             for name, value in placement.env:
                 if name in placement.secret:
@@ -41,7 +41,7 @@ class Redaction:
         self.longest = max(map(len, self._hidden), default=0)
 
     def clean(self, events: list[Event]) -> list[Event]:
-        """The events with nothing of the hidden in them."""
+        """The events with all secrets replaced."""
         return [self._clean(event) for event in events] if self._hidden else events
 
     def _clean(self, event: Event) -> Event:
@@ -52,15 +52,14 @@ class Redaction:
         )
 
     def hide(self, text: str) -> str:
-        """The text with a stand-in for each secret in it."""
+        """The text with all secrets replaced."""
         for value, name in self._hidden.items():
             text = text.replace(value, name)
         return text
 
     def cut(self, text: str) -> tuple[str, str]:
-        """The beginning of a text that goes on, with a stand-in for each secret that starts in it,
-        and the rest as it is: the last characters may be the beginning of a secret whose end has
-        not come yet."""
+        """Split an incomplete text into a first part, with its secrets replaced, and the unchanged
+        rest: its last characters may be the beginning of a secret."""
         if not self._hidden:
             return text, ""
         end = max(0, len(text) - self.longest + 1)
@@ -74,9 +73,9 @@ class Redaction:
 
 
 def _spellings(value: str) -> set[str]:
-    """The value and each of its lines, as they are and as JSON and Python write them."""
+    """The value and each of its lines: plain, and as JSON and Python quote them."""
     texts = {text for text in (value, *value.splitlines()) if len(text) >= SHORTEST}
     in_json = {write(text)[1:-1] for text in texts for write in (dumps, json.dumps)}
-    # repr escapes a ' only beside a ", so the texts are made to have both
+    # repr escapes ' only if there is a ", so the texts get both
     in_python = {write("'\"" + text)[4:-1] for text in texts for write in (repr, ascii)}
     return texts | in_json | in_python | {text.replace("\\'", "'") for text in in_python}

@@ -1,5 +1,5 @@
-"""What the host and its ranks consume, measured from one tick to the next, and whether the kernel
-ran out of memory."""
+"""Measures what the host and its ranks use from one tick to the next, and whether the host ran out
+of memory."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from training.wire.events import HostSample, RankSample
 
 
 class Sampler(Protocol):
-    """Measures; each call tells what happened since the one before."""
+    """Measures the time since the previous call."""
 
     def host(self) -> HostSample:
-        """The whole host."""
+        """Measure the whole host."""
 
     def rank(self, number: int, pid: int) -> RankSample | None:
-        """A rank's process and all below it, or None where it has ended."""
+        """Measure a rank's process and its descendants; None if it has exited."""
 
 
 def sampler() -> Sampler | None:
-    """The way to measure on this host: /proc, else psutil, else none."""
+    """A sampler for this host: by /proc, else by psutil, else None."""
     if LINUX:
         return ProcSampler()
     return PsutilSampler() if psutil else None
 
 
 class ProcSampler:
-    """Reads Linux's /proc."""
+    """Reads /proc (Linux)."""
 
     def __init__(self) -> None:
         self._hertz, self._page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
@@ -82,7 +82,7 @@ class ProcSampler:
 
 
 def _core_ticks() -> dict[str, tuple[int, int]]:
-    """Of each core the ticks in all and the idle ones."""
+    """The total and the idle ticks of each core."""
     found = {}
     with open("/proc/stat") as file:
         for line in file:
@@ -90,7 +90,7 @@ def _core_ticks() -> dict[str, tuple[int, int]]:
             if name.startswith("cpu") and name != "cpu":
                 ticks = [
                     int(field) for field in fields[:8]
-                ]  # beyond are a guest's, which user time counts already
+                ]  # the rest are a guest's, which are part of the user time
                 found[name] = (sum(ticks), ticks[3] + ticks[4])
     return found
 
@@ -113,7 +113,7 @@ def _net_bytes() -> tuple[int, int]:
 
 
 class _Usage(NamedTuple):
-    """CPU ticks and resident pages of a process, and when it was started, in ticks after the
+    """CPU ticks and resident pages of a process, and its start, in ticks after that of the
     machine."""
 
     ticks: int
@@ -122,10 +122,12 @@ class _Usage(NamedTuple):
 
 
 def _usage(pid: int) -> _Usage | None:
-    """What a process has used, or None where it has ended."""
+    """The usage of a process; None if it has exited."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()  # the name before may hold anything
+            fields = (
+                file.read().rpartition(b")")[2].split()
+            )  # the name before it may contain anything
     except OSError:
         return None
     return _Usage(
@@ -134,7 +136,7 @@ def _usage(pid: int) -> _Usage | None:
 
 
 class PsutilSampler:
-    """Asks psutil, where there is no /proc."""
+    """Uses psutil, for hosts without /proc."""
 
     def __init__(self) -> None:
         self._processes: dict[int, psutil.Process] = {}
@@ -162,20 +164,19 @@ class PsutilSampler:
 
 
 class OutOfMemory:
-    """Watches the kernel's counts of processes that it killed for want of memory: the host's, and
-    this process's cgroup's."""
+    """Watches how many processes the OOM killer has killed on the host and in this process's
+    cgroup."""
 
     def __init__(self, files: Iterable[Path] | None = None, window: int = 5) -> None:
         self._files = tuple(_oom_files() if files is None else files)
         self._counts = deque([self._count()], maxlen=window)
 
     def tick(self) -> None:
-        """Remember the count of now; as many ticks as the window holds are what `rose` looks back
-        on."""
+        """Store the present count. `rose` compares with the oldest one in the window."""
         self._counts.append(self._count())
 
     def rose(self) -> bool:
-        """Whether it has killed something lately."""
+        """Whether a process was killed within the window."""
         return self._count() > self._counts[0]
 
     def _count(self) -> int:

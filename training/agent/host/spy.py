@@ -1,5 +1,4 @@
-"""What can be told of a process from outside: by the kernel, and where it is installed by
-py-spy."""
+"""What the kernel, and py-spy if it is installed, report about a process."""
 
 from __future__ import annotations
 
@@ -11,11 +10,11 @@ import sys
 import time
 
 MOST = 64 << 10
-"""Characters of py-spy's answer that are told."""
+"""The most characters of py-spy's output that are reported."""
 
 
 def status(process: int | str, name: str) -> str:
-    """A line of the process's, or (as "PID/task/TID") thread's, status; "" where there is none."""
+    """A field in the status of a process, or of a thread ("PID/task/TID"); "" if there is none."""
     with (
         contextlib.suppress(OSError),
         open(f"/proc/{process}/status", encoding="utf-8", errors="replace") as file,
@@ -27,8 +26,8 @@ def status(process: int | str, name: str) -> str:
 
 
 def state(process: int) -> str:
-    """What the kernel says of a process: "state: S (sleeping), in futex_do_wait; process 7, python"
-    (0: none yet)."""
+    """The kernel's state of a process: "state: S (sleeping), in futex_do_wait; process 7, python".
+    Process 0 is not started."""
     if not process:
         return "state: not started"
     words = status(process, "State")
@@ -47,19 +46,18 @@ def state(process: int) -> str:
 
 
 def letter(process: int) -> str:
-    """The kernel's letter for its state; Z, as of one that has ended, where it is gone."""
+    """The letter of the kernel for the state of a process; Z if it is gone."""
     return status(process, "State")[:1] or "Z"
 
 
 def path() -> str:
-    """Where py-spy is, beside this Python or on PATH; "" where it is not."""
+    """The path of py-spy, next to this Python or on PATH; "" if it is not installed."""
     beside = os.path.join(os.path.dirname(sys.executable), "py-spy")
     return beside if os.access(beside, os.X_OK) else shutil.which("py-spy") or ""
 
 
 def start(spy: str, process: int) -> subprocess.Popen[str] | None:
-    """Let py-spy look; it does not hold the process up meanwhile. None where it cannot be
-    started."""
+    """Start py-spy on a process, which keeps running. None if it cannot be started."""
     argv = [spy, "dump", "--nonblocking", "--full-filenames", "--pid", str(process)]
     with contextlib.suppress(OSError):
         return subprocess.Popen(
@@ -74,8 +72,8 @@ def start(spy: str, process: int) -> subprocess.Popen[str] | None:
 
 
 def outcome(spying: subprocess.Popen[str] | None, deadline: float) -> str:
-    """What it has found by then (`time.monotonic`); "" for nothing, as where it may not look into
-    other processes."""
+    """The output of py-spy until `deadline` (by `time.monotonic`); "" if there is none, for example
+    because it lacks permission."""
     if spying is None:
         return ""
     try:
@@ -84,5 +82,5 @@ def outcome(spying: subprocess.Popen[str] | None, deadline: float) -> str:
         spying.kill()
         spying.communicate()
         return ""
-    # The agent's loop may have reaped it first, so its exit code tells nothing.
+    # The agent's loop may have reaped it first, so its exit code means nothing.
     return text.strip()[:MOST] if "\nThread " in text else ""

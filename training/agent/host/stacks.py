@@ -1,9 +1,9 @@
-"""Where this host's ranks are at this moment, as each of them, py-spy or the kernel can tell.
+"""The stacks of the ranks of this host: from the rank itself, py-spy or the kernel.
 
-A rank has faulthandler write its stacks, on a signal, to a file of its own in the run's folder
-(`register`; a user's programs do it by site/sitecustomize.py). The file has no name any more, so it
-ends with its process and stands only among its open files. A process that has such a file and
-catches the signal may be sent it; any other could die of it.
+On a signal, faulthandler writes the stacks of a rank to a file in the run's folder (`register`;
+user programs do it by site/sitecustomize.py). The file is unlinked, so it is only found among the
+open files of its process, and ends with it. Only a process that has such a file and catches the
+signal is sent it; any other could die.
 """
 
 from __future__ import annotations
@@ -27,23 +27,22 @@ from training.wire.events import Event, Stack
 BLOCK = 1 << 16
 """Bytes that are read at a time."""
 SIGNAL = 49
-"""A real-time signal from the middle of their range: programs use the others for purposes of their
-own."""
+"""A real-time signal from the middle of the range, which programs seldom use."""
 ANSWER = 1.0
-"""Seconds that a process has to write its stacks."""
+"""Seconds to wait for a process to write its stacks."""
 SPY = 0.8
-"""Seconds that py-spy has."""
+"""Seconds to wait for py-spy."""
 LOOK = 0.01
-"""Seconds between two looks whether a process has written all."""
+"""Seconds between two checks whether a process has written its stacks."""
 MOST = 64 << 10
-"""Characters of a stack that are told: the last, as faulthandler writes the main thread last."""
+"""The most characters of a stack that are reported: the last ones, because faulthandler writes the
+main thread last."""
 SOURCE = 2 << 20
 """Bytes of the largest source file of which a line is shown."""
 
 
 def register(folder: str) -> None:
-    """Let this process tell its stacks to the agent that keeps this folder (Linux; elsewhere
-    nothing)."""
+    """Let this process report its stacks to the agent of this folder (Linux only)."""
     if sys.platform != "linux":
         return
     path = os.path.join(folder, STACKS, str(os.getpid()))
@@ -54,8 +53,8 @@ def register(folder: str) -> None:
 
 
 class Collector:
-    """Asks for stacks in a thread of its own, as that takes up to two seconds; the agent's loop
-    says what it has found."""
+    """Collects stacks in a thread of its own, because that takes up to two seconds. The agent's loop
+    reports them."""
 
     def __init__(
         self, selector: selectors.BaseSelector, say: Callable[[Event], None], folder: str
@@ -69,8 +68,7 @@ class Collector:
         self._thread = threading.Thread(target=self._work, name="stacks", daemon=True)
 
     def ask(self, ranks: Sequence[tuple[int, int]]) -> None:
-        """Say the stacks of these (rank, pid) soon. Who asks again before he has them gets them
-        once."""
+        """Report the stacks of these (rank, pid) soon. A request before that is merged with it."""
         self._asked.put(ranks)
         if not self._thread.ident:
             self._thread.start()
@@ -93,9 +91,9 @@ class Collector:
 
 @dataclass
 class Question:
-    """A rank that is asked. `process` is the rank's, or one below it, that has a file for its
-    stacks, as its `descriptor`; `size` is that of the file before, `blocked` its threads that never
-    take the signal."""
+    """A request for the stacks of a rank. `process` is the rank's, or a descendant, that has a
+    file for its stacks, open as `descriptor`. `size` is that of the file before; `blocked` are
+    threads that always block the signal."""
 
     rank: int
     process: int
@@ -106,7 +104,7 @@ class Question:
 
 
 def collect(ranks: Sequence[tuple[int, int]], folder: str) -> Iterator[Stack]:
-    """The stack of each of these (rank, pid), in the order of their answers, within about two
+    """The stack of each of these (rank, pid), in the order in which they answer, within about two
     seconds."""
     mute: list[Question] = []
     asked: list[Question] = []
@@ -129,7 +127,7 @@ def collect(ranks: Sequence[tuple[int, int]], folder: str) -> Iterator[Stack]:
 
 
 def _ask(rank: int, pid: int, folder: str) -> Question:
-    """The signal is sent, unless `why` says why not."""
+    """Send the signal to a rank. If that is not possible, `why` says why."""
     if not pid:
         return Question(rank, 0, why="its process does not exist yet")
     for process in (pid, *processes.descendants(pid)):
@@ -146,13 +144,13 @@ def _ask(rank: int, pid: int, folder: str) -> Question:
     except OSError:
         return Question(rank, process, why="it has just ended")
     question = Question(rank, process, descriptor, size, _blocking(process))
-    if not _mask(process, "ShdPnd"):  # else one from before has not been taken yet
+    if not _mask(process, "ShdPnd"):  # else an earlier one is still pending
         processes.send(process, SIGNAL)
     return question
 
 
 def _descriptor(process: int, folder: str) -> str:
-    """The number under which the process has its file for stacks open, or "" where it has none."""
+    """The descriptor of the file for stacks in the process, or ""."""
     with contextlib.suppress(OSError):
         for number in os.listdir(f"/proc/{process}/fd"):
             with contextlib.suppress(OSError):
@@ -162,8 +160,8 @@ def _descriptor(process: int, folder: str) -> str:
 
 
 def _answer(question: Question) -> str:
-    """What the process has written, once it has written all: no thread of it is at that any more,
-    for which it blocks the signal. "" before."""
+    """The stacks that the process wrote, once it has written all of them; "" before. A thread that
+    writes blocks the signal."""
     path = f"/proc/{question.process}/fd/{question.descriptor}"
     with contextlib.suppress(OSError):
         if os.stat(path).st_size == question.size or _blocking(question.process) - question.blocked:
@@ -185,7 +183,7 @@ def _blocking(process: int) -> frozenset[str]:
 
 
 def _mask(process: int | str, name: str) -> bool:
-    """Whether this set of signals of a process or thread has ours."""
+    """Whether this signal mask of a process or thread contains SIGNAL."""
     return bool(int(spy.status(process, name) or "0", 16) >> (SIGNAL - 1) & 1)
 
 
@@ -193,7 +191,7 @@ _FRAME = re.compile(r'  File "(.+)", line (\d+) in .*')
 
 
 def _with_code(text: str, folder: str) -> str:
-    """The text with the source line below each frame, where there is one. Relative paths are below
+    """The text with the source line below each frame, if there is one. Relative paths are in
     `folder`."""
     files: dict[str, list[str]] = {}
     lines: list[str] = []
@@ -221,7 +219,7 @@ def _source(path: str) -> list[str]:
 
 
 def _look_from_outside(questions: Sequence[Question]) -> Iterator[Stack]:
-    """By py-spy where it is installed and finds a stack, else by the kernel."""
+    """The stacks by py-spy, if it is installed and finds one, else by the kernel."""
     program = spy.path()
     spies = {
         question.rank: spy.start(program, question.process)
