@@ -24,6 +24,7 @@ from training.agent.host.system import CPUINFO, cpu_flags
 from training.agent.live_runs import live_runs
 from training.job import Job
 from training.wire.events import Hello
+from training.wire.format import FORMAT
 from tui.screens import launch
 
 JOB = Job(dataset="mnist", data_dir="/data")
@@ -123,7 +124,8 @@ def test_other_live_runs_are_told_with_their_ranks(tmp_path: Path) -> None:
     for run in ("a-run", "another", "ended"):
         (folder := tmp_path / "runs" / run / "1").mkdir(parents=True)
         (folder / "lock").touch()
-        (folder / "plan.json").write_text(json.dumps({"hosts": [{"slots": 4}, {"slots": 2}]}))
+        plan = {"format": FORMAT, "hosts": [{"slots": 4}, {"slots": 2}]}
+        (folder / "plan.json").write_text(json.dumps(plan))
     with (
         open(tmp_path / "runs" / "a-run" / "1" / "lock") as own,
         open(tmp_path / "runs" / "another" / "1" / "lock") as lock,
@@ -136,7 +138,8 @@ def test_other_live_runs_are_told_with_their_ranks(tmp_path: Path) -> None:
 
 def test_other_live_runs_of_this_machine_are_told(tmp_path: Path) -> None:
     (folder := tmp_path / "other" / "node" / "runs" / "other" / "0").mkdir(parents=True)
-    (folder / "plan.json").write_text(json.dumps({"hosts": [{"slots": 4}]}))
+    plan = {"format": FORMAT, "hosts": [{"slots": 4}]}
+    (folder / "plan.json").write_text(json.dumps(plan))
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert live_runs(str(tmp_path / "own" / "node" / "runs" / "own" / "0")) == (("other", 4),)

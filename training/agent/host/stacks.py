@@ -53,7 +53,7 @@ def register(folder: str) -> None:
 
 
 class Collector:
-    """Collects stacks in a thread of its own, because that takes up to two seconds. The agent's loop
+    """Collects stacks in a thread of its own, because that takes up to two seconds; the agent loop
     reports them."""
 
     def __init__(
