@@ -80,9 +80,9 @@ def test_a_bucket_is_of_one_type() -> None:
     net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2).double(), nn.Linear(2, 2).double())
     kinds = [bucket.buffer.dtype for bucket in gradients(net)[0].buckets]
     assert kinds == [torch.float64, torch.float32]
-    assert [bucket.buffer.dtype for bucket in gradients(net, wire=torch.bfloat16)[0].buckets] == [
-        torch.bfloat16
-    ]
+    assert [
+        bucket.buffer.dtype for bucket in gradients(net, gradient_dtype=torch.bfloat16)[0].buckets
+    ] == [torch.bfloat16]
 
 
 def test_gradients_are_the_shares_of_a_mean_and_become_views_with_the_parameters_strides(
@@ -137,11 +137,11 @@ def test_without_overlap_nothing_is_launched_before_flush(net: Net) -> None:
     assert launched == [0]
 
 
-@pytest.mark.parametrize("wire", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("gradient_dtype", [torch.float32, torch.bfloat16])
 def test_what_nobody_used_keeps_no_gradient_and_what_another_rank_used_has_its(
-    net: Net, wire: torch.dtype
+    net: Net, gradient_dtype: torch.dtype
 ) -> None:
-    made, _ = gradients(net, ranks=2, wire=wire)
+    made, _ = gradients(net, ranks=2, gradient_dtype=gradient_dtype)
     backward(net, made, "first")
     made.flush()
     (bucket,) = made.buckets
@@ -174,9 +174,9 @@ def test_values_of_the_step_before_do_not_come_back(net: Net) -> None:
     assert views[id(net.second.weight)].eq(0).all()
 
 
-@pytest.mark.parametrize("wire", [torch.float32, torch.bfloat16])
-def test_accumulated_gradients_are_packed_whole(net: Net, wire: torch.dtype) -> None:
-    made, _ = gradients(net, wire=wire)
+@pytest.mark.parametrize("gradient_dtype", [torch.float32, torch.bfloat16])
+def test_accumulated_gradients_are_packed_whole(net: Net, gradient_dtype: torch.dtype) -> None:
+    made, _ = gradients(net, gradient_dtype=gradient_dtype)
     for names in (("first",), ("first", "second")):
         net(*names).backward()
     expected = [None if p.grad is None else p.grad.clone() for p in net.parameters()]
@@ -187,7 +187,7 @@ def test_accumulated_gradients_are_packed_whole(net: Net, wire: torch.dtype) -> 
     unpack(made)
     for parameter, gradient in zip(net.parameters(), expected, strict=True):
         torch.testing.assert_close(
-            parameter.grad, gradient, rtol=1e-2 if wire == torch.bfloat16 else 0, atol=0
+            parameter.grad, gradient, rtol=1e-2 if gradient_dtype == torch.bfloat16 else 0, atol=0
         )
 
 

@@ -27,10 +27,10 @@ class SyncMethod:
     (BatchNorm's statistics).
     """
 
-    def __init__(self, options: SimpleNamespace, wire: torch.dtype) -> None:
-        """`options`: the values of the module's `OPTIONS`; `wire`: the type in which gradients
-        travel."""
-        self.options, self.wire = options, wire
+    def __init__(self, options: SimpleNamespace, gradient_dtype: torch.dtype) -> None:
+        """`options`: the values of the module's `OPTIONS`; `gradient_dtype`: the type in which
+        gradients travel."""
+        self.options, self.gradient_dtype = options, gradient_dtype
 
     def prepare(
         self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter

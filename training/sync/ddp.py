@@ -74,7 +74,7 @@ class Method(SyncMethod):
         self._named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
         self._finds_unused: bool | None = None
         self._compression = self.options.compression
-        if self._compression == "none" and self.wire == torch.bfloat16:
+        if self._compression == "none" and self.gradient_dtype == torch.bfloat16:
             self._compression = "bf16"
         self._power_sgd = (
             PowerSGD(self.options.rank, self.options.start)

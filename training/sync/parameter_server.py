@@ -78,10 +78,10 @@ class Method(SyncMethod):
         self._side: SyncMethod
         if place.rank != options.server:
             divisor = ranks if waits else 1
-            self._side = Worker(options, self.wire, own[0], model, divisor, meter)
+            self._side = Worker(options, self.gradient_dtype, own[0], model, divisor, meter)
         else:
             server = SyncServer if waits else AsyncServer
-            self._side = server(options, self.wire, own, model, optimizer, ranks, meter)
+            self._side = server(options, self.gradient_dtype, own, model, optimizer, ranks, meter)
         return model
 
     def micro(self, last: bool) -> AbstractContextManager[None]:

@@ -103,16 +103,16 @@ class AsyncServer(SyncMethod):
     def __init__(
         self,
         options: SimpleNamespace,
-        wire: torch.dtype,
+        gradient_dtype: torch.dtype,
         peers: list[Peer],
         model: nn.Module,
         optimizer: torch.optim.Optimizer,
         ranks: int,
         meter: Meter,
     ) -> None:
-        super().__init__(options, wire)
+        super().__init__(options, gradient_dtype)
         self._meter = meter
-        layout = {"bucket_mb": options.bucket_mb, "wire": wire}
+        layout = {"bucket_mb": options.bucket_mb, "gradient_dtype": gradient_dtype}
         self._gradients = Gradients(model, stay, 1, **layout)
         self._model = flatten(model.parameters())
         theirs = list(model.parameters()), optimizer

@@ -49,7 +49,12 @@ class Bucketed(SyncMethod):
         mb = {"parameter": 0.0, "bucket": self.options.bucket_mb, "flat": math.inf}[granularity]
         overlap = granularity != "parameter"
         self._gradients = Gradients(
-            model, self.launch, place.world_size, bucket_mb=mb, wire=self.wire, overlap=overlap
+            model,
+            self.launch,
+            place.world_size,
+            bucket_mb=mb,
+            gradient_dtype=self.gradient_dtype,
+            overlap=overlap,
         )
         self.connect(self._gradients.buckets)
         self._bytes = self.payload(self._gradients.size)

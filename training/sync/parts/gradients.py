@@ -42,8 +42,8 @@ class Gradients:
 
     `launch` is called once per step with each complete bucket: from a hook inside backward, or from
     `flush`. With a `bucket_mb` of 0 each parameter has a bucket of its own, with infinity each type
-    of parameter has one. `wire` is the type of the buffers if it is narrower than single precision;
-    otherwise they have the type of the parameters.
+    of parameter has one. `gradient_dtype` is the type of the buffers if it is narrower than single
+    precision; otherwise they have the type of the parameters.
     """
 
     def __init__(
@@ -53,15 +53,15 @@ class Gradients:
         ranks: int,
         *,
         bucket_mb: float = math.inf,
-        wire: torch.dtype = torch.float32,
+        gradient_dtype: torch.dtype = torch.float32,
         overlap: bool = True,
     ) -> None:
         self._launch, self._ranks, self._overlap = launch, ranks, overlap
         self._last = False
         self._launched = 0
         self.buckets = tuple(
-            _bucket(i, parameters, wire)
-            for i, parameters in enumerate(_split(model, bucket_mb * 1e6, wire))
+            _bucket(i, parameters, gradient_dtype)
+            for i, parameters in enumerate(_split(model, bucket_mb * 1e6, gradient_dtype))
         )
         for bucket in self.buckets:
             for position, parameter in enumerate(bucket.parameters):
@@ -140,21 +140,23 @@ class Gradients:
         self._launch(bucket)
 
 
-def travel_type(parameter: nn.Parameter, wire: torch.dtype) -> torch.dtype:
+def travel_type(parameter: nn.Parameter, gradient_dtype: torch.dtype) -> torch.dtype:
     """The type in which the gradient of a parameter travels."""
-    return wire if wire.itemsize < torch.float32.itemsize else parameter.dtype
+    return gradient_dtype if gradient_dtype.itemsize < torch.float32.itemsize else parameter.dtype
 
 
-def _split(model: nn.Module, size: float, wire: torch.dtype) -> Iterator[list[nn.Parameter]]:
+def _split(
+    model: nn.Module, size: float, gradient_dtype: torch.dtype
+) -> Iterator[list[nn.Parameter]]:
     """Splits the parameters, in about the order of backward, into buckets of one type. A bucket is
     closed once it holds `size` bytes. Backward does not hide the last one, which is small if the
     first layers are small, as usual."""
     bucket: list[nn.Parameter] = []
     total = 0
     for parameter in reversed([p for p in model.parameters() if p.requires_grad]):
-        kind = _kind(parameter, wire)
+        kind = _kind(parameter, gradient_dtype)
         is_full = total >= size
-        if bucket and (is_full or _kind(bucket[0], wire) != kind):
+        if bucket and (is_full or _kind(bucket[0], gradient_dtype) != kind):
             yield bucket
             bucket, total = [], 0
         bucket.append(parameter)
@@ -163,14 +165,14 @@ def _split(model: nn.Module, size: float, wire: torch.dtype) -> Iterator[list[nn
         yield bucket
 
 
-def _kind(parameter: nn.Parameter, wire: torch.dtype) -> tuple[torch.dtype, torch.device]:
+def _kind(parameter: nn.Parameter, gradient_dtype: torch.dtype) -> tuple[torch.dtype, torch.device]:
     """What the gradients of one bucket have in common."""
-    return travel_type(parameter, wire), parameter.device
+    return travel_type(parameter, gradient_dtype), parameter.device
 
 
-def _bucket(index: int, parameters: list[nn.Parameter], wire: torch.dtype) -> Bucket:
+def _bucket(index: int, parameters: list[nn.Parameter], gradient_dtype: torch.dtype) -> Bucket:
     sizes = [parameter.numel() for parameter in parameters]
-    kind = travel_type(parameters[0], wire)
+    kind = travel_type(parameters[0], gradient_dtype)
     buffer = torch.zeros(sum(sizes) + len(sizes), dtype=kind, device=parameters[0].device)
     *flat, flags = torch.split(buffer, [*sizes, len(sizes)])
     views = tuple(

@@ -34,17 +34,19 @@ class SyncServer(SyncMethod):
     def __init__(
         self,
         options: SimpleNamespace,
-        wire: torch.dtype,
+        gradient_dtype: torch.dtype,
         peers: list[Peer],
         model: nn.Module,
         optimizer: torch.optim.Optimizer,
         ranks: int,
         meter: Meter,
     ) -> None:
-        super().__init__(options, wire)
+        super().__init__(options, gradient_dtype)
         self._peers, self._optimizer, self._meter = peers, optimizer, meter
         self._parameters = flatten(model.parameters())
-        self._gradients = Gradients(model, stay, ranks, bucket_mb=options.bucket_mb, wire=wire)
+        self._gradients = Gradients(
+            model, stay, ranks, bucket_mb=options.bucket_mb, gradient_dtype=gradient_dtype
+        )
         buckets = self._gradients.buckets
         self._inboxes = [
             [header(self._parameters), *(torch.empty_like(b.buffer) for b in buckets)]

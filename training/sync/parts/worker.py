@@ -21,18 +21,18 @@ class Worker(SyncMethod):
     def __init__(
         self,
         options: SimpleNamespace,
-        wire: torch.dtype,
+        gradient_dtype: torch.dtype,
         peer: Peer,
         model: nn.Module,
         ranks: int,
         meter: Meter,
     ) -> None:
-        super().__init__(options, wire)
+        super().__init__(options, gradient_dtype)
         self._stale = options.mode == "async"
         self._peer, self._meter = peer, meter
         self._parameters = flatten(model.parameters())
         self._gradients = Gradients(
-            model, self._push, ranks, bucket_mb=options.bucket_mb, wire=wire
+            model, self._push, ranks, bucket_mb=options.bucket_mb, gradient_dtype=gradient_dtype
         )
         self._asked, self._answer = header(self._parameters), header(self._parameters)
         self._steps = 0
