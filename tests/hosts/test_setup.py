@@ -21,7 +21,6 @@ from typing import Any
 from venv import create
 
 import pytest
-import typer
 
 from remote.cluster.hosts import Host
 from remote.errands import setup
@@ -34,6 +33,7 @@ from tests.kit.sshd import Sshd
 from training.agent import WHOLE
 from training.agent.errands.environment import lacking
 from tui.commands.setup import Lines, set_up
+from tui.exit import UsageError
 
 PYTHON = os.path.realpath(sys.executable)
 INDEX = "https://alice:hunter2/s3cret@index.example/simple"
@@ -98,11 +98,8 @@ def test_a_host_without_torch_gets_an_environment_once(
     wanted = tiny("1.2", index(tmp_path, "1.2"))
     with monkeypatch.context() as terminal:
         terminal.setattr(sys, "stdin", io.StringIO("no\n"))
-        with pytest.raises(typer.Exit):
+        with pytest.raises(UsageError, match="without a terminal; pass --yes"):
             set_up(SshTransport(), (node,), wanted, yes=False)
-        assert (
-            "cannot ask for confirmation without a terminal; pass --yes" in capsys.readouterr().err
-        )
         terminal.setattr(sys.stdin, "isatty", lambda: True)
         terminal.setattr(sys.stderr, "isatty", lambda: True)
         assert set_up(SshTransport(), (node,), wanted, yes=False) == 2
