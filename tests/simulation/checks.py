@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from remote.events import decode
+from remote.events import Lost, decode
 from remote.run.agent_end import STOPPED
 from remote.run.phases import Verdict
 from remote.run.state import RunState
@@ -24,13 +24,15 @@ if TYPE_CHECKING:
     from tests.simulation.process import Process
     from tests.simulation.world import World
 
-AT_ONCE = 4.0
+AT_ONCE = 6.5
 """Seconds that a launcher has to end once a person has stopped the run twice."""
 SLACK = 1.5
 """Seconds beyond a bound, for signals and samples."""
 
-AWAY = frozenset({"link", "reset", "launcher", "suspended", "silent"})
+AWAY = frozenset({"link", "reset", "slow", "launcher", "suspended", "silent"})
 """What keeps a launcher from its agents."""
+KEEPS_FROM_ENDING = frozenset({"link", "slow", "silent", "host", "both", "disk", "suspended"})
+"""What keeps a host from ending its ranks in time, or from saying so."""
 ENDS = {
     EndReason.OPERATOR_GONE: AWAY | {"stop", "detached"},
     EndReason.LEASE_EXPIRED: AWAY,
@@ -154,8 +156,14 @@ class Checks:
 
     def watch_record(self, launcher: Launcher, record: Record) -> None:
         """A launcher has taken in a record, expanded."""
-        if self.world.tells and record.host == SESSION:
+        if record.host != SESSION:
+            return
+        if self.world.tells:
             launcher.tell(f"{record.event}")
+        if isinstance(record.event, Lost) and "did not end" in record.event.reason:
+            kinds = {one.kind for one in self.world.blames if one.host in (record.event.on, -1)}
+            if not kinds & KEEPS_FROM_ENDING:
+                self.fail(f"{launcher.name}: {record.event.reason}, but could")
 
     def watch_person(self, launcher: Launcher) -> None:
         """A person has stopped the run, perhaps again: the launcher ends in time."""
@@ -246,16 +254,21 @@ class Checks:
             self.fail(f"{machine.name}: record {record.seq} of {name} is not as it was written")
 
     def journal(self, host: Host) -> dict[int, bytes]:
-        """The lines of a host's journal by number, as far as they are kept."""
+        """The lines of a host's journal by number, as far as they are kept, once all is over."""
         if host.index not in self._journals:
-            here.host = host
-            found = self._journals[host.index] = {}
-            for block in Reader(".", host.index, 0).blocks():
-                for line in block.splitlines(keepends=True):
-                    record = self.decode(line)
-                    if record and not isinstance(record.event, Dropped):
-                        found[record.seq] = line
+            self._journals[host.index] = self.read_journal(host)
         return self._journals[host.index]
+
+    def read_journal(self, host: Host) -> dict[int, bytes]:
+        """The lines of a host's journal by number, as they are now."""
+        here.host = host
+        found = {}
+        for block in Reader(".", host.index, 0).blocks():
+            for line in block.splitlines(keepends=True):
+                record = self.decode(line)
+                if record and not isinstance(record.event, Dropped):
+                    found[record.seq] = line
+        return found
 
     def _check_replay(self, launcher: Launcher) -> None:
         """The records alone come to the same state."""

@@ -85,6 +85,17 @@ class LinkDown(OnHostFor):
             machine.links[self.host].cut(self.lasts)
 
 
+class LinkSlow(OnHostFor):
+    """What goes over a host's link takes seconds."""
+
+    def act(self, world: World) -> None:
+        world.blame("slow", self.host)
+        for machine in world.machines:
+            link = machine.links[self.host]
+            link.latency = world.draw.uniform(1.0, 8.0)
+            world.loop.after(self.lasts, link.hurry)
+
+
 class NetworkDown(OnHostFor):
     """The links of all hosts are down, for the first launcher's machine."""
 
@@ -140,6 +151,8 @@ class AgentKilled(OnHost):
 
 class AgentStopped(OnHostFor):
     """SIGSTOP to an agent, and SIGCONT."""
+
+    weight = 2.0
 
     def act(self, world: World) -> None:
         host = world.hosts[self.host]

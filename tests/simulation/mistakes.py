@@ -182,11 +182,6 @@ def _() -> AbstractContextManager[object]:
     return patch.object(finish, "_patience", lambda *_: 1e12)
 
 
-@_mistake("a host that returns is not ended", 0)
-def _() -> AbstractContextManager[object]:
-    return _rule("end_left_out", lambda _: [])
-
-
 def _rule(name: str, rule: Callable[[Any], Any]) -> AbstractContextManager[object]:
     from remote.session import decide as deciding
 

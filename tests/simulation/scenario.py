@@ -71,7 +71,7 @@ def draw_scenario(seed: int) -> Scenario:
         seconds,
         segment=draw.choice((1 << 20, 1 << 20, 1 << 20, 3000)),
         skews=skews,
-        faults=tuple(sorted((_draw_fault(draw, plan, until) for _ in range(number)), key=_begin)),
+        faults=_draw_faults(draw, plan, until, number),
     )
 
 
@@ -93,8 +93,20 @@ def _begin(fault: Fault) -> float:
     return fault.at
 
 
-def _draw_fault(draw: Random, plan: Plan, until: float) -> Fault:
+def _draw_faults(draw: Random, plan: Plan, until: float, number: int) -> tuple[Fault, ...]:
+    """Faults in order of time; some follow close on the one before."""
+    found: list[Fault] = []
+    at = 0.0
+    for _ in range(number):
+        if found and draw.random() < 0.35:
+            at += draw.choice((0.1, 0.3, 1.0, 2.0))
+        else:
+            at = draw.uniform(0.0, until if draw.random() < 0.85 else EARLY)
+        found.append(_draw_fault(draw, plan, round(at, 2)))
+    return tuple(sorted(found, key=_begin))
+
+
+def _draw_fault(draw: Random, plan: Plan, at: float) -> Fault:
     kinds = faults.KINDS
     kind = draw.choices(kinds, [kind.weight for kind in kinds])[0]
-    at = round(draw.uniform(0.0, until if draw.random() < 0.85 else EARLY), 2)
     return kind.drawn(draw, at, plan)

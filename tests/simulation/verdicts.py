@@ -20,6 +20,7 @@ LOST, STOPPED = Verdict.LOST, Verdict.STOPPED
 MAY: dict[str, set[Verdict]] = {
     "link": {LOST, FINISHED, STOPPED},
     "reset": {LOST, FINISHED},
+    "slow": {LOST, FINISHED, STOPPED},
     "host": {LOST, FAILED, FINISHED},
     "agent": {LOST, FINISHED},
     "guard": {LOST, FINISHED},
@@ -38,7 +39,7 @@ MAY: dict[str, set[Verdict]] = {
     "stop": {STOPPED, FINISHED},
 }
 """How a run may end in which this was injected, whatever else was."""
-OF_HOSTS = ("link", "reset", "host", "agent", "guard", "both", "disk", "silent")
+OF_HOSTS = ("link", "reset", "slow", "host", "agent", "guard", "both", "disk", "silent")
 OF_RANKS = ("killed", "raised", "usage", "early", "hang", "nan")
 OF_LAUNCHERS = ("launcher", "suspended", "detached")
 ENDS_ALONE = ("host", "agent", "guard", "both", "disk", "killed", "raised", "usage", "early", "nan")
@@ -90,8 +91,8 @@ def _may_name(world: World, host: str, rank: int) -> bool:
     """Whether somebody to whom nothing was done may be the cause."""
     if any(blame.kind in (*OF_HOSTS, *OF_LAUNCHERS) for blame in world.blames):
         return True  # ranks may then die of communication, and nothing else be known
-    if rank < 0:
-        return False
+    if rank < 0:  # of a run that was left, or stopped elsewhere, before its ranks began
+        return not all(one.starts for one in world.hosts)
     ranks = {blame.rank for blame in world.blames if blame.kind in OF_RANKS}
     quiet = not isinstance(world.plan.work, Job) and any(b.kind == "early" for b in world.blames)
     return rank in ranks or quiet
