@@ -48,7 +48,7 @@ def watch(launcher: Launcher, session: Session, lines: Lines | None) -> int:
     if lines is not None:
         return show_lines(launcher, session, lines)
     hosts = Cluster(session.plan.run, session.plan.hosts)
-    job = session.plan.work if isinstance(session.plan.work, Job) else Job()
+    job = session.plan.job or Job()
     return show_dashboard(launcher, hosts, hosts, job, attached=session)
 
 

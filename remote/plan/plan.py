@@ -19,7 +19,7 @@ RESTARTS = 10_000
 
 
 class PlanError(ValueError):
-    """A plan that cannot be acted out; the text says what to change."""
+    """A plan that cannot be carried out; the text says what to change."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Slot:
 
 
 class OnStall(StrEnum):
-    """What follows when a rank makes no steps any more."""
+    """What happens when a rank makes no progress."""
 
     REPORT = "report"
     STOP = "stop"
@@ -55,7 +55,7 @@ class OnStall(StrEnum):
 
 
 class OnNan(StrEnum):
-    """What follows when a rank's loss is no finite number any more."""
+    """What happens when the loss of a rank is NaN or infinite."""
 
     WARN = "warn"
     STOP = "stop"
@@ -65,11 +65,10 @@ class OnNan(StrEnum):
 class Policy:
     """What a run does when something happens to it.
 
-    `keep`: it goes on without its operator. `doctor`: the hosts are checked before the start.
-    `start_timeout` is how many seconds the ranks have from the command to their first step (0: as
-    long as it takes). A failed run is started again up to `max_restarts` times, without lost hosts
-    as long as `min_nodes` (0: all) are left. `fetch`: checkpoints and reports come back from the
-    hosts.
+    `keep`: it continues without its operator. `doctor`: the hosts are checked before the start.
+    `start_timeout` is how many seconds the ranks have from the command to their first step (0: no
+    limit). A failed run restarts up to `max_restarts` times, without lost hosts as long as
+    `min_nodes` (0: all) are left. `fetch`: checkpoints and reports come back from the hosts.
     """
 
     keep: bool = False
@@ -82,7 +81,7 @@ class Policy:
     fetch: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse what no reader of policies may let through. Raises: PlanError."""
+        """Refuse values out of bounds, wherever they come from. Raises: PlanError."""
         if not 0 <= self.start_timeout < math.inf:
             raise PlanError(
                 f"--start-timeout {self.start_timeout}: give a finite number of seconds (0: wait)"
@@ -127,9 +126,16 @@ class Plan:
         return self.work if isinstance(self.work, Job) else None
 
     @property
+    def what(self) -> str:
+        """What the ranks do, in a few words: "ddp, lenet5 on digits", or the command line of a
+        user's own program."""
+        job = self.job
+        return f"{job.sync}, {job.model} on {job.dataset}" if job else self.work.command_line()
+
+    @property
     def is_local(self) -> bool:
-        """Whether this machine itself is the hosts, as with `--local`: what they keep then lies in
-        the run's own directory."""
+        """Whether the hosts are this machine, as with `--local`: their files then lie in the
+        directory of the run."""
         return all(host.workdir.endswith(f"/{self.run}/{NODE}") for host in self.hosts)
 
     def named(self, text: str) -> str:
@@ -137,7 +143,7 @@ class Plan:
         return naming(self.hosts_file, text)
 
     def __post_init__(self) -> None:
-        """Refuse what no reader of plans may let through. Raises: PlanError."""
+        """Refuse sizes out of bounds, wherever they come from. Raises: PlanError."""
         if len(self.hosts) > HOSTS:
             raise PlanError(f"the run has {len(self.hosts)} hosts: {HOSTS} at most")
         if self.world_size > RANKS:
@@ -158,12 +164,12 @@ class Plan:
 
     @property
     def copies(self) -> bool:
-        """Whether every host keeps a copy of a checkpoint's model, as the run may be started again
+        """Whether every host keeps a copy of the model in a checkpoint, since the run may restart
         without some of them."""
         return self.policy.max_restarts > 0 and 0 < self.policy.min_nodes < len(self.hosts)
 
     def folder(self, index: int) -> str:
-        """Where host number `index` keeps what it knows of the run."""
+        """The folder of the run on host number `index`."""
         return run_folder(self.hosts[index].workdir, self.run, index)
 
     def cwd(self, index: int) -> str:
@@ -173,7 +179,7 @@ class Plan:
 
 
 def new_run(work: Job | Script, now: datetime) -> str:
-    """A name for a run: when, what and four letters against doubles, as in
+    """A name for a run: the time, the work and four random letters, as in
     `20261120-093000-ddp-lenet5-3f9a`."""
     what = f"{work.sync}-{work.model.replace('/', '-')}" if isinstance(work, Job) else "script"
     return f"{now:%Y%m%d-%H%M%S}-{what}-{secrets.token_hex(2)}"

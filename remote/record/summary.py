@@ -1,4 +1,4 @@
-"""What became of a run, as the JSON-ready object that stays beside its records."""
+"""The summary of a run, as a JSON-ready object beside its records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from training.wire.events import Epoch, Evaluated
 def of(state: RunState) -> dict[str, Any]:
     """The summary of a run. Times in seconds, accuracies as fractions; what is not known is
     None."""
-    work = state.plan.work
     summary: dict[str, Any] = finite(
         {
             "run": state.plan.run,
@@ -37,8 +36,7 @@ def of(state: RunState) -> dict[str, Any]:
                     for what in ("early", "whole")
                 )
             ),
-            "job": None if isinstance(work, Script) else asdict(work),
-            "script": work.words if isinstance(work, Script) else None,
+            **_work(state.plan),
             "test": _test(state),
             "evaluations": [_evaluation(one) for one in state.progress.evaluations],
             "ranks": [_rank(rank, state) for rank in state.ranks],
@@ -51,12 +49,18 @@ def of(state: RunState) -> dict[str, Any]:
     return summary
 
 
+def _work(of: Plan) -> dict[str, Any]:
+    return {
+        "job": asdict(of.job) if of.job else None,
+        "script": of.work.words if isinstance(of.work, Script) else None,
+    }
+
+
 def plan(of: Plan) -> dict[str, Any]:
     """A plan as a reader of its run's events needs it: what is done, and which rank runs where. It
     has neither secrets nor the ways to the hosts."""
     return {
-        "job": None if isinstance(of.work, Script) else asdict(of.work),
-        "script": of.work.words if isinstance(of.work, Script) else None,
+        **_work(of),
         "world_size": of.world_size,
         "ranks": [
             {"rank": slot.rank, "local_rank": slot.local_rank, "host": of.hosts[slot.host].name}

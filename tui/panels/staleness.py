@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from remote.plan.plan import Plan
 from remote.run.state import RankState, Series
-from training.job import Job
 from tui.panels.parts.curves import Curves
 from tui.widgets.frame import Look
 
@@ -21,7 +20,7 @@ class Staleness(Curves):
     @classmethod
     def suits(cls, plan: Plan) -> bool:
         """Only for a sync method whose gradients may be stale."""
-        return isinstance(plan.work, Job) and plan.work.traits().stale
+        return plan.job is not None and plan.job.traits().stale
 
     def series(self, rank: RankState) -> Series:
         return rank.series["staleness"]

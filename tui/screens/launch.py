@@ -230,7 +230,7 @@ class LaunchScreen(Screen[None]):
 def _warned(plan: Plan) -> list[str]:
     """What the doctor would warn of, as far as it is known here: the CPU, where the ranks are to
     run on this machine."""
-    if not isinstance(plan.work, Job) or plan.work.precision != "bf16":
+    if not plan.job or plan.job.precision != "bf16":
         return []
     if plan.is_local:
         return (

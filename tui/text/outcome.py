@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from remote.format import count, duration, fixed, loss, or_unknown, percent, rate, seconds
-from remote.plan.plan import Script
 from remote.run.last_words import HEADER
 from remote.run.phases import FATES
 from remote.run.series import Means, joined
@@ -119,12 +118,7 @@ def opening(state: RunState) -> str:
     plan, names = state.plan, [host.name for host in state.plan.hosts]
     hosts = f"{names[0]} to {names[-1]}" if len(names) > 2 else " and ".join(names)
     ranks = f"{count(plan.world_size, 'rank')} on {hosts}"
-    work = (
-        plan.work.command_line()
-        if isinstance(plan.work, Script)
-        else f"{plan.work.sync}, {plan.work.model} on {plan.work.dataset}"
-    )
-    return f"run {plan.run}: {ranks}, {work}"
+    return f"run {plan.run}: {ranks}, {plan.what}"
 
 
 def repeats(text: str, found: Cause | None) -> bool:

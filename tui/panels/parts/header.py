@@ -11,7 +11,6 @@ from remote.format import count, duration
 from remote.plan.plan import Plan
 from remote.run.state import RunPhase, RunState
 from remote.run.waiting import Wait, waiting
-from training.job import Job
 from tui import palette
 from tui.panels.parts.phase import phase
 from tui.session_clock import SessionClock
@@ -75,9 +74,9 @@ def _folded(text: str, width: int) -> list[str]:
 
 def _what(plan: Plan) -> str:
     ranks = count(plan.world_size, "rank")
-    if isinstance(plan.work, Job):
-        return f"{plan.run}  {plan.work.sync}, {plan.work.model} on {plan.work.dataset}, {ranks}"
-    return f"{plan.run}  {ranks}: {plan.work.command_line()}"
+    if plan.job:
+        return f"{plan.run}  {plan.what}, {ranks}"
+    return f"{plan.run}  {ranks}: {plan.what}"
 
 
 def _phase(run: RunState) -> str:
