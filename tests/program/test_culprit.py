@@ -14,6 +14,7 @@ from remote.record.write import Recorder
 from remote.run.state import RankPhase, Verdict
 from remote.session.session import Session
 from remote.transport.local import LocalTransport
+from tests.kit.slow import slow
 
 RANKS = 2
 CULPRIT = 1
@@ -32,7 +33,7 @@ finally:
 """
 
 
-@pytest.mark.parametrize("late", ["0", "0.5"])
+@pytest.mark.parametrize("late", [pytest.param("0", marks=slow), "0.5"])
 def test_culprit_is_found(late: str, tmp_path: Path) -> None:
     """Whether it ends a moment after its victims, or as they do."""
     host = Host("local", "127.0.0.1", python=sys.executable, workdir=str(tmp_path), slots=RANKS)
