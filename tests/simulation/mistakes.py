@@ -42,13 +42,13 @@ def _() -> AbstractContextManager[object]:
     return patch.object(decide, "_start", start)
 
 
-@_mistake("an agent kills its ranks without grace", 0)
+@_mistake("an agent kills its ranks without grace", 29)
 def _() -> AbstractContextManager[object]:
     real = decide._stop
     return patch.object(decide, "_stop", lambda state, now, grace: real(state, now, 0.0))
 
 
-@_mistake("an agent does not kill ranks that ignore TERM", 0)
+@_mistake("an agent does not kill ranks that ignore TERM", 25)
 def _() -> AbstractContextManager[object]:
     return patch.object(decide, "_kill_in_time", lambda *_: [])
 
@@ -58,7 +58,7 @@ def _() -> AbstractContextManager[object]:
     return patch.object(decide, "_look_for_operator", lambda *_: [])
 
 
-@_mistake("an agent ends a kept run without its launcher", 0)
+@_mistake("an agent ends a kept run without its launcher", 22)
 def _() -> AbstractContextManager[object]:
     real = decide._look_for_operator
 
@@ -69,12 +69,12 @@ def _() -> AbstractContextManager[object]:
     return patch.object(decide, "_look_for_operator", look)
 
 
-@_mistake("a launcher does not renew its leases", 0)
+@_mistake("a launcher does not renew its leases", 95)
 def _() -> AbstractContextManager[object]:
     return patch.object(Session, "_renew", lambda _: None)
 
 
-@_mistake("a launcher takes a record in twice", 0)
+@_mistake("a launcher takes a record in twice", 188)
 def _() -> AbstractContextManager[object]:
     real = Intake._take_record
 
@@ -108,7 +108,7 @@ def _() -> AbstractContextManager[object]:
     return patch.object(Ledger, "take", take)
 
 
-@_mistake("a launcher knows what it has not recorded", 0)
+@_mistake("a launcher knows what it has not recorded", 7)
 def _() -> AbstractContextManager[object]:
     real = Controller.stop
 
@@ -131,18 +131,18 @@ def _() -> AbstractContextManager[object]:
     return patch.object(Controller, "take_open", take_open)
 
 
-@_mistake("a restart does not wait for all ranks", 0)
+@_mistake("a restart does not wait for all ranks", 1)
 def _() -> AbstractContextManager[object]:
     return patch.object(finish, "_is_idle", lambda *_: True)
 
 
-@_mistake("restarts are not counted", 0)
+@_mistake("restarts are not counted", 20)
 def _() -> AbstractContextManager[object]:
     left = PropertyMock(return_value=1)
     return patch.object(Course, "restarts_left", left)
 
 
-@_mistake("evidence is not waited for", 0)
+@_mistake("evidence is not waited for", 29)
 def _() -> AbstractContextManager[object]:
     real = finish.stop_failed
 
@@ -157,17 +157,17 @@ def _() -> AbstractContextManager[object]:
     return _with_times(lost=11.0)
 
 
-@_mistake("a silent host is never lost", 0)
+@_mistake("a silent host is never lost", 25)
 def _() -> AbstractContextManager[object]:
     return _with_times(lost=1e6)
 
 
-@_mistake("a run fails without a cause", 0)
+@_mistake("a run fails without a cause", 4)
 def _() -> AbstractContextManager[object]:
     return patch.object(verdict.Judge, "_explain", lambda *_: None)
 
 
-@_mistake("a person who stops twice waits", 0)
+@_mistake("a person who stops twice waits", 280)
 def _() -> AbstractContextManager[object]:
     real = finish._patience
 
@@ -177,7 +177,7 @@ def _() -> AbstractContextManager[object]:
     return patch.object(finish, "_patience", patience)
 
 
-@_mistake("a launcher waits for ever for a host that does not end", 0)
+@_mistake("a launcher waits for ever for a host that does not end", 59)
 def _() -> AbstractContextManager[object]:
     return patch.object(finish, "_patience", lambda *_: 1e12)
 

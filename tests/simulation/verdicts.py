@@ -62,8 +62,7 @@ def check_verdict(world: World, launcher: Launcher, fail: Callable[[str], None])
         allowed.add(FINISHED)
     if world.was_stopped_at_last:
         allowed.add(STOPPED)
-    is_late = world.plan.policy.start_timeout and not state.has_begun
-    if is_late or not all(host.starts for host in world.hosts):
+    if world.plan.policy.start_timeout or not all(host.starts for host in world.hosts):
         allowed.add(FAILED)  # it was left, or stopped elsewhere, before its ranks began
     if launcher.returning and any(host.lost for host in state.hosts):
         allowed.add(FAILED)  # some ranks have ended well, and nobody knows of the others
