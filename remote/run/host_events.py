@@ -47,6 +47,8 @@ def _print(
 
 
 def _apply_rank(run: Run, event: Event, host: HostState, rank: RankState, when: float) -> None:
+    if isinstance(event, events.Exited) and rank.exited:  # a process ends once
+        return
     rank.apply(event, when, when - run.started)
     match event:
         case events.Step():
