@@ -7,6 +7,7 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 
+from tests.simulation.checks import Violation
 from tests.simulation.patches import simulated
 from tests.simulation.scenario import Scenario, draw_scenario
 from tests.simulation.shrink import problem_of, shrink
@@ -48,8 +49,8 @@ def simulate(first: int, seeds: int, most: int, *, whole: bool) -> int:
             for seed, problem in found.items():
                 failed += 1
                 print(f"seed {seed}: {problem}")
-    if failed and most == 1:
-        tell(draw_scenario(min(found)), whole=whole)
+                if most == 1:
+                    tell(draw_scenario(seed), whole=whole)
     seconds = time.perf_counter() - began
     print(f"{min(done, seeds)} seeds, {failed} failed, {min(done, seeds) / seconds:.0f} seeds/s")
     return int(failed > 0)
@@ -64,19 +65,18 @@ def problems(first: int, count: int) -> dict[int, str]:
 
 def tell(scenario: Scenario, *, whole: bool) -> None:
     """Print a scenario, shrunk where it fails, and what happens in it."""
-    problem = problem_of(scenario)
-    if problem and not whole:
-        scenario = shrink(scenario, problem)
-    world = World(scenario, tells=True)
-    print(scenario)
-    try:
-        world.run()
-        print("\n".join(world.story))
-    except Exception as error:
-        print("\n".join(world.story))
-        print(f"{type(error).__name__}: {error}")
-        if not isinstance(error, AssertionError):
-            raise
+    with simulated():
+        problem = problem_of(scenario)
+        if problem and not whole:
+            scenario = shrink(scenario, problem)
+        world = World(scenario, tells=True)
+        print(scenario)
+        try:
+            world.run()
+        except Violation as error:
+            world.story.append(f"{error}")
+        finally:
+            print("\n".join(world.story))
 
 
 if __name__ == "__main__":

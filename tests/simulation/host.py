@@ -56,7 +56,7 @@ class Host:
         self.followers: list[Follower] = []
         self.processes: dict[int, Process] = {}
         self.starts: list[int] = []
-        self.alone_since = math.inf
+        self.alone_since = self.found_at = math.inf
         self.fed_at = self.continued_at = 0.0
         self.graces: dict[int, float] = {}
         self.stops_counted = 0
@@ -121,7 +121,7 @@ class Host:
         here.host = self
         self.disk.files["reserve"] = bytearray()
         self.disk.room -= RESERVE
-        self.guarded, self.alone_since = True, here.loop.now
+        self.guarded, self.alone_since, self.found_at = True, here.loop.now, here.loop.now
         self.agent = HostAgent(self, options, self.times)
         self.stir(_nothing)
 

@@ -31,7 +31,7 @@ def _mistake(what: str, seed: int) -> Callable[[Mistake], Mistake]:
     return add
 
 
-@_mistake("an agent starts an attempt again", 0)
+@_mistake("an agent starts an attempt again", 906)
 def _() -> AbstractContextManager[object]:
     real = decide._start
 
@@ -119,7 +119,7 @@ def _() -> AbstractContextManager[object]:
     return patch.object(Controller, "stop", stop)
 
 
-@_mistake("a stop is not sent again over a new connection", 0)
+@_mistake("a stop is not sent again over a new connection", 658)
 def _() -> AbstractContextManager[object]:
     real = Controller.take_open
 
@@ -152,7 +152,7 @@ def _() -> AbstractContextManager[object]:
     return _rule("stop_failed", stop_failed)
 
 
-@_mistake("a host is lost as soon as it is silent", 0)
+@_mistake("a host is lost as soon as it is silent", 15)
 def _() -> AbstractContextManager[object]:
     return _with_times(lost=11.0)
 

@@ -46,8 +46,8 @@ ENDS_ALONE = ("host", "agent", "guard", "both", "disk", "killed", "raised", "usa
 """What ends a run, or is outlived: nobody needs to stop it."""
 SHORT = 2.0
 """Seconds without a link that no agent notices."""
-REACHED = 4.0
-"""Seconds after which all hosts have been reached, unless something keeps them."""
+REACHED = 6.0
+"""Seconds after which all ranks have made a step, unless something keeps them."""
 
 
 def check_verdict(world: World, launcher: Launcher, fail: Callable[[str], None]) -> None:
@@ -90,6 +90,8 @@ def _may_name(world: World, host: str, rank: int) -> bool:
     """Whether somebody to whom nothing was done may be the cause."""
     if any(blame.kind in (*OF_HOSTS, *OF_LAUNCHERS) for blame in world.blames):
         return True  # ranks may then die of communication, and nothing else be known
+    if rank < 0 and not host and world.plan.policy.start_timeout:
+        return True
     if rank < 0:  # of a run that was left, or stopped elsewhere, before its ranks began
         return not all(one.starts for one in world.hosts)
     ranks = {blame.rank for blame in world.blames if blame.kind in OF_RANKS}
@@ -125,8 +127,9 @@ def _judge_alone(world: World, blame: Blame, verdict: Verdict, host: str, cause:
 
 def _is_outlived(world: World, blame: Blame) -> bool:
     """Whether an outage is short enough for a run whose hosts have all been reached."""
-    began = blame.when - START
-    if began < REACHED or world.plan.policy.start_timeout:
+    last = max(host.found_at for host in world.hosts)
+    is_starting = world.plan.policy.start_timeout and blame.when < START + REACHED
+    if blame.when < last + 1.0 or is_starting:
         return False
     if blame.kind == "silent":
         return blame.lasts < world.times.lost - world.agent_times.tick - 1.0
