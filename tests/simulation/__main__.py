@@ -48,7 +48,7 @@ def simulate(first: int, seeds: int, most: int, *, whole: bool) -> int:
             done += PART
             for seed, problem in found.items():
                 failed += 1
-                print(f"seed {seed}: {problem}")
+                print(f"seed {seed}: {problem}", flush=True)
                 if most == 1:
                     tell(draw_scenario(seed), whole=whole)
     seconds = time.perf_counter() - began

@@ -165,14 +165,15 @@ class Checks:
             if not kinds & KEEPS_FROM_ENDING:
                 self.fail(f"{launcher.name}: {record.event.reason}, but could")
 
-    def watch_person(self, launcher: Launcher) -> None:
-        """A person has stopped the run, perhaps again: the launcher ends in time."""
+    def watch_person(self, launcher: Launcher, *, waits: bool) -> None:
+        """A person has stopped the run, perhaps again: the launcher ends in time. `waits`: it
+        still waits for its hosts."""
         times, pauses = self.world.times, launcher.pauses
-        bound = AT_ONCE if launcher.stops > 1 else times.closing * 2 + SLACK * 2
+        bound = times.closing * 2 + SLACK * 2 if waits else AT_ONCE
 
         def look() -> None:
             if launcher.is_live and launcher.pauses == pauses and not launcher.is_suspended:
-                self.fail(f"{launcher.name} outlives stop {launcher.stops} by {bound:g} s")
+                self.fail(f"{launcher.name} outlives a stop by {bound:g} s")
 
         self.world.loop.after(bound, look)
 

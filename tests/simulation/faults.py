@@ -265,7 +265,7 @@ class RankRaises(OnRank):
             process.print(1, OWN)
         if self.closes_first and process.training and not process.has_finished:
             process.training.break_off(process)  # the others end before it does
-        process.then(world.draw.uniform(0.0, 0.5), lambda: process.exit(self.code << 8))
+        process.leave(world.draw.uniform(0.0, 0.5), self.code << 8)
 
 
 class RankRefuses(OnRank):
@@ -276,7 +276,7 @@ class RankRefuses(OnRank):
     def hit(self, world: World, process: Process) -> None:
         world.blame("usage", process.host.index, self.rank)
         process.print(1, "training: error: the data is not there")
-        process.then(0.1, lambda: process.exit(2 << 8))
+        process.leave(0.1, 2 << 8)
 
 
 class RankLeavesEarly(OnRank):

@@ -317,7 +317,7 @@ class Launcher:
         if self.is_live:
             self.stops += 1
             self.session.stop(now=now)
-            self.world.checks.watch_person(self)
+            self.world.checks.watch_person(self, waits=now or self.stops == 1)
 
     def detach(self) -> None:
         """A person leaves the run."""

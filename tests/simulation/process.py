@@ -47,6 +47,7 @@ class Process:
     ended_at: float = 0.0
     status: int = -1
     training: Training | None = None
+    _plan: int = 0
     _pending: list[Callable[[], None]] = field(default_factory=list)
 
     @property
@@ -56,7 +57,14 @@ class Process:
 
     def then(self, delay: float, act: Callable[[], None]) -> None:
         """Have the process do this after some seconds, if it lives."""
-        self.host.world.loop.after(delay, lambda: self._do(act))
+        plan = self._plan
+        self.host.world.loop.after(delay, lambda: self._do(act) if plan == self._plan else None)
+
+    def leave(self, delay: float, status: int) -> None:
+        """Do nothing more but end."""
+        self._plan += 1
+        self.is_hanging = True
+        self.then(delay, lambda: self.exit(status))
 
     def _do(self, act: Callable[[], None]) -> None:
         if not self.alive:
