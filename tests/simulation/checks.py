@@ -162,7 +162,9 @@ class Checks:
             launcher.tell(f"{record.event}")
         if isinstance(record.event, Lost) and "did not end" in record.event.reason:
             kinds = {one.kind for one in self.world.blames if one.host in (record.event.on, -1)}
-            if not kinds & KEEPS_FROM_ENDING:
+            # Where records of exits were dropped, nobody can know of them.
+            is_known = not launcher.session.state.hosts[record.event.on].dropped
+            if is_known and not kinds & KEEPS_FROM_ENDING:
                 self.fail(f"{launcher.name}: {record.event.reason}, but could")
 
     def watch_person(self, launcher: Launcher, *, waits: bool) -> None:
