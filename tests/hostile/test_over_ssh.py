@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from psutil import pid_exists
 
 from remote.cluster.hosts import Host
 from remote.events import Closed
@@ -59,13 +60,13 @@ def samples(end: End, command: Command | None) -> None:
 
 def interrupt(other: Daemon, *numbers: signal.Signals) -> Callable[[int], None]:
     """Signals the launcher, once `other` has had signs of its life while it trains; once more, when
-    it has heard of the stop."""
+    it has heard of the stop. A launcher that ends before gets none."""
 
     def then(pid: int) -> None:
-        wait(lambda: other.player.leases() >= LEASES, "leases")
+        wait(lambda: other.player.leases() >= LEASES or not pid_exists(pid), "leases")
         for turn, number in enumerate(numbers):
             if turn:
-                wait(lambda: other.player.of(Stop), "the stop")
+                wait(lambda: other.player.of(Stop) or not pid_exists(pid), "the stop")
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 

@@ -73,8 +73,8 @@ async def test_more_lines_do_not_lay_out_the_screen_anew() -> None:
     app = Feed()
     async with app.run_test(size=(40, 10)) as pilot:
         app.add(100)
-        await pilot.pause()
-        await pilot.pause()  # a pause ends with what begins the layout of the first lines
+        for _ in range(5):  # a pause ends with what begins the layout of the first lines
+            await pilot.pause()
         layouts: list[object] = []
         app.screen.screen_layout_refresh_signal.subscribe(app.view, layouts.append)
         app.add(7)
