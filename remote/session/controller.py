@@ -72,7 +72,7 @@ class Controller:
             return False
         begun = any(host.launched for host in self.state.hosts)
         left = any((host.hello or begun) and not host.ended for host in self.state.hosts)
-        return not left or self.state.verdict not in (Verdict.LOST, Verdict.STOPPED)
+        return not left or self.state.verdict not in (Verdict.LOST, Verdict.STOPPED, Verdict.FAILED)
 
     def attach(self, now: float) -> None:
         """Return to the run."""

@@ -137,7 +137,8 @@ class Checks:
 
         def look() -> None:
             is_same = host.agent is agent and agent and host.alone_since == since
-            is_free = not host.stopped and host.stops_counted == count
+            is_awake = not host.stopped and host.stops_counted == count
+            is_free = is_awake and host.continued_at < since
             if is_same and is_free and not agent.keeps and host.living():  # type: ignore[union-attr]
                 self.fail(f"{host.name}: ranks outlive their launcher by {bound:g} s")
 

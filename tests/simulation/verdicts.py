@@ -119,7 +119,8 @@ def _judge_alone(world: World, blame: Blame, verdict: Verdict, host: str, cause:
         case "nan" if policy.on_nan is OnNan.WARN and verdict is not FINISHED:
             return "losses are only watched"
         case "hang" if policy.on_stall is OnStall.STOP and verdict is FAILED:
-            return "" if rank == blame.rank else "another rank hangs"
+            is_late = rank < 0 and policy.start_timeout > 0
+            return "" if is_late or rank == blame.rank else "another rank hangs"
         case "stop" if verdict not in (STOPPED, FINISHED):
             return "a person stopped it"
     return ""

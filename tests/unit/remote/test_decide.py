@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
@@ -31,10 +32,12 @@ from remote.events import (
     Transferring,
 )
 from remote.plan.plan import OnNan, OnStall, Plan, Policy, Upload
+from remote.run.phases import Verdict
 from remote.run.state import RunState
 from remote.session.actions import Action, Fetch, Open, Release, Say, Send, StopTransfers
 from remote.session.actions import Upload as BeginUpload
 from remote.session.contact import Contact
+from remote.session.controller import Controller
 from remote.session.decide import decide
 from remote.session.times import TIMES
 from tests.kit import histories
@@ -577,3 +580,18 @@ def test_deciding_changes_nothing() -> None:
         first, before = case.decide(), repr(case.contacts)
         assert kinds(case.decide()) == kinds(first)
         assert repr(case.contacts) == before
+
+
+def test_a_failed_run_of_which_a_host_was_given_up_has_not_ended() -> None:
+    """Its ranks may live on there, where the run is kept: whoever returns ends them."""
+    plan = histories.plan(2)
+    history = histories.History(plan)
+    history.say(0, Launched((0,))).say(1, Launched((1,)))
+    history.say(0, Exited(0, 1), Ended(EndReason.CLOSED))
+    history.session(Stopping("a rank or host failed", by_person=False))
+    history.session(Lost(1, "node2: did not end within 8 s", reached=True), Closing(), Closed())
+    records: Any = None
+    controller = Controller(plan, records, {}, TIMES)
+    controller.recall(history.records)
+    assert controller.state.verdict is Verdict.FAILED
+    assert not controller.has_ended
