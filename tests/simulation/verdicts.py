@@ -65,7 +65,7 @@ def check_verdict(world: World, launcher: Launcher, fail: Callable[[str], None])
     if world.plan.policy.start_timeout or not all(host.starts for host in world.hosts):
         allowed.add(FAILED)  # it was left, or stopped elsewhere, before its ranks began
     if launcher.returning and any(host.lost for host in state.hosts):
-        allowed.add(FAILED)  # some ranks have ended well, and nobody knows of the others
+        allowed |= {FAILED, LOST}  # some ranks have ended well, and nobody knows of the others
     named = f"{verdict.name}, {cause.text() if cause else 'no cause'}"
     if verdict not in allowed:
         fail(f"{launcher.name}: {named} does not follow from {_list(blames)}")
