@@ -100,8 +100,9 @@ def _refuse(run: Run, host: str, reason: str, when: float) -> None:
 
 
 def _check(run: Run, check: launcher.Checked, when: float) -> None:
+    known = run.checks.get((check.on, check.check))
     run.checks[check.on, check.check] = check
-    if check.outcome == WARNING and is_told(check):
+    if check != known and check.outcome == WARNING and is_told(check):
         told = replace(check, text=f"{check.check}: {check.text}")
         run.note("", refusal([host.name for host in run.hosts], told), when)
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from remote.events import (
+    Checked,
     Clock,
     Closed,
     Lost,
@@ -492,6 +493,14 @@ def test_what_an_agent_prints_is_the_hosts() -> None:
     assert [(line.host, line.rank, line.text) for line in state.log.lines] == [
         ("node2", -1, "no memory")
     ]
+
+
+def test_a_warning_of_a_check_is_noted_once_though_a_restart_checks_again() -> None:
+    warning = Checked(0, "load", "warning", "the host is busy")
+    history = History(plan()).session(warning, warning, replace(warning, text="it is busier"))
+    notes = [note.text for note in history.state().log.notes]
+    assert [note for note in notes if "busy" in note] == ["node1: load: the host is busy"]
+    assert len([note for note in notes if "busier" in note]) == 1
 
 
 def test_notes_tell_what_the_session_did() -> None:
