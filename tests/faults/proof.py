@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +15,8 @@ import psutil
 
 from remote.cluster.hosts import Host
 from tests.faults.table import PROPERTY, Row, cells
-from tests.kit.launches import LONG, QUICK, RANKBOARD, Launched, launch, left_behind
+from tests.kit.launches import LONG, QUICK, Launched, launch, left_behind
+from tests.kit.launches import run as rankboard
 from tests.kit.sshd import Sshd
 from tests.kit.wait import wait
 from training.wire import events
@@ -88,16 +88,9 @@ class Stage:
     def again(self, run: Launched, *words: str) -> int:
         """`rankboard` with these words, from the folder of a run whose launcher is gone, which it
         adds its own words to."""
+        done = rankboard(run.folder, *words, "--hosts", str(self.hosts_file()))
         with (run.folder / "stderr").open("a") as stderr:
-            command = [RANKBOARD, *words, "--hosts", str(self.hosts_file())]
-            done = subprocess.run(
-                command,
-                cwd=run.folder,
-                stdout=subprocess.DEVNULL,
-                stderr=stderr,
-                timeout=60,
-                check=False,
-            )
+            stderr.write(done.stderr)
         return done.returncode
 
     def close(self) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 
 import psutil
 
+from tests.kit.forked_commands import forker
+
 RANKBOARD = str(Path(sys.executable).parent / "rankboard")
 QUICK = ("--model", "lenet5", "--dataset", "digits")
 LONG = (*QUICK, "--steps", "100000")
@@ -67,9 +69,7 @@ def launch(folder: Path, *words: str) -> Launched:
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """`rankboard` with these words, from start to end."""
-    return subprocess.run(
-        [RANKBOARD, *words], cwd=folder, capture_output=True, text=True, timeout=90, check=False
-    )
+    return forker().run(folder, words)
 
 
 def left_behind(folder: Path, home: Path | None = None) -> list[psutil.Process]:

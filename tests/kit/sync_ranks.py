@@ -10,6 +10,7 @@ case.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import math
 import os
@@ -19,7 +20,7 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -604,10 +605,20 @@ def given() -> tuple[Case, ...]:
     return tuple(cases)
 
 
-def on_host(rank: int, address: str, port: int, folder: Path, patience: timedelta) -> None:
-    """Runs the cases that stand on stdin, all of one world, as one of its ranks."""
+def on_hosts(networks: Sequence[int], address: str, folder: Path, patience: timedelta) -> None:
+    """Runs the cases that stand on stdin, all of one world, with one rank in each network, which
+    are descriptors of namespaces."""
     cases = given()
-    World(cases[0].world, cases, folder, "gloo", patience, address).rank(rank, cases, None, port)
+    world = World(len(networks), cases, folder, "gloo", patience, address)
+
+    def run(rank: int) -> None:
+        if ctypes.CDLL(None).setns(networks[rank], 0):
+            raise OSError(f"rank {rank} cannot enter its network")
+        world.rank(rank, cases, None, PORT)
+
+    pids = [fork(lambda rank=rank: run(rank)) for rank in range(len(networks))]  # type: ignore[misc]
+    for pid in pids:
+        os.waitpid(pid, 0)
 
 
 def command(
@@ -618,12 +629,12 @@ def command(
     return [sys.executable, "-c", CALL.format(call)], pickle.dumps(list(cases))
 
 
-def command_on_host(
-    cases: Iterable[Case], folder: Path, patience: float, rank: int, address: str
+def command_on_hosts(
+    cases: Iterable[Case], folder: Path, patience: float, networks: Sequence[int], address: str
 ) -> tuple[list[str], bytes]:
-    """The same for one rank, on a host of its own. Rank 0's is at `address`."""
+    """The same for ranks on hosts of a lab, one on each. Rank 0's is at `address`."""
     call = (
-        f"on_host({rank}, {address!r}, {PORT}, Path({str(folder)!r}), "
+        f"on_hosts({list(networks)!r}, {address!r}, Path({str(folder)!r}), "
         f"timedelta(seconds={patience}))"
     )
     return [sys.executable, "-c", CALL.format(call)], pickle.dumps(list(cases))

@@ -227,8 +227,9 @@ finally:
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("cpus", ["", "0.5"])
+@pytest.mark.parametrize(
+    ("number", "cpus"), [(signal.SIGKILL, ""), (signal.SIGKILL, "0.5"), (signal.SIGINT, "0.5")]
+)
 def test_nothing_outlives_its_launcher(number: signal.Signals, cpus: str) -> None:
     pipe = subprocess.PIPE
     words = [sys.executable, "-c", HOLD, cpus]

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from tests.kit.labs import links, refused, spaces
-from tests.kit.launches import LONG, QUICK, RANKBOARD, launch
+from tests.kit.launches import LONG, QUICK, RANKBOARD, launch, run
 from tests.kit.wait import wait
 
 
@@ -30,14 +30,7 @@ from tests.kit.wait import wait
     ],
 )
 def test_mistakes(tmp_path: Path, words: list[str], message: str) -> None:
-    done = subprocess.run(
-        [RANKBOARD, "--run", *words],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run(tmp_path, "--run", *words)
     assert done.returncode == 2
     assert done.stderr.startswith(f"rankboard: {message}")
     assert "Traceback" not in done.stderr
@@ -65,23 +58,23 @@ needs_lab = pytest.mark.skipif(bool(refused()), reason=f"no lab can be made here
 @needs_lab
 def test_run(tmp_path: Path) -> None:
     before = links()
-    run = launch(tmp_path, "--local", "2", "--link", "100mbit", *QUICK, "--steps", "3")
-    greetings = run.events("hello", 2)
+    running = launch(tmp_path, "--local", "2", "--link", "100mbit", *QUICK, "--steps", "3")
+    greetings = running.events("hello", 2)
     assert {event["hostname"] for event in greetings} == {"node1", "node2"}
-    assert run.end() == 0
-    assert "rankboard: the 2 hosts share the" in run.stderr()
+    assert running.end() == 0
+    assert "rankboard: the 2 hosts share the" in running.stderr()
     assert links() == before
 
 
 @needs_lab
 def test_killed_launcher_leaves_nothing(tmp_path: Path) -> None:
-    run = launch(tmp_path, "--local", "2", "--link", "1gbit", *LONG)
-    run.events("step", 4)
-    family = psutil.Process(run.process.pid).children(recursive=True)
+    running = launch(tmp_path, "--local", "2", "--link", "1gbit", *LONG)
+    running.events("step", 4)
+    family = psutil.Process(running.process.pid).children(recursive=True)
     inside = frozenset[str]().union(*(spaces(process.pid) for process in family)) - spaces(
         os.getpid()
     )
     assert len(inside) == 2 + 2 * 3
-    run.process.send_signal(signal.SIGKILL)
-    run.end()
+    running.process.send_signal(signal.SIGKILL)
+    running.end()
     wait(lambda: not any(inside & spaces(pid) for pid in psutil.pids()), "the end of the lab")

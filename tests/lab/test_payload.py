@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from remote.lab.lab import Lab
 from remote.lab.spec import INTERFACE, parse
 from tests.kit.labs import refused
-from tests.kit.sync_ranks import Case, command_on_host, outcomes
+from tests.kit.sync_ranks import Case, command_on_hosts, outcomes
 from training import registry
 from training.job import Job
 
@@ -49,19 +50,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
     }
-    with Lab.start(parse(HOSTS, "10gbit")) as lab, (folder / "stderr").open("w") as stderr:
-        ranks = []
-        for rank, host in enumerate(lab.hosts):
-            argv, stdin = command_on_host(CASES, folder, PATIENCE, rank, lab.hosts[0].address)
-            ranks.append(
-                subprocess.Popen(
-                    [*lab.enter(host.name), *argv], stdin=subprocess.PIPE, stderr=stderr, env=env
-                )
-            )
-            ranks[-1].stdin.write(stdin)  # type: ignore[union-attr]
-            ranks[-1].stdin.close()  # type: ignore[union-attr]
-        for process in ranks:
-            process.wait(90)
+    with ExitStack() as stack:
+        lab = stack.enter_context(Lab.start(parse(HOSTS, "10gbit")))
+        stderr = stack.enter_context((folder / "stderr").open("w"))
+        networks = [
+            stack.enter_context(open(f"/proc/{host.pid}/ns/net")).fileno()
+            for host in lab.state.hosts
+        ]
+        first = lab.hosts[0]
+        argv, stdin = command_on_hosts(CASES, folder, PATIENCE, networks, first.address)
+        subprocess.run(
+            [*lab.enter(first.name), *argv],
+            input=stdin,
+            stderr=stderr,
+            env=env,
+            pass_fds=networks,
+            timeout=90,
+            check=False,
+        )
     return folder
 
 

@@ -4,27 +4,32 @@ and that nothing is left."""
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
 import pytest
 
+from remote.cluster.hosts import Host
 from remote.cluster.load import load
 from remote.lab import logins, relay
 from remote.lab.folder import Folder
 from remote.lab.lab import LabState
 from remote.lab.spec import LabError
+from remote.transport import Unreachable
+from remote.transport.ssh.transport import SshTransport
 from tests.kit.labs import REPOSITORY, Traces, refused
-from tests.kit.launches import LONG, QUICK, RANKBOARD, launch, run
+from tests.kit.launches import LONG, QUICK, launch, run
 from tests.kit.slow import slow
 from tests.kit.sshd import SSHD
+from tests.kit.standin import AN_AGENT, Heard
 from tests.kit.wait import wait
 
 NOBODY = 12345
@@ -39,14 +44,20 @@ needs_lab = pytest.mark.skipif(
 
 @dataclass(frozen=True)
 class Command:
-    """`rankboard lab` as a certain user starts it."""
+    """`rankboard lab` as a certain user starts it, with this prefix, or as this one."""
 
     folder: Path
-    prefix: tuple[str, ...] = (RANKBOARD,)
+    prefix: tuple[str, ...] = ()
 
     def __call__(self, *words: str, code: int = 0) -> str:
         """What it prints on stdout, or on stderr where it is to fail."""
-        done = subprocess.run(
+        done = self._run(*words) if self.prefix else run(self.folder, *words)
+        assert done.returncode == code, done.stderr
+        assert "Traceback" not in done.stderr
+        return done.stderr if code else done.stdout
+
+    def _run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             (*self.prefix, *words),
             cwd=self.folder,
             capture_output=True,
@@ -54,9 +65,6 @@ class Command:
             timeout=60,
             check=False,
         )
-        assert done.returncode == code, done.stderr
-        assert "Traceback" not in done.stderr
-        return done.stderr if code else done.stdout
 
     def rows(self) -> list[list[str]]:
         """What `lab status` says of each host."""
@@ -77,11 +85,15 @@ def state(name: str = "lab") -> LabState:
         return found.state
 
 
+def known(name: str) -> Host:
+    """A host as the lab's own hosts file has it."""
+    (found,) = (one for one in load(Folder("lab").path / "hosts.toml").hosts if one.name == name)
+    return found
+
+
 def greeting(host: str) -> str:
     """What answers at the other end of a host's proxy command, or what the command says instead."""
-    (found,) = (
-        known for known in load(Folder("lab").path / "hosts.toml").hosts if known.name == host
-    )
+    found = known(host)
     words = shlex.split(
         found.proxy_command.replace("%h", found.address).replace("%p", str(found.port))
     )
@@ -151,7 +163,8 @@ def test_a_lab_that_is_up_is_named_in_what_to_write(
 
 
 @needs_lab
-def test_run_over_ssh(lab: Command) -> None:
+def test_hosts_over_ssh(lab: Command) -> None:
+    """Of a run on them, see `tests/faults/test_link.py`."""
     printed = lab("lab", "up", "--cpus", "0.5")
     traces, folder = Traces.of(state()), Folder("lab").path
     assert (folder / "hosts.toml").read_text() == printed
@@ -163,8 +176,9 @@ def test_run_over_ssh(lab: Command) -> None:
     assert [row[:5] for row in lab.rows()] == [
         [host.name, host.address, "1gbit", "up", "up"] for host in hosts
     ]
-    done = run(lab.folder, "--run", "--hosts", str(folder / "hosts.toml"), *QUICK, "--steps", "3")
-    assert done.returncode == 0, done.stderr
+    done = run(lab.folder, "doctor", "--hosts", str(folder / "hosts.toml"))
+    assert done.returncode == 0, done.stdout
+    assert len(re.findall(r" ✓ \d+\.\d ms", done.stdout)) == len(hosts), "each reaches the others"
     assert all((folder / host.name / ".rankboard" / "code").is_dir() for host in hosts)
     assert "is up already" in lab("lab", "up", code=2)
     lab("lab", "down")
@@ -186,18 +200,10 @@ def test_faults(lab: Command) -> None:
         logins.stop(Folder("lab").path, made, "node2")
     assert [row[4] for row in lab.rows()] == ["up", "down"]
     assert greeting("node2") == "10.10.1.2:22 in the lab: Connection refused"
-    done = run(
-        lab.folder,
-        "--run",
-        "--hosts",
-        str(Folder("lab").path / "hosts.toml"),
-        *QUICK,
-        "--steps",
-        "3",
-    )
-    assert done.returncode == 3
-    assert done.stderr.splitlines()[-3].startswith(
-        "cause: node2: 10.10.1.2:22 hung up before the login; its proxy_command says: "
+    with pytest.raises(Unreachable) as caught:
+        SshTransport().open(replace(known("node2"), timeout=1.0), AN_AGENT, Heard())
+    assert str(caught.value).startswith(
+        "node2: 10.10.1.2:22 hung up before the login; its proxy_command says: 10.10.1.2:22 in the"
     )
     with Folder("lab").lab() as made:
         with pytest.raises(LabError, match="the sshd of node2 is down already"):
