@@ -48,14 +48,19 @@ def names(folder: str) -> tuple[str, ...]:
 
     Sub-folders, and modules whose names start with an underscore, are no choices.
     """
-    found = pkgutil.iter_modules([str(ROOT / folder)])
+    return _forms(ROOT / folder)
+
+
+@cache
+def _forms(folder: Path) -> tuple[str, ...]:
+    found = pkgutil.iter_modules([str(folder)])
     modules = [one.name for one in found if not one.ispkg and not one.name.startswith("_")]
-    return tuple(_form(folder, module) for module in sorted(modules))
+    return tuple(_form(folder / f"{module}.py") for module in sorted(modules))
 
 
-def _form(folder: str, module: str) -> str:
-    found = FORM.search((ROOT / folder / f"{module}.py").read_text())
-    return found[1] if found else module
+def _form(path: Path) -> str:
+    found = FORM.search(path.read_text())
+    return found[1] if found else path.stem
 
 
 def prefix(form: str) -> str:
