@@ -24,6 +24,7 @@ class HostState:
 
     `since` is when its phase began. `reason` says why it
     is lost, refused or ended. `began` is when its agent began, before which nothing of it happened.
+    `attempt` is the newest one whose ranks its agent has started, -1 before the first.
     `saved_step` is the newest checkpoint that its first rank said is complete: on this host alone,
     where others may be lost. `missed`: nothing is heard of it, `back` is when records came again;
     `gone`: it was lost, or its agent killed; `parted`: a connection to it broke.
@@ -52,8 +53,7 @@ class HostState:
     death: Death | None = None
     seq: int = 0
     launched: bool = False
-    launches: int = 0
-    confirmed: bool = False
+    attempt: int = -1
     running: set[int] = field(default_factory=set)
     reserved: events.Reserved | None = None
     connected: list[events.Connected] = field(default_factory=list)
@@ -86,12 +86,12 @@ class HostState:
 
     def begin(self) -> None:
         """Another attempt begins: what was asked for the one before counts no more."""
-        self.launched = self.confirmed = self.stop_heard = False
+        self.launched = self.stop_heard = False
         self.running.clear()
         self.reserved, self.death = None, None
         self.connected.clear()
 
-    def apply(self, event: Event, attempt: int, current: int) -> None:
+    def apply(self, event: Event, attempt: int) -> None:
         """Take in what its agent says of the host itself, in this attempt of the run."""
         match event:
             case events.HostSample():
@@ -102,9 +102,8 @@ class HostState:
                 self.reserved = event
             case events.Connected():
                 self._connect(event)
-            case events.Launched(ranks):
-                self.launched, self.launches = True, self.launches + 1
-                self.confirmed = attempt == current
+            case events.Launched(ranks) if attempt > self.attempt:
+                self.launched, self.attempt = True, attempt
                 self.running |= set(ranks)
             case events.Exited(rank):
                 self.running.discard(rank)

@@ -31,7 +31,7 @@ def apply(run: Run, record: Record, host: HostState, when: float) -> None:
         run.course.attempt = record.attempt
         _apply_rank(run, record.event, host, rank, when)
     if isinstance(record.event, events.Exited) and is_current:
-        host.apply(record.event, record.attempt, run.attempt)
+        host.apply(record.event, record.attempt)
 
 
 def _print(
@@ -108,7 +108,7 @@ def _look_at_stall(run: Run, when: float) -> None:
 def _apply_agent(run: Run, record: Record, host: HostState, when: float) -> None:
     """What an agent says of its host."""
     match record.event:
-        case events.Launched(ranks, hosts):
+        case events.Launched(ranks, hosts) if record.attempt > host.attempt:  # else told again
             _launch(run, record, host, hosts, when)
             for rank in (run.rank_of(index, host) for index in ranks):
                 if rank:
@@ -126,7 +126,7 @@ def _apply_agent(run: Run, record: Record, host: HostState, when: float) -> None
             host.stop_heard = True
         case events.Ended():
             _end_agent(run, record.event, host, when)
-    host.apply(record.event, record.attempt, run.attempt)
+    host.apply(record.event, record.attempt)
 
 
 def _master(run: Run) -> HostState | None:

@@ -146,7 +146,7 @@ def _send_stop(view: View, host: HostState, contact: Contact) -> list[Action]:
     may_restart = course.restarts_left > 0
     order = Stop(grace, again=may_restart, by_person=course.person_stopped)
     # A launcher may have started ranks after the order had come.
-    return send_once(contact, order, order, host.launches)
+    return send_once(contact, order, order, host.attempt)
 
 
 def _send_close(view: View, host: HostState, contact: Contact) -> list[Action]:

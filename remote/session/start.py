@@ -107,7 +107,7 @@ def send_starts(view: View) -> list[Action]:
     course = view.course
     if course.stage is not Stage.RUNNING or course.failing:
         return []
-    hosts = [(host, contact) for host, contact in view.taking_part() if not host.confirmed]
+    hosts = [(host, contact) for host, contact in view.taking_part() if host.attempt != course.attempt]
     if not any(_takes_start(view, host, contact) for host, contact in hosts):
         return []
     placed = dict(zip(course.hosts, place_ranks(view), strict=True))

@@ -92,7 +92,9 @@ class History:
         times."""
         ranks = [slot.rank for slot in self.plan.slots]
         for rank in ranks:
-            self.rank(rank, Launched((rank,)), Spawned(rank, 100 + rank))
+            host = self.plan.slots[rank].host
+            beside = tuple(slot.rank for slot in self.plan.slots if slot.host == host)
+            self.rank(rank, Launched(beside), Spawned(rank, 100 + rank))
             self.rank(
                 rank,
                 Started(

@@ -163,9 +163,7 @@ class Checks:
             launcher.tell(f"{record.event}")
         if isinstance(record.event, Lost) and "did not end" in record.event.reason:
             kinds = {one.kind for one in self.world.blames if one.host in (record.event.on, -1)}
-            # Where records of exits were dropped, nobody can know of them.
-            is_known = not launcher.session.state.hosts[record.event.on].dropped
-            if is_known and not kinds & KEEPS_FROM_ENDING:
+            if not kinds & KEEPS_FROM_ENDING:
                 self.fail(f"{launcher.name}: {record.event.reason}, but could")
 
     def watch_person(self, launcher: Launcher, *, waits: bool) -> None:
@@ -297,7 +295,7 @@ class Checks:
         for rank in state.ranks:
             host = self.world.hosts[rank.host]
             last = [one for one in host.processes.values() if one.rank == rank.rank]
-            is_known = state.hosts[rank.host].ended and not state.hosts[rank.host].dropped
+            is_known = state.hosts[rank.host].ended
             if is_known and last and rank.exited and last[-1].attempt == state.attempt:
                 code = _code(last[-1].status)
                 if rank.exited.code != code:

@@ -15,7 +15,7 @@ from remote.session.controller import Controller
 from remote.session.intake import Intake
 from remote.session.ledger import Ledger
 from remote.session.session import Session
-from training.agent import decide
+from training.agent import decide, journal
 from training.wire.events import Exited
 
 Mistake = Callable[[], AbstractContextManager[object]]
@@ -67,6 +67,11 @@ def _() -> AbstractContextManager[object]:
         return real(state, *rest)
 
     return patch.object(decide, "_look_for_operator", look)
+
+
+@_mistake("a journal that drops records does not tell again which ranks have ended", 5412)
+def _() -> AbstractContextManager[object]:
+    return patch.object(journal, "_LASTING", ())
 
 
 @_mistake("a launcher does not renew its leases", 95)

@@ -2,8 +2,9 @@
 
 The folder holds segments of whole lines, each named by the sequence number of its first record.
 Numbers start at 1 and have no gap. When all segments together exceed the limit the oldest is
-deleted, and a reader meets `Dropped` in its place. A reserve file is given up when the disk is
-full, so that the last records can be written.
+deleted, and a reader meets `Dropped` in its place. What has to be known of the ranks is then
+written again, so that no reader misses it: that they were started, and which have exited. A reserve
+file is given up when the disk is full, so that the last records can be written.
 """
 
 from __future__ import annotations
@@ -16,7 +17,18 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from training.agent import layout
 from training.agent.live_runs import regular
-from training.wire.events import FIRST, Dropped, Ended, Event, Record, decode, encode, other_format
+from training.wire.events import (
+    FIRST,
+    Dropped,
+    Ended,
+    Event,
+    Exited,
+    Launched,
+    Record,
+    decode,
+    encode,
+    other_format,
+)
 from training.wire.format import FORMAT
 from training.wire.jsonl import load
 
@@ -26,6 +38,8 @@ RESERVE = 1 << 20
 BLOCK = 1 << 20
 """Bytes of one read; no record is longer (a `Text` of 128 KiB with every byte escaped is not)."""
 
+_LASTING = (Launched, Exited)
+"""What is written again once records were dropped."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -70,6 +84,8 @@ class Journal:
         self.full = not os.path.exists(os.path.join(folder, layout.RESERVE))
         """Whether the reserve is used up: the disk is full."""
         self._next, self._fd, self._size = 1, -1, segment
+        self._attempt = 0
+        self._lasting: list[Event] = []  # of this attempt
         if self._sizes:
             self._resume(*self._sizes.pop())
 
@@ -84,12 +100,15 @@ class Journal:
     def write(self, attempt: int, events: Iterable[Event]) -> None:
         """Append the events as records of now. Raises: OSError, if the disk is full and the reserve
         used up."""
-        if self._size >= self._segment:
-            self._turn()
+        if attempt != self._attempt:
+            self._attempt, self._lasting = attempt, []
+        fresh = list(events)
+        said = [*self._lasting, *fresh] if self._size >= self._segment and self._turn() else fresh
+        self._lasting += [event for event in fresh if isinstance(event, _LASTING)]
         now = time.time()
         records = [
             Record(self._host, attempt, seq, now, event)
-            for seq, event in enumerate(events, self._next)
+            for seq, event in enumerate(said, self._next)
         ]
         data = memoryview("".join(map(encode, records)).encode(errors="replace"))
         self._next += len(records)
@@ -110,8 +129,9 @@ class Journal:
         if not self.full:
             os.unlink(os.path.join(self._folder, layout.RESERVE))
 
-    def _turn(self) -> None:
-        """Begin a new segment, and delete the oldest segments beyond the limit."""
+    def _turn(self) -> bool:
+        """Begin a new segment, and delete the oldest segments beyond the limit. Returns whether there
+        were any."""
         if self._fd >= 0:
             os.close(self._fd)
             self._sizes.append((self._first, self._size))
@@ -121,8 +141,10 @@ class Journal:
             os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC,
             0o600,
         )
+        kept = len(self._sizes)
         while self._sizes and sum(size for _, size in self._sizes) + self._segment > self._limit:
             os.unlink(_path(self._folder, self._sizes.popleft()[0]))
+        return len(self._sizes) < kept
 
 
 def write_last(folder: str, host: int, end: Ended) -> None:

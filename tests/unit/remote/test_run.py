@@ -177,6 +177,21 @@ def test_records_dropped_from_a_journal_may_have_held_the_end() -> None:
     assert "records 4 to 9 were dropped" in state.log.notes[0].text
 
 
+def test_what_is_told_again_after_records_were_dropped_changes_nothing() -> None:
+    history = History(plan(1, slots=2)).training(steps=3).rank(0, Exited(0, 3))
+    known = history.state()
+    told = history.rank(0, Launched((0, 1), (0,)), Exited(0, 3)).state()
+    assert pickle.dumps(told.ranks) == pickle.dumps(known.ranks)
+    assert (told.hosts[0].running, told.hosts[0].attempt) == ({1}, 0)
+
+
+def test_who_missed_how_ranks_began_and_ended_learns_it_from_what_is_told_again() -> None:
+    history = History(plan(1, slots=2)).rank(0, Dropped(1, 9), Launched((0, 1), (0,)))
+    state = history.rank(1, Exited(1, 3)).state()
+    assert state.hosts[0].running == {0}
+    assert state.ranks[1].exit == "exit code 3"
+
+
 def test_a_lost_host_stays_lost() -> None:
     state = (
         History(plan(2))
