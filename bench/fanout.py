@@ -29,7 +29,7 @@ from parts.loopback import Loopback, loopback
 
 from remote.cluster.hosts import Host
 from remote.transport import Errand
-from remote.transport.archive import archive
+from remote.transport.bootstrap.archive import archive
 from remote.transport.bootstrap.command import bootstrap
 from training.wire.commands import Close, encode
 from training.wire.enums import Reach

@@ -8,7 +8,7 @@ from functools import cache
 
 from remote.doctor.check import FAILED, OK, WARNING, Facts, Found
 from remote.plan.plan import Plan
-from remote.transport.archive import archive
+from remote.transport.bootstrap.archive import archive
 from training import registry
 from training.wire.events import Hello
 

@@ -18,7 +18,7 @@ from typing import IO
 
 from remote.cluster.hosts import Host
 from remote.transport import Enter, Kind, Program, Progress, Unreachable
-from remote.transport.archive import PACKAGE
+from remote.transport.bootstrap.archive import PACKAGE
 from remote.transport.failure import Cause, Failure
 from remote.transport.talk import Failed, Noise, Ready, Talk, last_line, quoted
 from training.wire.enums import Reach

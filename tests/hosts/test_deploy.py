@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from remote.limits import LIMITS
-from remote.transport.archive import Archive, archive
+from remote.transport.bootstrap.archive import Archive, archive
 from remote.transport.bootstrap.command import bootstrap
 from remote.transport.failure import Cause, Failure
 from remote.transport.talk import (

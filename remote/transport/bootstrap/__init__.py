@@ -1,1 +1,1 @@
-"""What a host runs before its agent, and the command that carries it there."""
+"""What a host runs before its agent: the command that carries it there, and the code it gets."""

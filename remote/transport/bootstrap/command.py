@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from remote.transport.archive import Archive
+from remote.transport.bootstrap.archive import Archive
 from remote.transport.bootstrap.first import SETTLED
 
 BEGIN = "# The host gets all below this line.\n"

@@ -9,7 +9,7 @@ import paramiko
 
 from remote.cluster.hosts import Host
 from remote.transport import Program, Progress
-from remote.transport.archive import Archive
+from remote.transport.bootstrap.archive import Archive
 from remote.transport.bootstrap.command import bootstrap
 from remote.transport.failure import Cause
 from remote.transport.problem import Deadline, Problem

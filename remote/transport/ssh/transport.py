@@ -17,7 +17,7 @@ from paramiko.ssh_exception import SSHException
 from remote.cluster.hosts import SSH_CONFIG, Host
 from remote.cluster.ssh_config import SshConfig
 from remote.transport import Program, Progress, Unreachable
-from remote.transport.archive import PACKAGE, archive
+from remote.transport.bootstrap.archive import PACKAGE, archive
 from remote.transport.failure import Cause, Failure
 from remote.transport.host_keys import ShownKey
 from remote.transport.problem import Deadline, Dropped, Problem
