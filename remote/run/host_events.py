@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from remote.format import duration
-from remote.plan.plan import OnNan, Script
+from remote.plan.plan import OnNan
 from remote.run import agent_end, stall
 from remote.run.cause import Death, Evidence, ended
 from remote.run.host import LAST_WORDS, HostState
@@ -71,7 +71,7 @@ def _apply_rank(run: Run, event: Event, host: HostState, rank: RankState, when: 
             host.saved_step = event.step
         case events.Finished():
             _look_at_stall(run, when)
-        case events.Spawned() if isinstance(run.plan.work, Script):  # tells no phases
+        case events.Spawned() if not run.plan.job:  # a script tells no phases
             _enter(run, rank, RankPhase.TRAINING, when)
         case events.Exited():
             run.judge_rank(rank)

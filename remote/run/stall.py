@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from remote.events import Stalled
 from remote.format import duration
-from remote.plan.plan import Plan, Script
+from remote.plan.plan import Plan
 from remote.run.cause import Death, Evidence, ranks_text
 from remote.run.host import HostState
 from remote.run.phases import HostPhase, RankPhase, RunPhase
@@ -16,7 +16,6 @@ from remote.run.progress import Stall
 from remote.run.rank import RankState
 from remote.run.run import Run
 from remote.run.stacks import ON_GPU, Presence, Whereabouts, threads, whereabouts
-from training.job import Job
 from training.wire.events import Stack
 
 MEETINGS = frozenset({RankPhase.EVALUATING, RankPhase.SAVING})
@@ -87,7 +86,7 @@ def limit(rank: RankState, plan: Plan, times: Times = TIMES) -> float:
     if rank.phase in MEETINGS:
         return max(times.compiling, times.factor * rank.pace, _evaluation(rank, plan))
     if not rank.recent:
-        return times.compiling if getattr(plan.work, "compile", False) else times.least
+        return times.compiling if plan.job and plan.job.compile else times.least
     return max(times.least, times.factor * rank.pace)
 
 
@@ -109,9 +108,8 @@ def _evaluation(rank: RankState, plan: Plan) -> float:
 
 def _keeps_own_model(plan: Plan) -> bool:
     """Whether each rank keeps a model, or parts of one, for itself."""
-    if not isinstance(plan.work, Job):
-        return False
-    return plan.work.batch_norm == "local" or not plan.work.traits().settles
+    job = plan.job
+    return job is not None and (job.batch_norm == "local" or not job.traits().settles)
 
 
 def _is_judged(rank: RankState, host: HostState, plan: Plan, now: float) -> bool:
@@ -121,7 +119,7 @@ def _is_judged(rank: RankState, host: HostState, plan: Plan, now: float) -> bool
     if host.phase is not HostPhase.READY or now - host.heard > FRESH:
         return False
     if rank.phase is RankPhase.TRAINING:
-        return bool(rank.recent) or not isinstance(plan.work, Script)  # which may print none
+        return bool(rank.recent) or plan.job is not None  # a script may print none
     return rank.phase in MEETINGS and bool(rank.recent)
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from remote.limits import Limits
-from remote.plan.plan import OnNan, Plan, Script
+from remote.plan.plan import OnNan, Plan
 from remote.run import agent_end
 from remote.run import cause as causes
 from remote.run.cause import Cause, Death, Evidence
@@ -14,7 +14,6 @@ from remote.run.host import HostState
 from remote.run.last_words import last_words
 from remote.run.phases import RankPhase, Verdict
 from remote.run.rank import RankState
-from training.job import Job
 
 USAGE = 2
 """The exit code by which our own ranks refuse a job, its data or its checkpoint; a user's script
@@ -93,10 +92,10 @@ class Judge:
         if rank.exited is None:
             return
         host = self.hosts[rank.host]
-        complete = rank.finished or host.dropped or isinstance(self.plan.work, Script)
+        complete = rank.finished or host.dropped or not self.plan.job
         words = rank.tail or host.tail
         evidence, what = causes.judge(rank.exited, words, complete=complete)
-        is_ours = isinstance(self.plan.work, Job) and not rank.exited.stopped
+        is_ours = self.plan.job is not None and not rank.exited.stopped
         is_unfit = is_ours and rank.exited.code == USAGE and not has_stepped
         rank.death = Death(
             host.name,

@@ -10,7 +10,6 @@ from remote.format import duration
 from remote.run.cause import ranks_text
 from remote.run.state import HostPhase, HostState, RankPhase, RankState, RunPhase, RunState
 from remote.transport.registry import kind
-from training.job import Job
 
 PATIENCE = 4.0
 """Seconds in one phase before anybody is named, so that it is said within five."""
@@ -159,11 +158,9 @@ def _stage(phase: RankPhase, hosts: Iterable[HostState], run: RunState) -> str:
         case RankPhase.WAITING:
             return f"{reached}ready, but no rank is started yet"
         case RankPhase.IMPORTING:
-            return "importing torch" if isinstance(run.plan.work, Job) else "starting the program"
+            return "importing torch" if run.plan.job else "starting the program"
         case RankPhase.LOADING:
-            return (
-                f"loading {run.plan.work.dataset}" if isinstance(run.plan.work, Job) else "loading"
-            )
+            return f"loading {run.plan.job.dataset}" if run.plan.job else "loading"
         case RankPhase.RENDEZVOUS:
             return f"{reached}python started, has not reached {where}"
         case _:

@@ -32,7 +32,6 @@ from remote.session.controller import Controller
 from remote.session.pool import Pool
 from remote.session.times import TIMES, Times
 from remote.transport import Transport
-from training.job import Job
 from training.wire.commands import Lease
 from training.wire.events import SESSION, Record
 
@@ -257,8 +256,8 @@ class Session:
         """About how many bytes of results each host has, as far as is known."""
         from remote.upload.results import expected_sizes
 
-        work = self.plan.work
-        return expected_sizes(work, self.state.ranks) if isinstance(work, Job) else {}
+        job = self.plan.job
+        return expected_sizes(job, self.state.ranks) if job else {}
 
 
 def _size(message: Message) -> int:

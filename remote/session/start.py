@@ -22,7 +22,6 @@ from remote.session.actions import Action, Say, Upload
 from remote.session.contact import Contact
 from remote.session.reach import lose
 from remote.session.view import Host, View, is_done, send_once, takes
-from training.job import Job
 from training.wire.commands import Connect, Keep, Placement, Reserve, Start
 from training.wire.events import SESSION, Hello, Reserved
 
@@ -111,7 +110,7 @@ def send_starts(view: View) -> list[Action]:
     if not any(_takes_start(view, host, contact) for host, contact in hosts):
         return []
     placed = dict(zip(course.hosts, place_ranks(view), strict=True))
-    is_ours = isinstance(view.run.plan.work, Job)
+    is_ours = view.run.plan.job is not None
     may_restart = view.policy.max_restarts > course.attempt
     return [
         action

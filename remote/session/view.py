@@ -13,7 +13,6 @@ from remote.run.state import RunState
 from remote.session.actions import Action, Send
 from remote.session.contact import Contact
 from remote.session.times import Times
-from training.job import Job
 from training.wire.commands import Command
 
 Host = tuple[HostState, Contact]
@@ -55,8 +54,8 @@ class View:
     def plan_on(self, numbers: Collection[int]) -> Plan:
         """The plan for these hosts only, resumed from a checkpoint that one of them has."""
         plan, work = self.run.plan, self.run.plan.work
-        if isinstance(work, Job) and any(self.run.hosts[on].saved_step for on in numbers):
-            work = replace(work, resume=plan.run)
+        if plan.job and any(self.run.hosts[on].saved_step for on in numbers):
+            work = replace(plan.job, resume=plan.run)
         return replace(plan, hosts=tuple(plan.hosts[on] for on in numbers), work=work)
 
     def missing_variables(self, numbers: Iterable[int]) -> list[str]:
@@ -68,7 +67,7 @@ class View:
     def has_stepped(self) -> bool:
         """Whether all ranks have made a step in this attempt; those of a user's own script: whether
         they have been started."""
-        if isinstance(self.run.plan.work, Job):
+        if self.run.plan.job:
             return all(rank.recent or rank.serves for rank in self.run.ranks)
         return all(rank.pid for rank in self.run.ranks)
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from remote.plan.plan import OnNan, OnStall
 from remote.run.phases import Verdict
 from tests.simulation.loop import START
-from training.job import Job
 
 if TYPE_CHECKING:
     from tests.simulation.launcher import Launcher
@@ -95,7 +94,7 @@ def _may_name(world: World, host: str, rank: int) -> bool:
     if rank < 0:  # of a run that was left, or stopped elsewhere, before its ranks began
         return not all(one.starts for one in world.hosts)
     ranks = {blame.rank for blame in world.blames if blame.kind in OF_RANKS}
-    quiet = not isinstance(world.plan.work, Job) and any(b.kind == "early" for b in world.blames)
+    quiet = not world.plan.job and any(b.kind == "early" for b in world.blames)
     return rank in ranks or quiet
 
 
