@@ -160,7 +160,7 @@ def last_words(rank: int) -> tuple[Event, ...]:
 
 FORGED: dict[str, tuple[int, tuple[Event, ...]]] = {
     "another's end": (0, last_words(0)),
-    "another's death": (0, (Ended(EndReason.AGENT_DIED, "SIGKILL", died=True),)),
+    "another's death": (0, (Ended(EndReason.AGENT_DIED, "SIGKILL"),)),
     "another's stop": (0, (events.StopHeard(by_person=True),)),
     "another's launch": (0, (Launched((0,), (0, 1)),)),
     "another's facts": (0, (replace(HELLO, hostname="evil"),)),
@@ -362,7 +362,7 @@ ODD: dict[str, Part] = {
     "other hosts": says(Start, Launched((1,), (5, 6, 7))),
     "no hosts": says(Start, Launched((1,), ())),
     "an end at once": says(Start, Ended(EndReason.AGENT_DIED, ESCAPES)),
-    "a death at once": says(Start, Ended(EndReason.AGENT_DIED, ESCAPES, died=True)),
+    "a death at once": says(Start, Ended(EndReason.AGENT_DIED, ESCAPES)),
     "ends without end": says(Start, *[Ended(EndReason.CLOSED)] * 500),
     "exits of others": says(
         Start, Launched((1,), (0, 1)), *[Exited(rank, 1, ESCAPES) for rank in (0, 99, -1)]
@@ -387,7 +387,7 @@ def test_odd_answers_to_commands(case: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("at", [Reserve, Connect, Start], ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize(
     "end",
-    [Ended(EndReason.OPERATOR_GONE), Ended(EndReason.DISK_FULL, died=True)],
+    [Ended(EndReason.OPERATOR_GONE), Ended(EndReason.DISK_FULL)],
     ids=["ended", "died"],
 )
 def test_a_host_that_leaves_while_a_restart_begins_is_a_failure_of_that_attempt(

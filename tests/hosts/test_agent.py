@@ -439,7 +439,7 @@ def test_where_agent_and_guard_are_gone_at_once_the_journal_gets_its_end(host: H
     os.kill(agent, signal.SIGKILL)
     os.kill(guard, signal.SIGKILL)
     (end,) = [record.event for record in line.rest() if isinstance(record.event, Ended)]
-    assert end == Ended(EndReason.ABANDONED, died=True)
+    assert end == Ended(EndReason.ABANDONED)
     assert ended(host.follow().rest()) == end
 
 
@@ -503,7 +503,7 @@ def test_when_the_agent_is_killed_all_below_it_goes_and_the_guard_says_so(host: 
     os.kill(line.agent(), signal.SIGKILL)
     records = line.rest()
     assert host.processes() == []
-    assert ended(records) == Ended(EndReason.AGENT_DIED, "SIGKILL", died=True)
+    assert ended(records) == Ended(EndReason.AGENT_DIED, "SIGKILL")
     assert records[-1].attempt == 1
 
 
@@ -515,7 +515,7 @@ def test_when_somebody_tells_the_agent_to_terminate_it_ends_its_ranks_and_says_s
     line.wait_for_text("away")
     line.wait_for_text("up", 1)
     os.kill(line.agent(), signal.SIGTERM)
-    assert ended(line.rest()) == Ended(EndReason.TERMINATED, died=True)
+    assert ended(line.rest()) == Ended(EndReason.TERMINATED)
     assert host.processes() == []
     assert all(event.stopped for event in line.exits(2).values())
 
@@ -530,7 +530,7 @@ def test_when_the_guard_is_killed_nothing_is_left(host: Host) -> None:
     os.kill(guard, signal.SIGKILL)
     records = line.rest()
     host.wait_until_empty()
-    assert ended(records) == Ended(EndReason.GUARD_DIED, died=True)
+    assert ended(records) == Ended(EndReason.GUARD_DIED)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can mount a small file system to fill")
@@ -543,7 +543,7 @@ def test_a_full_disk_stops_the_run_and_is_told(host: Host) -> None:
     try:
         line = host.follow()
         line.start(python("while True: print('x' * 10_000)"), python(SLEEP, 1))
-        assert ended(line.rest()) == Ended(EndReason.DISK_FULL, died=True)
+        assert ended(line.rest()) == Ended(EndReason.DISK_FULL)
         assert all(event.stopped for event in line.exits(2).values())
     finally:
         subprocess.run(["umount", "--lazy", str(host.folder)], check=True)

@@ -164,7 +164,7 @@ def exited(*codes: int, stopped: bool = False) -> list[Event]:
             [Launched((0,)), *exited(1), Launched((0,)), *exited(0), Ended(EndReason.CLOSED)],
             "finished",
         ),
-        ([Launched((0,)), *exited(0), Ended(EndReason.AGENT_DIED, "SIGKILL", died=True)], "lost"),
+        ([Launched((0,)), *exited(0), Ended(EndReason.AGENT_DIED, "SIGKILL")], "lost"),
         ([Launched((0,)), Spawned(0, 7)], "lost"),
         ([Ended(EndReason.CLOSED)], "not started"),
         ([], "lost"),

@@ -68,7 +68,7 @@ HELLO = Hello(
 )
 
 
-DIED = Ended(EndReason.AGENT_DIED, "SIGKILL", died=True)
+DIED = Ended(EndReason.AGENT_DIED, "SIGKILL")
 
 
 Part = Callable[["ActedLine", Command | None], None]

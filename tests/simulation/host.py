@@ -325,7 +325,7 @@ class Follower:
         if self.host.guarded or self.host.agent:
             return
         try:
-            write_last(".", self.host.index, Ended(EndReason.ABANDONED, died=True))
+            write_last(".", self.host.index, Ended(EndReason.ABANDONED))
         except OSError as error:
             self._fail(f"cannot write: {error}")
             return

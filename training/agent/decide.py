@@ -145,11 +145,11 @@ def decide(state: State, times: Times, now: float, given: Input) -> list[Action]
         case Exited():
             _note_exit(state, now, given)
         case Terminated():
-            return _end(state, times, now, Ended(EndReason.TERMINATED, died=True))
+            return _end(state, times, now, Ended(EndReason.TERMINATED))
         case GuardGone():
-            return _end(state, times, now, Ended(EndReason.GUARD_DIED, died=True))
+            return _end(state, times, now, Ended(EndReason.GUARD_DIED))
         case JournalFull():
-            return _end(state, times, now, Ended(EndReason.DISK_FULL, died=True))
+            return _end(state, times, now, Ended(EndReason.DISK_FULL))
         case TimePassed():
             return [
                 *_look_for_operator(state, times, now),

@@ -46,7 +46,7 @@ def follow(options: Options, times: Times, preload: tuple[str, ...]) -> int:
             _copy(reader)
         while not (lock := _take_lock()):
             time.sleep(_MOMENT)
-        write_last(".", options.host, Ended(EndReason.ABANDONED, died=True))
+        write_last(".", options.host, Ended(EndReason.ABANDONED))
         os.close(lock)
         _copy(reader)
     except BrokenPipeError:

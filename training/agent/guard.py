@@ -87,7 +87,7 @@ def _bury(host: int, code: int, left: list[int]) -> None:
     why = signal_name(code) or _last_words() or f"exit code {code}"
     if not LINUX:
         why += "; processes that left the process group of their rank may still run"
-    write_last(".", host, Ended(EndReason.AGENT_DIED, why, died=True, left=tuple(left)))
+    write_last(".", host, Ended(EndReason.AGENT_DIED, why, left=tuple(left)))
 
 
 def _last_words() -> str:

@@ -64,3 +64,15 @@ class EndReason(_Word):
     @classmethod
     def _missing_(cls, value: object) -> EndReason:
         return cls.UNKNOWN
+
+
+DEATHS = frozenset(
+    {
+        EndReason.TERMINATED,
+        EndReason.GUARD_DIED,
+        EndReason.DISK_FULL,
+        EndReason.AGENT_DIED,
+        EndReason.ABANDONED,
+    }
+)
+"""Why an agent ended that could not continue."""

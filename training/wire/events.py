@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from training.wire.enums import EndReason, Phase
+from training.wire.enums import DEATHS, EndReason, Phase
 from training.wire.jsonl import dumps, load
 from training.wire.records import (
     FIRST,
@@ -367,13 +367,17 @@ class Ended(Event):
     """The last record of an agent. No process of the run is left on the host, except the pids
     `left`, which could not be killed.
 
-    `detail` is text for people, such as how the agent died. `died`: the agent could not continue.
+    `detail` is text for people, such as how the agent died.
     """
 
     reason: EndReason
     detail: str = ""
-    died: bool = False
     left: tuple[int, ...] = ()
+
+    @property
+    def died(self) -> bool:
+        """Whether the agent could not continue."""
+        return self.reason in DEATHS
 
 
 @dataclass(frozen=True, slots=True)

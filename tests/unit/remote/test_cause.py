@@ -269,7 +269,7 @@ HISTORIES: list[tuple[str, Build, Verdict, str, str]] = [
         lambda h: (
             h.rank(2, Exited(2, -15, "SIGTERM", stopped=True)),
             h.session(Stopping("a rank or host failed", False)),
-            h.say(2, Ended(EndReason.GUARD_DIED, died=True)),
+            h.say(2, Ended(EndReason.GUARD_DIED)),
             [h.rank(r, Exited(r, -15, "SIGTERM", stopped=True)) for r in (0, 1, 3)],
         ),
         Verdict.LOST,
@@ -281,7 +281,7 @@ HISTORIES: list[tuple[str, Build, Verdict, str, str]] = [
         lambda h: (
             h.rank(2, Exited(2, -9, "SIGKILL", stopped=True)),
             [h.rank(r, *raised(r, GLOO)) for r in (0, 1, 3)],
-            h.say(2, Ended(EndReason.AGENT_DIED, "SIGKILL", died=True)),
+            h.say(2, Ended(EndReason.AGENT_DIED, "SIGKILL")),
         ),
         Verdict.LOST,
         "node3: the agent died: SIGKILL; ranks 0 to 3 failed as a consequence",

@@ -294,7 +294,7 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
     ),
     "a host that has started is not told again": (lambda: Case().started(), []),
     "an agent that ends during a start loses its host": (
-        lambda: Case().prepared().say(1, Ended(EndReason.TERMINATED, died=True)),
+        lambda: Case().prepared().say(1, Ended(EndReason.TERMINATED)),
         [Lost],
     ),
     # Connections
@@ -329,7 +329,7 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
     "a failure is noticed": (lambda: Case().started().say(1, Exited(1, 1)), [Failing]),
     "so is an end before the last step": (lambda: Case().started().say(1, Exited(1, 0)), [Failing]),
     "so is an agent that was killed": (
-        lambda: Case().started().say(1, Ended(EndReason.AGENT_DIED, died=True)),
+        lambda: Case().started().say(1, Ended(EndReason.AGENT_DIED)),
         [Failing],
     ),
     "so is a host that is lost": (

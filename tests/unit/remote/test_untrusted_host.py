@@ -633,7 +633,7 @@ def test_a_run_that_has_failed_has_a_cause() -> None:
                     host,
                     (
                         dice.choice(
-                            (GONE, Ended(EndReason.CLOSED), Ended(EndReason.GUARD_DIED, died=True))
+                            (GONE, Ended(EndReason.CLOSED), Ended(EndReason.GUARD_DIED))
                         ),
                     ),
                 ),

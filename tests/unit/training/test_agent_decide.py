@@ -56,9 +56,9 @@ def complaint(text: str) -> Write:
     return Write(Text(AGENT, "stderr", text))
 
 
-def finish(reason: EndReason, detail: str = "", died: bool = False) -> Finish:
+def finish(reason: EndReason, detail: str = "") -> Finish:
     """The agent ends."""
-    return Finish(Ended(reason, detail, died))
+    return Finish(Ended(reason, detail))
 
 
 @dataclass
@@ -98,7 +98,7 @@ class History:
 
 
 CLOSED = finish(EndReason.CLOSED)
-SIGTERM = Ended(EndReason.TERMINATED, died=True)
+SIGTERM = Ended(EndReason.TERMINATED)
 CASES: dict[str, tuple[History, list[tuple[Any, float, list[Action]]]]] = {
     "an agent without ranks closes at once": (History(), [(Close(), 0.0, [TERM, KILL, CLOSED])]),
     "it ends once its ranks have": (
@@ -128,12 +128,12 @@ CASES: dict[str, tuple[History, list[tuple[Any, float, list[Action]]]]] = {
             (GuardGone(), 0.1, []),
             (Terminated(), 0.1, []),
             (exited(0, -15, True), 0.1, []),
-            (exited(1, -15, True), 0.1, [KILL, finish(EndReason.DISK_FULL, died=True)]),
+            (exited(1, -15, True), 0.1, [KILL, finish(EndReason.DISK_FULL)]),
         ],
     ),
     "the guard is gone": (
         History(),
-        [(GuardGone(), 0.0, [TERM, KILL, finish(EndReason.GUARD_DIED, died=True)])],
+        [(GuardGone(), 0.0, [TERM, KILL, finish(EndReason.GUARD_DIED)])],
     ),
     "somebody sends SIGTERM": (History(), [(Terminated(), 0.0, [TERM, KILL, Finish(SIGTERM)])]),
     "the agent lives on after a stop": (

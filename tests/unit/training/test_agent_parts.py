@@ -134,9 +134,9 @@ def test_a_journal_whose_writer_was_killed_goes_on_after_its_last_whole_line(
     journal = Journal(str(tmp_path), 0)
     assert journal.last
     assert journal.last.attempt == 2
-    journal.write(2, [Ended(EndReason.AGENT_DIED, died=True)])
+    journal.write(2, [Ended(EndReason.AGENT_DIED)])
     (last,) = read(reader)
-    assert (last.seq, last.event) == (3, Ended(EndReason.AGENT_DIED, died=True))
+    assert (last.seq, last.event) == (3, Ended(EndReason.AGENT_DIED))
 
 
 def test_a_full_disk_takes_the_reserve_and_then_the_last_records(
