@@ -106,7 +106,9 @@ def send_starts(view: View) -> list[Action]:
     course = view.course
     if course.stage is not Stage.RUNNING or course.failing:
         return []
-    hosts = [(host, contact) for host, contact in view.taking_part() if host.attempt != course.attempt]
+    hosts = [
+        (host, contact) for host, contact in view.taking_part() if host.attempt != course.attempt
+    ]
     if not any(_takes_start(view, host, contact) for host, contact in hosts):
         return []
     placed = dict(zip(course.hosts, place_ranks(view), strict=True))

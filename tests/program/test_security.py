@@ -390,9 +390,7 @@ def evil() -> History:
     history.session(launcher.Parted(1, EVIL), launcher.Lost(1, EVIL, True)).rank(
         0, *raised(0, f"ValueError: {EVIL}")
     )
-    history.rank(0, events.Exited(0, -9, EVIL)).say(
-        0, events.Ended(EndReason.AGENT_DIED, EVIL)
-    )
+    history.rank(0, events.Exited(0, -9, EVIL)).say(0, events.Ended(EndReason.AGENT_DIED, EVIL))
     return history.session(
         launcher.Refused(1, EVIL), launcher.Stopping(EVIL, False), launcher.Closed()
     )

@@ -204,9 +204,7 @@ def test_a_full_disk_of_a_host_is_named_with_its_folder() -> None:
         folder="/data/runs/r/1",
     )
     history = History(plan(2)).say(1, hello).training(steps=3)
-    history.rank(1, Exited(1, -15, "SIGTERM", stopped=True)).say(
-        1, Ended(EndReason.DISK_FULL)
-    )
+    history.rank(1, Exited(1, -15, "SIGTERM", stopped=True)).say(1, Ended(EndReason.DISK_FULL))
     state = history.rank(0, Exited(0, -15, "SIGTERM", stopped=True)).closed()
     assert outcome.cause(state)[:2] == [
         "cause: node2: the disk is full: no room for the run's journal in /data/runs/r/1; rank 1 "

@@ -631,11 +631,7 @@ def test_a_run_that_has_failed_has_a_cause() -> None:
                 (host, (Exited(host, dice.choice((0, 1, -15)), stopped=dice.random() < 0.5),)),
                 (
                     host,
-                    (
-                        dice.choice(
-                            (GONE, Ended(EndReason.CLOSED), Ended(EndReason.GUARD_DIED))
-                        ),
-                    ),
+                    (dice.choice((GONE, Ended(EndReason.CLOSED), Ended(EndReason.GUARD_DIED))),),
                 ),
                 (
                     SESSION,
