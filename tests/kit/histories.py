@@ -87,14 +87,17 @@ class History:
         """The agent of the rank's host says these."""
         return self.say(self.plan.slots[rank].host, *events)
 
+    def launched(self, rank: int) -> Launched:
+        """The agent of the rank's host starts all its ranks."""
+        slots = self.plan.slots
+        return Launched(tuple(slot.rank for slot in slots if slot.host == slots[rank].host))
+
     def training(self, steps: int = 0, total: int = 40, **more: float) -> History:
         """All ranks have started, and made this many steps, with `more` of their figures than the
         times."""
         ranks = [slot.rank for slot in self.plan.slots]
         for rank in ranks:
-            host = self.plan.slots[rank].host
-            beside = tuple(slot.rank for slot in self.plan.slots if slot.host == host)
-            self.rank(rank, Launched(beside), Spawned(rank, 100 + rank))
+            self.rank(rank, self.launched(rank), Spawned(rank, 100 + rank))
             self.rank(
                 rank,
                 Started(

@@ -130,8 +130,8 @@ class Journal:
             os.unlink(os.path.join(self._folder, layout.RESERVE))
 
     def _turn(self) -> bool:
-        """Begin a new segment, and delete the oldest segments beyond the limit. Returns whether there
-        were any."""
+        """Begin a new segment, and delete the oldest beyond the limit. Returns whether there were
+        any."""
         if self._fd >= 0:
             os.close(self._fd)
             self._sizes.append((self._first, self._size))

@@ -62,7 +62,7 @@ def going(
     )
     for slot in history.plan.slots:
         phase = phases.get(slot.rank, "training")
-        history.rank(slot.rank, Launched((slot.rank,)), Spawned(slot.rank, 100 + slot.rank))
+        history.rank(slot.rank, history.launched(slot.rank), Spawned(slot.rank, 100 + slot.rank))
         passed = WORK[1 : WORK.index(phase) + 1] if phase in WORK else WORK[1:]
         history.rank(slot.rank, *(Entered(slot.rank, each) for each in passed))
         if phase == "training":
