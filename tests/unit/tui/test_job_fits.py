@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from torchvision import models as theirs
 
 from training import image_size, models, registry, torchvision_names
 from training.datasets import _idx, cifar10
@@ -59,6 +58,8 @@ def test_the_declared_sizes_are_those_that_the_model_takes(name: str) -> None:
 
 
 def test_the_names_of_torchvision_are_known_without_importing_it() -> None:
+    from torchvision import models as theirs  # slow to import, and each worker imports this module
+
     assert torchvision_names.names() == tuple(theirs.list_models(module=theirs))
     Job(model="torchvision/resnet50").check_world(1)
     with pytest.raises(
