@@ -520,9 +520,9 @@ class World:
         )
         for case in cases:
             outcome = self.attempt(case, case.places()[rank], store)
-            path = self.folder / f"{case}.{rank}"
+            path = files(self.folder, case)[rank]
             new = path.with_name(f"{path.name}.new")
-            new.write_bytes(pickle.dumps(outcome))
+            torch.save(outcome, new)
             new.rename(path)
             if outcome.error:
                 return sys.exit(1)
@@ -577,10 +577,17 @@ def fork(what: Callable[[], object]) -> int:
     os._exit(0)
 
 
+def files(folder: Path, case: Case) -> list[Path]:
+    """Where each rank leaves what came out of a case."""
+    return [folder / f"{case}.{rank}" for rank in range(case.world)]
+
+
 def outcomes(folder: Path, case: Case) -> list[Outcome | None]:
     """What each rank has left; None where it has not, or not yet."""
-    paths = [folder / f"{case}.{rank}" for rank in range(case.world)]
-    return [pickle.loads(path.read_bytes()) if path.exists() else None for path in paths]
+    return [
+        torch.load(path, weights_only=False) if path.exists() else None
+        for path in files(folder, case)
+    ]
 
 
 def main(folder: Path, backend: str, patience: timedelta) -> None:

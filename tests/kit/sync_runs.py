@@ -51,7 +51,7 @@ def running(
     cases: list[Case], tmp_path_factory: pytest.TempPathFactory, backend: str
 ) -> Iterator[Ran]:
     """Runs the cases, once for all of pytest's workers."""
-    from tests.kit.sync_ranks import ENDED, outcomes
+    from tests.kit.sync_ranks import ENDED, files, outcomes
 
     base, shared = tmp_path_factory.getbasetemp(), "PYTEST_XDIST_WORKER" in os.environ
     folder = (base.parent if shared else base) / f"sync-{backend}"
@@ -59,7 +59,7 @@ def running(
 
     def result(case: Case) -> list[Outcome]:
         while (
-            None in outcomes(folder, case)
+            not all(file.exists() for file in files(folder, case))
             and not (folder / ENDED).exists()
             and not (process and process.poll())
         ):
