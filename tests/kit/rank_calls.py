@@ -25,7 +25,8 @@ from training.preload import die_with
 def call(
     forker: Forker, folder: Path, module: str, names: Mapping[int, Sequence[str]]
 ) -> dict[tuple[int, str], list[Any]]:
-    """What each rank's call of each named function returned: (world, name) → one result per rank.
+    """What each rank's call of each named function returned: (world, name) → one result per rank;
+    None of a rank that ended itself before it had called all.
 
     A function takes the rank's `Place`. What it returns has to be `torch.load`able with weights
     only.
@@ -33,11 +34,12 @@ def call(
     worlds = [f"{world}:{','.join(called)}" for world, called in names.items()]
     pid = forker.ask(do="call", folder=str(folder), module=module, worlds=worlds)
     assert forker.ask(do="wait", pids=[pid]) == [0], "a rank failed; its stderr says why"
-    return {
-        (world, name): [torch.load(folder / f"{world}.{rank}")[name] for rank in range(world)]
-        for world, called in names.items()
-        for name in called
-    }
+    found = {}
+    for world, called in names.items():
+        files = [folder / f"{world}.{rank}" for rank in range(world)]
+        ranks = [torch.load(file) if file.exists() else {} for file in files]
+        found |= {(world, name): [rank.get(name) for rank in ranks] for name in called}
+    return found
 
 
 def rank_main(folder: Path, module: str, names: Sequence[str], rank: int, world: int) -> None:

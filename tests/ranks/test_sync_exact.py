@@ -73,8 +73,8 @@ def of_method(sync: str, options: tuple[str, ...]) -> Iterator[Case]:
 
 
 def singles() -> Iterator[Case]:
-    """The cases in single precision: two epochs of a net that is a hundred times as large, and so are
-    the pieces that travel."""
+    """The cases in single precision: two epochs of a net that is a hundred times as large, and so
+    are the pieces that travel."""
     larger = {
         MANY: "bucket_mb=0.05",
         "segment_kb=0.05": "segment_kb=10",

@@ -1,22 +1,26 @@
 """Buckets of gradients without any other rank, and exchanges of them among forked ranks."""
 
-import json
 import math
 import os
-import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from tests.kit.training_ranks import ROOT
+from tests.kit.forked_ranks import Forker
+from tests.kit.rank_calls import call
+from training import options, registry
+from training.meter import Meter
+from training.place import Place
 from training.sync.parts.bucketed import Background
 from training.sync.parts.gradients import Bucket, Gradients
-from training.sync.ring import alike, cut
+from training.sync.ring import Ring, alike, cut
 
 
 class Net(nn.Module):
@@ -269,121 +273,64 @@ def test_what_an_exchange_raises_reaches_the_caller(threaded: bool) -> None:
     assert not exchange_threads()
 
 
-RANKS = '''
-import json, os, sys, threading
-from datetime import timedelta
-import torch
-import torch._dynamo  # once, before the fork
-from torch import distributed, nn
-from training import options, registry
-from training.meter import Meter
-from training.place import Place
-from training.sync.ring import Ring
-
-def ring(rank, world):
-    """The rings of small buffers, by segments and by paired chunks."""
+def ring(place: Place) -> dict[str, list[float]]:
+    """As a rank: the rings of small buffers, by segments and by paired chunks."""
     found = {}
     for elements in (1, 2, 3, 1000):
         for segment in (4, 1000):
-            around = Ring(rank, world, torch.empty(8 * elements, dtype=torch.uint8), segment)
+            room = torch.empty(8 * elements, dtype=torch.uint8)
+            around = Ring(place.rank, place.world_size, room, segment)
             for name in ("sum_by_segments", "sum_by_chunks"):
-                buffer = torch.arange(elements, dtype=torch.float64) * (rank + 1) / 3
+                buffer = torch.arange(elements, dtype=torch.float64) * (place.rank + 1) / 3
                 getattr(around, name)(buffer)
                 found[f"{name} {elements} {segment}"] = buffer.tolist()
     return found
 
-def bereft(rank, world, *words):
-    """What a rank sees when another one dies after the first step."""
+
+def bereft(place: Place, words: str) -> dict[str, Any]:
+    """As a rank: what it sees when the last one dies after the first step."""
     torch.manual_seed(0)
     net, meter = nn.Linear(50, 50), Meter(torch.device("cpu"))
-    name, *chosen = words
+    name, *chosen = words.split()
     parsed = options.parse(options.declared(name), chosen)
     method = registry.load("sync", name).Method(parsed, torch.float32)
-    place = Place(rank, rank, world, world, rank // 2)
-    method.prepare(net, torch.optim.SGD(net.parameters(), 0.1), place, meter)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    method.prepare(net, optimizer, replace(place, group_rank=place.rank // 2), meter)
     for step in range(2):
         net.zero_grad()
-        if step == 1 and rank == world - 1:
+        if step == 1 and place.rank == place.world_size - 1:
             os._exit(0)
         with method.micro(last=True):
-            net(torch.ones(50)).sum().backward()
+            net(torch.ones(50)).sum().backward()  # type: ignore[no-untyped-call]
         try:
             method.reduce(net)
         except RuntimeError as error:
-            names = [thread.name for thread in threading.enumerate()]
-            return {"error": str(error), "threads": [name for name in names if name == "exchange"]}
-
-def act(rank, world, folder, kind, *words):
-    torch.set_num_threads(1)
-    store = distributed.FileStore(f"{folder}/store", world)
-    patience = timedelta(seconds=30)
-    distributed.init_process_group(
-        "gloo", store=store, rank=rank, world_size=world, timeout=patience
-    )
-    found = globals()[kind](rank, world, *words)
-    json.dump(found, open(f"{folder}/{rank}.json", "w"))
-
-def fork(folder, world, *words):
-    os.makedirs(folder)
-    pids = []
-    for rank in range(int(world)):
-        if (pid := os.fork()) == 0:
-            act(rank, int(world), folder, *words)
-            os._exit(0)
-        pids.append(pid)
-    return max(os.waitpid(pid, 0)[1] for pid in pids)
-
-sys.exit(max(fork(f"{sys.argv[1]}/{words}", *words.split()) for words in sys.argv[2:]))
-'''
-DEAD = (
-    "all_reduce",
-    "all_reduce granularity=parameter",
-    "ring",
-    "gather_scatter",
-    "gather_scatter granularity=parameter",
-    "hierarchical",
-)
-
-Found = Callable[[str], list[dict[str, Any]]]
+            return {"error": str(error), "threads": len(exchange_threads())}
+    raise AssertionError("no exception")
 
 
-@pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
-    """What each rank that lived found, by the ranks' words."""
-    folder = tmp_path_factory.mktemp("ranks")
-    env = os.environ | {
-        "GLOO_SOCKET_IFNAME": "lo",
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-    }
-    words = ["2 ring", "3 ring", *(f"3 bereft {method}" for method in DEAD)]
-    subprocess.run(
-        [sys.executable, "-c", RANKS, str(folder), *words],
-        cwd=ROOT,
-        env=env,
-        check=True,
-        timeout=60,
-    )
-    return lambda words: [
-        json.loads(path.read_text()) for path in sorted((folder / words).glob("*.json"))
-    ]
+bereft_all_reduce = partial(bereft, words="all_reduce")
+bereft_all_reduce_by_parameter = partial(bereft, words="all_reduce granularity=parameter")
+bereft_ring = partial(bereft, words="ring")
+bereft_gather_scatter = partial(bereft, words="gather_scatter")
+bereft_gather_scatter_by_parameter = partial(bereft, words="gather_scatter granularity=parameter")
+bereft_hierarchical = partial(bereft, words="hierarchical")
 
 
-@pytest.mark.parametrize("world", [2, 3])
-def test_both_rings_sum_to_the_same_bits_on_every_rank(found: Found, world: int) -> None:
-    said = found(f"{world} ring")
-    assert len(said) == world
-    assert all(of_rank == said[0] for of_rank in said)
-    assert len(said[0]) == 16
-    for name, sums in said[0].items():
-        elements, factor = int(name.split()[1]), sum(range(1, world + 1)) / 3
-        assert sums == pytest.approx([i * factor for i in range(elements)], rel=1e-14)
+def test_both_rings_sum_to_the_same_bits_on_every_rank(forked: Forker, tmp_path: Path) -> None:
+    for (world, _), said in call(forked, tmp_path, __name__, {2: ["ring"], 3: ["ring"]}).items():
+        assert len(said) == world
+        assert all(of_rank == said[0] for of_rank in said)
+        assert len(said[0]) == 16
+        for name, sums in said[0].items():
+            elements, factor = int(name.split()[1]), sum(range(1, world + 1)) / 3
+            assert sums == pytest.approx([i * factor for i in range(elements)], rel=1e-14)
 
 
-@pytest.mark.parametrize("method", DEAD)
+@pytest.mark.parametrize("name", [name for name in dir() if name.startswith("bereft_")])
 def test_a_dead_rank_is_an_exception_on_the_others_and_no_thread_is_left(
-    found: Found, method: str
+    forked: Forker, tmp_path: Path, name: str
 ) -> None:
-    said = found(f"3 bereft {method}")
-    assert len(said) == 2
-    assert all("peer" in of_rank["error"] and of_rank["threads"] == [] for of_rank in said), said
+    *said, dead = call(forked, tmp_path, __name__, {3: [name]})[3, name]
+    assert dead is None
+    assert all("peer" in of_rank["error"] and not of_rank["threads"] for of_rank in said), said
