@@ -1,8 +1,17 @@
-"""Writes bytes: all of them, and a file whole or not at all."""
+"""Writes bytes: all of them, and a file whole or not at all, also through a power cut."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+
+TYPE_CHECKING = False  # as typing itself takes long to import
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import IO
+
+PART = ".part"
+"""The end of a file's name until it is whole."""
 
 
 def write_all(descriptor: int, data: bytes) -> None:
@@ -16,7 +25,7 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     """Replace a file, whole or not at all, for its owner only. No link is followed. Raises:
     OSError."""
     folder, name = os.path.split(os.fspath(path))
-    beside = os.path.join(folder, f".{name}.{os.urandom(8).hex()}.part")
+    beside = os.path.join(folder, f".{name}.{os.urandom(8).hex()}{PART}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(beside, flags, 0o600)
     try:
@@ -28,3 +37,34 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     except BaseException:
         os.unlink(beside)
         raise
+
+
+def write_synced(path: Path, fill: Callable[[IO[bytes]], object]) -> int:
+    """Replace a file by what `fill` writes, so that it survives a power cut. Returns its size in
+    bytes.
+
+    One process at a time may write it: what another one that was killed has left goes. Raises:
+    OSError, and what `fill` raises.
+    """
+    beside = path.with_name(path.name + PART)
+    try:
+        with beside.open("wb") as file:
+            fill(file)
+            file.flush()
+            os.fsync(file.fileno())
+            size = file.tell()
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    sync(path.parent)
+    return size
+
+
+def sync(folder: Path) -> None:
+    """Make the names in a folder survive a power cut. Raises: OSError."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

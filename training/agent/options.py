@@ -31,6 +31,26 @@ class Options:
 
 def parse(words: Sequence[str], umask: int) -> Options:
     """The options of the verb `follow`, with the umask of the ranks. Exits if they are wrong."""
+    given = _parser().parse_args(words)
+    return Options(
+        _absolute(given.folder),
+        given.run,
+        given.host,
+        given.after,
+        given.policy == "keep",
+        given.route_to,
+        _absolute(given.cwd or "~"),
+        umask,
+        given.found,
+        given.needs,
+    )
+
+
+def _absolute(path: str) -> str:
+    return os.path.abspath(os.path.expanduser(path))
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m training.agent follow", description=__doc__)
     parser.add_argument("--folder", required=True, help="the folder of the run on this host")
     parser.add_argument("--run", required=True, help="name of the run")
@@ -62,21 +82,4 @@ def parse(words: Sequence[str], umask: int) -> Options:
         action="store_false",
         help="fail if the run has no agent and no journal here",
     )
-    given = parser.parse_args(words)
-    folder, cwd = (
-        os.path.abspath(os.path.expanduser(given.folder)),
-        os.path.abspath(os.path.expanduser(given.cwd or "~")),
-    )
-    keep = given.policy == "keep"
-    return Options(
-        folder,
-        given.run,
-        given.host,
-        given.after,
-        keep,
-        given.route_to,
-        cwd,
-        umask,
-        given.found,
-        given.needs,
-    )
+    return parser

@@ -25,13 +25,13 @@ from torch import distributed
 
 from training.agent.layout import CHECKPOINTS, MANIFEST
 from training.checkpoint import folders
-from training.checkpoint.files import PART, sync, write
 from training.checkpoint.folders import MODEL
 from training.checkpoint.parts import Parts, Position
 from training.disk import reason
 from training.job import Job, JobError
 from training.place import Place
 from training.schedule import Schedule
+from training.writing import sync, write_synced
 
 PATIENCE = timedelta(minutes=30)
 """How long ranks wait for one with a slow disk."""
@@ -115,9 +115,9 @@ class Checkpoints:
                 position = Position.at(head["step"], self.job, self.schedule.steps_per_epoch)
                 model = head | asdict(position) | {"job": asdict(self.job)} | parts.shared()
                 with _explained(where, (MODEL,)):
-                    sizes[MODEL] = write(where / MODEL, partial(torch.save, model))
+                    sizes[MODEL] = write_synced(where / MODEL, partial(torch.save, model))
         with _explained(where, (own, MODEL) if self._keeps_model else (own,)):
-            sizes[own] = write(where / own, partial(torch.save, head | parts.own()))
+            sizes[own] = write_synced(where / own, partial(torch.save, head | parts.own()))
         return sizes
 
     def _write_manifest(self, where: Path, head: dict[str, Any], files: dict[str, int]) -> None:
@@ -126,7 +126,7 @@ class Checkpoints:
         manifest = head | {"rank": self.place.rank, "time": time.time(), "torch": torch.__version__}
         manifest |= {"job": asdict(self.job), "files": files}
         with _explained(where, (MANIFEST,)):
-            write(where / MANIFEST, partial(_dump, manifest))
+            write_synced(where / MANIFEST, partial(_dump, manifest))
             for other in folders.steps(self.folder):
                 if folders.number(other) > head["step"]:
                     (other / MANIFEST).unlink(missing_ok=True)
@@ -152,9 +152,9 @@ def _explained(where: Path, names: Iterable[str]) -> Iterator[None]:
     try:
         yield
     except (OSError, RuntimeError) as error:
-        for path in (where / f"{name}{end}" for name in names for end in (PART, "")):
+        for name in names:
             with suppress(OSError):
-                path.unlink(missing_ok=True)
+                (where / name).unlink(missing_ok=True)
         with suppress(OSError):
             where.rmdir()
         raise CheckpointError(

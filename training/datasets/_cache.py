@@ -16,13 +16,15 @@ import pickle
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from training.datasets import DataError, Wanted
 from training.disk import reason
+from training.writing import write_synced
 
 FORMAT = 1
 """Version of what a file holds: {"pixels": (N, C, H, W) uint8, "labels": (N,) int64}."""
@@ -148,17 +150,9 @@ def _read(path: Path | None) -> Tensors | None:
 def _write(name: str, path: Path | None, found: Tensors) -> None:
     if path is None:
         raise DataError(name, "its files were removed while they were read")
-    new = path.with_suffix(".new")
-    try:
-        with _writable(name), open(new, "wb") as file:
-            torch.save({"pixels": found[0].contiguous(), "labels": found[1].contiguous()}, file)
-            file.flush()
-            os.fsync(file.fileno())
-            new.replace(path)
-    except DataError:
-        with suppress(OSError):
-            new.unlink()
-        raise
+    kept = {"pixels": found[0].contiguous(), "labels": found[1].contiguous()}
+    with _writable(name):
+        write_synced(path, partial(torch.save, kept))
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import typer
@@ -10,69 +11,55 @@ import typer
 from remote.plan.plan import OnNan, OnStall, PlanError, Policy
 from tui.flags.group import with_group
 
-PANEL = "Failures and disconnects"
+_option = partial(typer.Option, rich_help_panel="Failures and disconnects")
 
 
 def _flags(
     on_disconnect: Annotated[
         Literal["keep", "stop"] | None,
-        typer.Option(
+        _option(
             metavar="ACTION",
             help="keep the run going or stop it if the launcher or its connection is lost: keep, "
             "stop (default: stop; in the dashboard over SSH: keep)",
-            rich_help_panel=PANEL,
         ),
     ] = None,
-    doctor: Annotated[
-        bool, typer.Option(help="check the hosts before the start", rich_help_panel=PANEL)
-    ] = True,
+    doctor: Annotated[bool, _option(help="check the hosts before the start")] = True,
     start_timeout: Annotated[
         float,
-        typer.Option(
+        _option(
             metavar="SECONDS",
             min=0,
             help="stop the run if a rank makes no first step within this time (0: no limit)",
-            rich_help_panel=PANEL,
         ),
     ] = 0.0,
     on_stall: Annotated[
         OnStall,
-        typer.Option(
+        _option(
             metavar="ACTION",
             help="what to do when ranks stop making progress: report, stop, restart",
-            rich_help_panel=PANEL,
         ),
     ] = OnStall.REPORT,
     on_nan: Annotated[
         OnNan,
-        typer.Option(
-            metavar="ACTION",
-            help="what to do when a loss is NaN or infinite: warn, stop",
-            rich_help_panel=PANEL,
-        ),
+        _option(metavar="ACTION", help="what to do when a loss is NaN or infinite: warn, stop"),
     ] = OnNan.WARN,
     max_restarts: Annotated[
         int,
-        typer.Option(
+        _option(
             metavar="N",
             min=0,
             help="restart a failed run up to N times, from its last checkpoint",
-            rich_help_panel=PANEL,
         ),
     ] = 0,
     min_nodes: Annotated[
         int,
-        typer.Option(
+        _option(
             metavar="K",
             min=0,
             help="restart without lost hosts while K hosts are left (0: only with all hosts)",
-            rich_help_panel=PANEL,
         ),
     ] = 0,
-    fetch: Annotated[
-        bool,
-        typer.Option(help="copy checkpoints back from the hosts at the end", rich_help_panel=PANEL),
-    ] = True,
+    fetch: Annotated[bool, _option(help="copy checkpoints back from the hosts at the end")] = True,
 ) -> None:
     """The parameters are the options."""
 

@@ -377,13 +377,14 @@ def test_a_full_disk_is_told_as_such(
     load(name, "train", Path())
     (made,) = {*cache.glob("*.pt")} - before
     made.unlink()
-    made.with_suffix(".new").symlink_to("/dev/full")
+    part = made.with_name(f"{made.name}.part")
+    part.symlink_to("/dev/full")
     with pytest.raises(
         DataError,
         match=r"cannot be written \(No space left on device\): make room there, or set RANKBOARD_C",
     ):
         load(name, "train", Path())
-    assert not made.with_suffix(".new").is_symlink()
+    assert not part.is_symlink()
     assert len(load(name, "train", Path())) == 5
 
     def full(*_: Any) -> Any:
