@@ -185,7 +185,7 @@ class Controller:
     @property
     def has_stepped(self) -> bool:
         """Whether all ranks have made a step in this attempt."""
-        return self._view(0.0).has_stepped
+        return not self._view(0.0).without_step
 
     @property
     def is_over(self) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from remote.events import Closed, Closing, Failing, Stopping, Transferring
 from remote.plan.plan import OnNan
 from remote.run import agent_end
+from remote.run.cause import ranks_text
 from remote.run.course import FETCH, UPLOAD, Stage
 from remote.run.host import HostState
 from remote.session.actions import Action, Fetch, Release, Say, StopTransfers
@@ -42,9 +43,10 @@ def stop_failed(view: View) -> list[Action]:
     diverged = view.run.progress.diverged
     if course.stage is Stage.RUNNING and diverged and policy.on_nan is OnNan.STOP:
         return [Say(Stopping(diverged.text, by_person=False, final=True))]
-    if _is_late(view):
-        late = f"not all ranks had made a step {policy.start_timeout:g} s after the start"
-        return [Say(Stopping(late, by_person=False))]
+    if late := _late_ranks(view):
+        what = "made no step" if view.run.plan.job else "not been started"
+        why = f"{ranks_text(late)} had {what} {policy.start_timeout:g} s after the start"
+        return [Say(Stopping(why, by_person=False))]
     return []
 
 
@@ -131,13 +133,14 @@ def _ended_badly(host: HostState) -> bool:
     return host.ended.died or host.ended.reason not in agent_end.QUIET
 
 
-def _is_late(view: View) -> bool:
+def _late_ranks(view: View) -> list[int]:
+    """The ranks that have not begun in the time that they have for it."""
     course, run = view.course, view.run
     is_starting = course.stage in (Stage.REACHING, Stage.STARTING, Stage.RUNNING)
     if not view.policy.start_timeout or not is_starting or course.returned:
-        return False
+        return []
     began = course.attempt_at or run.started
-    return view.now >= began + view.policy.start_timeout and not view.has_stepped
+    return view.without_step if view.now >= began + view.policy.start_timeout else []
 
 
 def _send_stop(view: View, host: HostState, contact: Contact) -> list[Action]:

@@ -64,12 +64,12 @@ class View:
         return [name for host in hosts for name in host.env_from if name not in self.forwarded]
 
     @property
-    def has_stepped(self) -> bool:
-        """Whether all ranks have made a step in this attempt; those of a user's own script: whether
-        they have been started."""
+    def without_step(self) -> list[int]:
+        """The ranks that have made no step in this attempt; those of a user's own script: that have
+        not been started."""
         if self.run.plan.job:
-            return all(rank.recent or rank.serves for rank in self.run.ranks)
-        return all(rank.pid for rank in self.run.ranks)
+            return [one.rank for one in self.run.ranks if not (one.recent or one.serves)]
+        return [one.rank for one in self.run.ranks if not one.pid]
 
     def may_return(self, host: HostState) -> bool:
         """Whether an agent is there, or may be, to which another connection can lead."""

@@ -595,3 +595,10 @@ def test_a_failed_run_of_which_a_host_was_given_up_has_not_ended() -> None:
     controller.recall(history.records)
     assert controller.state.verdict is Verdict.FAILED
     assert not controller.has_ended
+
+
+def test_a_start_that_takes_too_long_names_the_ranks_without_a_step() -> None:
+    case = Case(Policy(doctor=False, start_timeout=5.0)).started().stepped(0).lives(6)
+    (said,) = events(case.decide())
+    assert isinstance(said, Stopping)
+    assert said.reason == "rank 1 had made no step 5 s after the start"

@@ -1058,7 +1058,7 @@ def test_ranks_that_do_not_get_going_in_time_are_stopped(tmp_path: Path) -> None
     state = ended(Stage(trains, trains).session(tmp_path, Policy(start_timeout=0.2)))
     assert state.verdict is Verdict.FAILED
     assert state.cause is not None
-    assert state.cause.text() == "not all ranks had made a step 0.2 s after the start"
+    assert state.cause.text() == "ranks 0 and 1 had made no step 0.2 s after the start"
 
 
 def test_one_host_alone_is_started_again(tmp_path: Path) -> None:
@@ -1079,7 +1079,7 @@ def test_the_time_for_the_start_holds_for_each_attempt(tmp_path: Path) -> None:
     stage = Stage(steps_and_fails, trains)
     state = ended(stage.session(tmp_path, Policy(start_timeout=0.3, max_restarts=1)))
     assert state.attempt == 1
-    assert state.stop_reason == "not all ranks had made a step 0.3 s after the start"
+    assert state.stop_reason == "ranks 0 and 1 had made no step 0.3 s after the start"
 
 
 def steps_and_fails(line: ActedLine, command: Command | None) -> None:
