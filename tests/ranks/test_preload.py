@@ -150,40 +150,28 @@ def test_a_job_that_cannot_be_is_a_message_and_exit_code_2(forked: Forker, tmp_p
         assert started.out(0) == ""
 
 
-def preload(line: bytes, tmp_path: Path) -> subprocess.CompletedProcess[bytes]:
-    with open(tmp_path / "report", "wb") as report:
-        argv = [
-            "--report-fd",
-            str(report.fileno()),
-            "--pipes",
-            f"0:{report.fileno()}:{report.fileno()}",
-        ]
-        command = [sys.executable, "-m", "training.preload", *argv]
-        return subprocess.run(
-            command,
-            input=line,
-            capture_output=True,
-            cwd=ROOT,
-            pass_fds=[report.fileno()],
-            check=False,
-        )
-
-
-def test_without_a_start_nothing_is_started(tmp_path: Path) -> None:
-    refused = preload(b'{"command":"stop"}\n', tmp_path)
-    assert refused.returncode == 1
-    assert b"not a start" in refused.stderr
-    assert (tmp_path / "report").read_bytes() == b""
-
-
-def test_before_the_fork_there_is_one_thread_and_no_cuda() -> None:
+def test_before_a_start_there_is_one_thread_and_no_cuda_and_without_one_no_rank(
+    tmp_path: Path,
+) -> None:
     code = (
         "import os, sys; from training import preload; preload.load(); import torch;"
         "print(len(os.listdir('/proc/self/task')), torch.cuda.is_initialized(), 'torch._dynamo' "
-        "in sys.modules)"
+        "in sys.modules, flush=True);"
+        "sys.exit(preload.main(sys.argv[1:]))"
     )
     env = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
-    out = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, env=env, check=True
-    ).stdout
-    assert out.split() == ["1", "False", "True"]
+    with open(tmp_path / "report", "wb") as report:
+        number = report.fileno()
+        refused = subprocess.run(
+            [sys.executable, "-c", code, f"--report-fd={number}", f"--pipes=0:{number}:{number}"],
+            input=b'{"command":"stop"}\n',
+            capture_output=True,
+            cwd=ROOT,
+            env=env,
+            pass_fds=[number],
+            check=False,
+        )
+    assert refused.stdout.split() == [b"1", b"False", b"True"]
+    assert refused.returncode == 1
+    assert b"not a start" in refused.stderr
+    assert (tmp_path / "report").read_bytes() == b""

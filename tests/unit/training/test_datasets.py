@@ -6,8 +6,8 @@ import os
 import pickle
 import shutil
 import struct
-import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,15 @@ import numpy
 import pytest
 import torch
 from PIL import Image
+from torch import distributed
 
-from tests.kit.slow import slow
+from tests.kit.forked_ranks import Forker
+from tests.kit.rank_calls import call
 from tests.kit.training_ranks import ROOT
 from training import datasets, registry
 from training.datasets import DataError, Images, Wanted, _download, imagefolder
 from training.job import Job
+from training.place import Place
 
 DATA = Path(os.environ.get("RANKBOARD_DATA", ROOT.parent / "shared" / "data"))
 real_data = pytest.mark.skipif(
@@ -129,23 +132,18 @@ def wanted(split: str = "train", **settings: Any) -> Images:
     return datasets.load(Job(**settings), split)
 
 
-def in_another_process(folder: Path, cache: Path) -> subprocess.Popen[str]:
-    """Loads MNIST unverified, and prints the sum of its pixels and whether torchvision was
-    imported."""
-    code = (
-        "import sys; from pathlib import Path; from training.datasets import Wanted, mnist;"
-        "images = [mnist.load(Wanted(split, Path(sys.argv[1]), False)) for split in ('train', "
-        "'test')];"
-        "print(sum(i.pixels.sum().item() for i in images), 'torchvision' in sys.modules)"
-    )
-    env = os.environ | {"RANKBOARD_CACHE": str(cache), "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        [sys.executable, "-c", code, folder], cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True
-    )
+def load_mnist(place: Place, in_turn: bool = False) -> tuple[int, bool]:
+    """As a rank, at the same time as the others or after those before it: loads MNIST from the
+    working folder, unverified. The sum of its pixels, and whether torchvision was imported."""
+    os.environ["RANKBOARD_CACHE"] = f"cache-of-{place.world_size}"
+    for turn in range(place.world_size):
+        if turn == place.rank or not in_turn:
+            both = [load("mnist", split, Path(), verify=False) for split in ("train", "test")]
+        distributed.barrier()
+    return sum(int(images.pixels.sum()) for images in both), "torchvision" in sys.modules
 
 
-def answers(*processes: subprocess.Popen[str]) -> list[str]:
-    return [process.communicate(timeout=60)[0].strip() for process in processes]
+load_mnist_in_turn = partial(load_mnist, in_turn=True)
 
 
 @pytest.mark.parametrize("name", ["digits", "synthetic"])
@@ -526,22 +524,20 @@ def test_a_batch_is_what_its_indices_say() -> None:
     assert labels.tolist() == images.labels[[5, 5]].tolist()
 
 
-def test_a_second_start_needs_no_torchvision(tmp_path: Path, cache: Path) -> None:
-    small_mnist(tmp_path)
-    (first,) = answers(in_another_process(tmp_path, cache))
-    (second,) = answers(in_another_process(tmp_path, cache))
+def test_a_second_start_needs_no_torchvision(forked: Forker, tmp_path: Path) -> None:
+    small_mnist(forked.folder)
     total = 2 * 6 * 28 * 28 * 9
-    assert (first, second) == (f"{total} True", f"{total} False")
+    (said,) = call(forked, tmp_path, __name__, {2: ["load_mnist_in_turn"]}).values()
+    assert said == [(total, True), (total, False)]
 
 
-@slow
 def test_first_starts_at_the_same_time_decode_once_each_file_whole(
-    tmp_path: Path, cache: Path
+    forked: Forker, tmp_path: Path
 ) -> None:
-    small_mnist(tmp_path, samples=2000)
-    said = answers(*(in_another_process(tmp_path, cache) for _ in range(4)))
-    total = 2 * 2000 * 28 * 28 * 9
-    assert {answer.split()[0] for answer in said} == {str(total)}
+    small_mnist(forked.folder, samples=2000)
+    (said,) = call(forked, tmp_path, __name__, {4: ["load_mnist"]}).values()
+    assert [total for total, _ in said] == [2 * 2000 * 28 * 28 * 9] * 4
+    cache = forked.folder / "cache-of-4"
     assert sorted(path.suffix for path in cache.iterdir()) == [".lock", ".pt", ".pt"]
 
 
@@ -641,22 +637,12 @@ def test_a_cache_that_cannot_be_written_is_said(
         load("mnist", "train", small_mnist(tmp_path), verify=False)
 
 
-def test_a_run_without_data_is_a_message_and_exit_code_2(tmp_path: Path) -> None:
-    env = os.environ | {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
-    command = [
-        sys.executable,
-        "-m",
-        "training",
-        "--dataset",
-        "mnist",
-        "--data-dir",
-        str(tmp_path / "data"),
-    ]
-    done = subprocess.run(
-        command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.returncode == 2
-    *tried, told = done.stderr.splitlines()
+def test_a_run_without_data_is_a_message_and_exit_code_2(forked: Forker, tmp_path: Path) -> None:
+    proxies = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
+    job = Job(dataset="mnist", data_dir=str(tmp_path / "data"))
+    with forked.preload(tmp_path, job, world=1, env=proxies) as started:
+        assert os.waitstatus_to_exitcode(started.wait()[0]) == 2
+    *tried, told = started.err(0).splitlines()
     assert told.startswith("python -m training: error: data set mnist on ")
     assert tried
     assert all(line.startswith("downloading http") for line in tried)

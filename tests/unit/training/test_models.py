@@ -3,12 +3,12 @@ what they are given."""
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
+from tests.kit.forked_ranks import Forker
 from tests.kit.training_ranks import ROOT
 from training import models, registry
 from training.job import Job, JobError
@@ -165,12 +165,8 @@ def test_a_job_with_a_model_of_torchvision_needs_no_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
-def test_a_rank_that_cannot_make_the_model_exits_with_2(tmp_path: Path) -> None:
-    words = ["--model", "torchvision/resnet19", "--steps", "1", "--data-dir", str(tmp_path)]
-    command = [sys.executable, "-m", "training", *words]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.returncode == 2
-    assert done.stderr.startswith("python -m training: error: --model torchvision/resnet19: ")
-    assert done.stderr.count("\n") == 1
+def test_a_rank_that_cannot_make_the_model_exits_with_2(forked: Forker) -> None:
+    job = Job(model="torchvision/resnet19", steps=1)
+    said = forked.run("no-such-model", job, [None], codes=[2]).err(0)
+    assert said.startswith("python -m training: error: --model torchvision/resnet19: ")
+    assert said.count("\n") == 1
