@@ -1,4 +1,4 @@
-"""The stage of each fault: four real hosts, and nothing left on them whatever the test did."""
+"""The stage of each fault: three real hosts, and nothing left on them whatever the test did."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.kit.sshd import Sshd
 def stage(
     sshd: Sshd, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> Iterator[Stage]:
-    """Four hosts over real SSH."""
+    """Three hosts over real SSH."""
     stage = Stage(sshd, tmp_path, record_property)
     yield stage
     stage.close()

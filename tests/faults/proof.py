@@ -1,4 +1,4 @@
-"""Four hosts with one rank each, a run on them, and the proof of how it ended."""
+"""Three hosts with one rank each, a run on them, and the proof of how it ended."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ begin a little later."""
 CLEAN = 20.0
 """Seconds after the end of the launcher in which the hosts are empty, also where it could tell them
 nothing; far more than it may take, and less than a lease."""
-RANKS = 4
+RANKS = 3
 SHORT = (*QUICK, "--steps", "20")
 """A job of some steps."""
 

@@ -1,4 +1,4 @@
-"""What happens to one host of four, or is wrong with it from the start."""
+"""What happens to one host of three, or is wrong with it from the start."""
 
 from __future__ import annotations
 

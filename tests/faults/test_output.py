@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from tests.faults import broken
-from tests.faults.proof import FINISHED, Stage, recorded
+from tests.faults.proof import FINISHED, RANKS, Stage, recorded
 from tests.kit.launches import QUICK
 from tests.kit.slow import slow
 
@@ -35,7 +35,7 @@ def test_output(stage: Stage) -> None:
     stage.change("node2", broken.spoiled, FLOOD)
     stage.change("node3", broken.spoiled, STRANGE)
     run = stage.launch(*QUICK, "--steps", "20")
-    run.events("step", 4 * broken.STEP - 4)
+    run.events("step", RANKS * (broken.STEP - 1))
     stage.prove("200,000 lines at once; binary; a line of 50 MB", run, FINISHED, time.monotonic())
     folder = recorded(run)
     assert folder

@@ -1,4 +1,4 @@
-"""What happens to one rank of four."""
+"""What happens to one rank of three."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults import broken
-from tests.faults.proof import Expected, Stage
+from tests.faults.proof import RANKS, Expected, Stage
 from tests.kit.launches import LONG
 from tests.kit.slow import slow
 
@@ -29,7 +29,7 @@ def spoil(stage: Stage, fault: str, wrong: str, expected: Expected, *lines: str)
     """Prove how a run ends in which rank 2 does this in its fifth step."""
     stage.change("node3", broken.spoiled, wrong, *lines)
     run = stage.launch(*LONG)
-    run.events("step", 4 * broken.STEP - 4)
+    run.events("step", RANKS * (broken.STEP - 1))
     ending = stage.prove(fault, run, expected, time.monotonic())
     assert ending.cause["step"] == broken.STEP - 1
     assert {rank["fate"] for rank in ending.summary["ranks"]} <= {"failed", "victim", "stopped"}

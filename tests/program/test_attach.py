@@ -343,7 +343,7 @@ def test_what_a_launcher_has_left_behind_is_stopped_without_it(
 
 def test_a_run_is_stopped_at_once_from_another_terminal(tmp_path: Path) -> None:
     running = launch(tmp_path, "--local", "2", *LONG)
-    running.events("step", 20)
+    running.events("launched")
     words = [RANKBOARD, "stop", "last", "--now"]
     with subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as stop:
         assert running.end(30) == 130  # which reads what it prints meanwhile

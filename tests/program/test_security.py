@@ -258,7 +258,10 @@ def test_a_run_gives_away_neither_secrets_nor_files_nor_ports(
 
 @pytest.mark.skipif(bool(labs.refused()), reason="no lab can be made here")
 def test_ranks_listen_on_the_chosen_interface_only(tmp_path: Path) -> None:
+    """In a lab, which is gone with the run."""
+    before = labs.links()
     with running(launch(tmp_path, "--local", "2", "--slots", "1", "--link", "1gbit", *LONG)) as run:
+        assert {event["hostname"] for event in run.events("hello", 2)} == {"node1", "node2"}
         address, port = rendezvous(run)
         ranks = sorted(run.events("spawned", 2), key=lambda event: int(event["rank"]))
         run.events("step", 2)
@@ -270,6 +273,8 @@ def test_ranks_listen_on_the_chosen_interface_only(tmp_path: Path) -> None:
         (other,) = {where for where, _ in second}
         assert other.rpartition(".")[0] == address.rpartition(".")[0]
         assert other != address
+    assert "rankboard: the 2 hosts share the" in run.stderr()
+    assert labs.links() == before
 
 
 def rendezvous(run: Launched) -> tuple[str, int]:

@@ -335,6 +335,8 @@ def differences(live: object, again: object, name: str = "the state") -> list[tu
             return [(name, list(live), list(again))]  # type: ignore[call-overload]
         return [d for key in live for d in differences(live[key], again[key], f"{name}[{key}]")]  # type: ignore[index]
     if isinstance(live, list | tuple) or type(live).__name__ == "deque":
+        if live == again:
+            return []
         if len(live) != len(again):  # type: ignore[arg-type]
             return [(name, live, again)]
         pairs = enumerate(zip(live, again, strict=True))  # type: ignore[call-overload]
