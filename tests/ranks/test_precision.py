@@ -1,7 +1,7 @@
 """How a step computes: its types, the layout of its tensors, its optimiser, its memory, and what
 compiling needs."""
 
-import subprocess
+import resource
 import sys
 from pathlib import Path
 
@@ -10,9 +10,12 @@ import torch
 from torch import nn
 
 from tests.kit.forked_ranks import Forker
-from tests.kit.training_ranks import ROOT, Ranks
+from tests.kit.rank_calls import call
+from tests.kit.training_ranks import Ranks
+from training.allocator import keep_freed_memory
 from training.compute import Compute
 from training.job import Job, JobError
+from training.place import Place
 
 CPU = torch.device("cpu")
 GRADIENTS, FLAGS = 61_706, 10
@@ -127,33 +130,26 @@ def test_the_step_is_plain_sgds() -> None:
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
 
 
-FAULTS = """
-import resource, sys, torch
-from training.allocator import keep_freed_memory
-
-def faults():
+def faults() -> int:
+    """Pages that two large allocations take from the kernel."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     blocks = [torch.ones(9_000_000) for _ in range(2)]
     del blocks
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
-given_back = min(faults() for _ in range(3))
-if not keep_freed_memory():
-    sys.exit(77)
-print(given_back, [faults() for _ in range(12)][-1])
-"""
-"""Pages that a repetition of the same large allocations takes from the kernel, before, and when the
-heap has grown to what alignment makes of their size."""
+
+def repeated(place: Place) -> list[int]:
+    """As a rank: the pages that a repetition takes before, and when the heap has grown to what
+    alignment makes of their size; nothing where the C library is not glibc."""
+    given_back = min(faults() for _ in range(3))
+    return [given_back, [faults() for _ in range(12)][-1]] if keep_freed_memory() else []
 
 
-def test_freed_memory_is_not_asked_for_again() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", FAULTS], cwd=ROOT, capture_output=True, text=True, timeout=60
-    )
-    if done.returncode == 77:
+def test_freed_memory_is_not_asked_for_again(forked: Forker, tmp_path: Path) -> None:
+    (said,) = call(forked, tmp_path, __name__, {1: ["repeated"]})[1, "repeated"]
+    if not said:
         pytest.skip("the C library here is not glibc")
-    assert done.returncode == 0, done.stderr
-    given_back, kept = map(int, done.stdout.split())
+    given_back, kept = said
     assert given_back > 30
     assert kept < given_back / 10
 

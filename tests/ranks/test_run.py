@@ -7,10 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from torch import distributed
 
 from tests.kit.forked_ranks import Forker
+from tests.kit.rank_calls import call
 from tests.kit.training_ranks import ROOT
+from training.__main__ import main
 from training.job import Job
+from training.place import Place
 from training.wire.events import (
     Entered,
     Evaluated,
@@ -161,28 +165,18 @@ def test_an_uneven_split_and_dropped_samples_are_said_by_rank_0(
     assert [line for line in lines(ranks.events(1)) if not line.startswith("epoch 1 ")] == []
 
 
-@pytest.fixture
-def env(tmp_path: Path) -> dict[str, str]:
-    return os.environ | {
-        "OMP_NUM_THREADS": "1",
-        "GLOO_SOCKET_IFNAME": "lo",
-        "RANKBOARD_CACHE": str(tmp_path),
-    }
+def alone(place: Place) -> int:
+    """As a process whose environment names no rank: a run, printed to files; its exit code."""
+    distributed.destroy_process_group()
+    for number, kind in ((1, "out"), (2, "err")):
+        os.dup2(os.open(f"alone.{kind}", os.O_CREAT | os.O_WRONLY), number)
+    code = main(["--steps", "3", "--dataset", "synthetic", "--sync", "ddp"])
+    sys.stdout.flush()
+    return code
 
 
-def test_alone_it_is_rank_0_of_1(env: dict[str, str]) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "training",
-        "--steps",
-        "3",
-        "--dataset",
-        "synthetic",
-        "--sync",
-        "ddp",
-    ]
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
+def test_alone_it_is_rank_0_of_1(forked: Forker, tmp_path: Path) -> None:
+    assert call(forked, tmp_path, __name__, {1: ["alone"]}) == {(1, "alone"): [0]}
     expected = [
         "loading",
         "rendezvous",
@@ -194,11 +188,16 @@ def test_alone_it_is_rank_0_of_1(env: dict[str, str]) -> None:
         "evaluated",
         "finished",
     ]
-    assert names(spoken(0, done.stdout)) == expected
-    assert done.stderr == ""
+    assert names(spoken(0, (forked.folder / "alone.out").read_text())) == expected
+    assert (forked.folder / "alone.err").read_text() == ""
 
 
-def test_under_torchrun_the_ranks_meet_through_its_store(env: dict[str, str]) -> None:
+def test_under_torchrun_the_ranks_meet_through_its_store(tmp_path: Path) -> None:
+    env = os.environ | {
+        "OMP_NUM_THREADS": "1",
+        "GLOO_SOCKET_IFNAME": "lo",
+        "RANKBOARD_CACHE": str(tmp_path),
+    }
     torchrun = [
         sys.executable,
         "-m",
@@ -225,7 +224,9 @@ def test_under_torchrun_the_ranks_meet_through_its_store(env: dict[str, str]) ->
 
 
 def test_a_model_learns(forked: Forker) -> None:
-    digits = forked.run("digits", Job(epochs=6, sync="all_reduce", batch_size=32), [None])
+    digits = forked.run(
+        "digits", Job(epochs=2, sync="all_reduce", batch_size=16, momentum=0.9), [None]
+    )
     assert digits.evaluated(0)[-1].accuracy > 0.85
-    synthetic = forked.run("synthetic", Job(steps=60, dataset="synthetic"), [None])
+    synthetic = forked.run("synthetic", Job(steps=30, dataset="synthetic"), [None])
     assert synthetic.evaluated(0)[-1].accuracy > 0.9
