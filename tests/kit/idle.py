@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from textual import app, pilot
+from textual import app, constants, pilot
 from textual._context import active_app
 from textual.message_pump import MessagePump
 
@@ -37,6 +37,8 @@ def _waits(pump: MessagePump) -> bool:
 
 @pytest.fixture(autouse=True)
 def idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All tests that drive the dashboard wait so."""
+    """All tests that drive the dashboard wait so, and nothing slides: a key would wait for each
+    frame."""
+    monkeypatch.setattr(constants, "TEXTUAL_ANIMATIONS", "none")
     for module in (app, pilot):
         monkeypatch.setattr(module, "wait_for_idle", wait_for_idle)

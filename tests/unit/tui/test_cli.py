@@ -1,14 +1,17 @@
-"""What the command line understands, without a run: the hosts of this machine, folders of data."""
+"""What the command line understands, without a run: the hosts of this machine, folders of data.
+In this process."""
 
 from __future__ import annotations
 
 import re
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner, Result
 
-from tests.kit.launches import run
 from training.job import Job, groups
+from tui.cli import application
 
 PLACE = re.compile(
     r" RANK=(\d) LOCAL_RANK=(\d) WORLD_SIZE=4 LOCAL_WORLD_SIZE=(\d) GROUP_RANK=(\d) "
@@ -16,10 +19,16 @@ PLACE = re.compile(
 )
 
 
+def run(folder: Path, *words: str) -> Result:
+    """`rankboard` with these words, in this folder."""
+    with chdir(folder):
+        return CliRunner().invoke(application(), list(words))
+
+
 def places(*words: str, folder: Path) -> tuple[list[str], list[tuple[str, ...]]]:
     """The hosts of a dry run, and every rank's place."""
     done = run(folder, "--dry-run", "--local", "4", *words)
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     return re.findall(r"^(\w+)  [\d.]+  ", done.stdout, re.MULTILINE), PLACE.findall(done.stdout)
 
 
@@ -70,7 +79,7 @@ def test_without_slots_this_machine_is_one_host(tmp_path: Path) -> None:
 )
 def test_mistakes(words: tuple[str, ...], message: str, tmp_path: Path) -> None:
     done = run(tmp_path, "--run", *words)
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith(f"rankboard: {message}")
     assert not list(tmp_path.iterdir())
 
@@ -85,7 +94,7 @@ def test_uploads_are_planned(tmp_path: Path) -> None:
     ]
     assert all(line[3].startswith(f"~/.rankboard/files/{tmp_path.name}"[:30]) for line in lines)
     missing = run(tmp_path, "--dry-run", "--upload", "none")
-    assert (missing.returncode, missing.stdout) == (2, "")
+    assert (missing.exit_code, missing.stdout) == (2, "")
     assert (
         f"upload {tmp_path / 'none'}: there is no such file or folder; see --upload"
         in missing.stderr
@@ -108,7 +117,7 @@ def test_a_folder_that_is_not_on_this_machine_is_told_before_anything_is_started
     (tmp_path / "src").mkdir()
     for way in (("--local", "1"), ("--upload", "src")):
         done = run(tmp_path, "--dry-run", *way, "--dataset", "imagefolder:src/photos")
-        assert (done.returncode, done.stdout) == (2, "")
+        assert (done.exit_code, done.stdout) == (2, "")
         where = tmp_path / "src" / "photos"
         assert done.stderr.startswith(
             f"rankboard: --dataset imagefolder:{where}: {where}: No such file or directory; write"

@@ -36,7 +36,7 @@ from tui.widgets.chart import Chart
 from tui.widgets.log_view import LogView
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (160, 48), (200, 60)])
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
 async def test_all_that_matters_is_on_the_screen(size: tuple[int, int]) -> None:
     stage = Stage()
     async with stage.app.run_test(size=size) as pilot:
@@ -202,15 +202,14 @@ async def test_zoom_and_log_axis_and_log_keys() -> None:
         await stage.ended(pilot)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (160, 48)])
-async def test_each_panel_zoomed_takes_the_whole_screen(size: tuple[int, int]) -> None:
+async def test_each_panel_zoomed_takes_the_whole_screen() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=size) as pilot:
+    async with stage.app.run_test(size=(80, 24)) as pilot:
         await stage.train(pilot)
         for panel in stage.screen.query(Panel):
             before = panel.size.height
             await pilot.press(str(panel.number), "z")
-            await until(pilot, lambda panel=panel: panel.size.height >= size[1] - 3)
+            await until(pilot, lambda panel=panel: panel.size.height >= 21)
             await pilot.press("z")
             await until(
                 pilot, lambda panel=panel, before=before: not before or panel.size.height == before
@@ -241,7 +240,7 @@ async def test_on_a_narrower_terminal_no_row_is_left_blank() -> None:
         await stage.ended(pilot)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_the_charts_mark_where_the_run_was_started_again_and_say_what_the_mark_is(
     size: tuple[int, int],
 ) -> None:
@@ -427,7 +426,11 @@ async def test_no_two_keys_stop_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
             await pilot.press(first)
             if stage.app.screen is not stage.screen:
                 over.append(first)
-                await second_keys(stage, pilot, first)
+                if first in ("ctrl+c", "ctrl+q"):  # what q asks, which the second keys answer
+                    assert isinstance(stage.app.screen, QuitDialog)
+                    await close(stage, pilot)
+                else:
+                    await second_keys(stage, pilot, first)
             assert stage.session.stops == [], first
         assert over == ["q", "s", "D", "question_mark", "ctrl+c", "ctrl+q", "ctrl+p"]
         stage.session.close()
@@ -568,10 +571,10 @@ async def test_a_run_that_is_being_stopped_can_be_left_at_once() -> None:
     ],
 )
 async def test_keys_around_the_one_that_quits_do_no_harm(keys: tuple[str, str]) -> None:
-    stage = Stage()
-    async with stage.app.run_test(size=(80, 24)) as pilot:
-        await stage.train(pilot)
-        stage.session.finish(60, 1)
+    stage = Stage(hosts=1, slots=1)
+    async with stage.app.run_test(size=(80, 12)) as pilot:
+        await stage.train(pilot, 1)
+        stage.session.finish(1, 1)
         await stage.ended(pilot)
         type_ahead(stage.app, *keys)
         await until(pilot, lambda: not stage.app.is_running)
@@ -627,15 +630,15 @@ async def test_a_tiny_terminal_says_so_and_recovers() -> None:
         await stage.ended(pilot)
 
 
-@pytest.mark.parametrize("seed", range(4))
-async def test_any_size_and_any_key(seed: int) -> None:
+@pytest.mark.parametrize("slots", [1, 9])
+async def test_any_size_and_any_key(slots: int) -> None:
     """What the dashboard does not survive here, it would not survive on somebody's screen."""
-    chance = random.Random(seed)
-    stage = Stage(hosts=3, slots=chance.choice([1, 2, 9]))
+    chance = random.Random(slots)
+    stage = Stage(hosts=3, slots=slots)
     async with stage.app.run_test(size=(80, 24)) as pilot:
         stage.session.start()
-        for first in range(1, 200, 20):
-            stage.session.steps(first, first + 19)
+        for first in range(1, 100, 10):
+            stage.session.steps(first, first + 9)
             await pilot.resize_terminal(chance.randrange(1, 220), chance.randrange(1, 70))
             await pilot.press(
                 chance.choice(
@@ -663,24 +666,20 @@ async def test_any_size_and_any_key(seed: int) -> None:
         await stage.ended(pilot)
 
 
-@pytest.mark.parametrize("theme", ["textual-light", "textual-dark", "nord", "ansi-dark"])
-async def test_themes(theme: str) -> None:
-    stage = Stage()
-    async with stage.app.run_test(size=(120, 40)) as pilot:
-        stage.app.theme = theme
-        await stage.train(pilot)
-        assert "training" in stage.text()
-        stage.session.close()
-        await stage.ended(pilot)
-
-
 async def test_another_theme_is_also_that_of_the_legends() -> None:
     stage = Stage()
     async with stage.app.run_test(size=(120, 40)) as pilot:
+        stage.app.theme = "ansi-dark"
         await stage.train(pilot)
-        await until(pilot, lambda: palette.DARK[0] in _legend(stage))
-        stage.app.theme = "textual-light"
-        await until(pilot, lambda: palette.LIGHT[0] in _legend(stage))
+        for theme, colours in (
+            ("textual-light", palette.LIGHT),
+            ("nord", palette.DARK),
+            ("ansi-dark", palette.DARK),
+        ):
+            stage.app.theme = theme
+            await until(pilot, lambda colours=colours: colours[0] in _legend(stage))
+            await pilot.pause()
+            assert "● training" in stage.text()
         stage.session.close()
         await stage.ended(pilot)
 

@@ -22,12 +22,9 @@ def words(stage: Stage) -> str:
     return " ".join(stage.text().replace("▌", " ").split())
 
 
-@pytest.mark.parametrize("size", [(80, 24), (160, 48)])
-async def test_a_stall_is_on_the_screen_with_its_culprit_until_the_ranks_step_again(
-    size: tuple[int, int],
-) -> None:
+async def test_a_stall_is_on_the_screen_with_its_culprit_until_the_ranks_step_again() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=size) as pilot:
+    async with stage.app.run_test(size=(80, 24)) as pilot:
         await stage.train(pilot)
         stage.session.say(SESSION, Stalled((0, 1, 2, 3), 31.0), after=31.0)
         await until(

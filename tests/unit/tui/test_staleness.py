@@ -37,7 +37,7 @@ class Stage:
         return [panel.title for panel in self.app.screen.query(Panel)]
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_staleness_has_a_chart_of_its_own(size: tuple[int, int]) -> None:
     stage = Stage(ASYNC)
     async with stage.app.run_test(size=size) as pilot:
