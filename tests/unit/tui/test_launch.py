@@ -87,9 +87,7 @@ async def test_at_80x24_every_field_can_be_reached_and_is_seen_and_explained() -
             )
             assert seen[setting.name] == (True, help_text(setting) + more)
             box_or_line = Checkbox if setting.type == "bool" else Input
-            assert isinstance(
-                form.field(setting.name), Select if choices(setting) else box_or_line
-            )
+            assert isinstance(form.field(setting.name), Select if choices(setting) else box_or_line)
         assert {"start", "host-0", "host-3"} <= set(seen)
 
 
