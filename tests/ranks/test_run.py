@@ -2,16 +2,15 @@
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from torch import distributed
+from torch.distributed import run
 
 from tests.kit.forked_ranks import Forker
 from tests.kit.rank_calls import call
-from tests.kit.training_ranks import ROOT
 from training.__main__ import main
 from training.job import Job
 from training.place import Place
@@ -192,32 +191,17 @@ def test_alone_it_is_rank_0_of_1(forked: Forker, tmp_path: Path) -> None:
     assert (forked.folder / "alone.err").read_text() == ""
 
 
-def test_under_torchrun_the_ranks_meet_through_its_store(tmp_path: Path) -> None:
-    env = os.environ | {
-        "OMP_NUM_THREADS": "1",
-        "GLOO_SOCKET_IFNAME": "lo",
-        "RANKBOARD_CACHE": str(tmp_path),
-    }
-    torchrun = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--local-addr",
-        "127.0.0.1",
-    ]
-    command = [
-        *torchrun,
-        "--nproc-per-node",
-        "2",
-        "-m",
-        "training",
-        *Job(steps=3, sync="all_reduce").argv(),
-    ]
-    done = subprocess.run(
-        command, cwd=ROOT, env=env, capture_output=True, text=True, check=True, timeout=60
-    )
-    events = [event for rank in range(2) for event in spoken(rank, done.stdout)]
+def torchrun(place: Place) -> None:
+    """As the program of this name: starts two ranks, which print to files."""
+    where = ["--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", "2"]
+    words = [*where, "--redirects", "3", "--log-dir", "torchrun", "-m", "training"]
+    run.main([*words, *Job(steps=3, sync="all_reduce").argv()])
+
+
+def test_under_torchrun_the_ranks_meet_through_its_store(forked: Forker, tmp_path: Path) -> None:
+    call(forked, tmp_path, __name__, {1: ["torchrun"]})
+    said = [file.read_text() for file in forked.folder.glob("torchrun/**/stdout.log")]
+    events = [event for rank, text in enumerate(said) for event in spoken(rank, text)]
     assert sorted(event.rank for event in events if isinstance(event, Finished)) == [0, 1]
     assert len({event.loss for event in events if isinstance(event, Evaluated)}) == 1
     assert sum(isinstance(event, Step) for event in events) == 6
