@@ -338,7 +338,7 @@ async def test_leaving_without_a_run_is_a_success() -> None:
 async def test_any_size() -> None:
     form = Form()
     async with form.app.run_test(size=(80, 24)) as pilot:
-        for width, height in [(1, 1), (40, 10), (41, 11), (200, 60), (60, 14), (100, 20), (39, 40)]:
+        for width, height in [(1, 1), (40, 10), (60, 14), (100, 20), (39, 40)]:
             await pilot.resize_terminal(width, height)
             await pilot.press("tab")
             await pilot.pause()
