@@ -20,7 +20,7 @@ from remote.events import Closed
 from remote.transport import Errand, Unreachable
 from remote.transport.bootstrap.first import SPOKEN
 from remote.transport.ssh.transport import SshTransport
-from tests.hostile.folders import RUN, recorded
+from tests.hostile.folders import HOSTS, RUN, ended, lines, recorded
 from tests.hostile.host import Daemon, End, Keys, Play, Player, acted, answers, endless
 from tests.hostile.launcher import rankboard
 from tests.hostile.values import ESCAPES
@@ -155,9 +155,12 @@ def test_a_stop_reaches_the_host_in_whose_name_another_spoke(keys: Keys, tmp_pat
 
 
 def test_a_foreign_folder_executes_nothing(keys: Keys, tmp_path: Path) -> None:
-    with served(keys, tmp_path, acted(trains, answers())):  # type: ignore[arg-type]
+    with served(keys, tmp_path, acted(trains, answers())) as (daemon,):  # type: ignore[arg-type]
+        daemon.player.journal += lines(0, ended(0)[:-1])
         recorded(
             tmp_path / "runs",
+            HOSTS[:1],
+            daemon.player.journal,
             host_proxy_command=f"touch {tmp_path}/PWNED; false #",
             host_env_from=["MY_SECRET_TOKEN"],
         )
@@ -168,6 +171,7 @@ def test_a_foreign_folder_executes_nothing(keys: Keys, tmp_path: Path) -> None:
                 tmp_path, "stop", RUN, home=keys.home, MY_SECRET_TOKEN="topsecret-value-123"
             ).holds()
     assert not (tmp_path / "PWNED").exists()
+    assert daemon.connections == 1, "the host is reached where the operator knows it, and only so"
 
 
 @pytest.mark.parametrize(
