@@ -55,7 +55,7 @@ class RunState(Run):
             self.seq = max(self.seq, record.seq)
             when = record.time
         if isinstance(record.event, events.Hello):
-            if host:  # its clock is known just after this
+            if host and not host.hello:  # else told again; its clock is known just after this
                 host.hello, host.began = record.event, record.time - host.offset
             return
         self.now = max(self.now, when)

@@ -65,6 +65,8 @@ def check_verdict(world: World, launcher: Launcher, fail: Callable[[str], None])
         allowed.add(FAILED)  # it was left, or stopped elsewhere, before its ranks began
     if launcher.returning and any(host.lost for host in state.hosts):
         allowed |= {FAILED, LOST}  # some ranks have ended well, and nobody knows of the others
+    if {"guard", "silent"} <= {blame.kind for blame in blames}:
+        allowed.add(FAILED)  # an agent that has stopped its ranks does not come to say why
     named = f"{verdict.name}, {cause.text() if cause else 'no cause'}"
     if verdict not in allowed:
         fail(f"{launcher.name}: {named} does not follow from {_list(blames)}")

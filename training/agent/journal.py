@@ -2,9 +2,9 @@
 
 The folder holds segments of whole lines, each named by the sequence number of its first record.
 Numbers start at 1 and have no gap. When all segments together exceed the limit the oldest is
-deleted, and a reader meets `Dropped` in its place. What has to be known of the ranks is then
-written again, so that no reader misses it: that they were started, and which have exited. A reserve
-file is given up when the disk is full, so that the last records can be written.
+deleted, and a reader meets `Dropped` in its place. What everybody has to know is then written
+again: the facts of the host, that its ranks were started, and which have exited. A reserve file is
+given up when the disk is full, so that the last records can be written.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from training.wire.events import (
     Ended,
     Event,
     Exited,
+    Hello,
     Launched,
     Record,
     decode,
@@ -38,7 +39,7 @@ RESERVE = 1 << 20
 BLOCK = 1 << 20
 """Bytes of one read; no record is longer (a `Text` of 128 KiB with every byte escaped is not)."""
 
-_LASTING = (Launched, Exited)
+_LASTING = (Hello, Launched, Exited)
 """What is written again once records were dropped."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -85,7 +86,7 @@ class Journal:
         """Whether the reserve is used up: the disk is full."""
         self._next, self._fd, self._size = 1, -1, segment
         self._attempt = 0
-        self._lasting: list[Event] = []  # of this attempt
+        self._lasting: list[Event] = []  # of the host, and of this attempt
         if self._sizes:
             self._resume(*self._sizes.pop())
 
@@ -101,7 +102,8 @@ class Journal:
         """Append the events as records of now. Raises: OSError, if the disk is full and the reserve
         used up."""
         if attempt != self._attempt:
-            self._attempt, self._lasting = attempt, []
+            self._attempt = attempt
+            self._lasting = [one for one in self._lasting if isinstance(one, Hello)]
         fresh = list(events)
         said = [*self._lasting, *fresh] if self._size >= self._segment and self._turn() else fresh
         self._lasting += [event for event in fresh if isinstance(event, _LASTING)]

@@ -383,7 +383,7 @@ class Ended(Event):
 @dataclass(frozen=True, slots=True)
 class Dropped(Event):
     """Records `first` to `last`, inclusive, were deleted because the journal reached its limit. The
-    `Launched` and each `Exited` of the attempt among them come again."""
+    `Hello`, `Launched` and each `Exited` of the attempt among them come again."""
 
     first: int
     last: int

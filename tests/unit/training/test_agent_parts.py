@@ -20,7 +20,17 @@ from training.agent.journal import Journal, Reader, reserve, segments
 from training.agent.ranks import ports
 from training.agent.ranks.pipes import CHUNK, Lines, Pipe
 from training.wire.enums import EndReason
-from training.wire.events import Dropped, Ended, Event, Exited, Launched, Record, Text, decode
+from training.wire.events import (
+    Dropped,
+    Ended,
+    Event,
+    Exited,
+    Hello,
+    Launched,
+    Record,
+    Text,
+    decode,
+)
 
 
 def text(number: int, size: int = 0) -> Text:
@@ -77,19 +87,20 @@ def test_beyond_the_limit_the_oldest_go_and_dropped_stands_for_them(tmp_path: Pa
         assert [record.seq for record in kept] == list(range(dropped.seq + 1, 101))
 
 
-def test_what_was_dropped_of_the_start_and_end_of_ranks_is_told_again(tmp_path: Path) -> None:
+def test_what_everybody_has_to_know_is_told_again_once_it_was_dropped(tmp_path: Path) -> None:
     journal = Journal(str(tmp_path), 0, segment=1000, limit=3000)
+    hello = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30)
     launched, exited = Launched((0, 1), (0,)), Exited(1, 3)
-    journal.write(0, [Launched((7,), (0,)), Exited(7, 1)])
+    journal.write(0, [hello, Launched((7,), (0,)), Exited(7, 1)])
     journal.write(1, [launched, text(0)])
     journal.write(1, [exited])
     for number in range(1, 101):
         journal.write(1, [text(number, 100)])
     dropped, *kept = read(Reader(str(tmp_path), 0, 0))
     assert isinstance(dropped.event, Dropped)
-    assert dropped.event.last > 4
+    assert dropped.event.last > 5
     told = [record for record in kept if not isinstance(record.event, Text)]
-    assert [record.event for record in told[-2:]] == [launched, exited]
+    assert [record.event for record in told[-3:]] == [hello, launched, exited]
     assert {record.attempt for record in told} == {1}
     assert [record.seq for record in kept] == list(range(dropped.seq + 1, kept[-1].seq + 1))
 
