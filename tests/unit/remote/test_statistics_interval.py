@@ -1,0 +1,123 @@
+"""Intervals of one cell, against scipy and against a known truth."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from remote.statistics import student
+from remote.statistics.interval import (
+    ENOUGH,
+    Interval,
+    Method,
+    Scale,
+    by_bootstrap,
+    by_t,
+    geometric_mean,
+    interval,
+)
+
+TIMES = [1.304, 1.355, 1.291, 1.402, 1.318]
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 8, 24, 31, 200])
+def test_student_is_scipys(freedom):
+    for t in (0.0, 0.3, 1.0, 2.5, -4.0, 30.0):
+        assert student.outside(t, freedom) == pytest.approx(
+            2 * stats.t.sf(abs(t), freedom), abs=1e-13
+        )
+    for level in (0.5, 0.9, 0.95, 0.999):
+        assert student.bound(level, freedom) == pytest.approx(
+            stats.t.ppf((1 + level) / 2, freedom), rel=1e-9
+        )
+
+
+def test_t_interval_of_times_is_scipys_on_logarithms():
+    logs = np.log(TIMES)
+    expected = np.exp(stats.t.interval(0.95, 4, logs.mean(), stats.sem(logs)))
+    found = by_t(TIMES)
+    assert (found.low, found.high) == pytest.approx(tuple(expected))
+    assert found.value == pytest.approx(stats.gmean(TIMES))
+    assert (found.runs, found.method) == (5, Method.T_LOGS)
+
+
+def test_t_interval_of_accuracies_is_scipys():
+    values = [0.0, 0.1, 0.3, 0.2]
+    expected = stats.t.interval(0.9, 3, np.mean(values), stats.sem(values))
+    found = by_t(values, Scale.DIFFERENCE, 0.9)
+    assert (found.low, found.high) == pytest.approx(expected)
+    assert (found.value, found.method) == (pytest.approx(0.15), Method.T)
+
+
+def test_bootstrap_interval_is_scipys():
+    values = np.random.default_rng(5).lognormal(0.2, 0.3, 30)
+    expected = stats.bootstrap(
+        (np.log(values),), np.mean, n_resamples=20_000, method="BCa", rng=np.random.default_rng(7)
+    ).confidence_interval
+    found = by_bootstrap(values)
+    width = expected.high - expected.low
+    assert math.log(found.low) == pytest.approx(expected.low, abs=0.02 * width)
+    assert math.log(found.high) == pytest.approx(expected.high, abs=0.02 * width)
+
+
+def test_bootstrap_repeats_with_its_seed():
+    values = np.random.default_rng(5).lognormal(0.2, 0.3, 30)
+    assert by_bootstrap(values, seed=3) == by_bootstrap(values, seed=3)
+    assert by_bootstrap(values, seed=3) != by_bootstrap(values, seed=4)
+
+
+@pytest.mark.parametrize(
+    ("runs", "method"),
+    [(2, Method.T_LOGS), (ENOUGH - 1, Method.T_LOGS), (ENOUGH, Method.BOOTSTRAP)],
+)
+def test_the_number_of_runs_chooses_the_interval(runs, method):
+    values = np.random.default_rng(1).lognormal(0, 0.03, runs)
+    assert interval([*values, math.nan, math.inf]).method is method
+
+
+def test_of_five_runs_t_covers_what_it_says_and_a_bootstrap_does_not():
+    """Why few runs are shown by t. The truth is 1, the noise lognormal."""
+    studies = np.random.default_rng(2).lognormal(0, 0.05, (200, 5))
+    held = {by: np.mean([by(runs).holds(1.0) for runs in studies]) for by in (by_t, by_bootstrap)}
+    assert held[by_t] >= 0.93
+    assert held[by_bootstrap] <= 0.89
+
+
+@pytest.mark.parametrize("values", [[], [math.nan]])
+def test_no_run_has_no_value(values):
+    found = interval(values)
+    assert math.isnan(found.value)
+    assert math.isnan(found.percent)
+    assert found.runs == 0
+
+
+def test_one_run_has_a_value_without_bounds():
+    found = interval([2.0])
+    assert found.value == pytest.approx(2.0)
+    assert math.isnan(found.low)
+    assert math.isnan(found.percent)
+    assert found.method is Method.NONE
+
+
+@pytest.mark.parametrize("count", [2, ENOUGH])
+def test_equal_values_have_no_width(count):
+    found = interval([0.25] * count)
+    assert found.percent == pytest.approx(0, abs=1e-12)
+    assert found.value == pytest.approx(0.25)
+
+
+def test_percent_is_half_the_width():
+    assert Interval(2.0, 1.9, 2.2, 5, Method.T).percent == pytest.approx(7.5)
+
+
+def test_the_inverse_of_a_ratio_is_a_speed_up():
+    found = Interval(0.5, 0.4, 0.8, 5, Method.T).inverse(2.0)
+    assert (found.value, found.low, found.high) == pytest.approx((4.0, 2.5, 5.0))
+
+
+def test_geometric_mean_is_scipys():
+    assert geometric_mean([0.5, 1.0, 1.4]) == pytest.approx(stats.gmean([0.5, 1.0, 1.4]))
+    assert math.isnan(geometric_mean([]))
