@@ -7,7 +7,20 @@ import sys
 import typer
 
 from tui import palette
-from tui.commands import attach, doctor, events, lab, logs, prune, ps, run, setup, stop, trust
+from tui.commands import (
+    attach,
+    doctor,
+    events,
+    lab,
+    logs,
+    prune,
+    ps,
+    run,
+    runs,
+    setup,
+    stop,
+    trust,
+)
 from tui.flags.job import with_job_flags
 from tui.flags.policy import with_policy_flags
 from tui.flags.selection import with_host_flags
@@ -32,6 +45,7 @@ def application() -> typer.Typer:
         ("doctor", with_job_flags(with_host_flags(doctor.doctor))),
         ("trust", trust.trust),
         ("ps", ps.ps),
+        ("runs", runs.runs),
         ("prune", prune.prune),
         ("setup", setup.setup),
         ("attach", attach.attach),

@@ -9,6 +9,12 @@ summary.json       what became of the run, at its end
 report.txt         the classification report of the last evaluation, if there is one
 hosts/NAME/        results that were fetched from a host
 node/              with --local: the workdir of the hosts, see `training.agent.layout`
+starred, note.txt  what a person keeps with the run
+
+Beside the runs:
+
+.index.json          what was read of all runs, see `remote.record.index`
+NAME.study/          a study; its journal.jsonl names its runs
 """
 
 from __future__ import annotations
@@ -26,6 +32,9 @@ EVENTS = "events.jsonl"
 LOGS = "logs"
 SUMMARY, REPORT = "summary.json", "report.txt"
 FETCHED = "hosts"
+STAR, NOTE = "starred", "note.txt"
+INDEX = ".index.json"
+STUDY, JOURNAL = ".study", "journal.jsonl"
 
 
 def rank_log(folder: Path, rank: int) -> Path:

@@ -22,14 +22,28 @@ def print_table(
 
     `dispensable` are the columns to leave out where the terminal is too narrow, each with its turn.
     """
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else math.inf
-    table = [tuple(head), *(tuple(map(one_line, row)) for row in rows)]
-    for name in sorted(dispensable or {}, key=lambda name: (dispensable or {})[name]):
-        if name in table[0] and _total(table) > width:
-            column = table[0].index(name)
-            table = [(*row[:column], *row[column + 1 :]) for row in table]
-    for line in aligned(table):
-        typer.echo(line if len(line) <= width or len(head) < 3 else f"{line[: int(width) - 1]}…")
+    width = terminal_width()
+    # a row that can be printed as it is, such as most of thousands, needs no look at each cell
+    clean = [row if "".join(row).isprintable() else tuple(map(one_line, row)) for row in rows]
+    table = without(dispensable or {}, [tuple(head), *clean], width)
+    cut = [
+        line if len(line) <= width or len(head) < 3 else f"{line[: int(width) - 1]}…"
+        for line in aligned(table)
+    ]
+    typer.echo("\n".join(cut))
+
+
+def without(turns: Mapping[str, int], table: Sequence[Row], width: float) -> Sequence[Row]:
+    """Leave out columns, each in its turn, until the table is narrow enough. Its first row is the
+    head."""
+    if math.isinf(width):
+        return table
+    wide = dict(zip(table[0], widths(table), strict=True))
+    for name in sorted(turns, key=lambda name: turns[name]):
+        if name in wide and sum(wide.values()) + len(GAP) * (len(wide) - 1) > width:
+            del wide[name]
+    kept = [index for index, name in enumerate(table[0]) if name in wide]
+    return [tuple(row[index] for index in kept) for row in table]
 
 
 def aligned(table: Sequence[Sequence[str]]) -> list[str]:
@@ -46,7 +60,7 @@ def ruled(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 def padded(table: Sequence[Sequence[str]]) -> list[list[str]]:
     """Pad the cells of each column to its width."""
     wide = widths(table)
-    return [[cell.ljust(width) for cell, width in zip(row, wide, strict=True)] for row in table]
+    return [list(map(str.ljust, row, wide)) for row in table]
 
 
 def widths(table: Sequence[Sequence[str]]) -> list[int]:
@@ -54,6 +68,12 @@ def widths(table: Sequence[Sequence[str]]) -> list[int]:
     return [max(map(len, column)) for column in zip(*table, strict=True)]
 
 
-def _total(table: Sequence[Sequence[str]]) -> int:
+def terminal_width() -> float:
+    """Measure how wide a line may be; infinite where stdout is no terminal."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else math.inf
+
+
+def total_width(table: Sequence[Sequence[str]]) -> int:
+    """Measure the lines of a table."""
     wide = widths(table)
     return sum(wide) + len(GAP) * (len(wide) - 1)

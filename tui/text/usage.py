@@ -14,7 +14,7 @@ from training.registry import did_you_mean
 from tui.exit import UsageError, refusing
 
 STARTS = ("run", "start", "launch", "train", "exec")
-LISTS = ("ls", "list", "status", "runs", "jobs", "top", "show")
+LISTS = ("ls", "list", "status", "jobs", "top", "show")
 REMOVES = ("prune", "stop", "down")
 """Commands that end or delete something: they are never suggested for a typing error."""
 
@@ -99,7 +99,7 @@ def answer(words: list[str], flags: dict[str, Any], commands: list[str]) -> str:
             f"{what}To start a run, write: rankboard --run {'… ' if flags else ''}{rest}".rstrip()
         )
     if word in LISTS:
-        return f"{what}To list runs, write: rankboard ps"
+        return f"{what}To list runs, write: rankboard ps, or rankboard runs for those recorded here"
     if word.endswith(".toml"):
         return f"{what}To use a hosts file, write: rankboard --hosts {shlex.quote(word)}"
     if bare := [one for one in flags.get("sync_option") or () if "=" not in one]:

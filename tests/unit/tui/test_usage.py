@@ -51,9 +51,14 @@ def call(*words: str, width: int = 80) -> Result:
             ("--local", "4", "start"),
             "rankboard has no command 'start'. To start a run, write: rankboard --run …",
         ),
-        (("ls",), "rankboard has no command 'ls'. To list runs, write: rankboard ps"),
-        (("list",), "rankboard has no command 'list'. To list runs, write: rankboard ps"),
-        (("status",), "rankboard has no command 'status'. To list runs, write: rankboard ps"),
+        *(
+            (
+                (word,),
+                f"rankboard has no command {word!r}. To list runs, write: rankboard ps, or "
+                "rankboard runs for those recorded here",
+            )
+            for word in ("ls", "list", "status")
+        ),
         (
             ("doctr",),
             "rankboard has no command 'doctr': did you mean 'doctor'? rankboard --help lists all "

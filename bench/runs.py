@@ -1,0 +1,132 @@
+"""The list of 5,000 recorded runs: `rankboard runs`, the whole command, with a pipe for its output.
+
+The runs have plans, summaries and records as four ranks leave them. Cold is the first call, which
+reads all of them and writes the index; warm are the calls after it. The page cache is warm in both.
+Prints each call, and the median of the warm ones last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from remote.cluster.hosts import Host
+from remote.events import Closed
+from remote.plan.plan import Plan
+from remote.record.layout import EVENTS, INDEX, PLAN, SUMMARY
+from remote.record.write import Recorder
+from remote.run.state import RunState
+from training.job import Job
+from training.wire.events import (
+    SESSION,
+    Evaluated,
+    Event,
+    Exited,
+    Finished,
+    Launched,
+    Record,
+    Spawned,
+    Started,
+    Step,
+    encode,
+)
+
+RANKS, STEPS, CLASSES = 4, 40, 10
+METHODS = ("ddp", "ring", "all_reduce", "local_sgd")
+RANKBOARD = Path(sys.executable).with_name("rankboard")
+BOUND = 0.5
+NAME = "20261120-093000-ddp-lenet5-0000"
+
+
+def events(rank: int) -> list[Event]:
+    """What one rank, and its agent, say of a whole run."""
+    started = Started(rank, 9, RANKS, "cpu", "gloo", "2.14.1", 1, 61_706, STEPS, 20, 640, 100)
+    confusion = tuple((10,) * CLASSES for _ in range(CLASSES)) if rank == 0 else ()
+    return [
+        Launched((rank,)),
+        Spawned(rank, 9),
+        started,
+        *(
+            Step(rank, 1 + step // 20, step + 1, 2 / (step + 1), 0.1, 0.01, 0.06, 0.03, samples=16)
+            for step in range(STEPS)
+        ),
+        Evaluated(rank, 2, STEPS, 0.5, 0.9, 1000, 0.1, confusion),
+        Finished(rank, 2, STEPS, 4.0),
+        Exited(rank, 0),
+    ]
+
+
+def record(folder: Path) -> Path:
+    """Record one run as a launcher does."""
+    plan = Plan(NAME, tuple(Host(f"node{rank}", "") for rank in range(RANKS)), Job(lr=0.05))
+    into, state = Recorder(folder, plan), RunState(plan)
+    told = [(rank, event) for rank in range(RANKS) for event in events(rank)]
+    for seq, (host, event) in enumerate([*told, (SESSION, Closed())], 1):
+        one = Record(host, 0, seq, 1.8e9 + seq / 100, event)
+        into.raw(encode(one).encode()) if host >= 0 else into.write(one)
+        state.apply(one)
+    into.close(state)
+    return into.folder
+
+
+def fill(runs_dir: Path, count: int) -> None:
+    """Make so many runs, all of an hour ago."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = record(Path(folder))
+        texts = {name: (made / name).read_text() for name in (PLAN, SUMMARY, EVENTS)}
+    long_ago = time.time() - 3600
+    for index in range(count):
+        method = METHODS[index % len(METHODS)]
+        when = time.strftime("%Y%m%d-%H%M%S", time.gmtime(1.8e9 + 60 * index))
+        run = runs_dir / f"{when}-{method}-lenet5-{index:04x}"
+        run.mkdir()
+        for name, text in texts.items():
+            own = text.replace(NAME, run.name).replace('"ddp"', f'"{method}"')
+            (run / name).write_text(own.replace('"seed": 42', f'"seed": {index}'))
+            os.utime(run / name, (long_ago, long_ago))
+        os.utime(run, (long_ago, long_ago))
+
+
+def listed(runs_dir: Path, *words: str) -> tuple[float, int]:
+    """Seconds of the whole command, and how many runs it lists."""
+    began = time.perf_counter()
+    done = subprocess.run(
+        [RANKBOARD, "runs", "--runs-dir", runs_dir, *words],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return time.perf_counter() - began, len(done.stdout.splitlines()) - 1
+
+
+def main() -> None:
+    """Make the runs and list them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=5000)
+    parser.add_argument("--rounds", type=int, default=15)
+    given = parser.parse_args()
+    warm = []
+    with tempfile.TemporaryDirectory() as folder:
+        runs_dir = Path(folder)
+        fill(runs_dir, given.runs)
+        cold, count = listed(runs_dir)
+        if count != given.runs:
+            raise SystemExit(f"{count} runs are listed")
+        print(f"cold: {cold:.2f} s; the index has {(runs_dir / INDEX).stat().st_size:,} bytes")
+        for turn in range(given.rounds):
+            seconds, _ = listed(runs_dir)
+            chosen, count = listed(runs_dir, "sync=ring", "seed<1000", "--sort", "loss")
+            warm.append(seconds)
+            print(f"round {turn + 1:2}: {seconds:.3f} s; {count} of them chosen {chosen:.3f} s")
+    median = statistics.median(warm)
+    print(f"{given.runs:,} runs are listed in, median: {median:.3f} s (bound {BOUND} s)")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""A recorded run in a list of all runs: what it was, and what became of it.
+
+It is read from the plan and the summary as they stand there. Both may be somebody else's work, and
+a run is listed even if its plan could not be launched again.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from remote.limits import LIMITS
+from remote.record import files, marks
+from remote.record.latest import latest
+from remote.record.layout import PLAN
+from remote.record.read import summarized
+from remote.run.phases import Verdict
+from training.job import SEVERAL, TYPES, Job
+from training.wire.format import FORMAT, format_of
+from training.wire.jsonl import load
+
+RUNNING, UNKNOWN = "running", "unknown"
+"""Verdicts of runs that have not ended: a launcher records it now, or nobody here knows of it."""
+ENDS = tuple(one.name.lower() for one in Verdict)
+VERDICTS = (*ENDS, RUNNING, UNKNOWN)
+DEFAULTS: dict[str, Any] = {one.name: one.default for one in fields(Job)} | {"sync_option": []}
+"""The settings of a job, as JSON has them."""
+LARGEST = 1e15
+"""Of the numbers in a list: more is no figure of a run."""
+LONGEST = 300
+"""Characters of a cause that a list keeps."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One run of the list. `job` are the settings that differ from `DEFAULTS`; None of a user's own
+    program, whose command line is `script`. `verdict` is one of `VERDICTS`, and
+    "" as `read` gives it, where the run has not ended.
+
+    `loss` is the mean over the ranks of the last one in training, `test_loss` and `accuracy` are of
+    the last evaluation, `step_seconds` is the mean of iterations 2 to 40 over the ranks; of a run
+    that has not ended, see `remote.record.latest`. `started` is a Unix time, `elapsed` in seconds.
+    What is not known is None, "" or 0.
+
+    `problem`: why nothing else is known. `study` and `trial`: which study made the run, and what of
+    it the run is.
+    """
+
+    name: str
+    problem: str = ""
+    job: dict[str, Any] | None = None
+    script: str = ""
+    hosts: tuple[str, ...] = ()
+    ranks: int = 0
+    verdict: str = ""
+    cause: str = ""
+    diverged: bool = False
+    step: int = 0
+    steps: int = 0
+    loss: float | None = None
+    test_loss: float | None = None
+    accuracy: float | None = None
+    step_seconds: float | None = None
+    started: float | None = None
+    elapsed: float | None = None
+    star: bool = False
+    note: str = ""
+    study: str = ""
+    trial: str = ""
+
+    def setting(self, name: str) -> Any:
+        """A setting of its job; None where it has no job, or does not give the setting."""
+        return None if self.job is None else self.job.get(name, DEFAULTS[name])
+
+
+def read(folder: Path) -> Entry:
+    """Read a recorded run; of one that has no plan which this version reads, only its name."""
+    kept: dict[str, Any] = {"star": marks.is_starred(folder), "note": marks.note(folder)}
+    plan, problem = _plan(folder)
+    if problem:
+        return Entry(folder.name, problem, **kept)
+    summary = summarized(folder)
+    word = summary.get("verdict")
+    if word not in ENDS:
+        return Entry(folder.name, **_of_plan(plan), **asdict(latest(folder)), **kept)
+    return Entry(folder.name, verdict=word, **_of_plan(plan), **_of_summary(summary), **kept)
+
+
+def _plan(folder: Path) -> tuple[dict[str, Any], str]:
+    """The plan of a run, and why it cannot be read."""
+    try:
+        data = load(files.read(folder / PLAN, LIMITS.plan)) or {}
+    except OSError as error:
+        return {}, error.strerror or "it cannot be read"
+    if not isinstance(data.get("hosts"), list) or not isinstance(data.get("work"), dict):
+        return {}, "it is no plan"
+    number = format_of(data)
+    return data, "" if number == FORMAT else f"it is in format {number}, not {FORMAT}"
+
+
+def _of_plan(plan: dict[str, Any]) -> dict[str, Any]:
+    hosts = [host for host in plan["hosts"] if isinstance(host, dict)]
+    job, script = plan["work"].get("job"), plan["work"].get("script")
+    words = script if isinstance(script, list) else []
+    return {
+        "job": _settings(job) if isinstance(job, dict) else None,
+        "script": shlex.join(word for word in words if isinstance(word, str))[:LONGEST],
+        "hosts": tuple(name for host in hosts if isinstance(name := host.get("name"), str)),
+        "ranks": sum(_whole(host.get("slots")) for host in hosts),
+    }
+
+
+def _settings(job: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a job that this version knows and that differ from the defaults."""
+    return {
+        name: value
+        for name, default in DEFAULTS.items()
+        if (value := job.get(name, default)) != default and is_setting(name, value)
+    }
+
+
+def is_setting(name: str, value: Any) -> bool:
+    """Whether a job has a setting of this name, and the value its type."""
+    if name not in DEFAULTS:
+        return False
+    kind = str(Job.__dataclass_fields__[name].type)
+    if kind == SEVERAL:
+        return isinstance(value, list) and all(isinstance(word, str) for word in value)
+    if TYPES[kind] in (int, float):
+        return number(value) is not None
+    return type(value) is TYPES[kind]
+
+
+def _of_summary(summary: dict[str, Any]) -> dict[str, Any]:
+    ranks = [rank for rank in _list(summary.get("ranks")) if isinstance(rank, dict)]
+    steps = [_whole(rank.get("step")) for rank in ranks]
+    losses = [number(rank.get("loss")) for rank in ranks if _whole(rank.get("step"))]
+    known = [loss for loss in losses if loss is not None]
+    test, cause = _dict(summary.get("test")), _dict(summary.get("cause"))
+    means = _dict(_dict(summary.get("means")).get("iterations_2_to_40"))
+    text = cause.get("text")
+    return {
+        "cause": text[:LONGEST] if isinstance(text, str) else "",
+        "diverged": isinstance(summary.get("diverged"), dict),
+        "step": max(steps, default=0),
+        "steps": _whole(summary.get("steps")),
+        "loss": math.fsum(known) / len(known) if known else None,
+        "test_loss": number(test.get("loss")),
+        "accuracy": number(test.get("accuracy")),
+        "step_seconds": number(means.get("seconds")),
+        "started": number(summary.get("started")),
+        "elapsed": number(summary.get("elapsed")),
+    }
+
+
+def number(value: Any) -> float | None:
+    """The value, where it is a number that a run can have; else None."""
+    is_number = type(value) in (int, float) and -LARGEST <= value <= LARGEST
+    return value if is_number else None
+
+
+def _whole(value: Any) -> int:
+    return value if type(value) is int and 0 <= value <= LARGEST else 0
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,231 @@
+"""The index of the runs that are recorded in a folder, so that thousands are listed at once.
+
+RUNS_DIR/.index.json keeps what was read of each run, and the times and sizes of the files that it
+was read from. What has changed since is read again. The file holds nothing that the runs do not, so
+it may be missing, broken or deleted at any time; it is written whole, and of two commands at once
+the last one's stays.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from remote.limits import LIMITS
+from remote.record import entry, files
+from remote.record.entry import DEFAULTS, RUNNING, UNKNOWN, Entry
+from remote.record.layout import EVENTS, INDEX, JOURNAL, NOTE, PLAN, STUDY, SUMMARY
+from remote.record.lock import launcher
+from training.wire.jsonl import load
+from training.writing import write_whole
+
+VERSION = 1
+"""Increase it where the same files are to be read in another way."""
+YOUNG = 2 * 10**9
+"""Nanoseconds. A file that has just changed may change again at the same time and in size, as some
+disks count time: what is read of it is not kept."""
+STORED = tuple(one for one in fields(Entry) if one.name not in ("name", "study", "trial"))
+"""The fields of a run that the index keeps: all but the first, and the last two."""
+JOB, HOSTS = ([one.name for one in STORED].index(name) for name in ("job", "hosts"))
+OTHERS = (SUMMARY, EVENTS, NOTE)
+"""What else of a run's folder is read."""
+HEAD = [VERSION, [one.name for one in STORED], DEFAULTS]
+"""An index that begins otherwise is of another version."""
+TYPES: dict[str, set[type]] = {
+    "str": {str},
+    "int": {int},
+    "bool": {bool},
+    "float | None": {float, int, type(None)},
+    "dict[str, Any] | None": {dict, type(None)},
+    "tuple[str, ...]": {tuple},
+}
+"""The types that a field may have in the file, by the text of its annotation."""
+
+Stamps = dict[str, list[int]]
+"""Files of a folder ("": the folder itself), each with its time of change in ns and its size."""
+
+
+class Kept(NamedTuple):
+    """What the index keeps of one folder: the files that it was read from, and what was read."""
+
+    stamps: Stamps
+    data: Any
+
+
+class Index(NamedTuple):
+    """Runs, as lists of the fields `STORED`, and studies, as {run: trial}, by their folders."""
+
+    runs: dict[str, Kept]
+    studies: dict[str, Kept]
+
+
+class _Kind(NamedTuple):
+    """A kind of folder: the file that makes it one, and how to read it: what there is to keep, and
+    of which files beside that one."""
+
+    mark: str
+    read: Callable[[Path], tuple[Any, tuple[str, ...]]]
+
+
+def entries(runs_dir: Path) -> tuple[Entry, ...]:
+    """The runs that are recorded in a folder, the newest last; none where it does not exist.
+
+    What is new is kept in the index, unless the folder cannot be written to.
+    """
+    old, now = _load(runs_dir / INDEX), time.time_ns()
+    names = _folders(runs_dir)
+    runs = _updated(runs_dir, [one for one in names if not one.endswith(STUDY)], old.runs, _RUN)
+    studies = _updated(runs_dir, [one for one in names if one.endswith(STUDY)], old.studies, _STUDY)
+    _save(runs_dir / INDEX, old, Index(_settled(runs, now), _settled(studies, now)))
+    trials = {
+        run: (name.removesuffix(STUDY), trial)
+        for name, kept in studies.items()
+        for run, trial in kept.data.items()
+    }
+    return tuple(_entry(runs_dir, name, kept.data, trials) for name, kept in runs.items())
+
+
+def _entry(
+    runs_dir: Path, name: str, row: list[Any], trials: Mapping[str, tuple[str, str]]
+) -> Entry:
+    """The run of a row, with what the index does not know of it."""
+    found = Entry(name, *row, *trials.get(name, ()))
+    if found.verdict:
+        return found
+    is_live = not found.problem and launcher(runs_dir / name) is not None
+    return replace(found, verdict=RUNNING if is_live else UNKNOWN)
+
+
+def _folders(runs_dir: Path) -> list[str]:
+    """The names of the folders, sorted. A link is none."""
+    try:
+        with os.scandir(runs_dir) as found:
+            return sorted(
+                one.name
+                for one in found
+                if not one.name.startswith(".") and one.is_dir(follow_symlinks=False)
+            )
+    except OSError:
+        return []
+
+
+# What has changed ---------------------------------------------------------------------------------
+
+
+def _updated(
+    runs_dir: Path, names: Iterable[str], old: Mapping[str, Kept], kind: _Kind
+) -> dict[str, Kept]:
+    """What these folders hold: from the index where nothing has changed, else read again."""
+    made = {}
+    for name in names:
+        kept, folder = old.get(name), f"{runs_dir}/{name}"
+        if not kept or any(_stamp(folder, file) != stamp for file, stamp in kept.stamps.items()):
+            kept = _read(folder, kind)
+        if kept:
+            made[name] = kept
+    return made
+
+
+def _read(folder: str, kind: _Kind) -> Kept | None:
+    """Read a folder; None where it is not of this kind."""
+    # Looked at before it is read: what changes meanwhile is read again the next time.
+    # The folder itself changes where a file is added, replaced or removed in it.
+    stamps = {file: _stamp(folder, file) for file in ("", kind.mark, *OTHERS)}
+    if not stamps[kind.mark]:
+        return None
+    data, others = kind.read(Path(folder))
+    return Kept({file: stamps[file] for file in ("", kind.mark, *others) if stamps[file]}, data)
+
+
+def _stamp(folder: str, file: str) -> list[int]:
+    """When a file was changed, in ns, and its size in bytes; empty where there is none."""
+    try:
+        found = os.lstat(f"{folder}/{file}")
+    except OSError:
+        return []
+    return [found.st_mtime_ns, found.st_size]
+
+
+def _settled(found: dict[str, Kept], now: int) -> dict[str, Kept]:
+    """Those of which no file has just changed."""
+    return {
+        name: kept
+        for name, kept in found.items()
+        if max(stamp[0] for stamp in kept.stamps.values()) < now - YOUNG
+    }
+
+
+def _run(folder: Path) -> tuple[list[Any], tuple[str, ...]]:
+    """The row of a run. Its events matter as long as it has not ended."""
+    found = entry.read(folder)
+    row = [getattr(found, one.name) for one in STORED]
+    return row, (SUMMARY, NOTE) if found.verdict else OTHERS
+
+
+def _study(folder: Path) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The runs that the journal of a study names, with their trials ("": not known)."""
+    found: dict[str, str] = {}
+    with suppress(OSError):
+        for line in files.lines(folder / JOURNAL):
+            said = load(line) or {}
+            run, trial = said.get("run"), said.get("trial")
+            if isinstance(run, str):
+                found[run] = trial if isinstance(trial, str) else found.get(run, "")
+    return found, ()
+
+
+_RUN, _STUDY = _Kind(PLAN, _run), _Kind(JOURNAL, _study)
+
+
+# On disk ------------------------------------------------------------------------------------------
+
+
+def _load(path: Path) -> Index:
+    """The index of a file; empty where it is missing, broken or of another version."""
+    try:
+        data = load(files.read(path, LIMITS.summary)) or {}
+        if data["head"] != HEAD:
+            return Index({}, {})
+        found = Index(*(_kept(data[name]) for name in Index._fields))
+        return found if _is_sound(found) else Index({}, {})
+    except (OSError, LookupError, TypeError, ValueError, AttributeError):
+        return Index({}, {})
+
+
+def _kept(data: dict[str, Any]) -> dict[str, Kept]:
+    return {name: Kept(*one) for name, one in data.items()}
+
+
+def _is_sound(index: Index) -> bool:
+    """Whether all that is in an index has its type. May raise what reading a wrong type raises."""
+    made_from = [kept.stamps for of in index for kept in of.values()]
+    stamps = [stamp for one in made_from for stamp in one.values()]
+    rows = [kept.data for kept in index.runs.values()]
+    for row in rows:
+        row[HOSTS] = tuple(row[HOSTS])
+    columns = zip(STORED, zip(*rows, strict=True), strict=True) if rows else ()
+    trials = (trial for kept in index.studies.values() for trial in kept.data.values())
+    return (
+        all(made_from)
+        and all(len(stamp) == 2 for stamp in stamps)
+        and {type(number) for stamp in stamps for number in stamp} <= {int}
+        and all({*map(type, column)} <= TYPES[str(field.type)] for field, column in columns)
+        and all(entry.is_setting(*one) for row in rows for one in (row[JOB] or {}).items())
+        and {type(host) for row in rows for host in row[HOSTS]} <= {str}
+        and {*map(type, trials)} <= {str}
+    )
+
+
+def _save(path: Path, old: Index, new: Index) -> None:
+    """Write the index, if there is anything new to keep and it can be written."""
+    if new == old:
+        return
+    data = {"head": HEAD, "runs": new.runs, "studies": new.studies}
+    with suppress(OSError):
+        write_whole(path, json.dumps(data, separators=(",", ":")).encode())

@@ -1,0 +1,91 @@
+"""How far a run has come that has not ended, from the beginning and the end of its record."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from remote.events import decode
+from remote.record import files
+from remote.record.layout import EVENTS
+from training.wire.events import Evaluated, Record, Started, Step, expand
+
+BLOCK = 1 << 18
+"""Bytes that are read of each end: some hundred steps. Live runs may have written gigabytes."""
+
+
+@dataclass(frozen=True)
+class Latest:
+    """`step` is the newest of any rank, `steps` how many there will be; 0 where none is known.
+    `loss` is the mean over the ranks of their newest, `step_seconds` the mean of the newest steps;
+    `test_loss` and `accuracy` are of the newest evaluation. `diverged`: the newest loss of a rank
+    is no finite number. `started` is a Unix time, `elapsed` how
+    many seconds later the newest record is. What is not known is None."""
+
+    step: int = 0
+    steps: int = 0
+    loss: float | None = None
+    step_seconds: float | None = None
+    test_loss: float | None = None
+    accuracy: float | None = None
+    started: float | None = None
+    elapsed: float | None = None
+    diverged: bool = False
+
+
+def latest(folder: Path) -> Latest:
+    """Read what the run has said first and last. A record that cannot be read tells nothing."""
+    try:
+        records = list(_records(_ends(folder / EVENTS)))
+    except OSError:
+        return Latest()
+    if not records:
+        return Latest()
+    began, steps, tested = 0, list[Step](), None
+    for event in (record.event for record in records):
+        match event:
+            case Started():
+                began = event.steps
+            case Step():
+                steps.append(event)
+            case Evaluated():
+                tested = event
+    newest = {step.rank: step for step in steps}
+    return Latest(
+        max((step.step for step in newest.values()), default=0),
+        began,
+        _mean(step.loss for step in newest.values()),
+        _mean(step.seconds for step in steps),
+        _mean([tested.loss]) if tested else None,
+        _mean([tested.accuracy]) if tested else None,
+        records[0].time,
+        max(0.0, records[-1].time - records[0].time),
+        not all(math.isfinite(step.loss) for step in newest.values()),
+    )
+
+
+def _ends(path: Path) -> Iterator[bytes]:
+    """The whole lines at the beginning and at the end of a file. Raises: OSError."""
+    with files.opened(path) as file:
+        first = file.read(BLOCK)
+        yield from first.splitlines()
+        size = file.seek(0, os.SEEK_END)
+        if size > len(first):
+            file.seek(max(len(first), size - BLOCK))
+            file.readline()  # most of which may be before
+            yield from file.read(BLOCK).splitlines()
+
+
+def _records(lines: Iterable[bytes]) -> Iterator[Record]:
+    for line in lines:
+        record = decode(line)
+        if record is not None:
+            yield from expand(record)
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    finite = [value for value in values if math.isfinite(value)]
+    return math.fsum(finite) / len(finite) if finite else None

@@ -1,0 +1,124 @@
+"""`rankboard runs`: all runs that are recorded here, what became of them, and what to keep of
+them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from json import dumps
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from remote.format import count
+from remote.record import index, marks, query
+from remote.record.entry import Entry
+from remote.record.find import find
+from tui.exit import UsageError, refusing
+from tui.flags.common import RUNS, RunsDir
+from tui.narrate import narrate
+from tui.text.runs import show, to_object
+
+
+def runs(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILTER",
+            help="only runs with this: KEY=VALUE, KEY!=VALUE, 'KEY<VALUE', 'KEY>VALUE', star, or "
+            "a text",
+        ),
+    ] = None,
+    sort: Annotated[
+        str, typer.Option(metavar="KEY", help="sort by this key, the least first")
+    ] = "run",
+    reverse: Annotated[bool, typer.Option("--reverse", "-r", help="the other way round")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print one JSON object per run")] = False,
+    star: Annotated[
+        list[str] | None, typer.Option(metavar="RUN", help="star this run (repeatable)")
+    ] = None,
+    unstar: Annotated[
+        list[str] | None, typer.Option(metavar="RUN", help="take its star away (repeatable)")
+    ] = None,
+    note: Annotated[
+        tuple[str, str],
+        typer.Option(metavar="RUN TEXT", help="write this note on a run; '' removes it"),
+    ] = ("", ""),
+    runs_dir: RunsDir = RUNS,
+) -> None:
+    """List all runs that are recorded here, the newest last.
+
+    A run has to pass all filters. Keys are the settings of a job and the options of sync methods,
+    and: run, study, trial, host, nodes, ranks, verdict, cause, step, loss, test_loss, accuracy,
+    step_seconds, started, elapsed, note, star, diverged. VALUE may be several with commas, or a
+    pattern such as 'torchvision/*'. Quote filters with < and >.
+
+    loss is that of the last step, accuracy that of the last evaluation, s/iter the mean of
+    iterations 2 to 40. The verdict of a live run is "running". It is "unknown" where no launcher
+    here has seen the end: rankboard ps asks the hosts.
+
+    Examples:
+      rankboard runs sync=ring nodes=4 'loss<0.5'
+      rankboard runs study=four-ways verdict!=finished
+      rankboard runs model=vgg11 --sort s/iter
+      rankboard runs --star last --note last "the one for the report"
+    """
+    with refusing(query.QueryError, OSError):
+        if star or unstar or note[0]:
+            if words:
+                raise UsageError("give filters, or --star, --unstar and --note, not both")
+            _mark(runs_dir, star or (), unstar or (), note)
+        else:
+            _list(runs_dir, words or (), sort, reverse, json)
+
+
+def _list(runs_dir: Path, words: Sequence[str], sort: str, reverse: bool, json: bool) -> None:
+    """Print the runs that pass these filters. Raises: QueryError."""
+    passes = query.parse(words)
+    everyone = index.entries(runs_dir)
+    found = query.ordered(filter(passes, everyone), sort, reverse)
+    if json:
+        for run in found:
+            typer.echo(dumps(to_object(run)))
+    elif found:
+        shared = show(found, everyone)
+        narrate(*([f"all {len(found)} runs: {', '.join(shared)}"] if shared else []))
+    else:
+        recorded = count(len(everyone), "run")
+        narrate(f"none of {recorded} fits" if everyone else f"no runs in {runs_dir}")
+    narrate(*_unreadable(found))
+
+
+def _unreadable(runs: Sequence[Entry]) -> list[str]:
+    """A line for each reason why a plan cannot be read."""
+    first = {run.problem: run.name for run in reversed(runs) if run.problem}
+    return [f"{name}: its plan.json cannot be read: {problem}" for problem, name in first.items()]
+
+
+def _mark(
+    runs_dir: Path, star: Sequence[str], unstar: Sequence[str], note: tuple[str, str]
+) -> None:
+    """Keep stars and a note. All runs are looked up first. Raises: OSError, PlanError,
+    UsageError."""
+    starred = [_folder(name, runs_dir) for name in star]
+    plain = [_folder(name, runs_dir) for name in unstar]
+    noted = _folder(note[0], runs_dir) if note[0] else None
+    for folder in starred:
+        marks.star(folder, True)
+        narrate(f"starred {folder.name}")
+    for folder in plain:
+        marks.star(folder, False)
+        narrate(f"{folder.name} has no star now")
+    if noted:
+        marks.write_note(noted, note[1])
+        narrate(
+            f"noted on {noted.name}" if note[1].strip() else f"removed the note of {noted.name}"
+        )
+
+
+def _folder(name: str, runs_dir: Path) -> Path:
+    """The folder of a run. Raises: PlanError, UsageError."""
+    folder = find(name, runs_dir)
+    if not folder:
+        raise UsageError(f"no run called {name!r} in {runs_dir}: rankboard runs lists all")
+    return folder
