@@ -34,7 +34,7 @@ LONGEST = 300
 """Characters of a cause that a list keeps."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One run of the list. `job` are the settings that differ from `DEFAULTS`; None of a user's own
     program, whose command line is `script`. `verdict` is one of `VERDICTS`, and

@@ -33,6 +33,8 @@ disks count time: what is read of it is not kept."""
 STORED = tuple(one for one in fields(Entry) if one.name not in ("name", "study", "trial"))
 """The fields of a run that the index keeps: all but the first, and the last two."""
 JOB, HOSTS = ([one.name for one in STORED].index(name) for name in ("job", "hosts"))
+MISSING = "-"
+"""The stamp of a file that is not there."""
 OTHERS = (SUMMARY, EVENTS, NOTE)
 """What else of a run's folder is read."""
 HEAD = [VERSION, [one.name for one in STORED], DEFAULTS]
@@ -47,14 +49,13 @@ TYPES: dict[str, set[type]] = {
 }
 """The types that a field may have in the file, by the text of its annotation."""
 
-Stamps = dict[str, list[int]]
-"""Files of a folder ("": the folder itself), each with its time of change in ns and its size."""
-
 
 class Kept(NamedTuple):
-    """What the index keeps of one folder: the files that it was read from, and what was read."""
+    """What the index keeps of one folder: the names of the files that it was read from, each after
+    a "/" (the folder itself has none), their stamps, and what was read."""
 
-    stamps: Stamps
+    files: str
+    stamps: str
     data: Any
 
 
@@ -67,7 +68,7 @@ class Index(NamedTuple):
 
 class _Kind(NamedTuple):
     """A kind of folder: the file that makes it one, and how to read it: what there is to keep, and
-    of which files beside that one."""
+    of which other files."""
 
     mark: str
     read: Callable[[Path], tuple[Any, tuple[str, ...]]]
@@ -79,10 +80,12 @@ def entries(runs_dir: Path) -> tuple[Entry, ...]:
     What is new is kept in the index, unless the folder cannot be written to.
     """
     old, now = _load(runs_dir / INDEX), time.time_ns()
-    names = _folders(runs_dir)
-    runs = _updated(runs_dir, [one for one in names if not one.endswith(STUDY)], old.runs, _RUN)
-    studies = _updated(runs_dir, [one for one in names if one.endswith(STUDY)], old.studies, _STUDY)
-    _save(runs_dir / INDEX, old, Index(_settled(runs, now), _settled(studies, now)))
+    found = _folders(runs_dir)
+    runs = _updated(runs_dir, [one for one in found if not one.endswith(STUDY)], old.runs, _RUN)
+    studies = _updated(runs_dir, [one for one in found if one.endswith(STUDY)], old.studies, _STUDY)
+    new = Index(_settled(runs, old.runs, now), _settled(studies, old.studies, now))
+    if new != old:
+        _save(runs_dir / INDEX, new)
     trials = {
         run: (name.removesuffix(STUDY), trial)
         for name, kept in studies.items()
@@ -125,7 +128,7 @@ def _updated(
     made = {}
     for name in names:
         kept, folder = old.get(name), f"{runs_dir}/{name}"
-        if not kept or any(_stamp(folder, file) != stamp for file, stamp in kept.stamps.items()):
+        if not kept or _stamps(folder, kept.files) != kept.stamps:
             kept = _read(folder, kind)
         if kept:
             made[name] = kept
@@ -136,29 +139,38 @@ def _read(folder: str, kind: _Kind) -> Kept | None:
     """Read a folder; None where it is not of this kind."""
     # Looked at before it is read: what changes meanwhile is read again the next time.
     # The folder itself changes where a file is added, replaced or removed in it.
-    stamps = {file: _stamp(folder, file) for file in ("", kind.mark, *OTHERS)}
-    if not stamps[kind.mark]:
+    stamps = {file: _stamp(f"{folder}/{file}") for file in ("", kind.mark, *OTHERS)}
+    if stamps[kind.mark] == MISSING:
         return None
     data, others = kind.read(Path(folder))
-    return Kept({file: stamps[file] for file in ("", kind.mark, *others) if stamps[file]}, data)
+    made_from = ("", kind.mark, *others)
+    return Kept("/".join(made_from), " ".join(stamps[file] for file in made_from), data)
 
 
-def _stamp(folder: str, file: str) -> list[int]:
-    """When a file was changed, in ns, and its size in bytes; empty where there is none."""
+def _stamps(folder: str, files: str) -> str:
+    return " ".join([_stamp(f"{folder}/{file}") for file in files.split("/")])
+
+
+def _stamp(path: str) -> str:
+    """When a file was changed, in ns, and its size in bytes."""
     try:
-        found = os.lstat(f"{folder}/{file}")
+        found = os.lstat(path)
     except OSError:
-        return []
-    return [found.st_mtime_ns, found.st_size]
+        return MISSING
+    return f"{found.st_mtime_ns}.{found.st_size}"
 
 
-def _settled(found: dict[str, Kept], now: int) -> dict[str, Kept]:
+def _settled(found: dict[str, Kept], old: Mapping[str, Kept], now: int) -> dict[str, Kept]:
     """Those of which no file has just changed."""
     return {
         name: kept
         for name, kept in found.items()
-        if max(stamp[0] for stamp in kept.stamps.values()) < now - YOUNG
+        if kept is old.get(name) or _newest(kept.stamps) < now - YOUNG
     }
+
+
+def _newest(stamps: str) -> int:
+    return max(int(stamp.partition(".")[0]) for stamp in stamps.split() if stamp != MISSING)
 
 
 def _run(folder: Path) -> tuple[list[Any], tuple[str, ...]]:
@@ -204,17 +216,14 @@ def _kept(data: dict[str, Any]) -> dict[str, Kept]:
 
 def _is_sound(index: Index) -> bool:
     """Whether all that is in an index has its type. May raise what reading a wrong type raises."""
-    made_from = [kept.stamps for of in index for kept in of.values()]
-    stamps = [stamp for one in made_from for stamp in one.values()]
+    texts = [text for of in index for kept in of.values() for text in kept[:2]]
     rows = [kept.data for kept in index.runs.values()]
     for row in rows:
         row[HOSTS] = tuple(row[HOSTS])
     columns = zip(STORED, zip(*rows, strict=True), strict=True) if rows else ()
     trials = (trial for kept in index.studies.values() for trial in kept.data.values())
     return (
-        all(made_from)
-        and all(len(stamp) == 2 for stamp in stamps)
-        and {type(number) for stamp in stamps for number in stamp} <= {int}
+        {*map(type, texts)} <= {str}
         and all({*map(type, column)} <= TYPES[str(field.type)] for field, column in columns)
         and all(entry.is_setting(*one) for row in rows for one in (row[JOB] or {}).items())
         and {type(host) for row in rows for host in row[HOSTS]} <= {str}
@@ -222,10 +231,8 @@ def _is_sound(index: Index) -> bool:
     )
 
 
-def _save(path: Path, old: Index, new: Index) -> None:
-    """Write the index, if there is anything new to keep and it can be written."""
-    if new == old:
-        return
-    data = {"head": HEAD, "runs": new.runs, "studies": new.studies}
+def _save(path: Path, index: Index) -> None:
+    """Write the index, if it can be written."""
+    data = {"head": HEAD} | index._asdict()
     with suppress(OSError):
         write_whole(path, json.dumps(data, separators=(",", ":")).encode())

@@ -30,6 +30,7 @@ WORD = re.compile(r"([\w/-]+?)\s*(<=|>=|!=|==?|<|>)\s*(.*)", re.DOTALL)
 MOMENT = re.compile(r"\d{4}(-\d\d(-\d\d([T ]\d\d(:\d\d(:\d\d)?)?)?)?)?")
 TEXT, NUMBER, TIME, FLAG = "a text", "a number", "a date such as 2026-11-20", "yes or no"
 """What the values of a key are, as messages name it."""
+EXAMPLE = {NUMBER: "0.5", TIME: "2026-11-20"}
 FIGURES = ("ranks", "step", "loss", "test_loss", "accuracy", "step_seconds", "elapsed")
 """Fields of a run that are numbers."""
 Test = Callable[[Entry], bool]
@@ -85,7 +86,7 @@ def _test(word: str) -> Test:
     text = found[3]
     if sign in COMPARE:
         if key.kind in (TEXT, FLAG):
-            raise QueryError(f"{word}: write {found[1]}=… or {found[1]}!=…, it is {key.kind}")
+            raise QueryError(f"{word}: {key.name} is {key.kind}: compare it with = or !=")
         return _comparison(key, COMPARE[sign], text, word)
     alternatives = [_equality(key, part.strip(), word) for part in text.split(",")]
     if sign == "=":
@@ -100,8 +101,8 @@ def _bare(word: str) -> Test:
         return lambda run: key.of(run) == [True]
     if key and key.kind in (NUMBER, TIME):
         raise QueryError(
-            f"{word}: compare it, as in '{word}<…', and quote that: the shell takes < and > for "
-            "files"
+            f"{word}: write what to compare it with, in quotes, such as '{word}<{EXAMPLE[key.kind]}': "
+            "the shell takes < and > for files"
         )
     wanted = word.casefold()
     return lambda run: any(wanted in text.casefold() for text in _texts(run))

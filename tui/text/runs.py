@@ -10,27 +10,28 @@ from typing import Any
 from remote.format import UNKNOWN, loss, moment, or_unknown, percent, seconds
 from remote.record.entry import DEFAULTS, Entry
 from training.job import INCIDENTAL
-from tui.text.table import Row, print_table, terminal_width, total_width
+from tui.text.table import Row, clean, print_table, terminal_width, total_width, without
 
 HEAD = (
     *("run", "method", "model", "data set", "hosts", "ranks", "verdict", "step", "loss"),
-    *("accuracy", "s/iter", "started", "study", "settings", "note"),
+    *("accuracy", "s/iter", "started", "study", "settings", "*", "note"),
 )
-FOLDED = ("method", "model", "data set", "hosts", "ranks", "study", "settings")
+FOLDED = ("method", "model", "data set", "hosts", "ranks", "verdict", "study")
 """Columns that a narrow terminal shows as a line where all runs have the same there."""
 DISPENSABLE = {
     "started": 1,
     "ranks": 2,
-    "settings": 3,
-    "study": 4,
-    "data set": 5,
+    "study": 3,
+    "data set": 4,
+    "settings": 5,
     "model": 6,
-    "step": 7,
-    "hosts": 8,
+    "note": 7,
+    "step": 8,
+    "hosts": 9,
 }
 """Columns that a narrow terminal leaves out, in this order: a run's name has its start."""
-SHORTEST, LEAST = 15, 16
-"""Characters of a run's name (its date and time) and of a note that are always shown."""
+SHORTEST, LEAST = 13, 8
+"""Characters of a run's name (its date and time) that are shown at least, and of a note."""
 ELSEWHERE = INCIDENTAL | {"sync", "sync_option", "model", "dataset"}
 """Settings that the column of settings does not show by name."""
 
@@ -39,17 +40,17 @@ def show(runs: Sequence[Entry], everyone: Sequence[Entry]) -> list[str]:
     """Print a table of these runs, of all that are recorded. Returns what it does not show, as
     all of them have it."""
     settings = [_settings(run) for run in runs]
-    rows = [_row(run, ", ".join(of)) for run, of in zip(runs, settings, strict=True)]
-    head: Row = HEAD
+    table = [HEAD, *(_row(run, of) for run, of in zip(runs, settings, strict=True))]
     width, shared = terminal_width(), list[str]()
-    if math.isfinite(width) and total_width([head, *rows]) > width:
-        rows, common = _without_common(rows, settings)
-        head, rows, shared = _folded(head, rows)
-        shared += common
-        rows = _shortened(rows, everyone)
-        if head[-1] == "note":
-            rows = _clipped(head, rows, int(width))
-    print_table(head, rows, DISPENSABLE)
+    if math.isfinite(width) and total_width(table) > width:
+        if len(runs) > 1:
+            common = set(settings[0]).intersection(*settings[1:])
+            settings = [[one for one in of if one not in common] for of in settings]
+            shared = sorted(common)
+        rows = [_row(run, of) for run, of in zip(runs, settings, strict=True)]
+        table, folded = _folded([HEAD, *_shortened(rows, everyone)])
+        table, shared = _fitted(table, width), folded + shared
+    print_table(table[0], table[1:])
     return shared
 
 
@@ -60,10 +61,10 @@ def to_object(run: Entry) -> dict[str, Any]:
     return {"run": told.pop("name"), **told, "job": job}
 
 
-def _row(run: Entry, settings: str) -> Row:
+def _row(run: Entry, settings: Sequence[str]) -> Row:
     job = run.job is not None
     step = f"{run.step}/{run.steps}" if run.step < run.steps else or_unknown(run.step)
-    return (
+    cells = (
         run.name,
         run.setting("sync") if job else "script" if run.script else UNKNOWN,
         run.setting("model") if job else UNKNOWN,
@@ -76,10 +77,12 @@ def _row(run: Entry, settings: str) -> Row:
         UNKNOWN if run.accuracy is None else percent(run.accuracy, 1),
         UNKNOWN if run.step_seconds is None else seconds(run.step_seconds),
         moment(run.started or 0),
-        or_unknown(f"{run.study}: {run.trial}" if run.trial else run.study),
-        or_unknown(settings),
-        f"* {run.note}".strip() if run.star else run.note,
+        or_unknown(run.study),
+        or_unknown(", ".join(settings)),
+        "*" if run.star else UNKNOWN,
+        run.note,
     )
+    return clean(cells)
 
 
 def _settings(run: Entry) -> list[str]:
@@ -96,32 +99,19 @@ def _settings(run: Entry) -> list[str]:
 # Narrow terminals ---------------------------------------------------------------------------------
 
 
-def _without_common(
-    rows: Sequence[Row], settings: Sequence[Sequence[str]]
-) -> tuple[list[Row], list[str]]:
-    """The rows without the settings that all runs have, and those."""
-    common = set(settings[0]).intersection(*settings[1:])
-    column = HEAD.index("settings")
-    left = [", ".join(one for one in of if one not in common) for of in settings]
-    changed = [
-        (*row[:column], cell, *row[column + 1 :]) for row, cell in zip(rows, left, strict=True)
-    ]
-    return changed, [one for one in settings[0] if one in common]
-
-
-def _folded(head: Row, rows: Sequence[Row]) -> tuple[Row, list[Row], list[str]]:
-    """The table without columns in which all rows are equal, and what these say."""
+def _folded(table: Sequence[Row]) -> tuple[list[Row], list[str]]:
+    """The table without empty columns and, if it has several rows, without those in which all are
+    equal; and what these say."""
     shared, kept = [], []
-    for index, name in enumerate(head):
-        cells = {row[index] for row in rows}
-        cell = next(iter(cells))
-        is_empty = cells <= {"", UNKNOWN}
-        if len(cells) > 1 or not (is_empty or name in FOLDED):
+    for index, name in enumerate(table[0]):
+        cells = {row[index] for row in table[1:]}
+        if cells <= {"", UNKNOWN}:
+            continue
+        if name in FOLDED and len(cells) == 1 and len(table) > 2:
+            shared.append(f"{name} {cells.pop()}")
+        else:
             kept.append(index)
-        elif not is_empty:
-            shared.append(f"{name} {cell}")
-    table = [tuple(row[index] for index in kept) for row in (head, *rows)]
-    return table[0], table[1:], shared
+    return [tuple(row[index] for index in kept) for row in table], shared
 
 
 def _shortened(rows: Sequence[Row], everyone: Sequence[Entry]) -> list[Row]:
@@ -140,11 +130,21 @@ def _common(one: str, other: str) -> int:
     return next((index for index, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
-def _clipped(head: Row, rows: Sequence[Row], width: int) -> list[Row]:
-    """The rows with notes as long as there is room for."""
-    bare = total_width([(*row[:-1], "") for row in (head, *rows)])
-    most = max(LEAST, width - bare)
+def _fitted(table: list[Row], width: float) -> list[Row]:
+    """The table with as much of the notes and of `DISPENSABLE` as there is room for."""
+    clipped = without(DISPENSABLE, _clipped(table, LEAST), width)
+    if clipped[0][-1] != "note":
+        return clipped
+    notes = [row[-1] for row in table]
+    whole = [(*row[:-1], note) for row, note in zip(clipped, notes, strict=True)]
+    bare = total_width([(*row[:-1], "") for row in whole])
+    return _clipped(whole, int(width) - bare)
+
+
+def _clipped(table: Sequence[Row], most: int) -> list[Row]:
+    """The table with notes of so many characters at most."""
+    if table[0][-1] != "note":
+        return list(table)
     return [
-        (*row[:-1], note if len(note := row[-1]) <= most else f"{note[: most - 1]}…")
-        for row in rows
+        row if len(row[-1]) <= most else (*row[:-1], f"{row[-1][: most - 1]}…") for row in table
     ]

@@ -23,9 +23,7 @@ def print_table(
     `dispensable` are the columns to leave out where the terminal is too narrow, each with its turn.
     """
     width = terminal_width()
-    # a row that can be printed as it is, such as most of thousands, needs no look at each cell
-    clean = [row if "".join(row).isprintable() else tuple(map(one_line, row)) for row in rows]
-    table = without(dispensable or {}, [tuple(head), *clean], width)
+    table = without(dispensable or {}, [tuple(head), *map(clean, rows)], width)
     cut = [
         line if len(line) <= width or len(head) < 3 else f"{line[: int(width) - 1]}…"
         for line in aligned(table)
@@ -33,17 +31,32 @@ def print_table(
     typer.echo("\n".join(cut))
 
 
-def without(turns: Mapping[str, int], table: Sequence[Row], width: float) -> Sequence[Row]:
-    """Leave out columns, each in its turn, until the table is narrow enough. Its first row is the
-    head."""
+def clean(row: Row) -> Row:
+    """Make a row fit to be printed. Most of thousands are, and need no look at each cell."""
+    return row if "".join(row).isprintable() else tuple(map(one_line, row))
+
+
+def without(turns: Mapping[str, int], table: Sequence[Row], width: float) -> list[Row]:
+    """Leave out columns, each in its turn, until the table is narrow enough; of these, what fits
+    after all comes back. The first row is the head."""
     if math.isinf(width):
-        return table
+        return list(table)
     wide = dict(zip(table[0], widths(table), strict=True))
+    left = dict(wide)
+    gone = []
     for name in sorted(turns, key=lambda name: turns[name]):
-        if name in wide and sum(wide.values()) + len(GAP) * (len(wide) - 1) > width:
-            del wide[name]
-    kept = [index for index, name in enumerate(table[0]) if name in wide]
+        if name in left and _line(left) > width:
+            del left[name]
+            gone.append(name)
+    for name in reversed(gone):
+        if _line(left) + len(GAP) + wide[name] <= width:
+            left[name] = wide[name]
+    kept = [index for index, name in enumerate(table[0]) if name in left]
     return [tuple(row[index] for index in kept) for row in table]
+
+
+def _line(wide: Mapping[str, int]) -> int:
+    return sum(wide.values()) + len(GAP) * (len(wide) - 1)
 
 
 def aligned(table: Sequence[Sequence[str]]) -> list[str]:
