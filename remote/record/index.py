@@ -45,7 +45,7 @@ TYPES: dict[str, set[type]] = {
     "bool": {bool},
     "float | None": {float, int, type(None)},
     "dict[str, Any] | None": {dict, type(None)},
-    "tuple[str, ...]": {tuple},
+    "tuple[str, ...]": {list},
 }
 """The types that a field may have in the file, by the text of its annotation."""
 
@@ -205,9 +205,13 @@ def _load(path: Path) -> Index:
         if data["head"] != HEAD:
             return Index({}, {})
         found = Index(*(_kept(data[name]) for name in Index._fields))
-        return found if _is_sound(found) else Index({}, {})
+        if not _is_sound(found):
+            return Index({}, {})
     except (OSError, LookupError, TypeError, ValueError, AttributeError):
         return Index({}, {})
+    for kept in found.runs.values():
+        kept.data[HOSTS] = tuple(kept.data[HOSTS])
+    return found
 
 
 def _kept(data: dict[str, Any]) -> dict[str, Kept]:
@@ -218,8 +222,6 @@ def _is_sound(index: Index) -> bool:
     """Whether all that is in an index has its type. May raise what reading a wrong type raises."""
     texts = [text for of in index for kept in of.values() for text in kept[:2]]
     rows = [kept.data for kept in index.runs.values()]
-    for row in rows:
-        row[HOSTS] = tuple(row[HOSTS])
     columns = zip(STORED, zip(*rows, strict=True), strict=True) if rows else ()
     trials = (trial for kept in index.studies.values() for trial in kept.data.values())
     return (

@@ -100,9 +100,10 @@ def _bare(word: str) -> Test:
     if key and key.kind is FLAG:
         return lambda run: key.of(run) == [True]
     if key and key.kind in (NUMBER, TIME):
+        example = f"'{word}<{EXAMPLE[key.kind]}'"
         raise QueryError(
-            f"{word}: write what to compare it with, in quotes, such as '{word}<{EXAMPLE[key.kind]}': "
-            "the shell takes < and > for files"
+            f"{word}: write what to compare it with, in quotes, such as {example}: the shell takes "
+            "< and > for files"
         )
     wanted = word.casefold()
     return lambda run: any(wanted in text.casefold() for text in _texts(run))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -40,15 +40,14 @@ def show(runs: Sequence[Entry], everyone: Sequence[Entry]) -> list[str]:
     """Print a table of these runs, of all that are recorded. Returns what it does not show, as
     all of them have it."""
     settings = [_settings(run) for run in runs]
-    table = [HEAD, *(_row(run, of) for run, of in zip(runs, settings, strict=True))]
+    table = _table(runs, settings, {})
     width, shared = terminal_width(), list[str]()
     if math.isfinite(width) and total_width(table) > width:
         if len(runs) > 1:
             common = set(settings[0]).intersection(*settings[1:])
             settings = [[one for one in of if one not in common] for of in settings]
             shared = sorted(common)
-        rows = [_row(run, of) for run, of in zip(runs, settings, strict=True)]
-        table, folded = _folded([HEAD, *_shortened(rows, everyone)])
+        table, folded = _folded(_table(runs, settings, _beginnings(everyone)))
         table, shared = _fitted(table, width), folded + shared
     print_table(table[0], table[1:])
     return shared
@@ -61,11 +60,21 @@ def to_object(run: Entry) -> dict[str, Any]:
     return {"run": told.pop("name"), **told, "job": job}
 
 
-def _row(run: Entry, settings: Sequence[str]) -> Row:
+def _table(
+    runs: Sequence[Entry], settings: Sequence[Sequence[str]], names: Mapping[str, str]
+) -> list[Row]:
+    """The table of runs, with these settings, and with other names for theirs."""
+    rows = (
+        _row(run, names.get(run.name, run.name), of) for run, of in zip(runs, settings, strict=True)
+    )
+    return [HEAD, *rows]
+
+
+def _row(run: Entry, name: str, settings: Sequence[str]) -> Row:
     job = run.job is not None
     step = f"{run.step}/{run.steps}" if run.step < run.steps else or_unknown(run.step)
     cells = (
-        run.name,
+        name,
         run.setting("sync") if job else "script" if run.script else UNKNOWN,
         run.setting("model") if job else UNKNOWN,
         run.setting("dataset") if job else UNKNOWN,
@@ -114,14 +123,14 @@ def _folded(table: Sequence[Row]) -> tuple[list[Row], list[str]]:
     return [tuple(row[index] for index in kept) for row in table], shared
 
 
-def _shortened(rows: Sequence[Row], everyone: Sequence[Entry]) -> list[Row]:
-    """The rows with the beginnings of names that no other run has: enough for every command."""
+def _beginnings(everyone: Sequence[Entry]) -> dict[str, str]:
+    """The beginning of each run's name that no other has: enough for every command."""
     names = [run.name for run in everyone]  # sorted, so the nearest are neighbours
-    short = {}
+    found = {}
     for before, name, after in zip(["", *names], names, [*names[1:], ""], strict=False):
         same = max(_common(name, before), _common(name, after))
-        short[name] = name[: max(SHORTEST, same + 1)]
-    return [(short[row[0]], *row[1:]) for row in rows]
+        found[name] = name[: max(SHORTEST, same + 1)]
+    return found
 
 
 def _common(one: str, other: str) -> int:

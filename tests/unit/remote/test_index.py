@@ -1,0 +1,332 @@
+"""The list of recorded runs: what it tells, what is read again, and an index that lies or is
+broken."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from remote.plan.plan import Plan
+from remote.record import entry, index, latest, marks
+from remote.record.entry import Entry
+from remote.record.layout import EVENTS, INDEX, JOURNAL, PLAN, SUMMARY
+from remote.record.write import Recorder
+from tests.kit.histories import START, History, plan
+from training.job import Job
+from training.wire.events import Evaluated, Exited, encode
+
+LONG_AGO = 1_000_000_000
+
+
+def named(name: str, made: Plan | None = None) -> Plan:
+    return replace(made or plan(2), run=name)
+
+
+def recorded(runs_dir: Path, made: Plan, history: History | None = None) -> Path:
+    """A run that has finished."""
+    history = history or History(made).training(steps=4).done(0, 1)
+    into = Recorder(runs_dir, made)
+    into.close(history.closed())
+    return into.folder
+
+
+def age(runs_dir: Path) -> None:
+    """Let all files be old, so that they are known by their times."""
+    for folder in runs_dir.iterdir():
+        for path in (*folder.glob("*"), folder):
+            os.utime(path, (LONG_AGO, LONG_AGO))
+
+
+@pytest.fixture
+def runs_dir(tmp_path: Path) -> Path:
+    """Two old runs, with an index."""
+    for name in ("a", "b"):
+        recorded(tmp_path, named(name))
+    age(tmp_path)
+    index.entries(tmp_path)
+    assert (tmp_path / INDEX).exists()
+    return tmp_path
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the runs that are read and not taken from the index."""
+    names: list[str] = []
+    original = entry.read
+
+    def counting(folder: Path) -> Entry:
+        names.append(folder.name)
+        return original(folder)
+
+    monkeypatch.setattr(entry, "read", counting)
+    return names
+
+
+def test_what_became_of_a_run(tmp_path: Path) -> None:
+    job = Job(sync="ring", sync_option=("bucket_mb=10.0",), lr=0.01)
+    made = named("a", replace(plan(2), work=job))
+    history = History(made).training(steps=12, samples=16)
+    history.rank(0, Evaluated(0, 2, 12, 0.5, 0.75, 100, 0.1)).done(0, 1)
+    recorded(tmp_path, made, history)
+    (found,) = index.entries(tmp_path)
+    settings = {"sync": "ring", "sync_option": ["bucket_mb=10.0"], "lr": 0.01}
+    assert (found.name, found.job, found.script) == ("a", settings, "")
+    assert (found.setting("model"), found.setting("lr")) == ("lenet5", 0.01)
+    assert (found.hosts, found.ranks) == (("node1", "node2"), 2)
+    assert (found.verdict, found.cause, found.diverged) == ("finished", "", False)
+    assert (found.step, found.steps) == (12, 40)
+    assert (found.test_loss, found.accuracy) == (0.5, 0.75)
+    assert found.loss == pytest.approx(2 / 12)
+    assert found.step_seconds == pytest.approx(0.1)
+    assert found.started == pytest.approx(START, abs=1)
+
+
+def test_a_failed_run_has_its_cause(tmp_path: Path) -> None:
+    made = named("a")
+    recorded(tmp_path, made, History(made).training(steps=4).rank(1, Exited(1, -9, "SIGKILL")))
+    (found,) = index.entries(tmp_path)
+    assert found.verdict == "failed"
+    assert "SIGKILL" in found.cause
+
+
+def test_a_script_has_no_settings(tmp_path: Path) -> None:
+    recorded(tmp_path, named("a", plan(2, script=True)))
+    (found,) = index.entries(tmp_path)
+    assert (found.job, found.script, found.setting("lr")) == (None, "train.py", None)
+
+
+def test_no_runs(tmp_path: Path) -> None:
+    assert index.entries(tmp_path / "none") == ()
+    assert index.entries(tmp_path) == ()
+
+
+def test_what_has_not_changed_is_not_read(runs_dir: Path, read: list[str]) -> None:
+    before = (runs_dir / INDEX).stat()
+    assert [run.verdict for run in index.entries(runs_dir)] == ["finished", "finished"]
+    assert read == []
+    assert (runs_dir / INDEX).stat().st_mtime_ns == before.st_mtime_ns, "nor written"
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    """Change a file in place, as some editors do."""
+    path.write_text(path.read_text().replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda a: edit(a / SUMMARY, '"finished"', '"stopped"'), {"verdict": "stopped"}),
+        (lambda a: edit(a / PLAN, '"seed": 42', '"seed": 7'), {"job": {"seed": 7}}),
+        (lambda a: marks.star(a, True), {"star": True}),
+        (lambda a: marks.write_note(a, "good"), {"note": "good"}),
+        (lambda a: (a / SUMMARY).unlink(), {"verdict": "unknown"}),
+    ],
+)
+def test_what_has_changed_is_read_again(
+    runs_dir: Path, read: list[str], change: Callable[[Path], object], what: dict[str, object]
+) -> None:
+    change(runs_dir / "a")
+    for _ in range(2):  # it has changed just now, so it is not kept
+        changed, other = index.entries(runs_dir)
+        assert {name: getattr(changed, name) for name in what} == what
+        assert other.verdict == "finished"
+    assert read == ["a", "a"]
+
+
+def test_a_note_that_is_edited_is_read_again(runs_dir: Path, read: list[str]) -> None:
+    marks.write_note(runs_dir / "a", "good")
+    age(runs_dir)
+    index.entries(runs_dir)
+    read.clear()
+    edit(runs_dir / "a" / "note.txt", "good", "better")
+    assert [run.note for run in index.entries(runs_dir)] == ["better", ""]
+    assert read == ["a"]
+
+
+def test_marks_are_taken_away(runs_dir: Path) -> None:
+    for starred, text in ((True, "good"), (False, " ")):
+        marks.star(runs_dir / "a", starred)
+        marks.write_note(runs_dir / "a", text)
+    assert (index.entries(runs_dir)[0].star, index.entries(runs_dir)[0].note) == (False, "")
+
+
+def test_runs_come_and_go(runs_dir: Path) -> None:
+    (runs_dir / "a").rename(runs_dir / "c")
+    recorded(runs_dir, named("d"))
+    assert [run.name for run in index.entries(runs_dir)] == ["b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        '{"head":1}',
+        lambda data: data | {"head": [0, *data["head"][1:]]},
+        lambda data: data | {"runs": []},
+        lambda data: data | {"runs": {"a": [1, 2]}},
+        lambda data: data | {"runs": {"a": ["/x", 1, data["runs"]["a"][2]]}},
+        lambda data: data | {"runs": {"a": [*data["runs"]["a"][:2], [1, 2]]}},
+        lambda data: data | {"studies": {"s.study": ["", "", {"a": 1}]}},
+    ],
+)
+def test_a_broken_index_is_made_anew(
+    runs_dir: Path, read: list[str], text: str | Callable[[object], object]
+) -> None:
+    good = json.loads((runs_dir / INDEX).read_text())
+    (runs_dir / INDEX).write_text(text if isinstance(text, str) else json.dumps(text(good)))
+    assert [run.verdict for run in index.entries(runs_dir)] == ["finished", "finished"]
+    assert read == ["a", "b"]
+    assert json.loads((runs_dir / INDEX).read_text()) == good
+
+
+@pytest.mark.parametrize("value", [7, "x", [1], {"a": 1}, None])
+def test_no_value_of_a_wrong_type_comes_out_of_an_index(runs_dir: Path, value: object) -> None:
+    good = index.entries(runs_dir)
+    data = json.loads((runs_dir / INDEX).read_text())
+    for column, field in enumerate(index.STORED):
+        kinds = index.TYPES[str(field.type)]
+        if type(value) not in kinds or list in kinds:
+            spoilt = json.loads(json.dumps(data))
+            spoilt["runs"]["a"][2][column] = value
+            (runs_dir / INDEX).write_text(json.dumps(spoilt))
+            assert index.entries(runs_dir) == good, field.name
+
+
+def test_a_folder_that_cannot_be_written_to_is_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded(tmp_path, named("a"))
+    age(tmp_path)
+
+    def refuse(path: Path, data: bytes) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(index, "write_whole", refuse)
+    assert [run.name for run in index.entries(tmp_path)] == ["a"]
+    assert not (tmp_path / INDEX).exists()
+
+
+def test_commands_at_once_do_each_other_no_harm(runs_dir: Path) -> None:
+    good = index.entries(runs_dir)
+    with ThreadPoolExecutor(8) as pool:
+
+        def listed(turn: int) -> tuple[Entry, ...]:
+            if turn % 3 == 0:
+                (runs_dir / INDEX).unlink(missing_ok=True)
+            return index.entries(runs_dir)
+
+        assert all(found == good for found in pool.map(listed, range(48)))
+    assert [path.name for path in runs_dir.glob(".*.part")] == []
+
+
+def test_a_live_run_is_running(tmp_path: Path) -> None:
+    made = named("a")
+    into = Recorder(tmp_path, made)
+    for one in History(made).training(steps=4).rank(0, Evaluated(0, 1, 4, 0.5, 0.75, 9, 1)).records:
+        into.raw(encode(one).encode())
+    into.flush()
+    age(tmp_path)
+    for _ in range(2):  # the second one out of the index
+        (found,) = index.entries(tmp_path)
+        assert (found.verdict, found.step, found.steps) == ("running", 4, 40)
+        assert (found.loss, found.accuracy, found.diverged) == (0.5, 0.75, False)
+        assert found.step_seconds == pytest.approx(0.1)
+    into.release()
+    assert index.entries(tmp_path)[0].verdict == "unknown"
+
+
+def test_of_a_long_record_the_ends_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = named("a")
+    into = Recorder(tmp_path, made)
+    for one in History(made).training(steps=400).records:
+        into.raw(encode(one).encode())
+    into.flush()
+    whole = latest.latest(into.folder)
+    monkeypatch.setattr(latest, "BLOCK", 4096)
+    assert (into.folder / EVENTS).stat().st_size > 3 * latest.BLOCK
+    found = latest.latest(into.folder)
+    assert (found.step, found.steps, found.loss) == (400, 40, whole.loss)
+    assert (found.started, found.elapsed) == (whole.started, whole.elapsed)
+
+
+def test_what_is_no_run_is_not_listed(
+    runs_dir: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    (runs_dir / "empty").mkdir()
+    (runs_dir / "file").write_text("")
+    elsewhere = recorded(tmp_path_factory.mktemp("other"), named("c"))
+    (runs_dir / "link").symlink_to(elsewhere)
+    assert [run.name for run in index.entries(runs_dir)] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{", "it is no plan"),
+        ('{"format":1,"run":"a","hosts":1,"work":{}}', "it is no plan"),
+        ('{"format":9,"run":"a","hosts":[],"work":{}}', "it is in format 9, not 1"),
+    ],
+)
+def test_a_plan_that_cannot_be_read_is_told(runs_dir: Path, text: str, problem: str) -> None:
+    (runs_dir / "a" / PLAN).write_text(text)
+    found, other = index.entries(runs_dir)
+    assert (found.problem, found.verdict, found.ranks) == (problem, "unknown", 0)
+    assert other.verdict == "finished"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"lr": 0.1', '"lr": "fast"'),
+        ('"slots": 1', '"slots": -1e999'),
+        ('"compile": false', '"compile": 1'),
+        ('"sync_option": []', '"sync_option": [1]'),
+        ('"name": "node1"', '"name": {}'),
+    ],
+)
+def test_a_plan_that_lies_gives_no_wrong_types(runs_dir: Path, old: str, new: str) -> None:
+    edit(runs_dir / "a" / PLAN, old, new)
+    found, _ = index.entries(runs_dir)
+    assert found.job == {}
+    assert found.verdict == "finished"
+    assert all(isinstance(host, str) for host in found.hosts)
+
+
+@pytest.mark.parametrize("value", [7, "x", [1], {"a": 1}, None, float("nan"), 10**400])
+def test_a_summary_that_lies_gives_no_wrong_types(runs_dir: Path, value: object) -> None:
+    summary = json.loads((runs_dir / "a" / SUMMARY).read_text())
+    for name in summary:
+        (runs_dir / "a" / SUMMARY).write_text(json.dumps(summary | {name: value}))
+        found, _ = index.entries(runs_dir)
+        for field in index.STORED:
+            kinds = index.TYPES[str(field.type)] | {tuple}
+            assert type(getattr(found, field.name)) in kinds, field.name
+
+
+def test_runs_of_a_study_say_which(runs_dir: Path, read: list[str]) -> None:
+    study = runs_dir / "four-ways.study"
+    study.mkdir()
+    lines = [{"run": "b", "trial": "sync=ring #1"}, {"note": "no run"}, {"run": "b"}]
+    (study / JOURNAL).write_text("".join(json.dumps(line) + "\n" for line in lines) + "{torn")
+    for _ in range(2):
+        found = index.entries(runs_dir)
+        assert [(run.study, run.trial) for run in found] == [
+            ("", ""),
+            ("four-ways", "sync=ring #1"),
+        ]
+        age(runs_dir)
+    with (study / JOURNAL).open("a") as journal:
+        journal.write('\n{"run":"a","trial":"t"}\n')
+    assert [run.trial for run in index.entries(runs_dir)] == ["t", "sync=ring #1"]
+    assert read == []

@@ -1,0 +1,183 @@
+"""`rankboard runs`: what it prints on a terminal, in a pipe and for programs, and what it keeps."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from remote.record import marks
+from remote.record.entry import Entry
+from remote.record.write import Recorder
+from tests.kit.commands import Done
+from tests.kit.commands import run as run
+from tests.kit.histories import History, plan
+from training.job import Job
+from tui.commands.runs import runs
+from tui.text import runs as text
+from tui.text import table
+
+HOSTILE = "\x1b[31mred\x1b[0m \u202e<script>"
+METHODS = ("ddp", "ring", "all_reduce")
+
+
+@pytest.fixture
+def names(tmp_path: Path) -> list[str]:
+    """Three finished runs, of which the second has a star and a hostile note."""
+    made = []
+    for index, method in enumerate(METHODS):
+        name = f"20261120-0930{index}0-{method}-lenet5-3f9a"
+        of = replace(plan(2), run=name, work=Job(sync=method, lr=0.01, seed=index))
+        into = Recorder(tmp_path / "runs", of)
+        into.close(History(of).training(steps=4 + index).done(0, 1).closed())
+        made.append(name)
+    marks.star(tmp_path / "runs" / made[1], True)
+    marks.write_note(tmp_path / "runs" / made[1], HOSTILE)
+    return made
+
+
+def wide(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    """Have stdout be a terminal of this width."""
+    for module in (text, table):
+        monkeypatch.setattr(module, "terminal_width", lambda: columns)
+
+
+def test_a_pipe_gets_every_column(run: Callable[..., Done], names: list[str]) -> None:
+    done = run(runs)
+    head, *rows = done.stdout.splitlines()
+    assert head.split("  ")[0] == "run"
+    assert [row.split()[0] for row in rows] == names
+    assert rows[1].endswith("lr=0.01, seed=1  *  red <script>")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_narrow_terminal_gets_what_differs(
+    run: Callable[..., Done], names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide(monkeypatch, 80)
+    done = run(runs)
+    head, *rows = done.stdout.splitlines()
+    assert " ".join(head.split()) == "run method step loss s/iter settings * note"
+    assert max(map(len, (head, *rows))) <= 80
+    assert [row.split()[0] for row in rows] == [name[: len("20261120-09300")] for name in names]
+    assert rows[1].endswith("seed=1    *  red <script>")
+    assert done.stderr == (
+        "rankboard: all 3 runs: model lenet5, data set digits, hosts 2, ranks 2, verdict finished, "
+        "lr=0.01\n"
+    )
+
+
+def test_a_name_is_shown_until_it_is_the_only_one() -> None:
+    names = ("20261120-093000-a", "20261120-093000-b", "20261121-111111-c", "mine")
+    found = text._beginnings([Entry(name) for name in names])
+    assert list(found.values()) == [*names[:2], "20261121-1111", "mine"]
+
+
+@pytest.mark.parametrize("columns", [40, 80, 10_000])
+def test_a_hostile_name_is_shown_as_text(
+    run: Callable[..., Done],
+    names: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    columns: int,
+) -> None:
+    (tmp_path / "runs" / names[0]).rename(tmp_path / "runs" / "2\x1b[2J\u202eX")
+    wide(monkeypatch, columns)
+    done = run(runs)
+    assert done.stdout.splitlines()[1].startswith("2X ")
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_columns_that_fit_after_all_come_back() -> None:
+    lines = [("a", "b", "c"), ("1" * 10, "2" * 20, "3" * 10)]
+    found = table.without({"a": 1, "b": 2}, lines, 25)
+    assert found[0] == ("a", "c")
+
+
+def test_for_programs(run: Callable[..., Done], names: list[str]) -> None:
+    done = run(runs, words=["star"], json=True)
+    (found,) = map(json.loads, done.stdout.splitlines())
+    assert (found["run"], found["star"], found["note"]) == (names[1], True, HOSTILE)
+    assert (found["job"]["sync"], found["job"]["model"]) == ("ring", "lenet5")
+    assert (found["verdict"], found["step"], found["hosts"]) == ("finished", 5, ["node1", "node2"])
+    assert done.stdout.isascii()
+    assert "\x1b" not in done.stdout
+
+
+def test_filtered_and_sorted(run: Callable[..., Done], names: list[str]) -> None:
+    done = run(runs, words=["step>4", "lr=0.01"], sort="step", reverse=True)
+    found = [line.split()[0] for line in done.stdout.splitlines()[1:]]
+    assert found == [names[2], names[1]]
+
+
+def test_none(run: Callable[..., Done], names: list[str]) -> None:
+    assert run(runs, words=["seed=9"]).stderr == "rankboard: none of 3 runs fits\n"
+
+
+def test_no_runs(run: Callable[..., Done]) -> None:
+    assert run(runs).stderr == "rankboard: no runs in runs\n"
+
+
+def test_mistakes(run: Callable[..., Done], names: list[str]) -> None:
+    done = run(runs, words=["syn=ring", "los<1"])
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines() == [
+        "rankboard: syn=ring: runs have no 'syn': did you mean 'sync'?",
+        "rankboard: los<1: runs have no 'los': did you mean 'loss'?",
+    ]
+
+
+def test_a_run_that_cannot_be_read_is_told(
+    run: Callable[..., Done], names: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "runs" / names[0] / "plan.json").write_text("{")
+    done = run(runs)
+    assert "unreadable" in done.stdout.splitlines()[1]
+    assert done.stderr == f"rankboard: {names[0]}: its plan.json cannot be read: it is no plan\n"
+
+
+def test_stars_and_notes(run: Callable[..., Done], names: list[str]) -> None:
+    done = run(runs, star=["last", names[0][:14]], unstar=[names[1]], note=("last", "the best"))
+    assert done.stderr.splitlines() == [
+        f"rankboard: starred {names[2]}",
+        f"rankboard: starred {names[0]}",
+        f"rankboard: {names[1]} has no star now",
+        f"rankboard: noted on {names[2]}",
+    ]
+    found = [json.loads(line) for line in run(runs, json=True).stdout.splitlines()]
+    assert [one["star"] for one in found] == [True, False, True]
+    assert found[2]["note"] == "the best"
+    run(runs, note=("last", ""))
+    assert json.loads(run(runs, json=True).stdout.splitlines()[2])["note"] == ""
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"star": ["none"]}, "no run called 'none' in runs: rankboard runs lists all"),
+        ({"star": ["last", "20261120"]}, "20261120: 3 runs begin so; write more of the name:"),
+        ({"star": ["last"], "words": ["x"]}, "give filters, or --star, --unstar and --note, not"),
+        ({"note": ("last", "x" * 70_000)}, "the note is longer than 65,536 bytes: write less"),
+    ],
+)
+def test_marks_that_cannot_be_kept(
+    run: Callable[..., Done], names: list[str], flags: dict[str, object], message: str
+) -> None:
+    done = run(runs, **flags)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"rankboard: {message}")
+    assert run(runs, words=["star"], json=True).stdout.count("\n") == 1, "nothing is changed"
+
+
+def test_the_list_needs_no_library_for_figures() -> None:
+    code = (
+        "import sys; from tui.cli import application; import tui.commands.runs; "
+        "print(sorted({'numpy', 'torch', 'textual', 'matplotlib'} & {*sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
