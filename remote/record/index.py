@@ -143,7 +143,7 @@ def _read(folder: str, kind: _Kind) -> Kept | None:
     if stamps[kind.mark] == MISSING:
         return None
     data, others = kind.read(Path(folder))
-    made_from = ("", kind.mark, *others)
+    made_from = [file for file in ("", kind.mark, *others) if stamps[file] != MISSING]
     return Kept("/".join(made_from), " ".join(stamps[file] for file in made_from), data)
 
 
