@@ -2,22 +2,25 @@
 
 The runs have plans, summaries and records as four ranks leave them. Cold is the first call, which
 reads all of them and writes the index; warm are the calls after it. The page cache is warm in both.
-Prints each call, and the median of the warm ones last.
+Prints the seconds of each call with its CPU time, and the median of the warm ones last.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from remote.cluster.hosts import Host
 from remote.events import Closed
+from remote.format import size
 from remote.plan.plan import Plan
 from remote.record.layout import EVENTS, INDEX, PLAN, SUMMARY
 from remote.record.write import Recorder
@@ -93,16 +96,35 @@ def fill(runs_dir: Path, count: int) -> None:
         os.utime(run, (long_ago, long_ago))
 
 
-def listed(runs_dir: Path, *words: str) -> tuple[float, int]:
-    """Seconds of the whole command, and how many runs it lists."""
-    began = time.perf_counter()
+@dataclass(frozen=True)
+class Listed:
+    """One call: its seconds, the CPU time of these, and how many runs it listed."""
+
+    seconds: float
+    cpu: float
+    runs: int
+
+    def __str__(self) -> str:
+        return f"{self.runs} runs in {self.seconds:.3f} s, {self.cpu:.3f} s of CPU time"
+
+
+def cpu_seconds() -> float:
+    """CPU time of all processes that have been waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def listed(runs_dir: Path, *words: str) -> Listed:
+    """Call the command."""
+    used, began = cpu_seconds(), time.perf_counter()
     done = subprocess.run(
         [RANKBOARD, "runs", "--runs-dir", runs_dir, *words],
         capture_output=True,
         text=True,
         check=True,
     )
-    return time.perf_counter() - began, len(done.stdout.splitlines()) - 1
+    seconds = time.perf_counter() - began
+    return Listed(seconds, cpu_seconds() - used, len(done.stdout.splitlines()) - 1)
 
 
 def main() -> None:
@@ -115,17 +137,21 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         runs_dir = Path(folder)
         fill(runs_dir, given.runs)
-        cold, count = listed(runs_dir)
-        if count != given.runs:
-            raise SystemExit(f"{count} runs are listed")
-        print(f"cold: {cold:.2f} s; the index has {(runs_dir / INDEX).stat().st_size:,} bytes")
+        cold = listed(runs_dir)
+        if cold.runs != given.runs:
+            raise SystemExit(f"{cold.runs} runs are listed")
+        print(f"cold: {cold}; the index has {size((runs_dir / INDEX).stat().st_size)}")
         for turn in range(given.rounds):
-            seconds, _ = listed(runs_dir)
-            chosen, count = listed(runs_dir, "sync=ring", "seed<1000", "--sort", "loss")
-            warm.append(seconds)
-            print(f"round {turn + 1:2}: {seconds:.3f} s; {count} of them chosen {chosen:.3f} s")
-    median = statistics.median(warm)
-    print(f"{given.runs:,} runs are listed in, median: {median:.3f} s (bound {BOUND} s)")
+            chosen = listed(runs_dir, "sync=ring", "seed<1000", "--sort", "loss")
+            warm.append(listed(runs_dir))
+            print(f"round {turn + 1:2}: {warm[-1]}; {chosen}", flush=True)
+    seconds, cpu = (
+        statistics.median(getattr(one, of) for one in warm) for of in ("seconds", "cpu")
+    )
+    print(
+        f"{given.runs:,} runs listed, median: {seconds:.3f} s (bound {BOUND} s), "
+        f"{cpu:.3f} s of CPU time"
+    )
 
 
 if __name__ == "__main__":

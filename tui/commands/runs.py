@@ -41,9 +41,9 @@ def runs(
         list[str] | None, typer.Option(metavar="RUN", help="take its star away (repeatable)")
     ] = None,
     note: Annotated[
-        tuple[str, str],
+        tuple[str, str] | None,
         typer.Option(metavar="RUN TEXT", help="write this note on a run; '' removes it"),
-    ] = ("", ""),
+    ] = None,
     runs_dir: RunsDir = RUNS,
 ) -> None:
     """List all runs that are recorded here, the newest last.
@@ -64,7 +64,7 @@ def runs(
       rankboard runs --star last --note last "the one for the report"
     """
     with refusing(query.QueryError, OSError):
-        if star or unstar or note[0]:
+        if star or unstar or note:
             if words:
                 raise UsageError("give filters, or --star, --unstar and --note, not both")
             _mark(runs_dir, star or (), unstar or (), note)
@@ -96,20 +96,23 @@ def _unreadable(runs: Sequence[Entry]) -> list[str]:
 
 
 def _mark(
-    runs_dir: Path, star: Sequence[str], unstar: Sequence[str], note: tuple[str, str]
+    runs_dir: Path,
+    star: Sequence[str],
+    unstar: Sequence[str],
+    note: tuple[str, str] | None,
 ) -> None:
     """Keep stars and a note. All runs are looked up first. Raises: OSError, PlanError,
     UsageError."""
     starred = [_folder(name, runs_dir) for name in star]
     plain = [_folder(name, runs_dir) for name in unstar]
-    noted = _folder(note[0], runs_dir) if note[0] else None
+    noted = _folder(note[0], runs_dir) if note else None
     for folder in starred:
         marks.star(folder, True)
         narrate(f"starred {folder.name}")
     for folder in plain:
         marks.star(folder, False)
         narrate(f"{folder.name} has no star now")
-    if noted:
+    if noted and note:
         marks.write_note(noted, note[1])
         narrate(
             f"noted on {noted.name}" if note[1].strip() else f"removed the note of {noted.name}"

@@ -36,11 +36,11 @@ def recorded(runs_dir: Path, made: Plan, history: History | None = None) -> Path
     return into.folder
 
 
-def age(runs_dir: Path) -> None:
+def age(runs_dir: Path, when: int = LONG_AGO) -> None:
     """Let all files be old, so that they are known by their times."""
     for folder in runs_dir.iterdir():
         for path in (*folder.glob("*"), folder):
-            os.utime(path, (LONG_AGO, LONG_AGO))
+            os.utime(path, (when, when))
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_what_has_changed_is_read_again(
 
 def test_a_note_that_is_edited_is_read_again(runs_dir: Path, read: list[str]) -> None:
     marks.write_note(runs_dir / "a", "good")
-    age(runs_dir)
+    age(runs_dir, LONG_AGO + 1)
     index.entries(runs_dir)
     read.clear()
     edit(runs_dir / "a" / "note.txt", "good", "better")
