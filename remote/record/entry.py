@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 import shlex
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from remote.limits import LIMITS
 from remote.record import files, marks
@@ -34,8 +34,7 @@ LONGEST = 300
 """Characters of a cause that a list keeps."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One run of the list. `job` are the settings that differ from `DEFAULTS`; None of a user's own
     program, whose command line is `script`. `verdict` is one of `VERDICTS`, and
     "" as `read` gives it, where the run has not ended.

@@ -13,7 +13,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,15 +29,15 @@ VERSION = 1
 YOUNG = 2 * 10**9
 """Nanoseconds. A file that has just changed may change again at the same time and in size, as some
 disks count time: what is read of it is not kept."""
-STORED = tuple(one for one in fields(Entry) if one.name not in ("name", "study", "trial"))
-"""The fields of a run that the index keeps: all but the first, and the last two."""
-JOB, HOSTS = ([one.name for one in STORED].index(name) for name in ("job", "hosts"))
-MISSING = "-"
-"""The stamp of a file that is not there."""
-OTHERS = (SUMMARY, EVENTS, NOTE)
-"""What else of a run's folder is read."""
-HEAD = [VERSION, [one.name for one in STORED], DEFAULTS]
+STORED = Entry._fields[1:-2]
+"""The fields of a run that the index keeps: all but its name, and its study and trial."""
+JOB, HOSTS = map(STORED.index, ("job", "hosts"))
+ENDED = (f"/{SUMMARY}", f"/{NOTE}")
+OTHERS = (*ENDED, f"/{EVENTS}")
+"""What is read of a run beside its plan, where it has ended and where it has not."""
+HEAD = [VERSION, [*STORED], DEFAULTS]
 """An index that begins otherwise is of another version."""
+NO_STUDY = ("", "")
 TYPES: dict[str, set[type]] = {
     "str": {str},
     "int": {int},
@@ -51,8 +50,8 @@ TYPES: dict[str, set[type]] = {
 
 
 class Kept(NamedTuple):
-    """What the index keeps of one folder: the names of the files that it was read from, each after
-    a "/" (the folder itself has none), their stamps, and what was read."""
+    """What the index keeps of one folder: the files that it was read from ("" for the folder
+    itself, else "/NAME"), their stamps, and what was read."""
 
     files: str
     stamps: str
@@ -68,7 +67,7 @@ class Index(NamedTuple):
 
 class _Kind(NamedTuple):
     """A kind of folder: the file that makes it one, and how to read it: what there is to keep, and
-    of which other files."""
+    of which other files, as "/NAME"."""
 
     mark: str
     read: Callable[[Path], tuple[Any, tuple[str, ...]]]
@@ -98,11 +97,11 @@ def _entry(
     runs_dir: Path, name: str, row: list[Any], trials: Mapping[str, tuple[str, str]]
 ) -> Entry:
     """The run of a row, with what the index does not know of it."""
-    found = Entry(name, *row, *trials.get(name, ()))
+    found = Entry._make((name, *row, *trials.get(name, NO_STUDY)))
     if found.verdict:
         return found
     is_live = not found.problem and launcher(runs_dir / name) is not None
-    return replace(found, verdict=RUNNING if is_live else UNKNOWN)
+    return found._replace(verdict=RUNNING if is_live else UNKNOWN)
 
 
 def _folders(runs_dir: Path) -> list[str]:
@@ -128,7 +127,7 @@ def _updated(
     made = {}
     for name in names:
         kept, folder = old.get(name), f"{runs_dir}/{name}"
-        if not kept or _stamps(folder, kept.files) != kept.stamps:
+        if not kept or not _is_fresh(folder, kept):
             kept = _read(folder, kind)
         if kept:
             made[name] = kept
@@ -139,24 +138,30 @@ def _read(folder: str, kind: _Kind) -> Kept | None:
     """Read a folder; None where it is not of this kind."""
     # Looked at before it is read: what changes meanwhile is read again the next time.
     # The folder itself changes where a file is added, replaced or removed in it.
-    stamps = {file: _stamp(f"{folder}/{file}") for file in ("", kind.mark, *OTHERS)}
-    if stamps[kind.mark] == MISSING:
+    mark = f"/{kind.mark}"
+    stamps = {file: _stamp(folder + file) for file in ("", mark, *OTHERS)}
+    if not stamps[mark]:
         return None
     data, others = kind.read(Path(folder))
-    made_from = [file for file in ("", kind.mark, *others) if stamps[file] != MISSING]
-    return Kept("/".join(made_from), " ".join(stamps[file] for file in made_from), data)
+    made_from = [file for file in ("", mark, *others) if stamps[file]]
+    return Kept(" ".join(made_from), " ".join(stamps[file] for file in made_from), data)
 
 
-def _stamps(folder: str, files: str) -> str:
-    return " ".join([_stamp(f"{folder}/{file}") for file in files.split("/")])
+def _is_fresh(folder: str, kept: Kept) -> bool:
+    """Whether no file that this was read from has changed since."""
+    try:  # for thousands of folders: as little as possible
+        found = [os.lstat(folder + file) for file in kept.files.split(" ")]
+    except OSError:
+        return False
+    return kept.stamps == " ".join([f"{one.st_mtime_ns}.{one.st_size}" for one in found])
 
 
 def _stamp(path: str) -> str:
-    """When a file was changed, in ns, and its size in bytes."""
+    """When a file was changed, in ns, and its size in bytes; "" where it is not there."""
     try:
         found = os.lstat(path)
     except OSError:
-        return MISSING
+        return ""
     return f"{found.st_mtime_ns}.{found.st_size}"
 
 
@@ -170,14 +175,14 @@ def _settled(found: dict[str, Kept], old: Mapping[str, Kept], now: int) -> dict[
 
 
 def _newest(stamps: str) -> int:
-    return max(int(stamp.partition(".")[0]) for stamp in stamps.split() if stamp != MISSING)
+    return max(int(stamp.partition(".")[0]) for stamp in stamps.split())
 
 
 def _run(folder: Path) -> tuple[list[Any], tuple[str, ...]]:
     """The row of a run. Its events matter as long as it has not ended."""
     found = entry.read(folder)
-    row = [getattr(found, one.name) for one in STORED]
-    return row, (SUMMARY, NOTE) if found.verdict else OTHERS
+    row = list(found[1:-2])
+    return row, ENDED if found.verdict else OTHERS
 
 
 def _study(folder: Path) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -226,11 +231,16 @@ def _is_sound(index: Index) -> bool:
     trials = (trial for kept in index.studies.values() for trial in kept.data.values())
     return (
         {*map(type, texts)} <= {str}
-        and all({*map(type, column)} <= TYPES[str(field.type)] for field, column in columns)
+        and all({*map(type, column)} <= types_of(field) for field, column in columns)
         and all(entry.is_setting(*one) for row in rows for one in (row[JOB] or {}).items())
         and {type(host) for row in rows for host in row[HOSTS]} <= {str}
         and {*map(type, trials)} <= {str}
     )
+
+
+def types_of(field: str) -> set[type]:
+    """The types that a stored field may have."""
+    return TYPES[Entry.__annotations__[field].__forward_arg__]
 
 
 def _save(path: Path, index: Index) -> None:

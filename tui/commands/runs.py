@@ -3,6 +3,7 @@ them."""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from json import dumps
 from pathlib import Path
@@ -74,6 +75,7 @@ def runs(
 
 def _list(runs_dir: Path, words: Sequence[str], sort: str, reverse: bool, json: bool) -> None:
     """Print the runs that pass these filters. Raises: QueryError."""
+    gc.freeze()  # the modules stay: searching them for garbage takes time where runs are many
     passes = query.parse(words)
     everyone = index.entries(runs_dir)
     found = query.ordered(filter(passes, everyone), sort, reverse)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from remote.format import UNKNOWN, loss, moment, or_unknown, percent, seconds
@@ -55,7 +54,7 @@ def show(runs: Sequence[Entry], everyone: Sequence[Entry]) -> list[str]:
 
 def to_object(run: Entry) -> dict[str, Any]:
     """A run for a program: all settings of its job, and `run` for its name."""
-    told = asdict(run)
+    told = run._asdict()
     job = None if run.job is None else DEFAULTS | run.job
     return {"run": told.pop("name"), **told, "job": job}
 

@@ -193,12 +193,12 @@ def test_no_value_of_a_wrong_type_comes_out_of_an_index(runs_dir: Path, value: o
     good = index.entries(runs_dir)
     data = json.loads((runs_dir / INDEX).read_text())
     for column, field in enumerate(index.STORED):
-        kinds = index.TYPES[str(field.type)]
+        kinds = index.types_of(field)
         if type(value) not in kinds or list in kinds:
             spoilt = json.loads(json.dumps(data))
             spoilt["runs"]["a"][2][column] = value
             (runs_dir / INDEX).write_text(json.dumps(spoilt))
-            assert index.entries(runs_dir) == good, field.name
+            assert index.entries(runs_dir) == good, field
 
 
 def test_a_folder_that_cannot_be_written_to_is_listed(
@@ -310,8 +310,8 @@ def test_a_summary_that_lies_gives_no_wrong_types(runs_dir: Path, value: object)
         (runs_dir / "a" / SUMMARY).write_text(json.dumps(summary | {name: value}))
         found, _ = index.entries(runs_dir)
         for field in index.STORED:
-            kinds = index.TYPES[str(field.type)] | {tuple}
-            assert type(getattr(found, field.name)) in kinds, field.name
+            kinds = index.types_of(field) | {tuple}
+            assert type(getattr(found, field)) in kinds, field
 
 
 def test_runs_of_a_study_say_which(runs_dir: Path, read: list[str]) -> None:
