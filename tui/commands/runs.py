@@ -14,6 +14,7 @@ import typer
 from remote.format import count
 from remote.record import index, marks, query
 from remote.record.entry import Entry
+from remote.record.files import is_folder
 from remote.record.find import find
 from tui.exit import UsageError, refusing
 from tui.flags.common import RUNS, RunsDir
@@ -126,4 +127,6 @@ def _folder(name: str, runs_dir: Path) -> Path:
     folder = find(name, runs_dir)
     if not folder:
         raise UsageError(f"no run called {name!r} in {runs_dir}: rankboard runs lists all")
+    if not is_folder(folder):
+        raise UsageError(f"{folder} is a link: what it leads to is not changed")
     return folder

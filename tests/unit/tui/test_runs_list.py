@@ -174,6 +174,16 @@ def test_marks_that_cannot_be_kept(
     assert run(runs, words=["star"], json=True).stdout.count("\n") == 1, "nothing is changed"
 
 
+def test_what_a_link_leads_to_is_not_marked(
+    run: Callable[..., Done], names: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "runs" / names[0]).rename(tmp_path / "elsewhere")
+    (tmp_path / "runs" / names[0]).symlink_to(tmp_path / "elsewhere")
+    done = run(runs, star=[names[0]])
+    assert (done.returncode, marks.is_starred(tmp_path / "elsewhere")) == (2, False)
+    assert "is a link" in done.stderr
+
+
 def test_the_list_needs_no_library_for_figures() -> None:
     code = (
         "import sys; from tui.cli import application; import tui.commands.runs; "
