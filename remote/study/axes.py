@@ -1,0 +1,39 @@
+"""The axes of a study: lists of values, each plain or a table of several settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from remote.study.reader import Reader, label_of
+from remote.study.study import Axis, Value
+
+
+def read_axes(reader: Reader, tables: Mapping[str, Any]) -> Iterator[Axis]:
+    """The axes, as far as they are free of mistakes."""
+    for name, values in tables.items():
+        if not isinstance(values, list) or not values:
+            reader.say(name, f"{name} = {values!r}: write a list of its values: [1, 2]", "axes")
+            continue
+        found = tuple(filter(None, (_value(reader, name, value) for value in values)))
+        labels = [value.label for value in found]
+        for label in dict.fromkeys(one for one in labels if labels.count(one) > 1):
+            reader.say(name, f"{name}: the value {label} is there twice: give labels", "axes")
+        yield Axis(name, found)
+
+
+def _value(reader: Reader, name: str, value: Any) -> Value | None:
+    """A value of an axis: a plain one for the setting of the axis' name, or a table."""
+    if not isinstance(value, dict):
+        return Value(label_of(value), {name: value})
+    settings = {key: one for key, one in value.items() if key != "label"}
+    label = value.get("label", " ".join(label_of(one) for one in settings.values()))
+    if not settings or not isinstance(label, str) or not label.isprintable() or not label:
+        reader.say(
+            name,
+            f"{name}: {value!r}: write the settings, and a label in quotes: "
+            '{ label = "big", batch_size = 512 }',
+            "axes",
+        )
+        return None
+    return Value(label, settings)

@@ -1,0 +1,178 @@
+"""The cells of a study, from its job, its axes and its further cells."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from remote.study.reader import Reader, label_of, name_of
+from remote.study.study import Axis, Cell, Place
+from training import options, registry
+from training.job import SEVERAL, TYPES, Job, JobError
+from training.registry import UnknownName, did_you_mean
+
+PLACE = tuple(one.name for one in fields(Place))
+JOB = {one.name: one for one in fields(Job)}
+MOST = 1_000
+"""The most cells of a study."""
+EXAMPLES = {"link": '"1gbit"', "cpus": '"0.5"'}
+
+
+Labels = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Makes cells. `given` are job fields that override [job]."""
+
+    reader: Reader
+    given: Mapping[str, Any]
+
+    def read(self, data: Mapping[str, Any], axes: Sequence[Axis]) -> Iterator[Cell]:
+        """The cells: the product of the axes, then the [[cell]] tables."""
+        base = {name_of(key): value for key, value in data.get("job", {}).items()}
+        varied = {key for axis in axes for value in axis.values for key in value.settings}
+        for key in self.given:
+            if key in varied:
+                flag = f"--{key.replace('_', '-')}"
+                self.reader.add(f"{flag}: the study varies {key}: leave the option out")
+        extra = data.get("cell", [])
+        if not isinstance(extra, list) or not all(isinstance(one, dict) for one in extra):
+            self.reader.say("cell", "write [[cell]] with two brackets, once per cell")
+            extra = []
+        number = len(extra)
+        for axis in axes:
+            number *= len(axis.values)
+        if number > MOST:
+            self.reader.add(f"{number} cells: write fewer values, at most {MOST}")
+            return
+        seen: set[str] = set()
+        for cell in itertools.chain(self._product(base, axes), self._extra(base, axes, extra)):
+            if cell.key in seen:
+                self.reader.add(f"the cell {cell.key} is there twice")
+            seen.add(cell.key)
+            yield cell
+
+    def _product(self, base: Mapping[str, Any], axes: Sequence[Axis]) -> Iterator[Cell]:
+        for values in itertools.product(*(axis.values for axis in axes)):
+            labels = tuple(
+                (axis.name, value.label) for axis, value in zip(axes, values, strict=True)
+            )
+            settings: dict[str, Any] = {}
+            for value in values:
+                settings |= value.settings
+            if cell := self._cell(labels, base, settings):
+                yield cell
+
+    def _extra(
+        self, base: Mapping[str, Any], axes: Sequence[Axis], tables: Sequence[Mapping[str, Any]]
+    ) -> Iterator[Cell]:
+        """The [[cell]] tables. On an axis that is no setting of the cell, its label stands."""
+        for table in tables:
+            settings = {key: value for key, value in table.items() if key != "label"}
+            own = table.get("label")
+            labels = tuple(
+                (axis.name, label_of(settings[axis.name]) if axis.name in settings else str(own))
+                for axis in axes
+            )
+            if own is None and any(axis.name not in settings for axis in axes):
+                missing = next(axis.name for axis in axes if axis.name not in settings)
+                self.reader.say("cell", f"a [[cell]] needs {missing} = …, or a label = … for it")
+                continue
+            if cell := self._cell(labels, base, settings):
+                yield cell
+
+    def _cell(
+        self, labels: Labels, base: Mapping[str, Any], settings: Mapping[str, Any]
+    ) -> Cell | None:
+        """The cell of these settings; None where they have a mistake."""
+        merged = {**base, **self.given, **{name_of(key): one for key, one in settings.items()}}
+        sync = merged.get("sync", Job.sync)
+        if sync not in registry.names("sync"):
+            known = registry.names("sync")
+            near = did_you_mean(str(sync), known)
+            self.reader.say("sync", f"sync = {sync!r}: unknown{near} (known: {', '.join(known)})")
+            return None
+        before = len(self.reader.mistakes)
+        job, place = self._sorted(merged, [one.name for one in options.declared(sync)])
+        if len(self.reader.mistakes) > before:
+            return None
+        where = Place(**place)
+        try:
+            work = Job.of(job)
+            work.check_world(where.ranks)
+        except (JobError, UnknownName) as error:
+            cell = " ".join(f"{name}={label}" for name, label in labels)
+            self.reader.add(f"{cell or 'the job'}: {error}")
+            return None
+        return Cell(labels, work, where)
+
+    def _sorted(
+        self, settings: Mapping[str, Any], known: Sequence[str]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The settings of the job and of the place. `known` are the options of the method; an
+        option of another method of the study has no effect here."""
+        job: dict[str, Any] = {}
+        place: dict[str, Any] = {}
+        words: list[str] = []
+        for key, value in settings.items():
+            if key in PLACE:
+                place[key] = self._place(key, value)
+            elif key in known:
+                words.append(f"{key}={options.write(value)}")
+            elif key in JOB:
+                job[key] = self._setting(key, value)
+            elif not self._is_option(key):
+                near = did_you_mean(key, (*JOB, *PLACE, *known))
+                self.reader.say(
+                    key,
+                    f"unknown setting '{key}'{near}: write a job field, nodes, processes, link, "
+                    "cpus, or an option of a sync method",
+                )
+        job["sync_option"] = (*job.get("sync_option", ()), *words)
+        return job, place
+
+    @staticmethod
+    def _is_option(key: str) -> bool:
+        """Whether it is an option of any sync method."""
+        methods = registry.names("sync")
+        return any(key == one.name for method in methods for one in options.declared(method))
+
+    def _place(self, key: str, value: Any) -> Any:
+        if key in ("link", "cpus"):
+            text = label_of(value)
+            if isinstance(value, str | int | float) and not isinstance(value, bool) and text:
+                return text
+            write = f"a text in quotes, such as {EXAMPLES[key]}"
+            self.reader.say(key, f"{key} = {value!r}: write {write}")
+        elif type(value) is int and value >= 1:
+            return value
+        else:
+            self.reader.say(key, f"{key} = {value!r}: write a whole number, 1 or more")
+        return "" if key in ("link", "cpus") else 1
+
+    def _setting(self, key: str, value: Any) -> Any:
+        """The value of a job field, of the type of the field."""
+        wanted = str(JOB[key].type)
+        kind = TYPES[wanted]
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if wanted == SEVERAL:
+            if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+                return tuple(value)
+            write = 'a list of texts: ["key=value"]'
+        elif kind is str:
+            if isinstance(value, str) or is_number:
+                return str(value)
+            write = "a text in quotes"
+        elif kind is float:
+            if is_number:
+                return float(value)
+            write = "a number"
+        else:
+            if type(value) is kind:
+                return value
+            write = "true or false" if kind is bool else "a whole number"
+        self.reader.say(key, f"{key} = {value!r}: write {write}")
+        return JOB[key].default

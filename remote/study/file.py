@@ -1,0 +1,167 @@
+"""The format of study.toml. All mistakes are reported at once, each with its line and what to write
+instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import tomllib
+
+from remote.study.axes import read_axes
+from remote.study.cells import Cells
+from remote.study.reader import Reader, label_of
+from remote.study.study import METRICS, Axis, Cell, Study
+from training.registry import did_you_mean
+
+SUFFIX = ".toml"
+REPETITIONS = 5
+"""Runs of each cell where the file names no number: `tests/unit/remote/test_statistics.py` shows
+what they suffice for."""
+LIMIT = "1 h"
+KEYS = ("title", "question", "repetitions", "seed", "limit", "metric", "target")
+TABLES = ("job", "axes", "cell", "compare", "quick")
+QUICK = ("repetitions", "limit", "target", "job", "axes", "cell", "compare")
+COMPARE = ("axis", "reference", "baseline")
+
+
+class StudyError(ValueError):
+    """Mistakes in a study or in how it is called, one line each, with what to write instead."""
+
+
+def bundled() -> dict[str, str]:
+    """The text of each study that comes with rankboard, by name."""
+    folder = resources.files("remote.study") / "bundled"
+    files = sorted(
+        (file for file in folder.iterdir() if file.name.endswith(SUFFIX)),
+        key=lambda file: file.name,
+    )
+    return {file.name.removesuffix(SUFFIX): file.read_text("utf-8") for file in files}
+
+
+def find(name: str) -> tuple[str, str]:
+    """The name and text of a study: a bundled one, or that of a file. Raises: StudyError."""
+    known = bundled()
+    path = Path(name)
+    if name in known and not path.is_file():
+        return name, known[name]
+    try:
+        return path.name.removesuffix(SUFFIX), path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise StudyError(f"{name}: not a text in UTF-8 ({error.reason})") from None
+    except OSError as error:
+        near = did_you_mean(name, known)
+        raise StudyError(
+            f"{name}: {error.strerror}{near}: name a file such as study.toml, or a bundled study: "
+            f"{', '.join(known)}"
+        ) from None
+
+
+def parse(
+    name: str,
+    text: str,
+    given: Mapping[str, Any] | None = None,
+    *,
+    file: str = "",
+    quick: bool = False,
+) -> Study:
+    """The study of this text. `given` are job fields from the command line, which override [job].
+    Raises: StudyError, with all mistakes; `file` names it there."""
+    reader = Reader(file or f"{name}{SUFFIX}", text)
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise StudyError(f"{reader.file}: this is not TOML: {error}") from None
+    reader.check_keys(data, (*KEYS, *TABLES), "")
+    for table in ("job", "axes", "compare", "quick"):
+        if not isinstance(data.get(table, {}), dict):
+            reader.say(table, f"write the keys of {table} below a line [{table}]")
+            del data[table]
+    reader.check_keys(data.get("quick", {}), QUICK, "quick")
+    reader.check_keys(data.get("compare", {}), COMPARE, "compare")
+    study = _study(reader, name, _quicker(data) if quick else data, given or {}, quick)
+    if reader.mistakes:
+        raise StudyError("\n".join(dict.fromkeys(reader.mistakes)))
+    return study
+
+
+def _quicker(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The data with what [quick] changes: tables key by key, all else as a whole."""
+    changes = data.get("quick", {})
+    merged = {key: value for key, value in data.items() if key != "quick"}
+    for key, value in changes.items():
+        before = merged.get(key)
+        if isinstance(before, dict) and isinstance(value, dict):
+            merged[key] = before | value
+        else:
+            merged[key] = value
+    return merged
+
+
+def _study(
+    reader: Reader, name: str, data: Mapping[str, Any], given: Mapping[str, Any], quick: bool
+) -> Study:
+    """The study, as far as it is free of mistakes."""
+    axes = tuple(read_axes(reader, data.get("axes", {})))
+    cells = tuple(Cells(reader, given).read(data, axes))
+    target = reader.target(data.get("target"))
+    metric = reader.choice(data, "metric", "step_seconds", METRICS)
+    compare, reference, baseline = _compare(reader, data.get("compare", {}), axes, cells)
+    return Study(
+        name,
+        reader.one_line(data, "title", name),
+        reader.one_line(data, "question", ""),
+        axes,
+        cells,
+        reader.number(data, "repetitions", REPETITIONS, 1, 1_000),
+        reader.number(data, "seed", 1, 0, 2**32 - 1),
+        reader.seconds(data.get("limit", LIMIT)),
+        metric,
+        compare,
+        reference,
+        baseline,
+        target,
+        quick,
+        reader.text,
+    )
+
+
+def _compare(
+    reader: Reader, table: Mapping[str, Any], axes: Sequence[Axis], cells: Sequence[Cell]
+) -> tuple[str, str, str]:
+    """The axis along which cells are compared, the label of its reference, and the key of the
+    baseline. Without [compare]: the first axis, and its first value."""
+    names = [axis.name for axis in axes]
+    if not names:
+        return "", "", ""
+    name = table.get("axis", names[0])
+    if name not in names:
+        near = did_you_mean(str(name), names)
+        reader.say("axis", f"axis = {name!r}: write one of {', '.join(names)}{near}", "compare")
+        return "", "", ""
+    labels = list(dict.fromkeys(cell.label(name) for cell in cells))
+    reference = label_of(table.get("reference", next(iter(labels), "")))
+    if labels and reference not in labels and not reader.mistakes:
+        near = did_you_mean(reference, labels)
+        reader.say(
+            "reference",
+            f"reference = {reference!r}: write one of {', '.join(labels)}{near}",
+            "compare",
+        )
+    wanted = table.get("baseline")
+    if wanted is None:
+        return name, reference, ""
+    if not isinstance(wanted, dict):
+        reader.say("baseline", "baseline: write a value of each axis: { nodes = 1 }", "compare")
+        return name, reference, ""
+    chosen = {key: label_of(value) for key, value in wanted.items()}
+    fits = [cell for cell in cells if chosen.items() <= dict(cell.labels).items()]
+    if len(fits) != 1 and not reader.mistakes:
+        reader.say(
+            "baseline",
+            f"baseline: {len(fits)} cells have {chosen}: write values that one cell has",
+            "compare",
+        )
+    return name, reference, fits[0].key if fits else ""

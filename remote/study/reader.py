@@ -1,0 +1,112 @@
+"""Reads single keys of a study, and notes each mistake with its line and what to write instead."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from remote.study.study import Target
+from training import options
+from training.registry import did_you_mean
+
+UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
+DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|h)")
+
+
+@dataclass
+class Reader:
+    """The text of a study, and the mistakes found in it. `file` names it in messages."""
+
+    file: str
+    text: str
+    mistakes: list[str] = field(default_factory=list)
+
+    def add(self, mistake: str) -> None:
+        """Note a mistake of the file as a whole."""
+        self.mistakes.append(f"{self.file}: {mistake}")
+
+    def say(self, key: str, mistake: str, table: str = "") -> None:
+        """Note a mistake at the line of this key."""
+        number = _line(self.text, key, table)
+        self.mistakes.append(f"{self.file}: {f'line {number}: ' if number else ''}{mistake}")
+
+    def check_keys(self, table: Any, known: Sequence[str], name: str) -> None:
+        """Note the keys of a table that are not known."""
+        if not isinstance(table, dict):
+            return
+        for key in [key for key in table if key not in known]:
+            near = did_you_mean(key, known) or f"; the keys are {', '.join(known)}"
+            self.say(key, f"unknown key '{key}'{near}", name)
+
+    def one_line(self, data: Mapping[str, Any], key: str, default: str) -> str:
+        value = data.get(key, default)
+        if isinstance(value, str) and value.isprintable():
+            return value
+        self.say(key, f'{key} = {value!r}: write one line of text in quotes, {key} = "…"')
+        return default
+
+    def number(self, data: Mapping[str, Any], key: str, default: int, low: int, high: int) -> int:
+        value = data.get(key, default)
+        if type(value) is int and low <= value <= high:
+            return value
+        self.say(key, f"{key} = {value!r}: write a whole number from {low} to {high}")
+        return default
+
+    def choice(
+        self, data: Mapping[str, Any], key: str, default: str, known: Mapping[str, str]
+    ) -> str:
+        value = data.get(key, default)
+        if value in known:
+            return str(value)
+        near = did_you_mean(str(value), known)
+        self.say(key, f"{key} = {value!r}: write one of {', '.join(known)}{near}")
+        return default
+
+    def seconds(self, value: Any) -> float:
+        found = DURATION.fullmatch(value) if isinstance(value, str) else None
+        if found and float(found[1]) > 0:
+            return float(found[1]) * UNITS[found[2]]
+        self.say("limit", f'limit = {value!r}: write a time such as "90 s", "10 min" or "2 h"')
+        return UNITS["h"]
+
+    def target(self, value: Any) -> Target | None:
+        if value is None:
+            return None
+        if isinstance(value, dict) and len(value) == 1:
+            (metric, goal), *_ = value.items()
+            is_number = isinstance(goal, int | float) and not isinstance(goal, bool)
+            highest = {"loss": math.inf, "accuracy": 1.0}.get(metric, 0.0)
+            if is_number and 0 < goal <= highest:
+                return Target(metric, float(goal))
+        self.say(
+            "target",
+            f"target = {value!r}: write {{ accuracy = 0.6 }}, a fraction, or {{ loss = 0.5 }}",
+        )
+        return None
+
+
+def _line(text: str, key: str, table: str = "") -> int:
+    """The number of the first line that sets this key, within this table if one is named; 0 where
+    none is found."""
+    inside = not table
+    pattern = re.compile(rf"""(^|[{{,]|\[\[?)\s*["']?{re.escape(key)}["']?\s*(=|\])""")
+    dashed = re.compile(pattern.pattern.replace("_", "[-_]"))
+    for number, line in enumerate(text.splitlines(), start=1):
+        if table and re.match(r"\s*\[", line):
+            inside = bool(re.match(rf"\s*\[\[?\s*{re.escape(table)}\b", line))
+        if inside and not line.lstrip().startswith("#") and dashed.search(line):
+            return number
+    return _line(text, key) if table else 0
+
+
+def name_of(key: str) -> str:
+    """The name of a setting, which may be written with dashes."""
+    return key.replace("-", "_")
+
+
+def label_of(value: Any) -> str:
+    """How a value is shown."""
+    return options.write(value) if isinstance(value, bool | int | float) else str(value)
