@@ -19,6 +19,7 @@ from tui.commands import (
     runs,
     setup,
     stop,
+    study,
     trust,
 )
 from tui.flags.job import with_job_flags
@@ -43,6 +44,7 @@ def application() -> typer.Typer:
     app.add_typer(lab.app, name="lab")
     for name, command in (
         ("doctor", with_job_flags(with_host_flags(doctor.doctor))),
+        ("study", with_job_flags(with_host_flags(study.study))),
         ("trust", trust.trust),
         ("ps", ps.ps),
         ("runs", runs.runs),

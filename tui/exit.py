@@ -12,6 +12,7 @@ from remote.lab.spec import LabError
 from remote.plan.plan import PlanError
 from remote.record.read import RunFolderError
 from remote.run.state import Verdict
+from remote.study.reader import StudyError
 from training.job import JobError
 from training.registry import UnknownName
 from tui.narrate import narrate
@@ -36,6 +37,7 @@ MISTAKES = (
     LabError,
     PlanError,
     RunFolderError,
+    StudyError,
     UnknownName,
     UsageError,
 )

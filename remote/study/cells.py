@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from remote.study.reader import Reader, label_of, name_of
+from remote.study.reader import Reader, label_of, name_of, overridden
 from remote.study.study import Axis, Cell, Place
 from training import options, registry
 from training.job import SEVERAL, TYPES, Job, JobError
@@ -88,7 +88,8 @@ class Cells:
         self, labels: Labels, base: Mapping[str, Any], settings: Mapping[str, Any]
     ) -> Cell | None:
         """The cell of these settings; None where they have a mistake."""
-        merged = {**base, **self.given, **{name_of(key): one for key, one in settings.items()}}
+        named = {name_of(key): one for key, one in settings.items()}
+        merged = overridden(overridden(base, self.given), named)
         sync = merged.get("sync", Job.sync)
         if sync not in registry.names("sync"):
             known = registry.names("sync")

@@ -12,7 +12,7 @@ import tomllib
 
 from remote.study.axes import read_axes
 from remote.study.cells import Cells
-from remote.study.reader import Reader, label_of
+from remote.study.reader import Reader, StudyError, label_of, overridden
 from remote.study.study import METRICS, Axis, Cell, Study
 from training.registry import did_you_mean
 
@@ -25,10 +25,6 @@ KEYS = ("title", "question", "repetitions", "seed", "limit", "metric", "target")
 TABLES = ("job", "axes", "cell", "compare", "quick")
 QUICK = ("repetitions", "limit", "target", "job", "axes", "cell", "compare")
 COMPARE = ("axis", "reference", "baseline")
-
-
-class StudyError(ValueError):
-    """Mistakes in a study or in how it is called, one line each, with what to write instead."""
 
 
 def bundled() -> dict[str, str]:
@@ -94,7 +90,7 @@ def _quicker(data: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in changes.items():
         before = merged.get(key)
         if isinstance(before, dict) and isinstance(value, dict):
-            merged[key] = before | value
+            merged[key] = overridden(before, value)
         else:
             merged[key] = value
     return merged

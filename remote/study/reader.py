@@ -16,6 +16,10 @@ UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|h)")
 
 
+class StudyError(ValueError):
+    """Mistakes in a study or in how it is called, one line each, with what to write instead."""
+
+
 @dataclass
 class Reader:
     """The text of a study, and the mistakes found in it. `file` names it in messages."""
@@ -110,3 +114,12 @@ def name_of(key: str) -> str:
 def label_of(value: Any) -> str:
     """How a value is shown."""
     return options.write(value) if isinstance(value, bool | int | float) else str(value)
+
+
+def overridden(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with these changes. Steps override epochs, and epochs steps."""
+    length = {"steps", "epochs"}
+    left = {
+        key: value for key, value in base.items() if not (length & set(changes) and key in length)
+    }
+    return {**left, **changes}

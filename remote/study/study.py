@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from training.job import Job
 
@@ -15,7 +15,7 @@ METRICS = {
     "accuracy": "test accuracy",
 }
 """What a study may compare, in words; one number per run."""
-LOWER_IS_BETTER = ("step_seconds", "elapsed", "loss")
+SEEDS = 2**32
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,12 @@ class Trial:
     def key(self) -> str:
         """Its name, such as "sync=ring nodes=4 #2", the same in every call."""
         return f"{self.cell.key} #{self.repetition}"
+
+    @property
+    def job(self) -> Job:
+        """The job of the run. Each repetition has a seed of its own, the same for all cells."""
+        job = self.cell.job
+        return replace(job, seed=(job.seed + self.repetition - 1) % SEEDS)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,63 @@
+"""How long the runs that are left may take, by the runs recorded so far."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from remote.format import count, duration
+from remote.record.layout import recorded
+from remote.record.read import summarized
+from remote.study.progress import Progress
+from remote.study.study import Cell
+from training.job import Job, JobError
+from training.registry import UnknownName
+
+LOOKED_AT = 200
+"""Recorded runs that are looked at, the newest first."""
+
+
+def text(progress: Progress, runs_dir: Path) -> str:
+    """The number of runs that are left, and about how long they take."""
+    study = progress.study
+    left = [trial.cell for trial in study.trials() if not progress.is_settled(trial)]
+    if not left:
+        return "no run is left"
+    runs = count(len(left), "run")
+    most = duration(len(left) * study.limit)
+    past = list(_past(runs_dir))
+    known = {cell.key: _of(cell, past) for cell in left}
+    measured = [seconds for seconds in known.values() if seconds is not None]
+    if not measured:
+        return f"{runs}, at most {most} by the limit of {duration(study.limit)} per run"
+    usual = statistics.median(measured)
+    total = sum(seconds if (seconds := known[cell.key]) is not None else usual for cell in left)
+    return f"{runs}, about {duration(total)} by runs so far; at most {most}"
+
+
+def _past(runs_dir: Path) -> Iterator[dict[str, Any]]:
+    """The summaries of the newest runs that have finished."""
+    for folder in list(reversed(recorded(runs_dir)))[:LOOKED_AT]:
+        found = summarized(folder)
+        if found.get("verdict") == "finished" and found.get("elapsed"):
+            yield found
+
+
+def _of(cell: Cell, past: list[dict[str, Any]]) -> float | None:
+    """The median time of the runs with the settings of a cell, in seconds; None of none."""
+    times = [one["elapsed"] for one in past if _is_like(cell, one)]
+    return statistics.median(times) if times else None
+
+
+def _is_like(cell: Cell, summary: dict[str, Any]) -> bool:
+    """Whether a run trained as much of the same on as many ranks."""
+    if len(summary.get("ranks") or ()) != cell.place.ranks:
+        return False
+    try:
+        job = Job.of(summary.get("job") or {})
+    except (JobError, UnknownName, TypeError):
+        return False
+    length = (job.steps, job.epochs)
+    return not job.differs(cell.job) and length == (cell.job.steps, cell.job.epochs)

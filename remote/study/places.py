@@ -1,0 +1,107 @@
+"""The hosts on which the cells of a study run: those of a hosts file, or labs and processes of this
+machine."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+
+from remote.cluster.hosts import Cluster, Host
+from remote.format import count
+from remote.lab.lab import Lab
+from remote.lab.spec import LabError, parse
+from remote.study.reader import StudyError
+from remote.study.study import Place, Study
+from remote.transport import Transport
+from remote.transport.registry import Transports, is_here
+
+FASTEST = "10gbit"
+"""The link of a lab where only its cores are limited."""
+
+
+@dataclass
+class Places:
+    """Finds hosts for each place. Transports and labs stay open until it is closed, so that the
+    next run finds them.
+
+    `cluster` are the selected hosts. `link` and `cpus` are those of a lab on this machine where the
+    place names none; without either the hosts are reached as the cluster says.
+    """
+
+    cluster: Cluster
+    link: str = ""
+    cpus: str = ""
+    _open: ExitStack = field(default_factory=ExitStack)
+    _reached: dict[tuple[str, str], tuple[tuple[Host, ...], Transport]] = field(
+        default_factory=dict
+    )
+
+    def check(self, study: Study) -> None:
+        """Check that each cell can run here. Raises: StudyError, with all mistakes."""
+        here = is_here(self.cluster.hosts)
+        mistakes = []
+        available = len(self.cluster.hosts)
+        needed = max(cell.place.nodes for cell in study.cells)
+        if needed > available:
+            what = f"start it with --local {needed}" if here else f"add hosts to {self._file}"
+            mistakes.append(
+                f"{study.name} needs {count(needed, 'host')}, and there "
+                f"{'is' if available == 1 else 'are'} {available}: {what}, or change nodes"
+            )
+        links = {self._wires(cell.place) for cell in study.cells} - {("", "")}
+        if links and not here:
+            mistakes.append(
+                f"{study.name} sets link or cpus, which only hosts of this machine have: start it "
+                f"with --local {needed}"
+            )
+        for link, cpus in sorted(links if here else ()):
+            try:
+                parse(available, link, cpus)
+            except LabError as error:
+                mistakes.append(f"{study.name}: {error}")
+        if mistakes:
+            raise StudyError("\n".join(mistakes))
+
+    def reach(self, place: Place) -> tuple[Cluster, Transport]:
+        """The hosts of a place, and the transport to them. Raises: LabError."""
+        wires = self._wires(place)
+        if wires not in self._reached:
+            self._reached[wires] = self._reach(*wires)
+        hosts, transport = self._reached[wires]
+        chosen = tuple(
+            replace(host, slots=place.processes, threads=_threads(host, place.processes))
+            for host in hosts[: place.nodes]
+        )
+        return replace(self.cluster, hosts=chosen), transport
+
+    def _reach(self, link: str, cpus: str) -> tuple[tuple[Host, ...], Transport]:
+        if not link:
+            return self.cluster.hosts, Transports(self.cluster.hosts)
+        lab = self._open.enter_context(Lab.start(parse(len(self.cluster.hosts), link, cpus)))
+        return lab.hosts, Transports(lab.hosts, lab.enter)
+
+    def _wires(self, place: Place) -> tuple[str, str]:
+        """Link and cores of the lab of a place; ("", "") without a lab."""
+        link, cpus = place.link or self.link, place.cpus or self.cpus
+        return (link or FASTEST if cpus else link), cpus
+
+    @property
+    def _file(self) -> str:
+        return self.cluster.file or self.cluster.name
+
+    def __enter__(self) -> Places:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._open.close()
+
+
+def _threads(host: Host, processes: int) -> int:
+    """The threads of a rank, where the host says how many one rank may have."""
+    return max(1, host.threads * host.slots // processes) if host.threads else 0

@@ -1,0 +1,110 @@
+"""How far a study is, from its journal. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from remote.study.folder import Begun, Ended, Entry, Outcome
+from remote.study.study import Cell, Study, Trial
+
+
+class CellState(StrEnum):
+    """The state of a cell, as its row shows it."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    UNSTABLE = "unstable"
+
+
+@dataclass
+class CellProgress:
+    """The runs of a cell. `counted` has one per repetition, `failed` those that failed in this
+    call; `running` is the run under way, "" if there is none. `is_unstable`: its values differ too
+    much."""
+
+    cell: Cell
+    counted: dict[int, Ended] = field(default_factory=dict)
+    failed: dict[int, Ended] = field(default_factory=dict)
+    running: str = ""
+    is_unstable: bool = False
+
+    @property
+    def values(self) -> list[float]:
+        """What was measured, in order of the repetitions."""
+        ends = (self.counted[number] for number in sorted(self.counted))
+        return [end.value for end in ends if end.value is not None]
+
+    @property
+    def cause(self) -> str:
+        """Why a run of the cell failed; "" if none did."""
+        return next((end.cause for end in self.failed.values()), "")
+
+    def state(self, repetitions: int) -> CellState:
+        """The state of a cell that is to have so many runs."""
+        if self.running:
+            return CellState.RUNNING
+        if self.failed:
+            return CellState.FAILED
+        if len(self.counted) < repetitions:
+            return CellState.WAITING
+        return CellState.UNSTABLE if self.is_unstable else CellState.DONE
+
+
+@dataclass
+class Progress:
+    """What has become of the runs of a study. `open` are runs that have begun and not ended, by
+    trial: those under way, or interrupted."""
+
+    study: Study
+    cells: dict[str, CellProgress] = field(init=False)
+    open: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.cells = {cell.key: CellProgress(cell) for cell in self.study.cells}
+
+    @classmethod
+    def of(cls, study: Study, entries: Iterable[Entry]) -> Progress:
+        """The progress after these facts. Runs that failed before are tried again."""
+        progress = cls(study)
+        for entry in entries:
+            progress.apply(entry)
+        for cell in progress.cells.values():
+            cell.failed.clear()
+            cell.running = ""
+        return progress
+
+    def apply(self, entry: Entry) -> None:
+        """Take in a fact. One of a trial that the study no longer has does not count."""
+        key, _, number = entry.trial.rpartition(" #")
+        cell = self.cells.get(key)
+        if not cell or not number.isdecimal():
+            return
+        match entry:
+            case Begun(trial, run):
+                self.open[trial] = cell.running = run
+                cell.failed.pop(int(number), None)
+            case Ended(trial):
+                self.open.pop(trial, None)
+                cell.running = ""
+                if entry.outcome is Outcome.COUNTED:
+                    cell.counted.setdefault(int(number), entry)
+                elif entry.outcome is Outcome.FAILED:
+                    cell.failed[int(number)] = entry
+
+    def is_settled(self, trial: Trial) -> bool:
+        """Whether this call has nothing left to do for the trial."""
+        cell = self.cells[trial.cell.key]
+        return trial.repetition in cell.counted or trial.repetition in cell.failed
+
+    @property
+    def runs(self) -> list[str]:
+        """The runs that count, by cell and repetition."""
+        return [
+            cell.counted[number].run
+            for cell in self.cells.values()
+            for number in sorted(cell.counted)
+        ]

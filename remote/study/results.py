@@ -1,0 +1,154 @@
+"""What came out of a study so far: its cells with intervals, and how they compare. Pure; imports
+numpy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from remote.record.summary import finite
+from remote.statistics.interval import Interval, Scale, interval
+from remote.statistics.ratio import Comparison, Finding, compare, scaling
+from remote.statistics.stability import Stability, stability
+from remote.study.folder import Ended
+from remote.study.progress import CellProgress, CellState, Progress
+from remote.study.study import Cell, Study
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """One row. `value` is None without a run; `comparison` and `speed_up` where there is nothing to
+    compare with. `runs` are those that count, in order of the repetitions; `cause` says why one
+    failed, "" if none did."""
+
+    cell: Cell
+    state: CellState
+    runs: tuple[Ended, ...]
+    cause: str
+    value: Interval | None
+    stability: Stability
+    comparison: Comparison | None = None
+    speed_up: Interval | None = None
+
+    @property
+    def finding(self) -> Finding | None:
+        """What the comparison with the reference shows."""
+        return self.comparison.finding if self.comparison else None
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """All rows, in the order of the study. `noise` is the standard deviation from run to run, as a
+    share of the value; NaN where it is not known."""
+
+    study: Study
+    cells: tuple[CellResult, ...]
+    noise: float
+
+    def of(self, cell: Cell) -> CellResult:
+        """The row of a cell."""
+        return next(row for row in self.cells if row.cell.key == cell.key)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every cell has all its runs."""
+        return all(row.state in (CellState.DONE, CellState.UNSTABLE) for row in self.cells)
+
+
+def scale(study: Study) -> Scale:
+    """How the values of the study compare: times as ratios, losses and accuracies as they are."""
+    return Scale.RATIO if study.metric in ("step_seconds", "elapsed") else Scale.DIFFERENCE
+
+
+def results(progress: Progress) -> StudyResult:
+    """The results of what has been measured so far."""
+    study = progress.study
+    rows = list(progress.cells.values())
+    table = _table(rows)
+    pairs = list(_pairs(study, rows))
+    found = compare(table, pairs, scale(study)) if pairs and len(table) else None
+    comparisons = {one.cell: one for one in found.pairs} if found else {}
+    speed_ups = _speed_ups(study, rows, table)
+    return StudyResult(
+        study,
+        tuple(
+            CellResult(
+                row.cell,
+                row.state(study.repetitions),
+                tuple(row.counted[number] for number in sorted(row.counted)),
+                row.cause,
+                interval(row.values, scale(study)) if row.values else None,
+                stability(row.values),
+                comparisons.get(column),
+                speed_ups.get(column),
+            )
+            for column, row in enumerate(rows)
+        ),
+        found.noise if found else math.nan,
+    )
+
+
+def _table(rows: list[CellProgress]) -> np.ndarray:
+    """Repetitions × cells; NaN where there is no run."""
+    blocks = max((max(row.counted, default=0) for row in rows), default=0)
+    table = np.full((blocks, len(rows)), np.nan)
+    for column, row in enumerate(rows):
+        for number, end in row.counted.items():
+            if end.value is not None:
+                table[number - 1, column] = end.value
+    return table
+
+
+def _pairs(study: Study, rows: list[CellProgress]) -> list[tuple[int, int]]:
+    """Each cell and its counterpart, as columns, where both have runs."""
+    columns = {row.cell.key: column for column, row in enumerate(rows)}
+    pairs = []
+    for column, row in enumerate(rows):
+        other = study.counterpart(row.cell)
+        if other and row.values and rows[columns[other.key]].values:
+            pairs.append((column, columns[other.key]))
+    return pairs
+
+
+def _speed_ups(study: Study, rows: list[CellProgress], table: np.ndarray) -> dict[int, Interval]:
+    """How many times faster than the baseline each cell is, by column."""
+    keys = [row.cell.key for row in rows]
+    if study.baseline not in keys or study.metric not in ("step_seconds", "elapsed"):
+        return {}
+    baseline = keys.index(study.baseline)
+    if not rows[baseline].values:
+        return {}
+    workers = [row.cell.place.ranks for row in rows]
+    return {one.cell: one.speed_up for one in scaling(table, baseline, workers)}
+
+
+def objects(result: StudyResult) -> dict[str, Any]:
+    """The results as JSON-ready objects."""
+    found: dict[str, Any] = finite(
+        {
+            "study": result.study.name,
+            "metric": result.study.metric,
+            "noise": result.noise,
+            "cells": [_object(row) for row in result.cells],
+        }
+    )
+    return found
+
+
+def _object(row: CellResult) -> dict[str, Any]:
+    compared = row.comparison
+    return {
+        "cell": dict(row.cell.labels),
+        "state": row.state.value,
+        "runs": [end.run for end in row.runs],
+        "values": [end.value for end in row.runs],
+        "cause": row.cause,
+        "value": asdict(row.value) if row.value else None,
+        "variation": row.stability.variation,
+        "speed_up": asdict(row.speed_up) if row.speed_up else None,
+        "ratio": asdict(compared.ratio) if compared else None,
+        "finding": compared.finding.value if compared else None,
+    }

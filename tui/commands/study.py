@@ -1,0 +1,154 @@
+"""`rankboard study`: make all runs of a study, one after the other, and say what came out."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any
+
+import typer
+
+from remote.launch import Launcher
+from remote.plan.plan import Policy
+from remote.session.session import Session
+from remote.study import start
+from remote.study.file import bundled, parse
+from remote.study.places import Places
+from remote.study.runner import LIMIT, Runner
+from remote.transport.registry import Transports
+from tui.exit import FAILED, STOPPED, refusing
+from tui.flags import selection
+from tui.flags.common import RUNS, RunsDir
+from tui.text import outcome
+from tui.text.study import StudyPrinter, describe, printer
+from tui.text.table import print_table
+
+
+def study(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="[STUDY]", help="a study file, a bundled study, or a study to continue"
+        ),
+    ] = "",
+    host_flags: Mapping[str, Any] = MappingProxyType({}),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="make the short variant: at most 5 minutes on 2 cores")
+    ] = False,
+    until_stable: Annotated[
+        float | None,
+        typer.Option(
+            metavar="PERCENT",
+            min=0.01,
+            help="repeat each cell until its 95% interval is at most this wide",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="print the runs and how long they may take")
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="print one JSON object per run, and the results")
+    ] = False,
+    new: Annotated[
+        bool, typer.Option("--new", help="start afresh; the results so far are kept beside")
+    ] = False,
+    runs_dir: RunsDir = RUNS,
+    **job_flags: Any,
+) -> None:
+    """Make all runs of a study, and say what came out.
+
+    A study varies settings, such as the sync method and the number of hosts, and repeats each
+    combination. Ctrl+C stops it; the same command continues it. Without a name, the bundled studies
+    are listed. Job options override those of the study.
+
+    Examples:
+      rankboard study
+      rankboard study four-ways --local 4 --link 1gbit --cpus 0.5
+      rankboard study nodes --hosts hosts.toml --quick
+      rankboard study my-study.toml --local 4 --dry-run
+
+    Exit codes:
+      0    every run of the study is there
+      1    a run failed; the same command tries it again
+      2    refused before the start: a mistake in the study, the hosts or the command line
+      130  stopped by the user
+    """
+    if not name:
+        _list()
+        return
+    with refusing():
+        given = {key: value for key, value in job_flags.items() if value is not None}
+        folder, call = start.find(
+            name, runs_dir.absolute(), given, _given_places(host_flags), quick=quick
+        )
+        study = call.study(folder.name)
+        with _places(call.places) as places:
+            places.check(study)
+            if dry_run:
+                describe(study, start.known(folder, study), runs_dir.absolute())
+                return
+            lock = start.begin(folder, study, call, new=new)
+            launcher = Launcher(Transports(), runs_dir.absolute(), Policy(fetch=False))
+            runner = Runner(study, folder, places, launcher, (until_stable or 0.0) / 100)
+            with printer(runner, json) as show:
+                code = _run(runner, show)
+            os.close(lock)
+    raise typer.Exit(code)
+
+
+def _list() -> None:
+    """Print the bundled studies."""
+    studies = [parse(name, text) for name, text in bundled().items()]
+    rows = [(one.name, str(len(one.trials())), one.question) for one in studies]
+    print_table(("study", "runs", "question"), rows)
+
+
+def _given_places(host_flags: Mapping[str, Any]) -> dict[str, Any]:
+    """The options for hosts that are given, as they are kept."""
+    given = {key: value for key, value in host_flags.items() if value not in (None, "")}
+    if "hosts" in given:
+        given["hosts"] = str(Path(given["hosts"]).absolute())
+    return given
+
+
+def _places(options: Mapping[str, Any]) -> Places:
+    """The hosts of these options: with --local, N hosts of one rank each."""
+    unset = dict.fromkeys(("hosts", "local", "slots", "nodes"))
+    empty = dict.fromkeys(("link", "cpus", "only", "exclude"), "")
+    flags: dict[str, Any] = {**unset, **empty, **options}
+    if flags["hosts"]:
+        flags["hosts"] = Path(flags["hosts"])
+    link, cpus = flags.pop("link"), flags.pop("cpus")
+    if flags["local"]:
+        flags["slots"] = flags["slots"] or 1
+    chosen = selection.selection(flags | {"link": "", "cpus": ""})
+    return Places(chosen.hosts, link, cpus)
+
+
+def _run(runner: Runner, show: StudyPrinter) -> int:
+    """Make the runs that are left; return the exit code."""
+    current: list[Session] = []
+
+    def stop(number: int, _: object) -> None:
+        runner.stop()
+        for session in current:
+            session.stop(outcome.interruption(number))
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop)
+    for trial, session in runner.sessions():
+        current[:] = [session]
+        show.begin(trial, session)
+        for records in session.batches():
+            show.batch(records, session.state)
+            if runner.has_expired(session, time.time()) and not session.state.stop_reason:
+                session.stop(LIMIT)
+        current.clear()
+    show.end()
+    if runner.is_stopped:
+        return STOPPED
+    return FAILED if any(cell.failed for cell in runner.progress.cells.values()) else 0
