@@ -15,7 +15,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -85,22 +85,24 @@ class StudyFolder:
         """Whether the study has been started."""
         return (self.path / STUDY).exists()
 
-    def hold(self) -> int:
-        """A descriptor that keeps other processes from running the study. Raises: StudyError."""
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other processes from running the study meanwhile. Raises: StudyError."""
         self.path.mkdir(parents=True, exist_ok=True)
         lock = files.open_regular(self.path / LOCK, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(lock, 0)
+            os.write(lock, str(os.getpid()).encode())
+            yield
         except BlockingIOError:
             holder = os.pread(lock, LIMITS.small_file, 0).decode(errors="replace").strip()
-            os.close(lock)
             raise StudyError(
                 f"{self.name} is running: process {holder}. Wait for it, or stop it with Ctrl+C "
                 "where it runs"
             ) from None
-        os.ftruncate(lock, 0)
-        os.write(lock, str(os.getpid()).encode())
-        return lock
+        finally:
+            os.close(lock)
 
     def keep(self, text: str, place: Mapping[str, Any]) -> None:
         """Write what the study is and where it runs."""

@@ -12,10 +12,12 @@ from remote.format import count
 from remote.lab.lab import Lab
 from remote.lab.spec import LabError, parse
 from remote.study.reader import StudyError
-from remote.study.study import Place, Study
+from remote.study.study import Cell, Place, Study
 from remote.transport import Transport
 from remote.transport.registry import Transports, is_here
 
+AS_IT_IS = "as it is"
+"""The label of an axis that only a lab can vary."""
 FASTEST = "10gbit"
 """The link of a lab where only its cores are limited."""
 
@@ -37,6 +39,21 @@ class Places:
         default_factory=dict
     )
 
+    def fitted(self, study: Study) -> Study:
+        """The study as it can be made here: the links and cores of hosts of a file are as they are,
+        and cells that differ in nothing else are one."""
+        if is_here(self.cluster.hosts):
+            return study
+        cells: dict[str, Cell] = {}
+        for cell in study.cells:
+            place = replace(cell.place, link="", cpus="")
+            labels = tuple(
+                (axis, AS_IT_IS if _is_shape(study, axis) else label) for axis, label in cell.labels
+            )
+            fitted = replace(cell, labels=labels, place=place)
+            cells.setdefault(fitted.key, fitted)
+        return replace(study, cells=tuple(cells.values()))
+
     def check(self, study: Study) -> None:
         """Check that each cell can run here. Raises: StudyError, with all mistakes."""
         here = is_here(self.cluster.hosts)
@@ -49,13 +66,8 @@ class Places:
                 f"{study.name} needs {count(needed, 'host')}, and there "
                 f"{'is' if available == 1 else 'are'} {available}: {what}, or change nodes"
             )
-        links = {self._wires(cell.place) for cell in study.cells} - {("", "")}
-        if links and not here:
-            mistakes.append(
-                f"{study.name} sets link or cpus, which only hosts of this machine have: start it "
-                f"with --local {needed}"
-            )
-        for link, cpus in sorted(links if here else ()):
+        wires = {self._wires(cell.place) for cell in study.cells} - {("", "")}
+        for link, cpus in sorted(wires):
             try:
                 parse(available, link, cpus)
             except LabError as error:
@@ -105,3 +117,11 @@ class Places:
 def _threads(host: Host, processes: int) -> int:
     """The threads of a rank, where the host says how many one rank may have."""
     return max(1, host.threads * host.slots // processes) if host.threads else 0
+
+
+def _is_shape(study: Study, name: str) -> bool:
+    """Whether an axis varies nothing but links and cores."""
+    axis = next((one for one in study.axes if one.name == name), None)
+    return axis is not None and all(
+        set(value.settings) <= {"link", "cpus"} for value in axis.values
+    )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from remote.study import file as format
-from remote.study.folder import StudyFolder
+from remote.study.folder import SUFFIX, StudyFolder
 from remote.study.progress import Progress
 from remote.study.reader import StudyError
 from remote.study.study import Study
@@ -67,24 +68,23 @@ def known(folder: StudyFolder, study: Study) -> Progress:
     return Progress.of(study, folder.entries())
 
 
-def begin(folder: StudyFolder, study: Study, call: Call, *, new: bool) -> int:
-    """Begin a study, or go on with it. `new`: keep what there is beside, and begin.
+@contextmanager
+def begun(folder: StudyFolder, study: Study, call: Call, *, new: bool) -> Iterator[None]:
+    """Hold a study that begins or goes on. `new`: keep what there is beside, and begin.
 
-    Returns a descriptor that holds the study while it is open. Raises: StudyError, also where
-    another process runs it, or where it was started with other settings.
+    Raises: StudyError, also where another process runs it, or where it was started with other
+    settings.
     """
     if folder.exists and new:
-        os.close(folder.hold())
-        folder.path.rename(
-            folder.path.with_name(f"{folder.name}-{datetime.now():%Y%m%d-%H%M%S}.study")
-        )
-    lock = folder.hold()
-    if folder.exists:
-        _check_equal(folder, study, call)
-    folder.keep(
-        call.text, {"given": dict(call.given), "places": dict(call.places), "quick": call.quick}
-    )
-    return lock
+        with folder.held():
+            beside = f"{folder.name}-{datetime.now():%Y%m%d-%H%M%S}{SUFFIX}"
+            folder.path.rename(folder.path.with_name(beside))
+    with folder.held():
+        if folder.exists:
+            _check_equal(folder, study, call)
+        given, places = dict(call.given), dict(call.places)
+        folder.keep(call.text, {"given": given, "places": places, "quick": call.quick})
+        yield
 
 
 def _check_equal(folder: StudyFolder, study: Study, call: Call) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections.abc import Mapping
@@ -87,16 +86,16 @@ def study(
         )
         study = call.study(folder.name)
         with _places(call.places) as places:
+            study = places.fitted(study)
             places.check(study)
             if dry_run:
                 describe(study, start.known(folder, study), runs_dir.absolute())
                 return
-            lock = start.begin(folder, study, call, new=new)
             launcher = Launcher(Transports(), runs_dir.absolute(), Policy(fetch=False))
-            runner = Runner(study, folder, places, launcher, (until_stable or 0.0) / 100)
-            with printer(runner, json) as show:
-                code = _run(runner, show)
-            os.close(lock)
+            with start.begun(folder, study, call, new=new):
+                runner = Runner(study, folder, places, launcher, (until_stable or 0.0) / 100)
+                with printer(runner, json) as show:
+                    code = _run(runner, show)
     raise typer.Exit(code)
 
 

@@ -1,0 +1,321 @@
+"""Studies: their files, the order of their runs, and what their journals say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from remote.cluster.hosts import Cluster, Host
+from remote.study import start
+from remote.study.choose import next_trial
+from remote.study.conclusion import conclusion
+from remote.study.file import bundled, parse
+from remote.study.folder import JOURNAL, Begun, Ended, Outcome, StudyFolder
+from remote.study.places import Places
+from remote.study.progress import CellState, Progress
+from remote.study.reader import StudyError
+from remote.study.results import results
+from remote.study.study import Study
+
+TEXT = """
+title = "Two ways"
+repetitions = 3
+limit = "10 min"
+[job]
+model = "lenet5"
+steps = 20
+every = 4
+[axes]
+nodes = [1, 2]
+method = [
+    { label = "alone", sync = "local_sgd" },
+    { label = "together", sync = "all_reduce", granularity = "parameter" },
+]
+[[cell]]
+label = "one"
+sync = "none"
+nodes = 1
+[compare]
+axis = "method"
+reference = "together"
+baseline = { method = "one" }
+[quick]
+repetitions = 1
+job = { epochs = 2 }
+"""
+
+
+@pytest.fixture
+def study() -> Study:
+    return parse("two", TEXT)
+
+
+def test_cells_are_the_product_and_more(study: Study) -> None:
+    keys = [cell.key for cell in study.cells]
+    assert keys == [
+        "nodes=1 method=alone",
+        "nodes=1 method=together",
+        "nodes=2 method=alone",
+        "nodes=2 method=together",
+        "nodes=1 method=one",
+    ]
+    alone, together = study.cells[2:4]
+    assert alone.job.sync_option == ("every=4",)  # an option of [job], for methods that have it
+    assert together.job.sync_option == ("granularity=parameter",)
+    assert together.place.ranks == 2
+    assert study.counterpart(alone) == together
+    assert study.counterpart(together) is None
+    assert study.baseline == "nodes=1 method=one"
+
+
+def test_quick_and_given_settings_override_the_job() -> None:
+    quick = parse("two", TEXT, quick=True)
+    assert quick.repetitions == 1
+    assert (quick.cells[0].job.epochs, quick.cells[0].job.steps) == (2, None)
+    given = parse("two", TEXT, {"dataset": "synthetic"}, quick=True)
+    assert given.cells[0].job.dataset == "synthetic"
+
+
+def test_every_block_has_each_cell_once_in_an_order_of_its_own(study: Study) -> None:
+    orders = [[trial.cell.key for trial in study.block(number)] for number in range(1, 9)]
+    assert {frozenset(order) for order in orders} == {frozenset(cell.key for cell in study.cells)}
+    assert len(set(map(tuple, orders))) > 1
+    assert study.trials() == parse("two", TEXT).trials()
+
+
+def test_a_repetition_has_a_seed_of_its_own_which_all_cells_share(study: Study) -> None:
+    seeds = [{trial.job.seed for trial in study.block(number)} for number in (1, 2)]
+    assert seeds == [{42}, {43}]
+
+
+MISTAKES = [
+    (
+        'title = "Two',
+        'titel = "Two',
+        "two.toml: line 2: unknown key 'titel': did you mean",
+    ),
+    ("steps = 20", "stepz = 20", "line 7: unknown setting 'stepz': did you mean 'steps'?"),
+    ("steps = 20", 'steps = "x"', "line 7: steps = 'x': write a whole number"),
+    ("steps = 20", "compile = 1", "line 7: compile = 1: write true or false"),
+    ('"10 min"', '"10"', "line 4: limit = '10': write a time such as \"90 s\""),
+    ("nodes = [1, 2]", "nodes = 2", "line 10: nodes = 2: write a list of its values: [1, 2]"),
+    ("nodes = [1, 2]", "nodes = [1, 1]", "line 10: nodes: the value 1 is there twice"),
+    ("nodes = [1, 2]", "nodes = [0]", "line 10: nodes = 0: write a whole number, 1 or more"),
+    ('"local_sgd"', '"local_sdg"', "unknown: did you mean 'local_sgd'?"),
+    ('"alone", sync', '"", sync', "write the settings, and a label in quotes"),
+    ('reference = "together"', 'reference = "togeter"', "did you mean 'together'?"),
+    (
+        'axis = "method"',
+        'axis = "methods"',
+        "line 20: axis = 'methods': write one of nodes,",
+    ),
+    ('method = "one"', 'method = "ome"', "0 cells have"),
+    ('method = "one"', "nodes = 1", "3 cells have"),
+    ('model = "lenet5"', 'model = "lenet6"', "did you mean 'lenet5'?"),
+    ("repetitions = 3", "repetitions = 0", "line 3: repetitions = 0: write a whole number from 1"),
+    ("repetitions = 3", "target = { accuracy = 60 }", "write { accuracy = 0.6 }, a fraction"),
+    ("[job]", "[job", "this is not TOML"),
+    ('label = "one"\n', "", "a [[cell]] needs method = …, or a label = … for it"),
+    ("repetitions = 1", "repeat = 1", "line 24: unknown key 'repeat'"),
+]
+
+
+@pytest.mark.parametrize(("text", "wrong", "message"), MISTAKES, ids=[one[1] for one in MISTAKES])
+def test_mistakes_say_where_and_what_to_write(text: str, wrong: str, message: str) -> None:
+    assert text in TEXT
+    with pytest.raises(StudyError) as error:
+        parse("two", TEXT.replace(text, wrong, 1))
+    assert message in str(error.value)
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    text = TEXT.replace("title", "titel", 1).replace("steps", "stepz", 1).replace("= 3", "= 0")
+    with pytest.raises(StudyError) as error:
+        parse("two", text)
+    assert len(str(error.value).splitlines()) == 3
+
+
+def test_an_axis_is_not_overridden() -> None:
+    with pytest.raises(StudyError, match="--sync: the study varies sync: leave the option out"):
+        parse("two", TEXT, {"sync": "ring"})
+
+
+@pytest.mark.parametrize("name", bundled())
+@pytest.mark.parametrize("quick", [False, True], ids=["whole", "quick"])
+def test_bundled_studies_are_sound(name: str, quick: bool) -> None:
+    study = parse(name, bundled()[name], quick=quick)
+    assert study.question.endswith("?")
+    assert any(study.counterpart(cell) for cell in study.cells)
+    assert max(cell.place.nodes for cell in study.cells) <= 4
+    places = Places(Cluster("here", tuple(_host(number) for number in range(4))))
+    places.check(study)
+
+
+def _host(number: int, transport: str = "local") -> Host:
+    return Host(f"node{number}", f"10.0.0.{number + 1}", transport=transport)
+
+
+def test_hosts_that_are_too_few_or_cannot_be_shaped_are_refused(study: Study) -> None:
+    one = Places(Cluster("here", (_host(1),)))
+    with pytest.raises(StudyError, match="two needs 2 hosts, and there is 1: .*--local 2"):
+        one.check(study)
+
+
+def test_on_hosts_of_a_file_links_and_cores_are_as_they_are() -> None:
+    study = parse("link", bundled()["link"])
+    places = Places(Cluster("lab", tuple(_host(number, "ssh") for number in range(4))))
+    found = places.fitted(study)
+    assert {cell.label("link") for cell in found.cells} == {"as it is"}
+    assert len(found.cells) == 4
+    assert not any(cell.place.link for cell in found.cells)
+
+
+def _progress(study: Study, values: dict[str, list[float]]) -> Progress:
+    entries = [
+        Ended(f"{key} #{number}", f"run-{key}-{number}", Outcome.COUNTED, value)
+        for key, several in values.items()
+        for number, value in enumerate(several, start=1)
+    ]
+    return Progress.of(study, entries)
+
+
+def test_each_run_that_is_missing_comes_next_and_no_other(study: Study) -> None:
+    progress, made = Progress(study), []
+    while trial := next_trial(progress):
+        made.append(trial)
+        progress.apply(Begun(trial.key, "run"))
+        progress.apply(Ended(trial.key, "run", Outcome.COUNTED, 1.0))
+    assert made == study.trials()
+
+
+def test_a_failed_run_is_left_out_until_the_next_call(study: Study) -> None:
+    first, second = study.trials()[:2]
+    entries = [Begun(first.key, "run"), Ended(first.key, "run", Outcome.FAILED, cause="no memory")]
+    progress = Progress(study)
+    for entry in entries:
+        progress.apply(entry)
+    assert next_trial(progress) == second
+    assert progress.cells[first.cell.key].state(3) is CellState.FAILED
+    assert progress.cells[first.cell.key].cause == "no memory"
+    assert next_trial(Progress.of(study, entries)) == first
+
+
+def test_an_interrupted_run_is_open_and_not_settled(study: Study) -> None:
+    first = study.trials()[0]
+    progress = Progress.of(study, [Begun(first.key, "run")])
+    assert progress.open == {first.key: "run"}
+    assert next_trial(progress) == first
+    progress.apply(Ended(first.key, "run", Outcome.INTERRUPTED))
+    assert not progress.open
+
+
+def test_a_cell_that_varies_is_repeated_until_it_is_stable(study: Study) -> None:
+    steady = {cell.key: [1.0, 1.0, 1.0] for cell in study.cells}
+    assert next_trial(_progress(study, steady), 0.1, _spread) is None
+    wild = study.cells[1].key
+    progress = _progress(study, steady | {wild: [1.0, 2.0, 1.0]})
+    trial = next_trial(progress, 0.1, _spread)
+    assert trial is not None
+    assert trial.key == f"{wild} #4"
+    progress.apply(Ended(trial.key, "run", Outcome.FAILED))
+    assert next_trial(progress, 0.1, _spread) is None
+
+
+def _spread(values: Sequence[float]) -> float:
+    return max(values) - min(values)
+
+
+def test_the_journal_is_read_back_without_a_torn_line(tmp_path: Path) -> None:
+    folder = StudyFolder.of(tmp_path, "two")
+    entries = [
+        Begun("a #1", "run-1"),
+        Ended("a #1", "run-1", Outcome.COUNTED, 0.5, remarks=("shared",)),
+        Ended("a #2", "run-2", Outcome.FAILED, cause="no memory"),
+    ]
+    folder.keep("", {})
+    for entry in entries:
+        folder.write(entry)
+    with open(folder.path / JOURNAL, "a") as file:
+        file.write(
+            '{"event":"ended","trial":"a #3","run":"../x","outcome":"counted"}\n{"event":"beg'
+        )
+    assert list(folder.entries()) == entries
+
+
+def test_a_study_is_held_by_one_process(tmp_path: Path, study: Study) -> None:
+    folder = StudyFolder.of(tmp_path, "two")
+    call = start.Call(TEXT, {}, {"local": 2}, False)
+    with start.begun(folder, study, call, new=False):
+        other = start.begun(folder, study, call, new=False)
+        with pytest.raises(StudyError, match="two is running: process"), other:
+            pass
+
+
+def test_a_study_goes_on_as_it_was_called(tmp_path: Path) -> None:
+    file = tmp_path / "two.toml"
+    file.write_text(TEXT)
+    folder, call = start.find(str(file), tmp_path, {"seed": 7}, {"local": 2}, quick=False)
+    study = call.study(folder.name)
+    with start.begun(folder, study, call, new=False):
+        pass
+    _, again = start.find(str(file), tmp_path, {}, {}, quick=False)
+    assert (again.given, again.places) == ({"seed": 7}, {"local": 2})
+    _, by_name = start.find("two", tmp_path, {}, {}, quick=False)
+    assert by_name.study("two").cells == study.cells
+
+
+def test_more_cells_and_repetitions_extend_a_study_and_other_settings_do_not(
+    tmp_path: Path, study: Study
+) -> None:
+    folder = StudyFolder.of(tmp_path, "two")
+    call = start.Call(TEXT, {}, {"local": 2}, False)
+    with start.begun(folder, study, call, new=False):
+        pass
+    more = replace(call, text=TEXT.replace("[1, 2]", "[1, 2, 4]").replace("= 3", "= 5"))
+    with start.begun(folder, more.study("two"), more, new=False):
+        pass
+    other = replace(more, text=more.text.replace("steps = 20", "steps = 30"), places={"local": 4})
+    with (
+        pytest.raises(StudyError) as error,
+        start.begun(folder, other.study("two"), other, new=False),
+    ):
+        pass
+    assert "the settings of nodes=1 method=alone and 6 more" in str(error.value)
+    assert "the hosts (--local 2, now --local 4)" in str(error.value)
+    with start.begun(folder, other.study("two"), other, new=True):
+        assert len(list(tmp_path.glob("two*.study"))) == 2
+
+
+def test_results_compare_each_cell_with_its_counterpart(study: Study) -> None:
+    values = {
+        "nodes=1 method=alone": [1.00, 1.01, 0.99],
+        "nodes=1 method=together": [2.00, 2.02, 1.99],
+        "nodes=2 method=alone": [1.00, 1.01, 0.99],
+        "nodes=2 method=together": [1.001, 1.008, 0.992],
+        "nodes=1 method=one": [4.0, 4.1, 3.95],
+    }
+    found = results(_progress(study, values))
+    assert found.is_complete
+    alone = found.cells[0]
+    assert alone.comparison
+    assert alone.comparison.ratio.value == pytest.approx(0.5, rel=0.02)
+    assert alone.finding == "faster"
+    assert found.cells[2].finding == "no difference shown"
+    assert alone.speed_up
+    assert alone.speed_up.value == pytest.approx(4, rel=0.02)
+    first, *_ = conclusion(found)
+    assert "alone is 2 times" in first
+    assert "as fast as together at nodes=1" in first
+    assert "no difference shown between alone and together at nodes=2" in first
+
+
+def test_results_of_a_study_that_has_hardly_begun(study: Study) -> None:
+    assert conclusion(results(Progress(study)))[0].startswith("nothing was measured")
+    found = results(_progress(study, {"nodes=1 method=alone": [1.0]}))
+    assert found.cells[0].value
+    assert math.isnan(found.noise)
+    assert "not complete" in conclusion(found)[1]
