@@ -161,7 +161,7 @@ def _host(number: int, transport: str = "local") -> Host:
 
 def test_hosts_that_are_too_few_or_cannot_be_shaped_are_refused(study: Study) -> None:
     one = Places(Cluster("here", (_host(1),)))
-    with pytest.raises(StudyError, match="two needs 2 hosts, and there is 1: .*--local 2"):
+    with pytest.raises(StudyError, match=r"two needs 2 hosts, and there is 1: .*--local 2"):
         one.check(study)
 
 
