@@ -10,6 +10,7 @@ from typing import Any
 
 import tomllib
 
+from remote.statistics import REPETITIONS
 from remote.study.axes import read_axes
 from remote.study.cells import Cells
 from remote.study.reader import Reader, StudyError, label_of, overridden
@@ -17,9 +18,6 @@ from remote.study.study import METRICS, Axis, Cell, Study
 from training.registry import did_you_mean
 
 SUFFIX = ".toml"
-REPETITIONS = 5
-"""Runs of each cell where the file names no number: `tests/unit/remote/test_statistics.py` shows
-what they suffice for."""
 LIMIT = "1 h"
 KEYS = ("title", "question", "repetitions", "seed", "limit", "metric", "target")
 TABLES = ("job", "axes", "cell", "compare", "quick")

@@ -119,7 +119,7 @@ class Runner:
 
 
 def _width(values: Sequence[float]) -> float:
-    """The width of the interval of a cell, as a share of its middle."""
+    """Half the width of the interval of a cell, as a share of its middle."""
     from remote.statistics.interval import interval  # numpy takes a while to import
 
-    return 2 * interval(values).percent / 100
+    return interval(values).percent / 100
