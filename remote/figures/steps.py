@@ -157,10 +157,8 @@ class StepColumns:
         zero = float(began.min()) if len(began) else 0.0
         rows = self._lasting(whole)
         whole, figures = whole[rows], figures[rows]
-        columns = {name: whole[:, place] for place, name in enumerate(_WHOLE)}
-        named = {name: figures[:, place] for place, name in enumerate(("time", *SERIES))}
-        named["time"] = named["time"] - zero
-        return StepTable(**(columns | named)), zero
+        figures[:, 0] -= zero
+        return StepTable(*whole[:, : len(_WHOLE)].T, *figures.T), zero
 
     def _pack(self) -> None:
         steps = self._steps
@@ -178,8 +176,10 @@ class StepColumns:
             counts &= (attempt >= number) | (step <= resumed)
         (rows,) = np.nonzero(counts)
         rows = rows[np.lexsort((rows, step[rows], rank[rows]))]
-        same = (np.diff(rank[rows]) == 0) & (np.diff(step[rows]) == 0)
-        return rows[np.r_[~same, True][: len(rows)]]
+        rank, step = rank[rows], step[rows]
+        again = (np.diff(rank) == 0) & (np.diff(step) == 0)
+        lasting: Ints = rows[np.r_[~again, True][: len(rows)]]
+        return lasting
 
 
 def _mean(values: Iterable[float] | Floats) -> float:
