@@ -9,6 +9,7 @@ import typer
 from tui import palette
 from tui.commands import (
     attach,
+    compare,
     doctor,
     events,
     lab,
@@ -54,6 +55,7 @@ def application() -> typer.Typer:
         ("stop", stop.stop),
         ("logs", logs.logs),
         ("events", events.events),
+        ("compare", compare.compare),
     ):
         app.command(name, cls=Command, context_settings=settings)(command)
     return app

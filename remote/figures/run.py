@@ -22,8 +22,8 @@ from training.job import Job
 from training.wire.events import Epoch, Saved
 from training.wire.jsonl import load
 
-GRADIENT = 4
-"""Bytes of one number of a gradient, which is float32."""
+GRADIENT = {"fp32": 4, "bf16": 2}
+"""Bytes of one number of a gradient that is sent, by precision."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,8 @@ class RunFigures:
 
     def payload(self) -> int:
         """Bytes of the gradients of the whole model; 0 where that is not known."""
-        return GRADIENT * max((rank.facts.get("parameters", 0) for rank in self.ranks), default=0)
+        parameters = max((rank.facts.get("parameters", 0) for rank in self.ranks), default=0)
+        return GRADIENT[self.job.precision] * parameters if self.job else 0
 
     def waits(self) -> bool:
         """Whether the ranks wait for each other, as all do but those of a stale method."""

@@ -21,7 +21,7 @@ from remote.transport import Transport
 from remote.transport.registry import Transports, is_here
 from training.agent.layout import LAST
 from training.wire.events import Record
-from tui.exit import refusing
+from tui.exit import UsageError, refusing
 from tui.flags.common import HOSTS
 from tui.narrate import narrate
 
@@ -49,6 +49,14 @@ def open_run(
             kept = replace(kept, plan=replace(kept.plan, policy=policy))
         policy = Policy(keep=not is_here(kept.plan.hosts))
         yield Launcher(transports, runs_dir.absolute(), policy, narrate), kept
+
+
+def folder_of(run: str, runs_dir: Path) -> Path:
+    """Find the folder of a run that is recorded here. Raises: PlanError, UsageError."""
+    folder = find(run, runs_dir)
+    if folder is None:
+        raise UsageError(f"No run called {run!r} in {runs_dir}; rankboard ps lists the runs")
+    return folder
 
 
 def read_records(launcher: Launcher, plan: Plan, follow: bool) -> Iterator[Record]:

@@ -19,29 +19,10 @@ from textual.reactive import reactive
 from textual.strip import Strip
 
 from tui import palette
-from tui.widgets import raster
+from tui.widgets import dots
 from tui.widgets.frame import Frame, Look, frame
 from tui.widgets.lines import Lines
 from tui.widgets.raster import MARK, NONE, Curve, Picture
-
-BRAILLE = "".join(chr(0x2800 + dots) if dots else " " for dots in range(256))
-"""The characters of a cell's dots."""
-
-
-def _ascii(dots: int) -> str:
-    rows = [bool(dots & int(weights.sum())) for weights in raster.WEIGHTS]
-    match sum(rows):
-        case 0:
-            return " "
-        case 1:
-            return "'--."[rows.index(True)]
-        case 2:
-            return ":"
-    return "|"
-
-
-ASCII = "".join(map(_ascii, range(256)))
-"""The same for terminals without UTF-8: ' - . for a dot's height, : and | for more of them."""
 
 
 class Chart(Lines, can_focus=True):
@@ -115,9 +96,9 @@ class Chart(Lines, can_focus=True):
 
     def _cells(self, picture: Picture, y: int, plain: Style) -> Iterator[Segment]:
         """The cells of a row, those of one style together."""
-        characters = BRAILLE if palette.utf8() else ASCII
+        characters = dots.characters()
         curve, band = picture.curve[y], picture.band[y]
-        text = "".join([characters[dots] for dots in picture.dots[y].tolist()])
+        text = "".join([characters[cell] for cell in picture.dots[y].tolist()])
         for marked in np.flatnonzero(curve == MARK).tolist():
             text = text[:marked] + palette.sign("mark") + text[marked + 1 :]
         changes = np.flatnonzero((np.diff(curve) != 0) | (np.diff(band) != 0)) + 1

@@ -12,7 +12,8 @@ from textual.app import App, ComposeResult
 
 from tui import palette
 from tui.widgets import axis, raster
-from tui.widgets.chart import ASCII, BRAILLE, Chart
+from tui.widgets.chart import Chart
+from tui.widgets.dots import ASCII, BRAILLE
 from tui.widgets.frame import Frame, Look, frame
 from tui.widgets.raster import MARK, NONE, Curve
 

@@ -1,0 +1,163 @@
+"""`rankboard compare`: runs beside each other, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from remote.events import Closed
+from tests.kit.commands import Done, run
+from tests.kit.histories import History, plan
+from tests.kit.recorded import recorded
+from training.job import Job
+from training.wire.events import Evaluated, Exited, Step
+from tui import palette
+from tui.commands.compare import compare
+from tui.widgets.frame import Look
+from tui.widgets.plot import plot
+from tui.widgets.raster import Curve
+
+Run = Callable[..., Done]
+assert run  # the fixture
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[str]:
+    """Two runs: the second one with another method, and twice as slow."""
+    for name, sync, times in (("20261123-a", "ddp", 1), ("20261123-b", "ring", 2)):
+        history = History(replace(plan(2), run=name, work=Job(sync=sync))).training()
+        for step in range(1, 31):
+            for rank in (0, 1):
+                seconds = times * (0.1 + 0.001 * (step % 2))
+                history.rank(rank, Step(rank, 1, step, 2.0 / step, seconds, samples=32))
+        history.rank(0, Evaluated(0, 1, 30, 0.5, 0.75, 100, 1.0))
+        recorded(tmp_path / "runs", history.done(0, 1).session(Closed()))
+    return ["20261123-a", "last"]
+
+
+def test_runs_are_compared_for_people(run: Run, runs: list[str]) -> None:
+    done = run(compare, runs=runs)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "A  20261123-a: 2 ranks on 2 hosts, ddp, lenet5 on digits; finished" in done.stdout
+    assert "sync     ddp  ring" in done.stdout
+    rows = [line.split() for line in done.stdout.splitlines() if line[:3] in ("A  ", "B  ")]
+    assert rows[2][1:6] == ["0.0667", "0.5000", "75.00%", "0.100", "0.100"]
+    assert rows[3][4] == "0.201"
+    verdict = next(line for line in done.stdout.splitlines() if line.startswith("B: "))
+    assert verdict.startswith("B: slower than A: +100.0% time per step (95% interval +")
+    assert verdict.endswith("the same training loss at 30 common steps")
+    assert "training loss by step\n" in done.stdout
+    assert "training loss by time\n" in done.stdout
+
+
+def test_runs_are_compared_for_programs(run: Run, runs: list[str]) -> None:
+    done = run(compare, runs=runs, json=True)
+    found = json.loads(done.stdout, parse_constant=pytest.fail)
+    assert found["differing"] == {"sync": ["ddp", "ring"]}
+    first, second = found["runs"]
+    assert (first["run"], first["verdict"], first["test_accuracy"]) == (
+        "20261123-a",
+        "finished",
+        0.75,
+    )
+    assert first["against_first"] is None
+    assert second["settings"]["sync"] == "ring"
+    assert second["against_first"]["finding"] == "slower"
+    assert second["against_first"]["ratio"] == pytest.approx(2.0)
+    assert second["loss_difference"] == 0.0
+
+
+def test_runs_are_compared_as_markdown(run: Run, runs: list[str]) -> None:
+    done = run(compare, runs=runs, markdown=True)
+    assert done.stdout.startswith("# Comparison of runs\n\n- A  20261123-a: 2 ranks")
+    assert "| setting | A | B |\n| --- | --- | --- |\n| sync | ddp | ring |" in done.stdout
+    assert done.stdout.count("```") == 4
+    assert "\x1b" not in done.stdout
+
+
+def test_names_stay_text_in_markdown(run: Run, runs: list[str], tmp_path: Path) -> None:
+    of = plan(1)
+    strange = replace(of, run="c", hosts=(replace(of.hosts[0], name="<b>|x"),))
+    recorded(tmp_path / "runs", History(strange).training(steps=3))
+    done = run(compare, runs=[runs[0], "c"], markdown=True)
+    assert "| hosts | node1, node2 | \\<b\\>\\|x |" in done.stdout
+
+
+def test_what_one_has_to_know_comes_first(run: Run, runs: list[str], tmp_path: Path) -> None:
+    history = History(replace(plan(1), run="c")).training(steps=3)
+    history.rank(0, Step(0, 1, 4, math.nan, 0.1))
+    recorded(tmp_path / "runs", history)
+    lines = run(compare, runs=["c", runs[0]]).stdout.splitlines()
+    assert lines[0].startswith("A  c: 1 rank on 1 host, ddp, lenet5 on digits; not ended after")
+    assert lines[2] == "A: loss is NaN at step 4 (rank 0)"
+    found = json.loads(run(compare, runs=["c", runs[0]], json=True).stdout)
+    assert found["runs"][0]["loss"] is None
+
+
+def test_programs_of_users_are_compared_without_steps(run: Run, tmp_path: Path) -> None:
+    for name in ("c", "d"):
+        history = History(replace(plan(1, script=True), run=name)).rank(0, Exited(0, 0))
+        recorded(tmp_path / "runs", history)
+    done = run(compare, runs=["c", "d"])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "settings that differ" not in done.stdout
+    assert "training loss" not in done.stdout
+    assert "B: no verdict on the time per step" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("named", "flags", "message"),
+    [
+        (["last"], {}, "compare needs 2 to 26 runs, and 1 was given"),
+        (["last", "20261123-b"], {}, "20261123-b is named twice"),
+        (["last", "x"], {}, "No run called 'x' in runs"),
+        (["last", "2026"], {}, "2026: 2 runs begin so"),
+        (["last", "20261123-a"], {"json": True, "markdown": True}, "--json and --markdown exclude"),
+    ],
+)
+def test_mistakes(
+    named: list[str], flags: dict[str, bool], message: str, run: Run, runs: list[str]
+) -> None:
+    done = run(compare, runs=named, **flags)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"rankboard: {message}")
+
+
+# Charts as text -----------------------------------------------------------------------------------
+
+
+def line(label: str, place: int, rising: bool) -> Curve:
+    x = np.arange(50, dtype=float)
+    y = x if rising else x[::-1].copy()
+    return Curve(label, place, x, y, y, y)
+
+
+def test_each_curve_has_its_letter_on_it() -> None:
+    lines = plot([line("A", 0, True), line("B", 1, False)], Look("step"), 60, 10)
+    assert len(lines) == 10
+    text = "\n".join(lines)
+    assert (text.count("A"), text.count("B")) == (3, 3)
+    last = max(lines, key=lambda one: one.rfind("A") if "A" in one else -1)
+    assert lines.index(last) < 3  # a rising curve ends at the top
+    assert lines[-1].endswith("step")
+
+
+def test_colours_only_add_to_the_text() -> None:
+    curves = [line("A", 0, True), line("B", 1, False)]
+    plain, inked = (plot(curves, Look("step"), 60, 10, colour) for colour in (False, True))
+    red, green, blue = bytes.fromhex(palette.DARK[1][1:])
+    assert f"\x1b[38;2;{red};{green};{blue}m" in "".join(inked)
+    import click
+
+    assert [click.unstyle(one).rstrip() for one in inked] == plain
+
+
+def test_nothing_is_drawn_of_nothing() -> None:
+    empty = np.array([])
+    assert plot([Curve("A", 0, *[empty] * 4)], Look("step"), 60, 10) == []

@@ -1,0 +1,237 @@
+"""Runs beside each other as text: what differs, what they came to, and which one is faster."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import typer
+
+from remote.figures.compare import Compared
+from remote.figures.run import RunFigures
+from remote.figures.settings import differing, settings
+from remote.format import UNKNOWN, count, duration, fixed, number, percent, rate, seconds
+from remote.record.summary import finite
+from remote.statistics.ratio import Finding
+from remote.statistics.steps import BETWEEN_RUNS
+from training import figures
+from tui.text.table import Row, print_table
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+"""Names of the runs in tables and charts."""
+HEAD = (
+    *("run", "loss", "test loss", "accuracy", "s/iter", "95% interval", "samples/s"),
+    *("training", "total"),
+)
+DISPENSABLE = {"total": 1, "training": 2, "test loss": 3, "samples/s": 4}
+"""Columns that a narrow terminal leaves out, in this order."""
+LONGEST = 30
+"""Characters of a setting that the terminal shows; Markdown and JSON have all."""
+CAPTIONS = (
+    "loss: training loss of the last step, mean over ranks; accuracy: of the last test",
+    "s/iter, samples/s: means of iterations 2 to 40; the interval is that of this one run",
+)
+ONCE = (
+    f"A verdict allows for a difference of {BETWEEN_RUNS:.0%} from run to run, which single runs "
+    "cannot show."
+)
+
+
+def objects(compared: Sequence[Compared]) -> dict[str, Any]:
+    """The comparison as one JSON-ready object. The JSON is strict: a number that is not finite is
+    null."""
+    different = differing([one.run for one in compared])
+    whole: dict[str, Any] = finite(
+        {
+            "differing": {name: list(values) for name, values in different.items()},
+            "runs": [_object(one) for one in compared],
+        }
+    )
+    return whole
+
+
+def _object(one: Compared) -> dict[str, Any]:
+    run, against = one.run, one.against
+    return {
+        "run": run.name,
+        "folder": str(run.folder),
+        "verdict": run.verdict.name.lower() if run.verdict else None,
+        "remarks": list(remarks(run)),
+        "settings": settings(run),
+        **_figures(run),
+        "step_seconds_interval": _bounds(one.seconds.low, one.seconds.high),
+        "against_first": {
+            "finding": against.finding.value,
+            "of": "seconds per sample" if one.per_sample else "seconds per step",
+            "ratio": against.ratio.value,
+            "interval": _bounds(against.ratio.low, against.ratio.high),
+            "p": against.p,
+        }
+        if against
+        else None,
+        "common_steps": one.common,
+        "loss_difference": one.apart,
+    }
+
+
+def _bounds(low: float, high: float) -> list[float] | None:
+    return [low, high] if math.isfinite(low) and math.isfinite(high) else None
+
+
+def _figures(run: RunFigures) -> dict[str, Any]:
+    last = run.evaluations[-1] if run.evaluations else None
+    return {
+        "steps": len(run.steps.by_rank(run.steps.ranks[0])) if len(run.steps) else 0,
+        "loss": run.final_loss(),
+        "test_loss": last.loss if last else None,
+        "test_accuracy": last.accuracy if last else None,
+        "step_seconds": run.step_seconds(),
+        "samples_per_second": run.samples_per_second(),
+        "training_seconds": run.summary["training_seconds"],
+        "elapsed": run.elapsed,
+    }
+
+
+# As text ------------------------------------------------------------------------------------------
+
+
+def print_plain(compared: Sequence[Compared], charts: Mapping[str, Sequence[str]]) -> None:
+    """Print the comparison for a terminal, with charts by their titles."""
+    for line in (*_legend(compared), *_told(compared)):
+        typer.echo(line)
+    for title, head, rows in _tables(compared):
+        typer.echo(f"\n{title}")
+        print_table(head, [tuple(map(_short, row)) for row in rows], DISPENSABLE)
+    for title, lines in charts.items():
+        typer.echo("\n".join(("", title, *lines)))
+    typer.echo("")
+    for line in (*verdicts(compared), *_notes(compared)):
+        typer.echo(line)
+
+
+def markdown(compared: Sequence[Compared], charts: Mapping[str, Sequence[str]]) -> str:
+    """The comparison as Markdown, such as GitHub shows."""
+    blocks = ["# Comparison of runs", _items([*_legend(compared), *_told(compared)])]
+    blocks.append(_items(verdicts(compared)))
+    for title, head, rows in _tables(compared):
+        rule = ["---"] * len(head)
+        table = "\n".join(f"| {' | '.join(map(_escaped, row))} |" for row in (head, rule, *rows))
+        blocks.append(f"## {title.capitalize()}\n\n{table}")
+    for title, lines in charts.items():
+        blocks.append("\n".join((f"## {title.capitalize()}", "", "```text", *lines, "```")))
+    blocks.append("\n".join(_escaped(line) + "  " for line in _notes(compared)))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _items(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {_escaped(line)}" for line in lines)
+
+
+def _escaped(text: str) -> str:
+    """The text as Markdown shows it: names of hosts and runs may hold any character."""
+    for sign in "\\`*_[]<>|#":
+        text = text.replace(sign, f"\\{sign}")
+    return text
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= LONGEST else f"{value[: LONGEST - 1]}…"
+
+
+def _legend(compared: Sequence[Compared]) -> list[str]:
+    """One line per run: its letter, its name, what it was and what became of it."""
+    return [
+        f"{letter}  {one.run.name}: {_became(one.run)}"
+        for letter, one in zip(LETTERS, compared, strict=False)
+    ]
+
+
+def _became(run: RunFigures) -> str:
+    ranks, hosts = count(run.world_size, "rank"), count(run.nodes, "host")
+    verdict = run.verdict.name.lower() if run.verdict else "not ended"
+    return f"{ranks} on {hosts}, {run.what}; {verdict} after {duration(run.elapsed)}"
+
+
+def remarks(run: RunFigures) -> Iterator[str]:
+    """What somebody has to know of a run before its figures."""
+    yield from filter(None, (run.diverged, run.cause, *run.remarks))
+
+
+def _told(compared: Sequence[Compared]) -> list[str]:
+    """The remarks on all runs, each once, with the letters of its runs."""
+    whose: dict[str, list[str]] = {}
+    for letter, one in zip(LETTERS, compared, strict=False):
+        for text in remarks(one.run):
+            whose.setdefault(text, []).append(letter)
+    return [f"{', '.join(letters)}: {text}" for text, letters in whose.items()]
+
+
+def _tables(compared: Sequence[Compared]) -> Iterator[tuple[str, Row, list[Row]]]:
+    """Title, head and rows of the two tables; the first one only where settings differ."""
+    letters = tuple(LETTERS[: len(compared)])
+    different = differing([one.run for one in compared])
+    if different:
+        rows = [(name, *values) for name, values in different.items()]
+        yield "settings that differ", ("setting", *letters), rows
+    rows = [_row(letter, one) for letter, one in zip(letters, compared, strict=True)]
+    yield "final figures", HEAD, rows
+
+
+def _row(letter: str, one: Compared) -> Row:
+    found, interval = _figures(one.run), one.seconds
+    between = f"{seconds(interval.low)} to {seconds(interval.high)}"
+    training = found["training_seconds"]
+    return (
+        letter,
+        _loss(found["loss"]),
+        _loss(found["test_loss"]),
+        UNKNOWN if found["test_accuracy"] is None else percent(found["test_accuracy"], 2),
+        seconds(found["step_seconds"]),
+        between if math.isfinite(interval.low) else UNKNOWN,
+        rate(found["samples_per_second"]),
+        fixed(training, 2, " s") if training else UNKNOWN,
+        duration(found["elapsed"]),
+    )
+
+
+def _loss(value: float | None) -> str:
+    return UNKNOWN if value is None else figures.loss(value)
+
+
+def verdicts(compared: Sequence[Compared]) -> list[str]:
+    """One line per run but the first: faster or slower, by how much, and how far the losses are
+    apart."""
+    return [
+        f"{letter}: {_verdict(one)}{_apart(one)}"
+        for letter, one in zip(LETTERS[1:], compared[1:], strict=False)
+    ]
+
+
+def _verdict(one: Compared) -> str:
+    if one.against is None:
+        return "no verdict on the time per step: a run without steps has none"
+    ratio = one.against.ratio
+    by = f"{ratio.value - 1:+.1%} time per {'sample' if one.per_sample else 'step'}"
+    if not math.isfinite(ratio.low):
+        return f"no verdict on the time per step: too few steps ({by})"
+    known = f"{by} (95% interval {ratio.low - 1:+.1%} to {ratio.high - 1:+.1%})"
+    if one.against.finding is Finding.NOT_SHOWN:
+        return f"no difference to A shown: {known}"
+    return f"{one.against.finding.value} than A: {known}"
+
+
+def _apart(one: Compared) -> str:
+    if not one.common or math.isnan(one.apart):
+        return ""
+    steps = count(one.common, "common step")
+    if not one.apart:
+        return f"; the same training loss at {steps}"
+    return f"; training losses at most {number(one.apart)} apart at {steps}"
+
+
+def _notes(compared: Sequence[Compared]) -> list[str]:
+    """What the figures are, and what the verdicts rest on."""
+    if not any(len(one.run.steps) for one in compared):
+        return []
+    return [*CAPTIONS, *([ONCE] if any(one.against for one in compared) else [])]

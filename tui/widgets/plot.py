@@ -1,0 +1,64 @@
+"""A chart as lines of text, for output without the dashboard. Imports no Textual."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import typer
+
+from tui import palette
+from tui.widgets.dots import characters
+from tui.widgets.frame import Look, frame
+from tui.widgets.raster import NONE, Cells, Curve
+
+OFTEN = 3
+"""How often the name of each curve stands on it."""
+
+
+def plot(
+    curves: Sequence[Curve], look: Look, width: int, height: int, colour: bool = False
+) -> list[str]:
+    """The lines of a chart; none where there is nothing to see. The label of a curve is one
+    character that stands on it, so that curves can be told apart without colours."""
+    shown = frame(curves, look, width, height)
+    if shown is None:
+        return []
+    signs = characters()
+    cells = [[signs[dots] for dots in row] for row in shown.picture.dots.tolist()]
+    for place, curve in enumerate(curves):
+        for row, column in _spots(shown.picture.curve == curve.colour, place, len(curves)):
+            cells[row][column] = curve.label
+    rows = zip(shown.rows, cells, shown.picture.curve, strict=True)
+    lines = [label + _row(row, ink, colour) for label, row, ink in rows]
+    return [line.rstrip() for line in (*lines, shown.beneath) if line]
+
+
+def _spots(there: Cells, place: int, count: int) -> list[tuple[int, int]]:
+    """Cells of a curve for its name: spread over the width, and elsewhere than those of others."""
+    columns = np.flatnonzero(there.any(axis=0))
+    if not columns.size:
+        return []
+    wanted = (np.arange(OFTEN) + (place + 0.5) / count) / OFTEN * there.shape[1]
+    nearest = {int(columns[np.abs(columns - column).argmin()]) for column in wanted}
+    return [(int(there[:, column].argmax()), column) for column in sorted(nearest)]
+
+
+def _row(cells: Sequence[str], ink: Cells, colour: bool) -> str:
+    """The cells of a row, those of one curve in its colour."""
+    if not colour:
+        return "".join(cells)
+    changes = (np.flatnonzero(np.diff(ink)) + 1).tolist()
+    parts = (
+        (cells[start:end], int(ink[start])) for start, end in pairwise([0, *changes, len(ink)])
+    )
+    return "".join(_inked("".join(part), number) for part, number in parts)
+
+
+def _inked(text: str, number: int) -> str:
+    if number == NONE:
+        return text
+    shade = palette.colour(number, dark=True).removeprefix("#")
+    red, green, blue = bytes.fromhex(shade)
+    return typer.style(text, fg=(red, green, blue))
