@@ -12,6 +12,7 @@ from tui.commands import (
     compare,
     doctor,
     events,
+    export,
     lab,
     logs,
     prune,
@@ -56,6 +57,7 @@ def application() -> typer.Typer:
         ("logs", logs.logs),
         ("events", events.events),
         ("compare", compare.compare),
+        ("export", export.export),
     ):
         app.command(name, cls=Command, context_settings=settings)(command)
     return app

@@ -28,7 +28,7 @@ def compare(
     runs: Annotated[
         list[str],
         typer.Argument(
-            metavar="RUN RUN...",
+            metavar="RUN",
             help="the names of the runs, their beginnings, or last for the newest run; all are "
             "compared with the first",
         ),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 
@@ -153,8 +154,6 @@ def test_colours_only_add_to_the_text() -> None:
     plain, inked = (plot(curves, Look("step"), 60, 10, colour) for colour in (False, True))
     red, green, blue = bytes.fromhex(palette.DARK[1][1:])
     assert f"\x1b[38;2;{red};{green};{blue}m" in "".join(inked)
-    import click
-
     assert [click.unstyle(one).rstrip() for one in inked] == plain
 
 

@@ -1,0 +1,125 @@
+"""`rankboard export`: what a run measured, as files for other programs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from enum import StrEnum
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from remote.record.layout import PLAN
+from tui.exit import UsageError, refusing
+from tui.flags.common import RUNS, RunsDir
+from tui.flags.recorded import folder_of
+from tui.narrate import narrate
+
+if TYPE_CHECKING:
+    from remote.figures.run import RunFigures
+
+
+class Format(StrEnum):
+    """A format that a run can be exported to, as its module in `tui.export` is called."""
+
+    TENSORBOARD = "tensorboard"
+    CSV = "csv"
+    PARQUET = "parquet"
+    JSON = "json"
+
+
+OPTIONAL = ("tensorboardX", "pyarrow")
+"""Packages that the extra `export` installs."""
+
+
+def export(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN",
+            help="the names of runs, their beginnings, or last for the newest run",
+        ),
+    ],
+    to: Annotated[Format, typer.Option("--to", help="the format of the files")],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="the folder for the files (default: exports/FORMAT)"),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="replace what was exported there before")
+    ] = False,
+    runs_dir: RunsDir = RUNS,
+) -> None:
+    """Export what recorded runs measured: each rank's series and their mean over ranks.
+
+    Each run gets a folder with its name, or with json a file. In tensorboard, several runs are
+    overlaid in one figure. tensorboard needs tensorboardX, parquet needs pyarrow.
+
+    Examples:
+      rankboard export last --to csv
+      rankboard export 20261123-0931 last --to tensorboard
+      tensorboard --logdir exports/tensorboard
+
+    Exit codes:
+      0  all runs were exported
+      2  the command line is wrong, a run cannot be read, or a file cannot be written
+    """
+    with refusing():
+        folders = [folder_of(run, runs_dir) for run in runs]
+        write = _writer(to)
+        into = out or Path("exports") / to.value
+        targets = [_target(folder, into, to, force) for folder in folders]
+        from remote.figures.run import read  # which needs numpy, as few commands do
+
+        for folder, target in zip(folders, targets, strict=True):
+            _export(read(folder, narrate), write, target)
+            typer.echo(target)
+
+
+def _writer(to: Format) -> Callable[[RunFigures, Path], None]:
+    """What writes a format. Raises: UsageError, where a package is missing."""
+    try:
+        found: Callable[[RunFigures, Path], None] = import_module(f"tui.export.{to.value}").write
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in OPTIONAL:
+            raise
+        raise UsageError(
+            f"--to {to.value} needs the package {package}, which is not installed: run "
+            f"pip install {package}, or install rankboard[export]"
+        ) from None
+    return found
+
+
+def _target(folder: Path, into: Path, to: Format, force: bool) -> Path:
+    """Where a run goes to. Raises: UsageError, where that may not be written."""
+    target = into / (f"{folder.name}.json" if to is Format.JSON else folder.name)
+    if (target / PLAN).exists():
+        raise UsageError(f"{target} is the directory of a run: give another folder with --out")
+    if os.path.lexists(target) and not force:
+        raise UsageError(f"{target} exists: replace it with --force, or give another --out")
+    return target
+
+
+def _export(run: RunFigures, write: Callable[[RunFigures, Path], None], target: Path) -> None:
+    """Write a run whole, or not at all. Raises: UsageError."""
+    part = target.with_name(f".{target.name}.part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _remove(part)
+        write(run, part)
+        _remove(target)
+        part.replace(target)
+    except OSError as error:
+        raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
+
+
+def _remove(path: Path) -> None:
+    """Remove a file, a link or a folder, if it exists. Raises: OSError."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,20 @@
+"""A folder with one Parquet file per table, and `run.json` with settings and summary."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow
+from pyarrow import parquet
+
+from remote.figures.run import RunFigures
+from tui.export.tables import about, tables
+
+
+def write(run: RunFigures, target: Path) -> None:
+    """Write the folder. Raises: OSError."""
+    target.mkdir()
+    for name, table in tables(run).items():
+        parquet.write_table(pyarrow.table(table), target / f"{name}.parquet")
+    (target / "run.json").write_text(json.dumps(about(run), indent=2) + "\n", encoding="utf-8")
