@@ -172,8 +172,7 @@ def read(folder: Path, remark: Callable[[str], object] = len) -> RunFigures:
 
 
 def _figures(folder: Path, plan: Plan, state: RunState, gathered: Gathered) -> RunFigures:
-    steps, first = gathered.steps.table()
-    zero = first or state.started
+    steps, zero = gathered.steps.table(state.started)
     diverged = state.progress.diverged
     return RunFigures(
         name=plan.run,

@@ -149,12 +149,13 @@ class StepColumns:
         """An attempt begins after this step: later ones of attempts before it did not happen."""
         self._resumed.setdefault(attempt, step)
 
-    def table(self) -> tuple[StepTable, float]:
-        """All of them, and the Unix time at which the first one began; 0 where there is none."""
+    def table(self, started: float) -> tuple[StepTable, float]:
+        """All of them, and the Unix time at which the first one began: not before the run has
+        `started`, whatever a host says. That time itself where there is none."""
         self._pack()
         whole, figures = np.concatenate(self._whole), np.concatenate(self._figures)
         began = figures[:, 0] - np.nan_to_num(figures[:, 1 + SERIES.index("seconds")])
-        zero = float(began.min()) if len(began) else 0.0
+        zero = max(started, float(began.min())) if len(began) else started
         rows = self._lasting(whole)
         whole, figures = whole[rows], figures[rows]
         figures[:, 0] -= zero

@@ -13,6 +13,7 @@ from remote.figures.run import RunFigures
 from remote.figures.settings import differing, settings
 from remote.format import UNKNOWN, count, duration, fixed, number, percent, rate, seconds
 from remote.record.summary import finite
+from remote.sanitise import one_line
 from remote.statistics.ratio import Finding
 from remote.statistics.steps import BETWEEN_RUNS
 from training import figures
@@ -99,7 +100,7 @@ def _figures(run: RunFigures) -> dict[str, Any]:
 def print_plain(compared: Sequence[Compared], charts: Mapping[str, Sequence[str]]) -> None:
     """Print the comparison for a terminal, with charts by their titles."""
     for line in (*_legend(compared), *_told(compared)):
-        typer.echo(line)
+        typer.echo(one_line(line))
     for title, head, rows in _tables(compared):
         typer.echo(f"\n{title}")
         print_table(head, [tuple(map(_short, row)) for row in rows], DISPENSABLE)
@@ -107,7 +108,7 @@ def print_plain(compared: Sequence[Compared], charts: Mapping[str, Sequence[str]
         typer.echo("\n".join(("", title, *lines)))
     typer.echo("")
     for line in (*verdicts(compared), *_notes(compared)):
-        typer.echo(line)
+        typer.echo(one_line(line))
 
 
 def markdown(compared: Sequence[Compared], charts: Mapping[str, Sequence[str]]) -> str:
@@ -130,6 +131,7 @@ def _items(lines: Sequence[str]) -> str:
 
 def _escaped(text: str) -> str:
     """The text as Markdown shows it: names of hosts and runs may hold any character."""
+    text = one_line(text)
     for sign in "\\`*_[]<>|#":
         text = text.replace(sign, f"\\{sign}")
     return text

@@ -46,7 +46,7 @@ def table(*steps: Step) -> StepTable:
     columns = StepColumns()
     for number, step in enumerate(steps):
         columns.add(step, 0, START + number)
-    return columns.table()[0]
+    return columns.table(START)[0]
 
 
 def finished(runs_dir: Path, steps: int = 50, hosts: int = 2) -> RunFigures:
@@ -138,9 +138,18 @@ def test_steps_within_text_are_found_and_placed_in_time(tmp_path: Path) -> None:
     assert run.zero == START + 9.5
 
 
+def test_a_step_that_claims_to_be_endless_moves_no_other(tmp_path: Path) -> None:
+    history = History(plan(1)).training()
+    for step, seconds in ((1, math.inf), (2, 1e300), (3, 0.1)):
+        history.rank(0, Step(0, 1, step, 1.0, seconds))
+    run = read(recorded(tmp_path, history))
+    assert run.zero == run.started == START + 0.01
+    assert run.steps.time.tolist() == pytest.approx([0.03, 0.04, 0.05])
+
+
 def test_samples_become_curves_over_time(tmp_path: Path) -> None:
-    history = History(plan(1)).training(steps=1)
-    first = history.now - 0.1
+    history = History(plan(1)).training().rank(0, Step(0, 1, 1, 1.0, 0.01))
+    first = history.now - 0.01
     sample = HostSample((50.0, 100.0), 3, 8, 1000, 2000)
     history.say(0, sample, RankSample(0, 80.0, 5), after=1.0)
     run = read(recorded(tmp_path, history))

@@ -90,6 +90,15 @@ def test_names_stay_text_in_markdown(run: Run, runs: list[str], tmp_path: Path) 
     assert "| hosts | node1, node2 | \\<b\\>\\|x |" in done.stdout
 
 
+def test_no_setting_reaches_the_terminal_raw(run: Run, runs: list[str], tmp_path: Path) -> None:
+    of = replace(plan(1), run="c", work=Job(dataset="imagefolder:/a\x1b[31m\x07b"))
+    recorded(tmp_path / "runs", History(of).training(steps=3))
+    for flags in ({}, {"markdown": True}, {"json": True}):
+        done = run(compare, runs=[runs[0], "c"], **flags)
+        assert done.returncode == 0
+        assert not {"\x1b", "\x07"} & set(done.stdout)
+
+
 def test_what_one_has_to_know_comes_first(run: Run, runs: list[str], tmp_path: Path) -> None:
     history = History(replace(plan(1), run="c")).training(steps=3)
     history.rank(0, Step(0, 1, 4, math.nan, 0.1))
