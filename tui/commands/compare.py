@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Sequence
@@ -61,7 +62,7 @@ def compare(
 def _read(runs: Sequence[str], runs_dir: RunsDir) -> list[RunFigures]:
     """Read the runs. Raises: UsageError, PlanError, RunFolderError."""
     if not 2 <= len(runs) <= MOST:
-        raise UsageError(f"compare needs 2 to {MOST} runs, and {len(runs)} was given")
+        raise UsageError(f"compare needs 2 to {MOST} runs: {len(runs)} given")
     folders = [folder_of(run, runs_dir) for run in runs]
     for index, folder in enumerate(folders):
         if folder in folders[:index]:
@@ -82,7 +83,8 @@ def _show(compared: Sequence[Compared], json: bool, markdown: bool) -> None:
         typer.echo(text.markdown(compared, _charts(compared, 80, colour=False)), nl=False)
     else:
         width = min(WIDTH, shutil.get_terminal_size().columns)
-        text.print_plain(compared, _charts(compared, width, colour=sys.stdout.isatty()))
+        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        text.print_plain(compared, _charts(compared, width, colour=colour))
 
 
 def _charts(compared: Sequence[Compared], width: int, *, colour: bool) -> dict[str, list[str]]:

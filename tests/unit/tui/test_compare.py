@@ -124,7 +124,7 @@ def test_programs_of_users_are_compared_without_steps(run: Run, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("named", "flags", "message"),
     [
-        (["last"], {}, "compare needs 2 to 26 runs, and 1 was given"),
+        (["last"], {}, "compare needs 2 to 26 runs: 1 given"),
         (["last", "20261123-b"], {}, "20261123-b is named twice"),
         (["last", "x"], {}, "No run called 'x' in runs"),
         (["last", "2026"], {}, "2026: 2 runs begin so"),
