@@ -113,7 +113,7 @@ from tui.cli import main
 try:
     main()
 finally:
-    found = {"torch", "textual", "paramiko"} & set(sys.modules)
+    found = {"torch", "textual", "paramiko", "numpy"} & set(sys.modules)
     assert not found, found
 """
 """The command, which fails where it has imported what is slow to import."""

@@ -55,7 +55,7 @@ def folder_of(run: str, runs_dir: Path) -> Path:
     """Find the folder of a run that is recorded here. Raises: PlanError, UsageError."""
     folder = find(run, runs_dir)
     if folder is None:
-        raise UsageError(f"No run called {run!r} in {runs_dir}; rankboard ps lists the runs")
+        raise UsageError(f"No run called {run!r} in {runs_dir}; rankboard runs lists them")
     return folder
 
 
