@@ -234,7 +234,7 @@ class Ending:
     def hold(self, expected: Expected) -> None:
         """Hold it to what is expected."""
         assert (self.code, self.verdict) == (expected.code, expected.verdict), self.said
-        assert "Traceback" not in self.said.partition("last words")[0]
+        assert "Traceback" not in self.said.partition("last output of rank ")[0]
         text = str(self.cause.get("text", "")) or self.said
         assert all(word in text for word in expected.says), text
         if expected.host:

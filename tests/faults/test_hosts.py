@@ -106,7 +106,8 @@ def refuse(stage: Stage, fault: str, expected: Expected) -> None:
 @slow
 def test_python_missing(stage: Stage) -> None:
     stage.change("node3", lambda host, _: replace(host, python="/nowhere/python3"))
-    refuse(stage, "python missing on node3", replace(LOST, says=("/nowhere/python3",)))
+    expected = Expected("refused", 2, "node3", says=("/nowhere/python3",))
+    refuse(stage, "python missing on node3", expected)
 
 
 @slow
