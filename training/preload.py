@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from training.agent.host import stacks
-from training.agent.host.processes import name
+from training.agent.host.processes import close_descriptors, name
 from training.place import FOLDER, LISTEN_FD
 from training.wire.commands import Placement, Start, decode
 
@@ -154,10 +154,7 @@ def redirect(out: int, err: int, keep: int) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     for number, descriptor in enumerate((nothing, out, err)):
         os.dup2(descriptor, number)
-    for descriptor in map(int, os.listdir("/dev/fd")):
-        if descriptor > 2 and descriptor != keep:
-            with suppress(OSError):  # the descriptor of the listing is already closed
-                os.close(descriptor)
+    close_descriptors({0, 1, 2, keep})
 
 
 def report(fds: Descriptors, line: str) -> None:

@@ -3,7 +3,7 @@ machine."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 
@@ -15,6 +15,7 @@ from remote.study.reader import StudyError
 from remote.study.study import Cell, Place, Study
 from remote.transport import Transport
 from remote.transport.registry import Transports, is_here
+from remote.transport.warm import Warm
 
 AS_IT_IS = "as it is"
 """The label of an axis that only a lab can vary."""
@@ -89,9 +90,12 @@ class Places:
 
     def _reach(self, link: str, cpus: str) -> tuple[tuple[Host, ...], Transport]:
         if not link:
-            return self.cluster.hosts, Transports(self.cluster.hosts)
+            return self.cluster.hosts, self._warm(Transports(self.cluster.hosts))
         lab = self._open.enter_context(Lab.start(parse(len(self.cluster.hosts), link, cpus)))
-        return lab.hosts, Transports(lab.hosts, lab.enter)
+        return lab.hosts, self._warm(Transports(lab.hosts, lab.enter))
+
+    def _warm(self, transport: Transport) -> Transport:
+        return self._open.enter_context(closing(Warm(transport)))
 
     def _wires(self, place: Place) -> tuple[str, str]:
         """Link and cores of the lab of a place; ("", "") without a lab."""

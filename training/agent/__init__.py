@@ -14,6 +14,10 @@ MARKER = b"rankboard-agent 1\n"
 """The first line of a follower's stdout. The output of a login shell comes before it, records come
 after it."""
 
+IDLE = b"\0"
+"""What a fork server writes to stdout when the follower of a run has exited. No record contains
+it: JSON escapes it."""
+
 code_changed = False
 """Whether the code on this host differed from what was sent, and was replaced at this start.
 `remote.transport.bootstrap` sets it."""

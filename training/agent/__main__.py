@@ -1,5 +1,5 @@
 """`python -m training.agent VERB …`: `follow` the agent of a run on this host, which is started if
-there is none; or run an errand."""
+there is none; `serve` the runs of a launcher one after another; or run an errand."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from training.agent.errands import table
 
 TYPE_CHECKING = False  # as typing itself takes long to import
 if TYPE_CHECKING:
+    from training.agent.ranks.launch import Preload
     from training.agent.times import Times
 
 
-def main(
-    argv: list[str] | None = None, times: Times | None = None, preload: tuple[str, ...] = ()
-) -> int:
-    """Follow until the journal ends (0), input stays away (1), or the folder cannot be used (2); or
-    run an errand.
+def main(argv: list[str] | None = None, times: Times | None = None, preload: Preload = ()) -> int:
+    """Follow until the journal ends (0), input stays away (1), or the folder cannot be used (2);
+    serve; or run an errand.
 
-    `times` and `preload` are for tests: the times of the agent, and the program that forks ranks.
+    `preload`: what forks ranks; else the program that imports torch. `times` is for tests.
     """
     words = sys.argv[1:] if argv is None else argv
+    if words[:1] == ["serve"]:
+        from training.agent.warm import become_server
+
+        become_server()
     if words[:1] != ["follow"]:
         return table.main(words)
     from training.agent.follower import follow  # an errand needs none of it

@@ -21,6 +21,7 @@ from training.agent.guard import guard
 from training.agent.journal import Reader, reserve, segments, write_last
 from training.agent.layout import LOCK, SOCKET
 from training.agent.options import Options
+from training.agent.ranks.launch import Preload
 from training.agent.times import Times
 from training.wire.enums import EndReason
 from training.wire.events import Ended
@@ -29,7 +30,7 @@ from training.writing import write_all
 _MOMENT = 0.01
 
 
-def follow(options: Options, times: Times, preload: tuple[str, ...]) -> int:
+def follow(options: Options, times: Times, preload: Preload) -> int:
     """Follow the agent whose run's folder is the working directory. Start the agent if there never
     was one. See `main`.
 
@@ -54,7 +55,7 @@ def follow(options: Options, times: Times, preload: tuple[str, ...]) -> int:
     return 0
 
 
-def _reach(options: Options, times: Times, preload: tuple[str, ...]) -> socket.socket | None:
+def _reach(options: Options, times: Times, preload: Preload) -> socket.socket | None:
     """A connection to the agent, or None if it has ended."""
     deadline = time.monotonic() + times.last
     while time.monotonic() < deadline:
@@ -93,7 +94,7 @@ def _take_lock() -> int:
     return lock
 
 
-def _start_agent(options: Options, lock: int, times: Times, preload: tuple[str, ...]) -> None:
+def _start_agent(options: Options, lock: int, times: Times, preload: Preload) -> None:
     """Start guard and agent. The socket listens before they run, so nobody has to wait for them."""
     reserve(".")
     if os.path.exists(SOCKET):

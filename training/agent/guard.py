@@ -14,6 +14,7 @@ from training.agent.host.system import LINUX
 from training.agent.journal import Reader, write_last
 from training.agent.layout import LOG
 from training.agent.options import Options
+from training.agent.ranks.launch import Preload
 from training.agent.ranks.ranks import signal_name
 from training.agent.server import Agent
 from training.agent.times import Times
@@ -22,7 +23,7 @@ from training.wire.events import Ended, Exited, Spawned, decode
 
 
 def guard(
-    options: Options, listener: socket.socket, lock: int, times: Times, preload: tuple[str, ...]
+    options: Options, listener: socket.socket, lock: int, times: Times, preload: Preload
 ) -> NoReturn:
     """Turn this fork of a follower into the guard. The guard holds `lock` as long as it lives; the
     agent gets `listener`."""
@@ -51,19 +52,14 @@ def _detach(kept: set[int]) -> None:
     log = os.open(LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for target, source in enumerate((nowhere, nowhere, log)):
         os.dup2(source, target)
-    for descriptor in map(int, os.listdir("/dev/fd")):
-        if descriptor > 2 and descriptor not in kept:
-            try:
-                os.close(descriptor)
-            except OSError:  # the descriptor of the listing itself
-                continue
+    processes.close_descriptors({0, 1, 2, *kept})
 
 
 def _act(
     options: Options,
     listener: socket.socket,
     times: Times,
-    preload: tuple[str, ...],
+    preload: Preload,
     guard_pid: int,
 ) -> NoReturn:
     """Run the agent. It is a subreaper, too: if the guard is killed, the agent still finds all

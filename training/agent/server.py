@@ -22,7 +22,7 @@ from training.agent.host.stacks import Collector
 from training.agent.journal import Journal
 from training.agent.options import Options
 from training.agent.ranks import ports
-from training.agent.ranks.launch import CODE
+from training.agent.ranks.launch import CODE, Preload
 from training.agent.ranks.pipes import CHUNK
 from training.agent.ranks.ranks import Ranks
 from training.agent.ranks.starts import Starter
@@ -42,7 +42,7 @@ class Agent:
         options: Options,
         listener: socket.socket,
         times: Times,
-        preload: tuple[str, ...],
+        preload: Preload,
         guard: int,
     ) -> None:
         self._options, self._times, self._guard = options, times, guard

@@ -11,6 +11,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Container
 
 from training.agent.host.system import LINUX, psutil
 
@@ -35,6 +36,14 @@ def end_with_parent() -> None:
 def _prctl(option: int, value: ctypes.c_char_p | ctypes.c_ulong) -> None:
     if LINUX:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def close_descriptors(kept: Container[int]) -> None:
+    """Close all descriptors of this process but these."""
+    for descriptor in map(int, os.listdir("/dev/fd")):
+        if descriptor not in kept:
+            with contextlib.suppress(OSError):  # that of the listing itself is already closed
+                os.close(descriptor)
 
 
 def lower_priority(by: int) -> None:

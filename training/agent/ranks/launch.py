@@ -7,12 +7,15 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 
+from training.agent.host import processes
 from training.agent.options import Options
+from training.agent.ranks.fork import fork
 from training.place import FOLDER
 from training.wire.commands import Placement
 
@@ -28,12 +31,19 @@ _PRELOAD_CODE = (
 PRELOAD = (sys.executable, "-c", _PRELOAD_CODE)
 """`python -m training.preload`, with our code at the front of sys.path instead of the working
 directory of the ranks."""
+Function = Callable[[Sequence[str]], int]
+Preload = tuple[str, ...] | Function
+"""What forks the ranks: a program, which imports torch; or its `main` where this process has
+imported torch."""
 
 
 @dataclass(frozen=True)
 class Command:
     """A process to start. `stdin` is a descriptor or DEVNULL; the descriptors in `inherited` keep
-    their numbers; a `umask` of -1 is the agent's own."""
+    their numbers; a `umask` of -1 is the agent's own.
+
+    With a `function`, which gets `argv`, it is a fork of this process instead of a program.
+    """
 
     argv: Sequence[str]
     env: Mapping[str, str]
@@ -43,6 +53,7 @@ class Command:
     stdin: int = subprocess.DEVNULL
     inherited: Sequence[int] = ()
     umask: int = -1
+    function: Function | None = None
 
 
 class Spawner:
@@ -75,6 +86,8 @@ class Spawner:
 
 
 def _start(command: Command) -> int:
+    if command.function:
+        return fork(partial(_become, command, command.function))
     process = subprocess.Popen(
         command.argv,
         env=command.env,
@@ -88,6 +101,24 @@ def _start(command: Command) -> int:
     )
     process.returncode = 0  # the agent reaps all children, so Popen must not wait or warn
     return process.pid
+
+
+def _become(command: Command, function: Function) -> int:
+    """Make this fork what a new program would be, and call the function. Returns its exit code."""
+    os.setsid()
+    for target, source in enumerate((command.stdin, command.stdout, command.stderr)):
+        os.dup2(source, target)
+    processes.close_descriptors({0, 1, 2, *command.inherited})
+    if command.umask >= 0:
+        os.umask(command.umask)
+    os.environ.clear()
+    os.environ.update(command.env)
+    try:
+        os.chdir(command.cwd)
+    except OSError as error:
+        sys.stderr.write(f"cannot start ranks in {command.cwd}: {error.strerror}\n")
+        return 127
+    return function(command.argv)
 
 
 def environment(options: Options, *more: tuple[str, str]) -> dict[str, str]:

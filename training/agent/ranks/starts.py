@@ -7,13 +7,23 @@ import os
 import selectors
 import signal
 import socket
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from training.agent.host import processes
 from training.agent.host.redaction import Redaction
 from training.agent.options import Options
-from training.agent.ranks.launch import Command, Spawner, common, environment, with_site
+from training.agent.ranks.launch import (
+    PRELOAD,
+    Command,
+    Function,
+    Preload,
+    Spawner,
+    common,
+    environment,
+    with_site,
+)
 from training.agent.ranks.pipes import CHUNK, Lines, Pipe
 from training.agent.ranks.ranks import Ranks, open_pipes
 from training.wire import commands
@@ -26,7 +36,7 @@ _FAILED = 1 << 8
 
 
 @dataclass
-class Preload:
+class Parent:
     """The process that forks the ranks. It writes `pid RANK PID` and `exit RANK STATUS` to
     `report`; `pipes` are its output."""
 
@@ -45,10 +55,10 @@ class Starter:
         selector: selectors.BaseSelector,
         say: Callable[[Event], None],
         ranks: Ranks,
-        preload: tuple[str, ...],
+        preload: Preload,
         redaction: Redaction,
     ) -> None:
-        self._options, self._selector, self._say, self._ranks, self._argv = (
+        self._options, self._selector, self._say, self._ranks, self._how = (
             options,
             selector,
             say,
@@ -57,7 +67,7 @@ class Starter:
         )
         self._redaction = redaction
         self._spawner = Spawner()
-        self._preload: Preload | None = None
+        self._preload: Parent | None = None
 
     @property
     def preload(self) -> int:
@@ -100,7 +110,8 @@ class Starter:
         report, report_end = os.pipe()
         os.set_blocking(report, False)
         self._selector.register(report, selectors.EVENT_READ, self._read_report)
-        argv = [*self._argv, "--report-fd", str(report_end)]
+        program, function = self._parent()
+        argv = [*program, "--report-fd", str(report_end)]
         argv += ["--pipes", ",".join(f"{rank}:{out}:{err}" for rank, (out, err) in ends.items())]
         inherited = [report_end, *given]
         if listener and 0 in ends:
@@ -116,11 +127,22 @@ class Starter:
             stdin=order,
             inherited=inherited,
             umask=self._options.umask,
+            function=function,
         )
-        self._preload = Preload(0, pipes, report)
+        self._preload = Parent(0, pipes, report)
         self._preload.pid = self._spawn(started, *own_ends, order, report_end, *given)
         if not self._preload.pid:
             self._preload_ended(_CANNOT_START)
+
+    def _parent(self) -> tuple[tuple[str, ...], Function | None]:
+        """What forks the ranks: a program, or a function.
+
+        Only this thread and that of the spawner may run at a fork: what another one has locked
+        would stay locked in it.
+        """
+        if isinstance(self._how, tuple):
+            return self._how, None
+        return ((), self._how) if threading.active_count() <= 2 else (PRELOAD, None)
 
     def _spawn(self, command: Command, out_end: int, error_end: int, *more_ends: int) -> int:
         """The pid of the new process; 0 if it failed, and the reason is on its stderr. Closes our

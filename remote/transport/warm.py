@@ -1,0 +1,163 @@
+"""Keeps hosts warm from one run to the next of the same launcher: the connection to each stays
+open, to a process there that has imported torch and starts the agents (`training.fork_server`).
+
+Where that process or its connection has ended, or does not answer, a run starts as any other.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from remote.at_once import at_once
+from remote.cluster.hosts import Host
+from remote.transport import Agent, Channel, Errand, Program, Progress, Transport
+from remote.transport.registry import is_here
+from training.agent import IDLE, MARKER
+from training.wire.jsonl import dumps
+
+SERVE = Errand(("serve",))
+LOADING = 60.0
+"""Seconds that a host has to import torch and start its first agent."""
+ANSWER = 5.0
+"""Seconds that a warm host has to start an agent."""
+ENDING = 1.0
+"""Seconds that a follower has to end by itself once its run is over."""
+NOISE = 4096
+"""Bytes before a marker after which what answers is no fork server."""
+
+
+class Warm:
+    """A transport that reaches hosts through another one and keeps them warm, until it is
+    closed."""
+
+    def __init__(self, reach: Transport) -> None:
+        self._reach = reach
+        self._lock = threading.Lock()
+        self._idle: dict[Host, Channel] = {}
+        self._taken: set[Host] = set()
+        self._is_closed = False
+
+    def open(self, host: Host, program: Program, progress: Progress) -> Channel:
+        """See `Transport.open`. The first connection of a run to its host is kept for the next run;
+        others are not. Raises: Unreachable."""
+        way, channel = _way(host), None
+        is_first = isinstance(program, Agent) and program.found and not program.after
+        if not is_first or not self._take(way):
+            return self._reach.open(host, program, progress)
+        try:
+            if server := self._idle.pop(way, None):
+                channel = self._start(server, way, program, ANSWER)
+            if not channel:
+                server = self._reach.open(host, SERVE, progress)
+                _send(server, dict(host.env))
+                channel = self._start(server, way, program, LOADING)
+        finally:
+            if not channel:
+                self._give_back(way, None)
+        return channel or self._reach.open(host, program, progress)
+
+    def close(self) -> None:
+        """End what is kept."""
+        with self._lock:
+            self._is_closed, servers = True, list(self._idle.values())
+            self._idle.clear()
+        at_once(lambda server: server.close(), servers)
+
+    def _take(self, way: Host) -> bool:
+        """Whether no other run has the host's server, or is starting it; then this one has it."""
+        with self._lock:
+            if way in self._taken or self._is_closed:
+                return False
+            self._taken.add(way)
+            return True
+
+    def _give_back(self, way: Host, server: Channel | None) -> bool:
+        """A run leaves the host, and its server where that can be kept. Returns whether it is."""
+        with self._lock:
+            self._taken.discard(way)
+            if not server or self._is_closed:
+                return False
+            self._idle[way] = server
+            return True
+
+    def _start(
+        self, server: Channel, way: Host, program: Program, seconds: float
+    ) -> RunChannel | None:
+        """The channel to the program, which the server starts; None where it does not, and is
+        closed."""
+        stopper = threading.Timer(seconds, server.close)
+        stopper.daemon = True
+        stopper.start()
+        said = b""
+        if _send(server, {"run": program.argv()}):
+            while MARKER not in said and len(said) < NOISE and (data := server.read()):
+                said += data
+        stopper.cancel()
+        if MARKER not in said:
+            server.close()
+            return None
+        rest = said.partition(MARKER)[2]
+        return RunChannel(server, rest, partial(self._give_back, way))
+
+
+@dataclass
+class RunChannel:
+    """The channel to the follower of one run, over the one to its server. `read` belongs to one
+    thread; any thread may write and close."""
+
+    server: Channel
+    rest: bytes
+    give_back: Callable[[Channel | None], bool]
+    _over: threading.Event = field(default_factory=threading.Event)
+    _is_idle: bool = False
+    _closing: threading.Lock = field(default_factory=threading.Lock)
+    _closed: bool = False
+    _why: str = ""
+
+    def read(self) -> bytes:
+        """Some bytes of the journal; b"" once the follower has exited or the channel was closed."""
+        if self._over.is_set():
+            return b""
+        data, self.rest = self.rest or self.server.read(), b""
+        data, idle, more = data.partition(IDLE)
+        if idle or not data:
+            self._is_idle = bool(idle) and not more
+            self._over.set()
+        return data
+
+    def write(self, data: bytes) -> None:
+        """Send command lines. Raises: OSError, where the channel has ended."""
+        if self._over.is_set():
+            raise BrokenPipeError("the channel is closed")
+        self.server.write(data)
+
+    def close(self) -> str:
+        """Let the next run have the server, if its follower has exited or does so soon; else end
+        it. From any thread, any number of times."""
+        with self._closing:
+            if not self._closed:
+                self._closed = True
+                self._over.wait(ENDING)
+                if not self._is_idle:
+                    self._over.set()
+                if not self.give_back(self.server if self._is_idle else None):
+                    self._why = self.server.close()
+        return self._why
+
+
+def _send(server: Channel, line: object) -> bool:
+    """Send a line. Returns whether the connection takes it."""
+    with suppress(OSError):
+        server.write(dumps(line).encode(errors="backslashreplace") + b"\n")
+        return True
+    return False
+
+
+def _way(host: Host) -> Host:
+    """What matters of a host for its server. On this machine each run has a workdir of its own."""
+    workdir = "" if is_here((host,)) else host.workdir
+    return replace(host, slots=1, threads=0, interface="", master_port=0, workdir=workdir)

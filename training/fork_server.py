@@ -1,0 +1,81 @@
+"""The fork server: keeps a host warm between the runs of one launcher, which are served one after
+another over one connection.
+
+It imports torch once. Then a line {"run": ARGUMENTS} on stdin asks for the follower of a run. A
+fork becomes that follower, with stdin and stdout as they are. The guard, the agent and the ranks of
+the run are forks of it in turn: none imports torch, and none sees anything of the run before. When
+the follower has exited, `IDLE` is written to stdout. Other lines came too late for the run before.
+
+It ends with its stdin, after a follower that failed, where a file of its code has changed, and by
+an alarm of the kernel after `PATIENCE` seconds without a run, whatever it is doing.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import sys
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
+
+from training import agent, preload
+from training.agent import server  # noqa: F401 - for the forks, which need it at once
+from training.agent.__main__ import main
+from training.agent.host import processes
+from training.agent.ranks.fork import fork
+from training.agent.ranks.launch import PRELOAD, Preload
+from training.agent.warm import read_line
+from training.wire.jsonl import load
+from training.writing import write_all
+
+PATIENCE = 300
+"""Seconds without a run after which it ends."""
+State = Mapping[Path, tuple[int, int]]
+"""Of each file the inode and the time at which it was changed last."""
+
+
+def serve(*, code_changed: bool) -> int:
+    """Serve runs until stdin ends. `code_changed`: see `training.agent`; it is told once."""
+    processes.name("rankboard-serve")
+    signal.alarm(PATIENCE)
+    code = state(Path(__file__).parent.rglob("*"))
+    how: Preload = preload.main
+    try:
+        preload.load()
+    except Exception:  # noqa: BLE001 - the ranks of each run find out, and tell
+        how = PRELOAD
+    agent.code_changed = code_changed
+    while line := read_line():
+        words = (load(line) or {}).get("run")
+        if not isinstance(words, list):
+            continue
+        if not is_unchanged(code):
+            return 0
+        signal.alarm(0)  # a follower ends by itself where its launcher is away
+        follower = fork(partial(main, words, preload=how))
+        if os.waitpid(follower, 0)[1]:
+            return 1
+        signal.alarm(PATIENCE)
+        agent.code_changed = False
+        write_all(sys.stdout.fileno(), agent.IDLE)
+    return 0
+
+
+def state(files: Iterable[Path]) -> State:
+    """The state of these files, without folders. Raises: OSError, where one is gone."""
+    found = {path: path.lstat() for path in files}
+    return {
+        path: (status.st_ino, status.st_ctime_ns)
+        for path, status in found.items()
+        if not stat.S_ISDIR(status.st_mode)
+    }
+
+
+def is_unchanged(code: State) -> bool:
+    """Whether all files are as they were. Python may have compiled more of them since."""
+    try:
+        return state(code) == code
+    except OSError:
+        return False
