@@ -16,9 +16,10 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 from training import agent, preload
 from training.agent import server  # noqa: F401 - for the forks, which need it at once
@@ -41,7 +42,7 @@ def serve(*, code_changed: bool) -> int:
     processes.name("rankboard-serve")
     signal.alarm(PATIENCE)
     code = state(Path(__file__).parent.rglob("*"))
-    how: Preload = preload.main
+    how: Preload = run_rank
     try:
         preload.load()
     except Exception:  # noqa: BLE001 - the ranks of each run find out, and tell
@@ -59,8 +60,19 @@ def serve(*, code_changed: bool) -> int:
             return 1
         signal.alarm(PATIENCE)
         agent.code_changed = False
-        write_all(sys.stdout.fileno(), agent.IDLE)
+        try:
+            write_all(sys.stdout.fileno(), agent.IDLE)
+        except BrokenPipeError:  # the launcher is gone
+            return 0
     return 0
+
+
+def run_rank(argv: Sequence[str]) -> NoReturn:
+    """Become the rank that the environment describes."""
+    from training.__main__ import end  # imported by `load`
+
+    processes.name(f"rank {os.environ['RANK']}")
+    end(argv)
 
 
 def state(files: Iterable[Path]) -> State:

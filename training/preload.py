@@ -14,10 +14,8 @@ fork.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import gc
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -26,21 +24,10 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from training.agent.host import stacks
-from training.agent.host.processes import close_descriptors, name
+from training.agent.host.processes import close_descriptors, die_with, name
+from training.agent.ranks.fork import handle_by_default
 from training.place import FOLDER, LISTEN_FD
 from training.wire.commands import Placement, Start, decode
-
-PR_SET_PDEATHSIG = 1
-DEFAULT = (
-    signal.SIGTERM,
-    signal.SIGINT,
-    signal.SIGHUP,
-    signal.SIGQUIT,
-    signal.SIGCHLD,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-)
-"""The signals that a rank handles by default, whatever this process does."""
 
 
 @dataclass(frozen=True)
@@ -123,9 +110,7 @@ def become(placement: Placement, fds: Descriptors, parent: int) -> NoReturn:
         os.setpgid(0, 0)
         die_with(parent)
         name(f"rank {placement.rank}")
-        for number in DEFAULT:
-            signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        handle_by_default()
         listen = fds.listen if placement.rank == 0 else -1
         redirect(*fds.pipes[placement.rank], keep=listen)
         os.environ.update(placement.env)
@@ -136,15 +121,6 @@ def become(placement: Placement, fds: Descriptors, parent: int) -> NoReturn:
         end(placement.argv)
     finally:
         traceback.print_exc()
-        os._exit(1)
-
-
-def die_with(parent: int) -> None:
-    """Makes the kernel kill this process when its parent dies. Ends the process at once if the
-    parent is already dead."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
         os._exit(1)
 
 

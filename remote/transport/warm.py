@@ -24,7 +24,7 @@ LOADING = 60.0
 """Seconds that a host has to import torch and start its first agent."""
 ANSWER = 5.0
 """Seconds that a warm host has to start an agent."""
-ENDING = 1.0
+ENDING = 2.0
 """Seconds that a follower has to end by itself once its run is over."""
 NOISE = 4096
 """Bytes before a marker after which what answers is no fork server."""

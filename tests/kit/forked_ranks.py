@@ -235,7 +235,7 @@ def _call(folder: str, module: str, worlds: list[str]) -> int:
 
 def _forked(run: Callable[[], int]) -> int:
     """Does something in a process of its own: its id."""
-    from training.preload import die_with
+    from training.agent.host.processes import die_with
 
     parent = os.getpid()
     if pid := os.fork():

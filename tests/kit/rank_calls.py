@@ -18,8 +18,8 @@ from torch import distributed
 from torch.distributed import FileStore  # type: ignore[attr-defined]
 
 from tests.kit.forked_ranks import Forker
+from training.agent.host.processes import die_with
 from training.place import Place
-from training.preload import die_with
 
 
 def call(

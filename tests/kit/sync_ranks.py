@@ -36,12 +36,12 @@ from torch import distributed, nn
 from torch.nn.functional import cross_entropy
 
 from training import loop, models, progress, registry
+from training.agent.host.processes import die_with
 from training.datasets import Images
 from training.job import Job
 from training.loop import Trainer
 from training.models import lenet5
 from training.place import Place
-from training.preload import die_with
 from training.shard import Shard, share
 from training.wire.events import Drifted, Event, Step
 

@@ -33,6 +33,14 @@ def end_with_parent() -> None:
     _prctl(_PDEATHSIG, ctypes.c_ulong(signal.SIGTERM))
 
 
+def die_with(parent: int) -> None:
+    """Receive SIGKILL when the thread that forked this process ends (Linux only). End at once if
+    the parent is already dead."""
+    _prctl(_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
+    if os.getppid() != parent:
+        os._exit(1)
+
+
 def _prctl(option: int, value: ctypes.c_char_p | ctypes.c_ulong) -> None:
     if LINUX:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)

@@ -7,37 +7,47 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from typing import NoReturn
+
+HANDLED = (
+    signal.SIGTERM,
+    signal.SIGINT,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGCHLD,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+)
+"""The signals that a fork handles by default, whatever this process does."""
 
 
 def fork(work: Callable[[], int]) -> int:
     """The pid of a fork that does the work and exits with what it returns, or with 1 where it
-    raises.
-
-    The fork handles signals by default, and none reaches it before.
-    """
+    raises. No signal reaches a handler of this process in the fork."""
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
-        pid = os.fork()
-        if pid:
-            return pid
-        code = 1
-        try:
-            _handle_by_default()
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            code = work()
-        except SystemExit as error:
-            code = error.code if isinstance(error.code, int) else 1
-        except BaseException:  # noqa: BLE001 - printed, as the interpreter would
-            traceback.print_exc()
-        finally:
-            sys.stderr.flush()
-            os._exit(code)
+        return os.fork() or _end_with(work)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _handle_by_default() -> None:
-    signal.set_wakeup_fd(-1)
-    for number in signal.valid_signals():
-        if callable(signal.getsignal(number)) and number != signal.SIGINT:
-            signal.signal(number, signal.SIG_DFL)
+def _end_with(work: Callable[[], int]) -> NoReturn:
+    code = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        handle_by_default()
+        code = work()
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else 1
+    except BaseException:  # noqa: BLE001 - printed, as the interpreter would
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def handle_by_default() -> None:
+    """Make this process handle signals as a new program does."""
+    for number in HANDLED:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())

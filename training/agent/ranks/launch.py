@@ -32,9 +32,10 @@ PRELOAD = (sys.executable, "-c", _PRELOAD_CODE)
 """`python -m training.preload`, with our code at the front of sys.path instead of the working
 directory of the ranks."""
 Function = Callable[[Sequence[str]], int]
+"""Runs a rank in this process: from its arguments to its exit code."""
 Preload = tuple[str, ...] | Function
-"""What forks the ranks: a program, which imports torch; or its `main` where this process has
-imported torch."""
+"""What starts our ranks: a program, which imports torch and forks them; or, where this process has
+imported torch, what each fork of it does."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,8 @@ class Command:
     """A process to start. `stdin` is a descriptor or DEVNULL; the descriptors in `inherited` keep
     their numbers; a `umask` of -1 is the agent's own.
 
-    With a `function`, which gets `argv`, it is a fork of this process instead of a program.
+    With a `function`, which gets `argv`, it is a fork of this process instead of a program, and
+    has no stdin.
     """
 
     argv: Sequence[str]
@@ -87,7 +89,7 @@ class Spawner:
 
 def _start(command: Command) -> int:
     if command.function:
-        return fork(partial(_become, command, command.function))
+        return fork(partial(_become, command, command.function, os.getpid()))
     process = subprocess.Popen(
         command.argv,
         env=command.env,
@@ -103,10 +105,12 @@ def _start(command: Command) -> int:
     return process.pid
 
 
-def _become(command: Command, function: Function) -> int:
+def _become(command: Command, function: Function, parent: int) -> int:
     """Make this fork what a new program would be, and call the function. Returns its exit code."""
     os.setsid()
-    for target, source in enumerate((command.stdin, command.stdout, command.stderr)):
+    processes.die_with(parent)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for target, source in enumerate((nothing, command.stdout, command.stderr)):
         os.dup2(source, target)
     processes.close_descriptors({0, 1, 2, *command.inherited})
     if command.umask >= 0:
@@ -116,7 +120,7 @@ def _become(command: Command, function: Function) -> int:
     try:
         os.chdir(command.cwd)
     except OSError as error:
-        sys.stderr.write(f"cannot start ranks in {command.cwd}: {error.strerror}\n")
+        sys.stderr.write(f"cannot start in {command.cwd}: {error.strerror}\n")
         return 127
     return function(command.argv)
 

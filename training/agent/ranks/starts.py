@@ -1,5 +1,5 @@
-"""Starts ranks: each as a program of its own, or all through `training.preload`, which imports
-torch once and forks them."""
+"""Starts ranks: each as a program of its own; or all through `training.preload`, which imports
+torch once and forks them; or, where this process has imported torch, as forks of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import selectors
 import signal
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from training.agent.host import processes
@@ -26,6 +26,7 @@ from training.agent.ranks.launch import (
 )
 from training.agent.ranks.pipes import CHUNK, Lines, Pipe
 from training.agent.ranks.ranks import Ranks, open_pipes
+from training.place import LISTEN_FD
 from training.wire import commands
 from training.wire.commands import Placement
 from training.wire.events import AGENT, Event, Launched
@@ -82,20 +83,56 @@ class Starter:
         self._say(
             Launched(tuple(placement.rank for placement in command.placements), command.hosts)
         )
-        if command.preload and command.placements:
+        function = self._function() if command.preload else None
+        if function:
+            for placement in command.placements:
+                self._fork(placement, function, listener)
+        elif command.preload and command.placements:
             self._start_preload(command, listener)
         if listener:
             listener.close()
         if not command.preload:
             for placement in command.placements:
-                self._start_plainly(placement)
+                env = with_site(environment(self._options, *placement.env))
+                self._start_alone(placement, env)
 
-    def _start_plainly(self, placement: Placement) -> None:
+    def _function(self) -> Function | None:
+        """What a fork of this process does to run a rank, if it can.
+
+        No thread may run at a fork besides this one and the spawner's: what it has locked would
+        stay locked in the fork.
+        """
+        is_alone = threading.active_count() <= 2
+        return self._how if is_alone and not isinstance(self._how, tuple) else None
+
+    def _fork(
+        self, placement: Placement, function: Function, listener: socket.socket | None
+    ) -> None:
+        env = environment(self._options, *placement.env)
+        inherited: tuple[int, ...] = ()
+        if listener and placement.rank == 0:
+            inherited = (listener.fileno(),)
+            env[LISTEN_FD] = str(listener.fileno())
+        self._start_alone(placement, env, inherited, function)
+
+    def _start_alone(
+        self,
+        placement: Placement,
+        env: dict[str, str],
+        inherited: Sequence[int] = (),
+        function: Function | None = None,
+    ) -> None:
         rank, ends = self._ranks.open(placement.rank)
-        env = with_site(environment(self._options, *placement.env))
-        if pid := self._spawn(
-            Command(placement.argv, env, self._options.cwd, *ends, umask=self._options.umask), *ends
-        ):
+        command = Command(
+            placement.argv,
+            env,
+            self._options.cwd,
+            *ends,
+            inherited=inherited,
+            umask=self._options.umask,
+            function=function,
+        )
+        if pid := self._spawn(command, *ends):
             self._ranks.spawned(rank, pid)
         else:
             self._ranks.exited(rank, _CANNOT_START)
@@ -110,7 +147,7 @@ class Starter:
         report, report_end = os.pipe()
         os.set_blocking(report, False)
         self._selector.register(report, selectors.EVENT_READ, self._read_report)
-        program, function = self._parent()
+        program = self._how if isinstance(self._how, tuple) else PRELOAD
         argv = [*program, "--report-fd", str(report_end)]
         argv += ["--pipes", ",".join(f"{rank}:{out}:{err}" for rank, (out, err) in ends.items())]
         inherited = [report_end, *given]
@@ -127,22 +164,11 @@ class Starter:
             stdin=order,
             inherited=inherited,
             umask=self._options.umask,
-            function=function,
         )
         self._preload = Parent(0, pipes, report)
         self._preload.pid = self._spawn(started, *own_ends, order, report_end, *given)
         if not self._preload.pid:
             self._preload_ended(_CANNOT_START)
-
-    def _parent(self) -> tuple[tuple[str, ...], Function | None]:
-        """What forks the ranks: a program, or a function.
-
-        Only this thread and that of the spawner may run at a fork: what another one has locked
-        would stay locked in it.
-        """
-        if isinstance(self._how, tuple):
-            return self._how, None
-        return ((), self._how) if threading.active_count() <= 2 else (PRELOAD, None)
 
     def _spawn(self, command: Command, out_end: int, error_end: int, *more_ends: int) -> int:
         """The pid of the new process; 0 if it failed, and the reason is on its stderr. Closes our
