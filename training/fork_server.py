@@ -41,12 +41,14 @@ def serve(*, code_changed: bool) -> int:
     """Serve runs until stdin ends. `code_changed`: see `training.agent`; it is told once."""
     processes.name("rankboard-serve")
     signal.alarm(PATIENCE)
-    code = state(Path(__file__).parent.rglob("*"))
+    package = Path(__file__).parent
+    sources = state(package.rglob("*.py"))
     how: Preload = run_rank
     try:
         preload.load()
     except Exception:  # noqa: BLE001 - the ranks of each run find out, and tell
         how = PRELOAD
+    code = {**state(package.rglob("*")), **sources}  # Python may have compiled some while loading
     agent.code_changed = code_changed
     while line := read_line():
         words = (load(line) or {}).get("run")

@@ -60,12 +60,18 @@ class Warm:
                 self._give_back(way, None)
         return channel or self._reach.open(host, program, progress)
 
-    def close(self) -> None:
-        """End what is kept."""
+    def cool(self) -> None:
+        """End what is kept for the next run. The one after it finds warm hosts again."""
         with self._lock:
-            self._is_closed, servers = True, list(self._idle.values())
+            servers = list(self._idle.values())
             self._idle.clear()
         at_once(lambda server: server.close(), servers)
+
+    def close(self) -> None:
+        """End what is kept, and keep nothing more."""
+        with self._lock:
+            self._is_closed = True
+        self.cool()
 
     def _take(self, way: Host) -> bool:
         """Whether no other run has the host's server, or is starting it; then this one has it."""

@@ -1,0 +1,230 @@
+"""Warm hosts: runs of a launcher share the process that has imported torch, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from remote.cluster.hosts import Host
+from remote.plan.plan import Plan
+from remote.record.write import Recorder
+from remote.run.state import RunState, Verdict
+from remote.session.session import Session
+from remote.transport import warm
+from remote.transport.bootstrap.archive import PACKAGE
+from remote.transport.local import LocalTransport
+from remote.transport.registry import Transports
+from remote.transport.warm import Warm
+from tests.kit.agents import MARK, ROOT, marked
+from tests.kit.sshd import Sshd
+from tests.kit.wait import wait
+from training.job import Job
+from training.wire.events import Record, Spawned, Step
+
+JOB = Job(model="lenet5", dataset="digits", steps=2, sync="none")
+LONG = replace(JOB, steps=1_000_000)
+NAME = "rankboard-serve"
+
+
+@pytest.fixture(params=("local", "ssh"))
+def host(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
+    if request.param == "ssh":
+        sshd: Sshd = request.getfixturevalue("sshd")
+        return sshd.make_hosts(1)[0]
+    return here(tmp_path)
+
+
+def here(folder: Path) -> Host:
+    return Host(
+        "here", "127.0.0.1", python=sys.executable, workdir=str(folder / "w"), transport="local"
+    )
+
+
+@pytest.fixture
+def launcher(host: Host, tmp_path: Path) -> Iterator[Launcher]:
+    with closing(Warm(Transports((host,)))) as transport:
+        yield Launcher(transport, host, tmp_path)
+
+
+@dataclass
+class Launcher:
+    """Makes runs on one host. `ranks` are theirs, `servers` the fork servers from which these
+    descend, 0 for none."""
+
+    transport: Warm
+    host: Host
+    folder: Path
+    servers: list[int] = field(default_factory=list)
+    ranks: list[psutil.Process] = field(default_factory=list)
+
+    def run(
+        self, job: Job = JOB, at_step: Callable[[Session], object] = lambda _: None
+    ) -> RunState:
+        """Make a run to its end; `at_step` is called once, at a step."""
+        plan = Plan(f"run-{len(self.servers)}", (self.host,), job)
+        session = Session(plan, self.transport, Recorder(self.folder / "runs", plan))
+        due = True
+        for records in session.batches():
+            self._look(records)
+            if due and any(isinstance(record.event, Step) for record in records):
+                due = False
+                at_step(session)
+        return session.state
+
+    def _look(self, records: list[Record]) -> None:
+        for record in records:
+            if isinstance(record.event, Spawned):
+                rank = psutil.Process(record.event.pid)
+                self.ranks.append(rank)
+                above = [one.pid for one in rank.parents() if one.name() == NAME]
+                self.servers.append(above[-1] if above else 0)
+
+
+def runs(pid: int) -> bool:
+    """Whether it is a process, and no zombie."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_runs_share_their_server_and_nothing_else(launcher: Launcher) -> None:
+    seeds = [launcher.run(replace(JOB, seed=seed)) for seed in (1, 2, 1)]
+    assert [state.verdict for state in seeds] == [Verdict.FINISHED] * 3
+    assert len(set(launcher.servers)) == 1
+    assert launcher.servers[0] > 0
+    assert len({rank.pid for rank in launcher.ranks}) == 3
+    first, other, again = (state.ranks[0].series["loss"].mean for state in seeds)
+    assert list(first) == list(again) != list(other)
+    launcher.transport.close()
+    wait(lambda: not runs(launcher.servers[0]), "the server has ended")
+
+
+def test_a_server_that_died_is_replaced(launcher: Launcher) -> None:
+    launcher.run()
+    os.kill(launcher.servers[0], signal.SIGKILL)
+    assert launcher.run().verdict is Verdict.FINISHED
+    assert launcher.run().verdict is Verdict.FINISHED
+    first, second, third = launcher.servers
+    assert 0 < first != second == third > 0
+
+
+def test_a_server_that_does_not_answer_is_given_up(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher.run()
+    server = psutil.Process(launcher.servers[0])
+    server.suspend()
+    monkeypatch.setattr(warm, "ANSWER", 0.2)
+    try:
+        assert launcher.run().verdict is Verdict.FINISHED
+        assert launcher.servers[1] not in (0, server.pid)
+    finally:
+        if server.is_running():
+            server.resume()  # it finds its stdin ended
+    wait(lambda: not runs(server.pid), "the server has ended")
+
+
+def test_a_host_that_cannot_serve_starts_as_any_other(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warm, "LOADING", 0.0)
+    assert launcher.run().verdict is Verdict.FINISHED
+    assert launcher.servers == [0]
+
+
+def test_a_server_that_dies_in_a_run_leaves_the_run_alone(launcher: Launcher) -> None:
+    def kill(_: Session) -> None:
+        os.kill(launcher.servers[0], signal.SIGKILL)
+
+    job = replace(JOB, steps=200)
+    assert launcher.run(job, kill).verdict is Verdict.FINISHED
+    assert launcher.run().verdict is Verdict.FINISHED
+    assert launcher.servers[1] not in (0, launcher.servers[0])
+
+
+def test_a_run_that_is_stopped_leaves_a_warm_host_and_no_rank(launcher: Launcher) -> None:
+    assert launcher.run(LONG, lambda session: session.stop(now=True)).verdict is Verdict.STOPPED
+    assert not launcher.ranks[0].is_running()
+    assert launcher.run().verdict is Verdict.FINISHED
+    assert launcher.servers[0] == launcher.servers[1] > 0
+
+
+def test_ranks_die_with_their_agent(launcher: Launcher) -> None:
+    def kill(_: Session) -> None:
+        launcher.ranks[0].parent().kill()  # type: ignore[union-attr]
+
+    assert launcher.run(LONG, kill).verdict is not Verdict.FINISHED
+    wait(lambda: not runs(launcher.ranks[0].pid), "the rank has ended")
+    assert launcher.run().verdict is Verdict.FINISHED
+
+
+@pytest.mark.parametrize("host", ["local"], indirect=True)
+def test_changed_code_is_not_run(tmp_path: Path, host: Host) -> None:
+    code = tmp_path / "code" / "training"
+    shutil.copytree(PACKAGE, code, ignore=shutil.ignore_patterns("__pycache__"))
+    with closing(Warm(LocalTransport(code))) as transport:
+        launcher = Launcher(transport, host, tmp_path)
+        launcher.run()
+        launcher.run()
+        (code / "loop.py").touch()
+        launcher.run()
+    first, second, third = launcher.servers
+    assert first == second != third > 0
+
+
+@pytest.mark.parametrize("host", ["local"], indirect=True)
+def test_the_variables_of_a_host_are_there_when_its_server_starts(
+    tmp_path: Path, host: Host
+) -> None:
+    host = replace(host, env=(("PYTHONPATH", str(tmp_path)), ("OMP_NUM_THREADS", "2")))
+    (tmp_path / "sitecustomize.py").write_text(
+        f"open({str(tmp_path / 'seen')!r}, 'a').write('once ')"
+    )
+    with closing(Warm(LocalTransport())) as transport:
+        launcher = Launcher(transport, host, tmp_path)
+        launcher.run()
+        launcher.run()
+    assert len(set(launcher.servers)) == 1
+    assert (tmp_path / "seen").read_text() == "once "
+
+
+LAUNCHER = """
+import sys
+from pathlib import Path
+from tests.hosts.test_warm import JOB, LONG, Launcher, here
+from remote.transport.local import LocalTransport
+from remote.transport.warm import Warm
+launcher = Launcher(Warm(LocalTransport()), here(Path(sys.argv[1])), Path(sys.argv[1]))
+launcher.run()
+if sys.argv[2] == "between":
+    print("now", flush=True)
+    input()
+launcher.run(LONG, lambda _: print("now", flush=True))
+"""
+
+
+@pytest.mark.parametrize("when", ["between", "within"])
+def test_nothing_is_left_when_the_launcher_is_killed(when: str, tmp_path: Path) -> None:
+    """Between two runs, and within one."""
+    env = {**os.environ, MARK: str(tmp_path), "PYTHONPATH": str(ROOT)}
+    words = [sys.executable, "-c", LAUNCHER, str(tmp_path), when]
+    with subprocess.Popen(
+        words, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as launcher:
+        assert launcher.stdout
+        assert launcher.stdout.readline() == b"now\n"
+        names = {psutil.Process(pid).name() for pid in marked(str(tmp_path))}
+        assert NAME in names
+        launcher.kill()
+    wait(lambda: not marked(str(tmp_path)), "no process of the test is left")
