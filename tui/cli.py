@@ -17,6 +17,7 @@ from tui.commands import (
     logs,
     prune,
     ps,
+    report,
     run,
     runs,
     setup,
@@ -58,6 +59,7 @@ def application() -> typer.Typer:
         ("events", events.events),
         ("compare", compare.compare),
         ("export", export.export),
+        ("report", report.report),
     ):
         app.command(name, cls=Command, context_settings=settings)(command)
     return app

@@ -1,0 +1,170 @@
+"""`rankboard report`: what runs and studies came to, as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from remote.lab import spec
+from remote.record.layout import PLAN
+from remote.study import start
+from remote.study.folder import SUFFIX, StudyFolder
+from remote.study.reader import StudyError
+from remote.study.study import Study
+from tui.exit import UsageError, refusing
+from tui.flags.common import RUNS, RunsDir
+from tui.flags.recorded import folder_of
+from tui.narrate import narrate
+
+if TYPE_CHECKING:
+    from tui.report.subject import Subject
+
+OPTIONAL = ("matplotlib", "jinja2", "markupsafe")
+"""Packages that the extra `report` installs."""
+QUICK = start.QUICK
+
+
+def report(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN|STUDY",
+            help="studies by their names, and runs by their names, their beginnings, or last for "
+            "the newest run; several runs are compared with the first",
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="the folder of the report (default: report-NAME)"),
+    ] = None,
+    submission: Annotated[
+        bool,
+        typer.Option("--submission", help="also make an archive with configuration, logs and code"),
+    ] = False,
+    link: Annotated[
+        str,
+        typer.Option(
+            metavar="RATE", help="the rate of the hosts' links, such as 1gbit, where no lab set it"
+        ),
+    ] = "",
+    runs_dir: RunsDir = RUNS,
+) -> None:
+    """Write a report of runs or studies: tables, pictures, statistics and raw values.
+
+    The folder gets report.html, which is one file for any browser; report.md with pictures as SVG
+    and PNG; data.csv and data.json. A report may be made while its study is still running.
+
+    Examples:
+      rankboard report four-ways
+      rankboard report last
+      rankboard report 20261123-0931 20261123-0947 --out ring-against-ddp
+      rankboard report four-ways --submission
+
+    Exit codes:
+      0  the report was written
+      2  the command line is wrong, a package is missing, or a run cannot be read
+    """
+    with refusing(StudyError, ModuleNotFoundError):
+        _check_installed()
+        target = out or Path(f"report-{_plain(names)}")
+        _check_target(target)
+        rate = spec.rate(link) / 8 if link else 0.0
+        studies, folders = _found(names, runs_dir.absolute())
+        subjects = _read(studies, folders, runs_dir.absolute(), rate)
+        _write(target, subjects, studies, submission)
+
+
+def _check_installed() -> None:
+    """Raises: UsageError, where a package of the extra is missing."""
+    from importlib.util import find_spec
+
+    missing = [name for name in OPTIONAL if find_spec(name) is None]
+    if missing:
+        raise UsageError(
+            f"a report needs {' and '.join(missing)}, which is not installed: run "
+            "pip install 'rankboard[report]'"
+        )
+
+
+def _found(names: Sequence[str], runs_dir: Path) -> tuple[dict[StudyFolder, Study], list[Path]]:
+    """The studies and the folders of the runs that are named. Raises: UsageError, PlanError,
+    StudyError."""
+    from tui.report.load import opened
+
+    studies: dict[StudyFolder, Study] = {}
+    folders: list[Path] = []
+    for name in names:
+        if folder := _study_folder(name, runs_dir):
+            studies[folder] = opened(folder)
+        else:
+            folders.append(_run_folder(name, runs_dir))
+    if len(set(folders)) < len(folders):
+        raise UsageError("a run is named twice: name each once")
+    return studies, folders
+
+
+def _study_folder(name: str, runs_dir: Path) -> StudyFolder | None:
+    """The folder of a study that was started, in its short variant if only that was."""
+    plain = name.rstrip("/").removesuffix(SUFFIX)
+    for one in (plain, f"{plain}{QUICK}"):
+        folder = StudyFolder.of(runs_dir, one)
+        if "/" not in one and folder.exists:
+            return folder
+    return None
+
+
+def _run_folder(name: str, runs_dir: Path) -> Path:
+    """The folder of a run. Raises: UsageError, PlanError."""
+    try:
+        return folder_of(name, runs_dir)
+    except UsageError:
+        raise UsageError(
+            f"No run and no study called {name!r} in {runs_dir}; rankboard runs lists the runs, "
+            "rankboard study NAME starts a study"
+        ) from None
+
+
+def _read(
+    studies: dict[StudyFolder, Study], folders: Sequence[Path], runs_dir: Path, link: float
+) -> list[Subject]:
+    from tui.report.load import Reader
+
+    reader = Reader(runs_dir, link, narrate)
+    found = [reader.study(folder, study) for folder, study in studies.items()]
+    return [*found, *([reader.runs(folders)] if folders else [])]
+
+
+def _write(
+    target: Path, subjects: list[Subject], studies: dict[StudyFolder, Study], submission: bool
+) -> None:
+    """Write the report and say where it is. Raises: UsageError."""
+    from tui.report import submission as archive
+    from tui.report.write import HTML, write
+
+    try:
+        write(subjects, target, f"Written {datetime.now():%Y-%m-%d %H:%M} by rankboard")
+        typer.echo(target / HTML)
+        if submission:
+            path = target / f"{target.name}{archive.SUFFIX}"
+            archive.write(path, target, subjects, {one.name: one.text() for one in studies})
+            typer.echo(path)
+    except OSError as error:
+        raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
+
+
+def _plain(names: Sequence[str]) -> str:
+    """The name of the report of these."""
+    return "-and-".join(Path(name).name.removesuffix(SUFFIX) for name in names[:2])
+
+
+def _check_target(target: Path) -> None:
+    """Raises: UsageError, where something else than a report is there."""
+    if (target / PLAN).exists() or target.suffix == SUFFIX:
+        raise UsageError(f"{target} is the directory of a run or a study: give another --out")
+    has_report = (target / "report.html").exists()
+    if target.exists() and not has_report and (not target.is_dir() or any(target.iterdir())):
+        raise UsageError(f"{target} exists and holds no report: give another folder with --out")

@@ -1,0 +1,212 @@
+"""Reads what a report is about from disk: a study with its runs, or runs."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from remote.cluster.hosts import Cluster, Host
+from remote.figures.compare import compare
+from remote.figures.run import RunFigures, read
+from remote.lab import spec
+from remote.plan.plan import Plan
+from remote.record.read import RunFolderError, load_plan
+from remote.study.conclusion import conclusion
+from remote.study.file import parse
+from remote.study.folder import StudyFolder
+from remote.study.places import Places
+from remote.study.progress import CellProgress, Progress
+from remote.study.results import results
+from remote.study.study import Cell, Study
+from training.job import Job
+from tui.report.subject import Failure, Group, Subject
+from tui.text.compare import LETTERS, verdicts
+
+NODES = "nodes"
+"""The axis along which a method scales."""
+ELSEWHERE = Host("host", "host")
+"""Stands for the hosts of a file: there links and cores are as they are."""
+BITS = 8
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads runs. `link` is the rate of the hosts' links in bytes per second where no lab has set
+    it, 0 where it is not known. `remark` is told what was left out."""
+
+    runs_dir: Path
+    link: float
+    remark: Callable[[str], object]
+
+    def study(self, folder: StudyFolder, study: Study) -> Subject:
+        """A study that has been started."""
+        progress = Progress(study)
+        for entry in folder.entries():
+            progress.apply(entry)
+        found = results(progress)
+        place = folder.place()
+        groups = tuple(
+            self._cell(study, row, place.get("places", {})) for row in progress.cells.values()
+        )
+        keys = [cell.key for cell in study.cells]
+        others = [study.counterpart(cell) for cell in study.cells]
+        return Subject(
+            name=folder.name,
+            title=study.title or folder.name,
+            question=study.question,
+            verdict=tuple(conclusion(found)),
+            groups=groups,
+            references=tuple(keys.index(one.key) if one else None for one in others),
+            baseline=keys.index(study.baseline) if study.baseline in keys else None,
+            is_study=True,
+            target=(study.target.metric, study.target.value) if study.target else None,
+            again=_study_command(folder.name, place),
+        )
+
+    def runs(self, folders: Sequence[Path]) -> Subject:
+        """Runs, compared with the first one."""
+        runs = [read(folder, self.remark) for folder in folders]
+        labels = [
+            _what(run) if len(runs) == 1 else f"{letter}: {_what(run)}"
+            for letter, run in zip(LETTERS, runs, strict=False)
+        ]
+        groups = tuple(self._run(label, run) for label, run in zip(labels, runs, strict=True))
+        single = len(runs) == 1
+        return Subject(
+            name=runs[0].name if single else "runs",
+            title=runs[0].name if single else f"{len(runs)} runs compared",
+            question="",
+            verdict=() if single else tuple(verdicts(compare(runs))),
+            groups=groups,
+            references=(None, *([0] * (len(runs) - 1))),
+            baseline=None,
+            is_study=False,
+        )
+
+    def _cell(self, study: Study, row: CellProgress, places: Mapping[str, Any]) -> Group:
+        cell = row.cell
+        failures = [
+            Failure(f"{_label(cell.labels)} #{number}", end.run, end.cause)
+            for number, end in sorted(row.failed.items())
+        ]
+        runs: dict[int, RunFigures] = {}
+        for number, end in sorted(row.counted.items()):
+            try:
+                runs[number] = read(self.runs_dir / end.run, self.remark)
+            except RunFolderError as error:
+                failures.append(Failure(f"{_label(cell.labels)} #{number}", end.run, str(error)))
+        link = cell.place.link or str(places.get("link", ""))
+        return Group(
+            label=_label(cell.labels) or "all",
+            line=_label([one for one in cell.labels if one[0] != NODES]) or "all",
+            nodes=cell.place.nodes,
+            ranks=cell.place.ranks,
+            batch=cell.job.batch_size,
+            link=_rate(link, cell.place.nodes) or self.link,
+            runs=runs,
+            state=row.state(study.repetitions).value,
+            failures=tuple(failures),
+            command=_cell_command(cell, places),
+        )
+
+    def _run(self, label: str, run: RunFigures) -> Group:
+        return Group(
+            label=label,
+            line=label,
+            nodes=run.nodes,
+            ranks=run.world_size,
+            batch=run.job.batch_size if run.job else 0,
+            link=self.link,
+            runs={1: run},
+            state="",
+            command=_run_command(load_plan(run.folder)),
+        )
+
+
+def opened(folder: StudyFolder) -> Study:
+    """A study that was started, as it was started. Raises: StudyError."""
+    place = folder.place()
+    study = parse(
+        folder.name,
+        folder.text(),
+        place.get("given", {}),
+        file=str(folder.path),
+        quick=bool(place.get("quick")),
+    )
+    begun = {entry.trial.rpartition(" #")[0] for entry in folder.entries()}
+    if begun & {cell.key for cell in study.cells} or not begun:
+        return study
+    return Places(Cluster("hosts", (ELSEWHERE,))).fitted(study)
+
+
+def _what(run: RunFigures) -> str:
+    return run.job.sync if run.job else (run.script[0] if run.script else "run")
+
+
+def _label(labels: Sequence[tuple[str, str]]) -> str:
+    """The values of the axes: "ring, nodes 4"."""
+    return ", ".join(
+        f"{name} {label}" if label[:1].isdecimal() or len(label) < 3 else label
+        for name, label in labels
+    )
+
+
+def _rate(link: str, nodes: int) -> float:
+    """The rate of the slowest link in bytes per second; 0 where none is named."""
+    return min(spec.parse(nodes, link).rates) / BITS if link else 0.0
+
+
+# Commands -----------------------------------------------------------------------------------------
+
+
+def _study_command(name: str, place: Mapping[str, Any]) -> str:
+    """The command that makes the study anew."""
+    quick = bool(place.get("quick"))
+    words = ["rankboard", "study", name.removesuffix("-quick") if quick else name, "--new"]
+    words += ["--quick"] if quick else []
+    return shlex.join([*words, *_flags(place.get("places", {})), *_flags(place.get("given", {}))])
+
+
+def _cell_command(cell: Cell, places: Mapping[str, Any]) -> str:
+    """The command of the first run of a cell."""
+    place = {key: value for key, value in places.items() if key not in ("slots", "nodes")}
+    if "local" in place:
+        place |= {"local": cell.place.ranks, "slots": cell.place.processes}
+    else:
+        place["nodes"] = cell.place.nodes
+    place |= {key: value for key in ("link", "cpus") if (value := getattr(cell.place, key))}
+    return _command(place, cell.job)
+
+
+def _run_command(plan: Plan) -> str:
+    """The command of a run. Of the rates of a lab nothing is recorded."""
+    slots = plan.hosts[0].slots if plan.hosts else 1
+    if plan.is_local or all(host.transport == "local" for host in plan.hosts):
+        place: dict[str, Any] = {"local": plan.world_size, "slots": slots}
+    else:
+        place = {"hosts": plan.hosts_file, "only": ",".join(host.name for host in plan.hosts)}
+    if plan.job:
+        return _command(place, plan.job)
+    return shlex.join(["rankboard", "--run", *_flags(place), "--", *plan.work.argv()])
+
+
+def _command(place: Mapping[str, Any], job: Job) -> str:
+    words = shlex.join(["rankboard", "--run", *_flags(place)])
+    return f"{words} {job.command_line().removeprefix('python -m training ')}"
+
+
+def _flags(values: Mapping[str, Any]) -> list[str]:
+    """Options as a person types them."""
+    words = []
+    for key, value in values.items():
+        flag = f"--{key.replace('_', '-')}"
+        if isinstance(value, bool):
+            words.append(flag if value else flag.replace("--", "--no-", 1))
+        elif isinstance(value, list | tuple):
+            words += [word for one in value for word in (flag, str(one))]
+        else:
+            words += [flag, str(value)]
+    return words

@@ -1,0 +1,1 @@
+"""What a report computes from the figures of runs. Pure; draws nothing."""

@@ -1,0 +1,93 @@
+"""What the ranks sent, and how well they used their links."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from remote.figures.run import RunFigures
+from remote.statistics.bandwidth import best_seconds
+from training.job import Job
+from tui.report.subject import Group
+
+IN_BUCKETS = "gather and scatter in buckets"
+IN_TURN = "gather, then scatter"
+RING = "ring"
+PATTERNS = {"ring": RING, "all_reduce": RING, "ddp": RING}
+"""How methods average gradients, as `remote.statistics.bandwidth.BEST` calls it."""
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """A step of a group, as medians over steps and means over runs. Sizes are bytes, bandwidths
+    bytes per second; NaN is not known.
+
+    `sent` is what a rank sends, `payload` the gradients of the model. `blocked` are seconds from
+    the moment when all ranks have their gradients to the end of the exchange: those of the rank
+    that was blocked least. `busbw` is what the busiest link carried in that time, `at_best` the
+    seconds that the link allows.
+    """
+
+    group: Group
+    sent: float
+    payload: float
+    blocked: float
+    busbw: float
+    at_best: float
+
+    @property
+    def share(self) -> float:
+        """The bus bandwidth as a share of the link."""
+        return self.busbw / self.group.link if self.group.link else math.nan
+
+    @property
+    def hidden(self) -> float:
+        """The share of the exchange that at least was hidden behind the ranks' own work."""
+        return max(0.0, 1 - self.blocked / self.at_best) if self.at_best > 0 else math.nan
+
+
+def traffic(group: Group) -> Traffic | None:
+    """The traffic of a group; None where nothing was sent."""
+    runs = [run for run in group.all if run.world_size > 1 and len(run.steps)]
+    if not runs:
+        return None
+    sent = float(np.mean([run.steps.early().mean("bytes_sent") for run in runs]))
+    if not sent > 0:
+        return None
+    blocked = float(np.mean([_blocked(run) for run in runs]))
+    payload = float(max(run.payload() for run in runs)) or math.nan
+    unit = _at_best(runs[0], payload, 1.0)
+    return Traffic(
+        group,
+        sent,
+        payload,
+        blocked,
+        unit / blocked if blocked > 0 else math.nan,
+        unit / group.link if group.link else math.nan,
+    )
+
+
+def _blocked(run: RunFigures) -> float:
+    _, sync = run.steps.early().matrix("sync")
+    return float(np.median(sync.min(axis=1))) if sync.size else math.nan
+
+
+def _at_best(run: RunFigures, payload: float, bandwidth: float) -> float:
+    pattern = _pattern(run.job)
+    if not pattern or not math.isfinite(payload):
+        return math.nan
+    return best_seconds(pattern, payload, run.world_size, bandwidth)
+
+
+def _pattern(job: Job | None) -> str:
+    """How the job averages gradients; "" where the reference's formulas do not hold."""
+    if job is None or job.accumulate > 1:
+        return ""
+    options = job.sync_options()
+    if getattr(options, "compression", "none") != "none":
+        return ""
+    if job.sync == "gather_scatter":
+        return IN_BUCKETS if options.granularity == "bucket" else IN_TURN
+    return PATTERNS.get(job.sync, "")

@@ -1,0 +1,128 @@
+"""Seconds per iteration of groups: intervals, stability, comparisons, speed-up and efficiency."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from remote.figures.compare import Compared
+from remote.figures.compare import compare as compare_runs
+from remote.figures.steps import Floats
+from remote.statistics.interval import Interval, Method, interval
+from remote.statistics.ratio import Comparison, compare, scaling
+from remote.statistics.stability import Stability, stability
+from tui.report.subject import Group, Subject
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A group. `seconds` is per iteration by the reference's rule, over runs, and of a single run
+    over its iterations. `shares` are p50, p99 and the most of single steps of ranks. What is not
+    known is None."""
+
+    group: Group
+    seconds: Interval
+    stability: Stability
+    shares: tuple[float, ...]
+    against: Comparison | None = None
+    speed_up: Interval | None = None
+    efficiency: Interval | None = None
+
+
+@dataclass(frozen=True)
+class Timing:
+    """All groups that have steps, in order. `left_out` are runs that comparisons left out as
+    outliers, as "LABEL #REPETITION". `noise` is the standard deviation from run to run, as a share;
+    NaN where it is not known."""
+
+    rows: tuple[Timed, ...]
+    left_out: tuple[str, ...] = ()
+    noise: float = math.nan
+
+    def of(self, group: Group) -> Timed | None:
+        """The row of a group; None where it has no steps."""
+        return next((row for row in self.rows if row.group is group), None)
+
+
+def timing(subject: Subject) -> Timing:
+    """Time the groups of a subject."""
+    timed = {at: _timed(group) for at, group in enumerate(subject.groups)}
+    known = {at: row for at, row in timed.items() if math.isfinite(row.seconds.value)}
+    return _of_study(subject, known) if subject.is_study else _of_runs(subject, known)
+
+
+def table(groups: tuple[Group, ...]) -> Floats:
+    """Seconds per iteration: repetitions × groups, NaN where there is no run."""
+    blocks = max((max(group.runs, default=0) for group in groups), default=0)
+    values = np.full((blocks, len(groups)), np.nan)
+    for column, group in enumerate(groups):
+        for number, run in group.runs.items():
+            values[number - 1, column] = run.step_seconds()
+    return values
+
+
+def _timed(group: Group) -> Timed:
+    values = [run.step_seconds() for run in group.all]
+    steps = [run.steps.early().column("seconds") for run in group.all]
+    seconds = np.concatenate(steps) if steps else np.array([])
+    seconds = seconds[np.isfinite(seconds)]
+    shares = np.percentile(seconds, [50, 99, 100]).tolist() if seconds.size else [math.nan] * 3
+    return Timed(group, interval(values), stability(values), tuple(shares))
+
+
+def _of_study(subject: Subject, known: dict[int, Timed]) -> Timing:
+    """Compare in blocks: a run is one number."""
+    values = table(subject.groups)
+    pairs = [
+        (at, other)
+        for at, other in enumerate(subject.references)
+        if other is not None and at in known and other in known
+    ]
+    found = compare(values, pairs) if pairs else None
+    for one in found.pairs if found else ():
+        known[one.cell] = replace(known[one.cell], against=one)
+    if subject.baseline in known:
+        workers = [group.ranks for group in subject.groups]
+        for scaled in scaling(values, subject.baseline, workers):
+            if scaled.cell in known:
+                known[scaled.cell] = replace(
+                    known[scaled.cell], speed_up=scaled.speed_up, efficiency=scaled.efficiency
+                )
+    left_out = [
+        f"{subject.groups[column].label} #{block + 1}"
+        for block, column in (found.left_out if found else ())
+    ]
+    return Timing(tuple(known.values()), tuple(left_out), found.noise if found else math.nan)
+
+
+def _of_runs(subject: Subject, known: dict[int, Timed]) -> Timing:
+    """Compare single runs by their iterations with the first one that has some."""
+    if not known:
+        return Timing(())
+    rows = list(known.values())
+    compared = compare_runs([row.group.all[0] for row in rows])
+    return Timing(
+        tuple(_scaled(row, one, rows[0].group) for row, one in zip(rows, compared, strict=True))
+    )
+
+
+def _scaled(row: Timed, one: Compared, first: Group) -> Timed:
+    """A run beside the first one: as many times as fast, per sample if their batches differ."""
+    runs = one.seconds.runs
+    own = Interval(1.0, 1.0, 1.0, runs, Method.EXACT)
+    speed_up = one.against.ratio.inverse() if one.against else own
+    share = first.ranks / row.group.ranks
+    return replace(
+        row,
+        seconds=one.seconds,
+        against=one.against,
+        speed_up=speed_up,
+        efficiency=replace(
+            speed_up,
+            value=speed_up.value * share,
+            low=speed_up.low * share,
+            high=speed_up.high * share,
+        ),
+    )

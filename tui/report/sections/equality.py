@@ -1,0 +1,90 @@
+"""Whether all groups train the same model."""
+
+from __future__ import annotations
+
+import math
+
+from remote.format import UNKNOWN, number
+from remote.statistics.equivalence import Equivalence
+from tui.report import text
+from tui.report.document import Section, Table
+from tui.report.numbers.equality import MEASURES, Equality, Measure, equality
+from tui.report.numbers.timing import Timing
+from tui.report.subject import Subject
+
+
+def section(subject: Subject, timing: Timing) -> Section | None:
+    """A table per final value; None where there is nothing to compare."""
+    found = [(measure, equality(subject, measure)) for measure in MEASURES]
+    found = [(measure, rows) for measure, rows in found if any(row.against for row in rows)]
+    if not found:
+        return None
+    says = [
+        *(f"{one}." for one in sentences(subject)),
+        "A cell that converges faster than its reference is a sign that their settings differ.",
+    ]
+    return Section("equality", "The same result?", says, [_table(*one) for one in found])
+
+
+def sentences(subject: Subject) -> list[str]:
+    """What is known of the final training loss and accuracy, for the verdict on top."""
+    found = []
+    for measure in (MEASURES[0], MEASURES[2]):
+        rows = [row for row in equality(subject, measure) if row.against]
+        if rows:
+            found.append(_sentence(measure, rows))
+    return found
+
+
+def _sentence(measure: Measure, rows: list[Equality]) -> str:
+    if all(row.against and row.against.exact for row in rows):
+        return f"The final {measure.name} is equal to the last digit in all cells compared"
+    withins = [row.against.within for row in rows if row.against]
+    if any(map(math.isnan, withins)):
+        apart = max(abs(row.against.difference.value) for row in rows if row.against)
+        return (
+            f"The final {measure.name} is at most {_extent(apart, measure)} from that of the "
+            "reference, of single runs"
+        )
+    return (
+        f"The final {measure.name} is that of the reference within "
+        f"{_extent(max(withins), measure)} in all cells compared"
+    )
+
+
+def _extent(value: float, measure: Measure) -> str:
+    return f"{number(value * 100)} percentage points" if measure.is_share else number(value)
+
+
+def _table(measure: Measure, rows: list[Equality]) -> Table:
+    head = ("cell", measure.name, "95% interval", "compared with", "difference", "so it is")
+    note = (
+        "Difference: mean over repetitions, which share their seed. Equal within X: the 90% "
+        "interval of the difference lies within X, which is two one-sided tests at 5%."
+    )
+    return Table(f"Final {measure.name}", head, [_row(measure, row) for row in rows], note)
+
+
+def _row(measure: Measure, row: Equality) -> tuple[str, ...]:
+    value, against = row.value, row.against
+    interval = UNKNOWN
+    if math.isfinite(value.low):
+        ends = (value.low, value.high)
+        if measure.is_share:
+            ends = (max(0.0, value.low), min(1.0, value.high))
+        low, high = (text.final(one, measure.is_share) for one in ends)
+        interval = f"{low} to {high}"
+    return (
+        row.group.label,
+        text.final(value.value, measure.is_share),
+        interval,
+        row.reference or UNKNOWN,
+        _apart(against, measure) if against else UNKNOWN,
+        text.equal(against, measure.is_share),
+    )
+
+
+def _apart(against: Equivalence, measure: Measure) -> str:
+    value = against.difference.value * (100 if measure.is_share else 1)
+    points = " points" if measure.is_share else ""
+    return f"{'+' if value > 0 else ''}{number(value)}{points}"

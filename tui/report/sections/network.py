@@ -1,0 +1,59 @@
+"""What the ranks sent, and how well they used their links."""
+
+from __future__ import annotations
+
+import math
+
+from remote.format import UNKNOWN, percent, seconds, size
+from remote.lab import spec
+from tui.report.document import Section, Table
+from tui.report.numbers.network import Traffic, traffic
+from tui.report.numbers.timing import Timing
+from tui.report.subject import Subject
+
+HEAD = (
+    *("cell", "bytes per step", "gradients", "blocked", "busbw", "link", "share of link"),
+    *("at best", "hidden"),
+)
+
+NOTE = (
+    "bytes per step: what a rank sends. blocked: seconds that even the last rank to have its "
+    "gradients spends in the exchange. busbw: what the busiest link carries in that time, 2(n-1)/n "
+    "times the gradients in a ring, at the root of gather and scatter 2(n-1) times, in buckets n-1 "
+    "times."
+)
+LINKS = (
+    " at best: the seconds that the link allows. hidden: the share of the exchange that overlapped "
+    "with computing, at least; there busbw is more than the link carried."
+)
+
+
+def section(subject: Subject, timing: Timing) -> Section | None:
+    """The table; None where nothing was sent."""
+    found = [one for group in subject.groups if (one := traffic(group))]
+    if not found:
+        return None
+    is_known = any(one.group.link for one in found)
+    table = Table("Network", HEAD, [_row(one) for one in found], NOTE + (LINKS if is_known else ""))
+    return Section("network", "Network", _unknown(found), [table])
+
+
+def _row(one: Traffic) -> tuple[str, ...]:
+    link = spec.show(round(one.group.link * 8)) if one.group.link else UNKNOWN
+    return (
+        one.group.label,
+        size(one.sent),
+        size(one.payload) if math.isfinite(one.payload) else UNKNOWN,
+        seconds(one.blocked),
+        f"{one.busbw * 8 / 1e9:.3g} Gbit/s" if math.isfinite(one.busbw) else UNKNOWN,
+        link,
+        percent(one.share),
+        seconds(one.at_best),
+        percent(one.hidden),
+    )
+
+
+def _unknown(found: list[Traffic]) -> list[str]:
+    if all(one.group.link for one in found):
+        return []
+    return ["The rate of the links is not recorded: give it with --link, such as --link 1gbit."]

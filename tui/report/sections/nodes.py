@@ -1,0 +1,62 @@
+"""The table of the reference for each method: node | average batch duration | epoch duration."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from remote.figures.run import RunFigures
+from remote.format import fixed, seconds
+from tui.report.document import Section, Table
+from tui.report.numbers.timing import Timing
+from tui.report.subject import Group, Subject
+
+HEAD = ("node", "average batch duration", "epoch duration")
+
+
+def section(subject: Subject, timing: Timing) -> Section | None:
+    """A table per group."""
+    tables = [
+        Table(group.label, HEAD, rows)
+        for group in subject.measured
+        if (rows := _rows(group)) and len(group.all[0].steps)
+    ]
+    if not tables:
+        return None
+    says = [
+        "Seconds, as means over runs. Average batch duration: iterations 2 to 40. Epoch duration: "
+        "only of whole epochs."
+    ]
+    return Section("nodes", "Nodes", says, tables)
+
+
+def _rows(group: Group) -> list[tuple[str, ...]]:
+    """A row per rank of the group's runs that have as many ranks as the first."""
+    first = group.all[0]
+    runs = [run for run in group.all if run.world_size == first.world_size]
+    batches = np.array([_batches(run) for run in runs])
+    epochs = np.array([_epochs(run) for run in runs])
+    return [
+        (
+            f"{rank.rank} ({first.hosts[rank.host].name})",
+            seconds(_mean(batches[:, rank.rank])),
+            fixed(_mean(epochs[:, rank.rank]), 2),
+        )
+        for rank in first.ranks
+        if math.isfinite(_mean(batches[:, rank.rank]))
+    ]
+
+
+def _batches(run: RunFigures) -> list[float]:
+    early = run.steps.early()
+    return [early.by_rank(rank.rank).mean("seconds") for rank in run.ranks]
+
+
+def _epochs(run: RunFigures) -> list[float]:
+    return [_mean(np.array([one.seconds for one in rank.epochs])) for rank in run.ranks]
+
+
+def _mean(values: np.ndarray) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if known.size else math.nan

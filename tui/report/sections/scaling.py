@@ -1,0 +1,87 @@
+"""Speed-up and efficiency against one node, and each group against its reference."""
+
+from __future__ import annotations
+
+import math
+
+from remote.format import UNKNOWN, percent
+from remote.statistics.interval import geometric_mean
+from tui.report import text
+from tui.report.document import Section, Table
+from tui.report.numbers.timing import Timed, Timing
+from tui.report.pictures import scaling
+from tui.report.subject import Subject
+
+HEAD = (
+    *("cell", "speed-up", "95% interval", "efficiency", "95% interval ", "against", "ratio"),
+    *("95% interval  ", "p", "finding"),
+)
+
+
+def section(subject: Subject, timing: Timing) -> Section | None:
+    """The table and the pictures; None of a single group."""
+    if len(timing.rows) < 2:
+        return None
+    base = None if subject.baseline is None else timing.of(subject.groups[subject.baseline])
+    rows = [_row(subject, row) for row in timing.rows]
+    says = [] if base is None else [f"Speed-up 1 is {base.group.label}."]
+    return Section(
+        "scaling",
+        "Speed-up and comparison",
+        [*says, *_means(subject, timing)],
+        [Table("Speed-up and comparison", HEAD, rows, _note(subject, timing))],
+        scaling.pictures(timing.rows, base) if subject.is_study or base else [],
+    )
+
+
+def _row(subject: Subject, row: Timed) -> tuple[str, ...]:
+    other = subject.references[subject.groups.index(row.group)]
+    against = row.against
+    return (
+        row.group.label,
+        text.times(row.speed_up),
+        text.bounds(row.speed_up),
+        percent(row.efficiency.value) if row.efficiency else UNKNOWN,
+        _shares(row),
+        subject.groups[other].label if other is not None and against else UNKNOWN,
+        text.times(against.ratio if against else None),
+        text.bounds(against.ratio if against else None),
+        f"{against.p:.2g}" if against and math.isfinite(against.p) else UNKNOWN,
+        text.finding(against),
+    )
+
+
+def _shares(row: Timed) -> str:
+    value = row.efficiency
+    if value is None or not math.isfinite(value.low) or value.low == value.high:
+        return UNKNOWN
+    return f"{percent(value.low)} to {percent(value.high)}"
+
+
+def _means(subject: Subject, timing: Timing) -> list[str]:
+    """Over several groups, how many times as fast each line is."""
+    found: dict[str, list[float]] = {}
+    for row in timing.rows:
+        if row.against and math.isfinite(row.against.ratio.value):
+            found.setdefault(row.group.line, []).append(1 / row.against.ratio.value)
+    return [
+        f"{line} is {geometric_mean(ratios):.2f} times as fast as its reference: the geometric "
+        f"mean over {len(ratios)} cells."
+        for line, ratios in found.items()
+        if len(ratios) > 1 and subject.is_study
+    ]
+
+
+def _note(subject: Subject, timing: Timing) -> str:
+    noise = f" The noise from run to run is {timing.noise:.1%}." if timing.noise >= 0 else ""
+    ratio = "Ratio: time of the cell / time of what it is compared with."
+    if subject.is_study:
+        shown = sum(1 for row in timing.rows if row.against)
+        together = (
+            f" The {shown} comparisons are one family: of studies without any difference, 5% "
+            "report one."
+            if shown > 1
+            else ""
+        )
+        return ratio + together + noise
+    return f"{ratio} A single run cannot show how much runs differ: 3% is assumed."

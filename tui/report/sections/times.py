@@ -1,0 +1,63 @@
+"""Seconds per iteration: groups with their intervals, and how steady they are."""
+
+from __future__ import annotations
+
+import math
+
+from remote.format import UNKNOWN, percent, seconds
+from tui.report import text
+from tui.report.document import Section, Table
+from tui.report.numbers.timing import Timed, Timing
+from tui.report.pictures import seconds as picture
+from tui.report.subject import Subject
+
+HEAD = (
+    *("cell", "nodes", "ranks", "batch", "s/iter", "95% interval", "runs", "variation", "stable?"),
+    *("p50", "p99", "max"),
+)
+
+
+def section(subject: Subject, timing: Timing) -> Section | None:
+    """The table and the picture."""
+    if not timing.rows:
+        return None
+    table = Table("Seconds per iteration", HEAD, [_row(row) for row in timing.rows], _note(subject))
+    found = picture.picture(timing.rows)
+    return Section(
+        "times", "Time per iteration", _unstable(timing), [table], [found] if found else []
+    )
+
+
+def _row(row: Timed) -> tuple[str, ...]:
+    group, stability = row.group, row.stability
+    return (
+        group.label,
+        *(str(one) if one else UNKNOWN for one in (group.nodes, group.ranks, group.batch)),
+        seconds(row.seconds.value),
+        text.seconds_bounds(row.seconds),
+        str(len(group.runs)),
+        percent(stability.variation, 1) if math.isfinite(stability.variation) else UNKNOWN,
+        _stable(row),
+        *(seconds(one) for one in row.shares),
+    )
+
+
+def _stable(row: Timed) -> str:
+    if row.stability.runs < 2:
+        return "not known"
+    return "yes" if row.stability.stable else "no"
+
+
+def _note(subject: Subject) -> str:
+    rule = "Iterations 2 to 40. p50, p99 and max are of single iterations of ranks. "
+    if subject.is_study:
+        return rule + "The interval and the variation are those of runs: a run is one number."
+    return rule + "The interval is that of the iterations of one run; runs may differ by more."
+
+
+def _unstable(timing: Timing) -> list[str]:
+    return [
+        f"{row.group.label} is unstable: {'; '.join(row.stability.warnings)}."
+        for row in timing.rows
+        if row.stability.warnings
+    ]

@@ -1,0 +1,83 @@
+"""How the loss falls, by steps and by time, and how long it takes to several targets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from remote.figures.run import RunFigures
+from remote.format import UNKNOWN, fixed, percent
+from tui.report.document import Picture, Section, Table
+from tui.report.numbers.curves import (
+    Curve,
+    Points,
+    accuracy_by_time,
+    curve,
+    loss_by_step,
+    loss_by_time,
+)
+from tui.report.numbers.targets import Reached, reached, targets
+from tui.report.numbers.timing import Timing
+from tui.report.pictures import lines
+from tui.report.subject import Subject
+
+MOST = 12
+"""Curves in a picture: more cannot be told apart."""
+
+
+def section(subject: Subject, timing: Timing) -> Section | None:
+    """The pictures and the table."""
+    pictures = _pictures(subject)
+    if not pictures:
+        return None
+    says = []
+    if len(subject.measured) > MOST:
+        says.append(f"The pictures show the first {MOST} of {len(subject.measured)} cells.")
+    return Section("training", "Training", says, _targets(subject), pictures)
+
+
+def _pictures(subject: Subject) -> list[Picture]:
+    found = []
+    for name, title, across, points in (
+        ("loss-by-step", "Training loss by step", "step", loss_by_step),
+        ("loss-by-time", "Training loss by time", "seconds", loss_by_time),
+    ):
+        if curves := _curves(subject, points):
+            found.append(lines.picture(name, title, across, "training loss", curves))
+    if any(len(run.evaluations) > 1 for run in subject.runs):
+        curves = _curves(subject, accuracy_by_time)
+        title, percents = "Test accuracy by time", lambda value: percent(value, 1)
+        found.append(
+            lines.picture("accuracy-by-time", title, "seconds", "test accuracy", curves, percents)
+        )
+    return found
+
+
+def _curves(subject: Subject, points: Callable[[RunFigures], Points]) -> list[Curve]:
+    groups = subject.measured[:MOST]
+    return [one for group in groups if (one := curve(group.label, group.all, points))]
+
+
+def _targets(subject: Subject) -> list[Table]:
+    goals = targets(subject)
+    if not goals:
+        return []
+    rows = [
+        (group.label, *(_written(reached(group, goal)) for goal in goals))
+        for group in subject.measured
+    ]
+    note = (
+        "Seconds of training until the loss, as the mean of 5 steps, is at or below the target; "
+        "means over runs with 95% intervals."
+    )
+    return [Table("Time to targets", ("cell", *(goal.text for goal in goals)), rows, note)]
+
+
+def _written(found: Reached) -> str:
+    if not found.reached:
+        return "not reached" if found.runs else UNKNOWN
+    time = found.seconds
+    text = fixed(time.value, 2, " s")
+    if math.isfinite(time.low):
+        text += f" ({fixed(time.low, 2)} to {fixed(time.high, 2)})"
+    return text if found.reached == found.runs else f"{text}, {found.reached} of {found.runs} runs"

@@ -1,0 +1,81 @@
+"""What a report is about: groups of runs that repeat each other, each a row of its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from remote.figures.run import RunFigures
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that failed. `what` is the run of a cell, such as "method=ring #2"."""
+
+    what: str
+    run: str
+    cause: str
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """The runs of a cell of a study by repetition, or one run.
+
+    `label` names it in tables and pictures. `line` is the label without the number of nodes: groups
+    of one line differ in nothing else. `link` is the rate of a host's link in bytes per second, 0
+    where it is not known. `command` repeats its first run.
+    """
+
+    label: str
+    line: str
+    nodes: int
+    ranks: int
+    batch: int
+    link: float
+    runs: Mapping[int, RunFigures]
+    state: str
+    failures: tuple[Failure, ...] = ()
+    command: str = ""
+
+    @property
+    def all(self) -> tuple[RunFigures, ...]:
+        """Its runs in order of the repetitions."""
+        return tuple(self.runs[number] for number in sorted(self.runs))
+
+    @property
+    def first(self) -> RunFigures | None:
+        """Its first run, which stands for all where one is shown: first runs of a study share their
+        seed. None without runs."""
+        return self.all[0] if self.runs else None
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A study, or runs that are compared with the first of them.
+
+    `references` has for each group the index of that with which it is compared, None where there is
+    none; `baseline` is the group of which the speed-up is 1. `is_study`: its groups were repeated
+    in blocks. `again` is the command that makes it all anew.
+    """
+
+    name: str
+    title: str
+    question: str
+    verdict: tuple[str, ...]
+    groups: tuple[Group, ...]
+    references: tuple[int | None, ...]
+    baseline: int | None
+    is_study: bool
+    target: tuple[str, float] | None = None
+    again: str = ""
+    remarks: tuple[str, ...] = field(default=())
+
+    @property
+    def runs(self) -> list[RunFigures]:
+        """All runs, in order of their groups."""
+        return [run for group in self.groups for run in group.all]
+
+    @property
+    def measured(self) -> list[Group]:
+        """The groups that have runs."""
+        return [group for group in self.groups if group.runs]

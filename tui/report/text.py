@@ -1,0 +1,74 @@
+"""How values look in the tables of a report."""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import suppress
+
+from remote.format import UNKNOWN, number, percent, seconds
+from remote.statistics.equivalence import Equivalence
+from remote.statistics.interval import Interval
+from remote.statistics.ratio import Comparison, Finding
+from training import figures
+
+
+def times(value: Interval | None, decimals: int = 2) -> str:
+    """A ratio: "1.42"."""
+    return UNKNOWN if value is None or math.isnan(value.value) else f"{value.value:.{decimals}f}"
+
+
+def bounds(value: Interval | None, decimals: int = 2) -> str:
+    """The interval of a ratio: "1.38 to 1.47"."""
+    if value is None or not math.isfinite(value.low):
+        return UNKNOWN
+    if value.low == value.high:
+        return UNKNOWN
+    return f"{value.low:.{decimals}f} to {value.high:.{decimals}f}"
+
+
+def seconds_bounds(value: Interval) -> str:
+    """The interval of seconds."""
+    known = math.isfinite(value.low) and math.isfinite(value.high)
+    return f"{seconds(value.low)} to {seconds(value.high)}" if known else UNKNOWN
+
+
+def final(value: float, is_share: bool) -> str:
+    """A loss, or an accuracy in percent."""
+    return percent(value, 2) if is_share else figures.loss(value)
+
+
+def finding(against: Comparison | None) -> str:
+    """What a comparison shows: "1.52 times as slow", "no difference shown"."""
+    if against is None:
+        return UNKNOWN
+    if math.isnan(against.ratio.low):
+        return "one run: not known"
+    if against.finding is Finding.NOT_SHOWN:
+        return against.finding.value
+    faster = against.finding is Finding.FASTER
+    ratio = against.ratio.inverse() if faster else against.ratio
+    return f"{ratio.value:.2f} times as {'fast' if faster else 'slow'}"
+
+
+def equal(found: Equivalence | None, is_share: bool) -> str:
+    """Whether final values are the same: "equal to the last digit", "equal within 0.012"."""
+    if found is None:
+        return UNKNOWN
+    if found.exact:
+        return "equal to the last digit"
+    if math.isnan(found.within):
+        apart = abs(found.difference.value)
+        return UNKNOWN if math.isnan(apart) else f"{_extent(apart, is_share)} apart, of one run"
+    return f"equal within {_extent(found.within, is_share)}"
+
+
+def _extent(value: float, is_share: bool) -> str:
+    return f"{number(value * 100)} points" if is_share else number(value)
+
+
+def moment(when: float) -> str:
+    """A Unix time, which may be any number, as local date and time."""
+    with suppress(OverflowError, ValueError, OSError):
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when)) if when else UNKNOWN
+    return UNKNOWN
