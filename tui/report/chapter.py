@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from remote.figures.run import RunFigures
+from remote.figures.steps import Floats
 from remote.format import UNKNOWN, duration, seconds
 from tui.report import text
 from tui.report.document import Chapter
 from tui.report.numbers.timing import Timing, timing
 from tui.report.sections import ALL, equality
 from tui.report.subject import Subject
+
+HARMLESS = tuple("0123456789")
+"""How a remark begins that makes no figure doubtful: that on the cost of checkpoints."""
+RISEN = 2.0
+"""How many times the first loss a last one is that has risen."""
 
 
 def chapter(subject: Subject) -> Chapter:
@@ -40,7 +47,7 @@ def _verdict(subject: Subject, timed: Timing) -> Iterator[str]:
 def _single(subject: Subject, timed: Timing) -> str:
     """What became of a single run."""
     run = subject.runs[0]
-    verdict = run.verdict.name.lower() if run.verdict else "not ended"
+    verdict = run.verdict.name.capitalize() if run.verdict else "Not ended"
     said = [f"{verdict} after {duration(run.elapsed)}"]
     if timed.rows:
         said.append(f"{seconds(timed.rows[0].seconds.value)} s per iteration")
@@ -50,7 +57,7 @@ def _single(subject: Subject, timed: Timing) -> str:
         said.append(f"test accuracy {text.final(test.accuracy, True)}")
     elif len(run.steps):
         said.append(f"training loss {text.final(run.final_loss(), False)}")
-    return f"{run.what}: {', '.join(said)}"
+    return f"{', '.join(said)}: {run.what}"
 
 
 def _alerts(subject: Subject) -> Iterator[str]:
@@ -59,6 +66,12 @@ def _alerts(subject: Subject) -> Iterator[str]:
         for run in group.all:
             if run.diverged:
                 yield f"{group.label} diverged: {run.diverged} ({run.name})."
+            elif _has_risen(run):
+                yield (
+                    f"{group.label} did not learn: its training loss rose from "
+                    f"{text.final(_losses(run)[0], False)} to "
+                    f"{text.final(run.final_loss(), False)} ({run.name})."
+                )
             if run.cause:
                 yield f"{group.label} failed: {run.cause} ({run.name})."
             elif not run.verdict:
@@ -68,10 +81,18 @@ def _alerts(subject: Subject) -> Iterator[str]:
         if subject.is_study and not group.runs:
             yield f"{group.label} has no run that counts: it is {group.state}."
     for run in subject.runs:
-        yield from (_sentence(one) for one in run.remarks if "same machine" in one)
+        yield from (_sentence(one) for one in run.remarks if not one.startswith(HARMLESS))
     yield from map(_sentence, subject.remarks)
 
 
+def _losses(run: RunFigures) -> Floats:
+    return run.steps.mean_over_ranks("loss")[1]
+
+
+def _has_risen(run: RunFigures) -> bool:
+    losses = _losses(run)
+    return bool(losses.size) and run.final_loss() > RISEN * float(losses[0])
+
+
 def _sentence(said: str) -> str:
-    said = said[:1].upper() + said[1:]
     return said if said.endswith((".", "!", "?")) else f"{said}."

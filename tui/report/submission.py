@@ -36,7 +36,9 @@ def write(target: Path, report: Path, subjects: Sequence[Subject], studies: dict
     part = target.with_name(f".{target.name}.part")
     with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, data in _files(report, runs, studies):
-            archive.writestr(zipfile.ZipInfo(f"{name}/{path}"), data, zipfile.ZIP_DEFLATED)
+            entry = zipfile.ZipInfo(f"{name}/{path}")  # of 1980, so that equal reports are equal
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
     part.replace(target)
 
 
@@ -50,8 +52,7 @@ def _files(
         yield f"configuration/{name}.toml", text.encode()
     for run in runs:
         yield from _of_run(run)
-    for method in sorted({run.job.sync for run in runs if run.job}):
-        yield from _code(method)
+    yield from _code(sorted({run.job.sync for run in runs if run.job}))
 
 
 def _of_run(run: RunFigures) -> Iterator[tuple[str, bytes]]:
@@ -65,9 +66,9 @@ def _of_run(run: RunFigures) -> Iterator[tuple[str, bytes]]:
             yield f"logs/{run.name}/{path.name}", path.read_bytes()
 
 
-def _code(method: str) -> Iterator[tuple[str, bytes]]:
+def _code(methods: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     folder = resources.files("training") / "sync"
-    for name in (f"{method}.py", *SHARED):
+    for name in (*(f"{method}.py" for method in methods), *(SHARED if methods else ())):
         yield from _source(folder / name, f"code/sync/{name}")
 
 

@@ -1,0 +1,86 @@
+"""Recorded studies for the tests: their directory, their runs and their journal, without running
+anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from remote.events import Closed
+from remote.study.file import parse
+from remote.study.folder import Begun, Ended, Outcome, StudyFolder
+from remote.study.study import Study, Trial
+from tests.kit.histories import History, plan
+from tests.kit.recorded import recorded
+from training.wire.events import Evaluated, Hello, HostSample, Step
+
+BYTES = 61_706 * 4
+"""The gradients of the model, as `History.training` has it."""
+
+
+def history(trial: Trial, seconds: float, name: str, steps: int = 12) -> History:
+    """A run of a trial: each step took `seconds`, of which 60% went into computing and 30% into
+    waiting; rank 0 is the last one at each. Its loss falls from 2 in the same way in all runs."""
+    of = History(replace(plan(trial.cell.place.nodes), run=name, work=trial.job))
+    hosts = range(len(of.plan.hosts))
+    for host in hosts:
+        of.say(host, _hello(of.plan.hosts[host].name, host))
+    of.training()
+    for step in range(1, steps + 1):
+        of.now += seconds
+        for rank in hosts:
+            of.rank(
+                rank,
+                Step(
+                    rank,
+                    1,
+                    step,
+                    2.0 / step,
+                    seconds,
+                    data=0.1 * seconds,
+                    compute=0.6 * seconds,
+                    sync=(0.3 if rank else 0.1) * seconds,
+                    ready=(0.6 if rank else 0.8) * seconds,
+                    samples=16,
+                    correct=4,
+                    bytes_sent=BYTES if len(of.plan.hosts) > 1 else 0,
+                ),
+            )
+            of.say(rank, HostSample((50.0, 70.0), 3 * 2**30, 8 * 2**30, 10**6, 10**6))
+    of.rank(0, Evaluated(0, 1, steps, 0.5, 0.75, 4, 0.1, ((2, 0), (1, 1)), classes=CLASSES))
+    return of.done(*hosts).session(Closed())
+
+
+CLASSES = ("cat", "dog")
+
+
+def _hello(name: str, host: int) -> Hello:
+    return Hello(
+        *(name, "user", 1, "3.11.9", "/usr/bin/python3", "Linux-6.1", f"boot-{host}", 2.0, 2**33),
+        torch="2.14.1",
+        route_address=f"10.10.1.{host + 1}",
+        route_interface="eth0",
+    )
+
+
+def study(
+    runs_dir: Path,
+    text: str,
+    seconds: Callable[[Trial], float],
+    failed: Callable[[Trial], str] = lambda trial: "",
+    places: dict[str, object] | None = None,
+) -> tuple[StudyFolder, Study]:
+    """A study that was run: each trial took `seconds` per step, or failed of that cause."""
+    folder = StudyFolder.of(runs_dir, "small")
+    found = parse(folder.name, text)
+    folder.keep(text, {"given": {}, "places": places or {}, "quick": False})
+    for number, trial in enumerate(found.trials()):
+        name = f"20261123-{number:06}-{trial.job.sync}"
+        folder.write(Begun(trial.key, name))
+        if cause := failed(trial):
+            folder.write(Ended(trial.key, name, Outcome.FAILED, cause=cause))
+            continue
+        recorded(runs_dir, history(trial, seconds(trial), name))
+        folder.write(Ended(trial.key, name, Outcome.COUNTED, seconds(trial)))
+    return folder, found

@@ -1,0 +1,318 @@
+"""`rankboard report`: what it writes is read back, and holds no markup but its own."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+import re
+import zipfile
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import html5lib
+import pytest
+
+from remote.events import Closed
+from remote.study.study import Trial
+from tests.kit.commands import Done, run
+from tests.kit.histories import History, plan, raised
+from tests.kit.recorded import recorded
+from tests.kit.studies import BYTES, study
+from training.wire.events import Exited
+from tui.commands.report import report
+
+Run = Callable[..., Done]
+assert run  # the fixture
+
+EVIL = "<script>alert('x')</script>"
+TEXT = f"""
+title = "Two ways {EVIL}"
+question = "Which one, & why?"
+repetitions = 3
+[job]
+model = "lenet5"
+dataset = "digits"
+batch_size = 32
+[axes]
+method = [{{ label = "ring {EVIL}", sync = "ring" }}, {{ label = "$ddp_1$", sync = "ddp" }}]
+nodes = [2, 4]
+[[cell]]
+label = "one node"
+sync = "none"
+nodes = 1
+[compare]
+axis = "method"
+reference = "$ddp_1$"
+baseline = {{ method = "one node" , nodes = 1 }}
+"""
+SECONDS = {("none", 1): 1.0, ("ring", 2): 0.6, ("ring", 4): 0.4, ("ddp", 2): 0.5, ("ddp", 4): 0.25}
+
+
+def took(trial: Trial) -> float:
+    """Each repetition is 1 % slower than the one before."""
+    known = SECONDS[trial.job.sync, trial.cell.place.nodes]
+    return known * (1 + 0.01 * trial.repetition)
+
+
+def failed(trial: Trial) -> str:
+    is_bad = (trial.job.sync, trial.cell.place.nodes, trial.repetition) == ("ring", 4, 2)
+    return f"rank 3: =1+1 {EVIL}" if is_bad else ""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the report of a study, with its submission."""
+    folder = tmp_path_factory.mktemp("report")
+    study(folder / "runs", TEXT, took, failed, {"local": 4, "link": "1gbit"})
+    report(["small"], out=folder / "out", submission=True, runs_dir=folder / "runs")
+    return folder / "out"
+
+
+@pytest.fixture(scope="module")
+def page(made: Path) -> Any:
+    """Its page, parsed; a mistake in the HTML fails."""
+    parser = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False)
+    return parser.parse((made / "report.html").read_text())
+
+
+def name(element: Any) -> str:
+    return str(element.tag).rpartition("}")[2]
+
+
+def said(element: Any) -> str:
+    return re.sub(r"\s+", " ", " ".join(element.itertext()))
+
+
+def rows(page: Any, title: str) -> list[dict[str, str]]:
+    """The rows of the table with this title."""
+    box = next(one for one in page.iter("div") if one.get("aria-label") == title)
+    head, *body = [[said(cell).strip() for cell in row] for row in box.iter("tr")]
+    return [dict(zip(head, row, strict=True)) for row in body]
+
+
+def test_the_page_has_no_script_and_asks_for_nothing(page: Any) -> None:
+    names = {name(element) for element in page.iter()}
+    assert not names & {"script", "img", "iframe", "object", "link", "embed", "image"} - {"link"}
+    policy = next(one.get("content") for one in page.iter("meta") if one.get("http-equiv"))
+    assert policy == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    for element in page.iter():
+        for key, value in element.attrib.items():
+            assert not str(key).startswith("on"), (key, value)
+            if str(key).rpartition("}")[2] in ("src", "href", "xlink:href"):
+                assert value.startswith("#") or value == "data:,", value
+            assert "url(" not in value or "url(#" in value, value
+
+
+def test_text_from_elsewhere_stays_text(page: Any) -> None:
+    assert EVIL in said(page.find("head/title"))
+    for part in ("svg", "table", "pre"):
+        texts = [said(one) for one in page.iter() if name(one) == part]
+        assert any("ring <script>" in text for text in texts), part
+    assert any("$ddp_1$" in said(one) for one in page.iter() if name(one) == "svg")
+
+
+def test_identifiers_are_unique_and_links_lead_to_them(page: Any) -> None:
+    ids = Counter(one.get("id") for one in page.iter() if one.get("id"))
+    assert ids
+    assert ids.most_common(1)[0][1] == 1
+    links = [one.get("href") for one in page.iter("a")]
+    assert links
+    assert all(link[1:] in ids for link in links)
+
+
+def test_pictures_say_what_they_show(page: Any) -> None:
+    pictures = [one for one in page.iter() if name(one) == "svg"]
+    alts = [one.get("aria-label") for one in pictures]
+    assert len(pictures) > 8
+    assert all(one.get("role") == "img" for one in pictures)
+    assert all(len(alt) > 40 for alt in alts)
+    scaling = next(alt for alt in alts if "Speed-up" in alt)
+    assert "$ddp_1$: 1.00 on 1, 2.00 on 2, 4.00 on 4" in scaling
+
+
+def test_colours_follow_the_theme(page: Any) -> None:
+    styles = " ".join(one.get("style", "") for one in page.iter() if name(one) != "style")
+    assert "currentColor" in styles
+    assert "#1b1e23" not in styles
+    assert "dejavu" not in styles.lower()
+
+
+def test_the_table_of_the_reference(page: Any) -> None:
+    found = {row["task"]: row for row in rows(page, "Results")}
+    assert found["one node, nodes 1"]["speed-up"] == "1.00"
+    assert found["$ddp_1$, nodes 4"] | {"runs": ""} == {
+        "task": "$ddp_1$, nodes 4",
+        "s/iter": "0.255",
+        "test loss": "0.5000",
+        "test accuracy": "75.00%",
+        "speed-up": "4.00",
+        "runs": "",
+    }
+    assert found[f"ring {EVIL}, nodes 4"]["runs"] == "2, 1 failed"
+
+
+def test_cells_are_compared_with_intervals(page: Any) -> None:
+    found = {row["cell"]: row for row in rows(page, "Speed-up and comparison")}
+    assert found[f"ring {EVIL}, nodes 2"]["finding"] == "1.20 times as slow"
+    assert found[f"ring {EVIL}, nodes 2"]["against"] == "$ddp_1$, nodes 2"
+    assert found["$ddp_1$, nodes 2"]["efficiency"] == "100%"
+    times = {row["cell"]: row for row in rows(page, "Seconds per iteration")}
+    assert times["$ddp_1$, nodes 2"]["stable?"] == "yes"
+    assert times["$ddp_1$, nodes 2"]["variation"] == "1.0%"
+    low, _, high = times["$ddp_1$, nodes 2"]["95% interval"].partition(" to ")
+    assert float(low) < 0.51 < float(high)
+
+
+def test_the_links_are_used_in_part(page: Any) -> None:
+    """At 4 ranks and 1 Gbit/s a ring takes at least 2 x 3/4 x 247 kB / 125 MB/s = 3 ms; rank 0 was
+    blocked for 10% of 255 ms, so it used 12% of its link."""
+    found = {row["cell"]: row for row in rows(page, "Network")}
+    row = found["$ddp_1$, nodes 4"]
+    assert row["bytes per step"] == f"{BYTES / 1024:.0f} KiB"
+    assert (row["at best"], row["link"], row["share of link"]) == ("0.0030", "1gbit", "12%")
+
+
+def test_nodes_waits_and_targets(page: Any) -> None:
+    assert rows(page, "$ddp_1$, nodes 2")[1]["node"] == "1 (node2)"
+    waited = rows(page, "Who waited: $ddp_1$, nodes 2")
+    assert [row["last of all"] for row in waited] == ["100%", "0%"]
+    targets = rows(page, "Time to targets")[0]
+    assert len(targets) == 5
+    assert all(" s" in value for key, value in targets.items() if key != "cell")
+
+
+def test_equal_losses_are_said_to_be_equal(page: Any) -> None:
+    verdict = next(one for one in page.iter("section") if one.get("class") == "verdict")
+    assert "The final training loss is equal to the last digit in all cells" in said(verdict)
+    found = {row["cell"]: row for row in rows(page, "Final training loss")}
+    assert found[f"ring {EVIL}, nodes 2"]["so it is"] == "equal to the last digit"
+
+
+def test_a_failed_cell_keeps_its_cause_on_top(page: Any) -> None:
+    alerts = next(one for one in page.iter("section") if one.get("class") == "alerts")
+    assert f"failed: rank 3: =1+1 {EVIL}" in said(alerts)
+    made = rows(page, "Runs in the order in which they were made")
+    assert len(made) == 15
+    assert [row["verdict"] for row in made].count("failed") == 1
+    assert [row["run"] for row in made] == sorted(row["run"] for row in made)
+
+
+def test_commands_repeat_each_cell(page: Any) -> None:
+    lines = "\n".join("".join(one.itertext()) for one in page.iter("pre"))
+    assert "rankboard study small --new --local 4 --link 1gbit" in lines
+    assert "rankboard --run --local 2 --link 1gbit --slots 1 " in lines
+    assert "--sync ring --model lenet5 --dataset digits --batch-size 32" in lines
+
+
+def test_markdown_has_its_pictures_and_no_markup(made: Path) -> None:
+    text = (made / "report.md").read_text()
+    pictures = re.findall(r"\]\((pictures/[^)]*)\)", text)
+    assert len(pictures) == 2 * len(list((made / "pictures").glob("*.svg")))
+    assert all((made / one).stat().st_size for one in pictures)
+    assert not re.search(r"(?<!\\)<script", re.sub(r"^ {4}.*$", "", text, flags=re.M))
+    tables = re.findall(r"(?:^\|.*\n)+", text, re.M)
+    assert len(tables) > 10
+    for table in tables:
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1
+
+
+def test_pictures_are_files_of_their_own(made: Path) -> None:
+    for path in (made / "pictures").glob("*.svg"):
+        root = ElementTree.parse(path).getroot()
+        assert root.get("aria-label")
+        assert "prefers-color-scheme:dark" in "".join(root.itertext())
+        assert path.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_values_are_read_back(made: Path) -> None:
+    found = list(csv.DictReader((made / "data.csv").read_text().splitlines()))
+    assert len(found) == 15
+    [bad] = [row for row in found if row["verdict"] == "failed"]
+    assert bad["cause"] == f"rank 3: =1+1 {EVIL}"
+    first = next(row for row in found if row["run"].endswith("none"))
+    assert float(first["step_seconds"]) in [pytest.approx(1 + 0.01 * at) for at in (1, 2, 3)]
+    whole = json.loads((made / "data.json").read_text(), parse_constant=pytest.fail)
+    [subject] = whole["subjects"]
+    cell = next(one for one in subject["cells"] if one["cell"] == "$ddp_1$, nodes 4")
+    assert cell["speed_up"]["value"] == pytest.approx(4.0)
+    assert [run["repetition"] for run in cell["runs"]] == [1, 2, 3]
+    assert cell["runs"][0]["mean_over_ranks"]["step"] == list(range(1, 13))
+
+
+def test_the_submission_has_what_an_assignment_asks_for(made: Path) -> None:
+    with zipfile.ZipFile(made / "out.zip") as archive:
+        names = archive.namelist()
+        plan_of_run = json.loads(archive.read(next(n for n in names if n.endswith("-ring.json"))))
+    assert "out/report/report.html" in names
+    assert "out/configuration/small.toml" in names
+    assert {"out/code/sync/ring.py", "out/code/sync/ddp.py", "out/code/sync/none.py"} <= {*names}
+    assert "out/code/sync/gather_scatter.py" not in names
+    assert not any("__pycache__" in name for name in names)
+    assert plan_of_run.keys() == {"job", "script", "world_size", "ranks", "policy"}
+
+
+# Runs ---------------------------------------------------------------------------------------------
+
+
+def finished(runs_dir: Path, name: str, steps: int = 5) -> None:
+    of = History(replace(plan(2), run=name)).training(steps, samples=4)
+    recorded(runs_dir, of.done(0, 1).session(Closed()))
+
+
+def test_a_run_alone_is_reported(run: Run, tmp_path: Path) -> None:
+    of = History(replace(plan(2), run="alone")).training(3).rank(0, *raised(0, f"Error: {EVIL}"))
+    recorded(tmp_path / "runs", of.rank(1, Exited(1, 0)).session(Closed()))
+    done = run(report, names=["last"])
+    assert (done.returncode, done.stdout) == (0, "report-last/report.html\n"), done.stderr
+    text = Path("report-last/report.html").read_text()
+    assert "<script" not in text
+    assert "Read this first" in text
+    assert "Error: &lt;script&gt;" in text
+
+
+def test_several_runs_are_compared_with_the_first(run: Run, tmp_path: Path) -> None:
+    finished(tmp_path / "runs", "a-run")
+    finished(tmp_path / "runs", "b-run")
+    done = run(report, names=["a-run", "b-run"], out=Path("there"))
+    assert done.stdout == "there/report.html\n", done.stderr
+    text = Path("there/report.html").read_text()
+    assert "B: no difference to A shown" in text
+    again = run(report, names=["b-run"], out=Path("there"))
+    assert again.returncode == 0
+    assert not Path("there/pictures/seconds.svg").exists()  # that was of two runs
+
+
+def test_a_run_without_steps_is_reported(run: Run, tmp_path: Path) -> None:
+    of = History(replace(plan(1, script=True), run="mine")).rank(0, Exited(0, 0))
+    recorded(tmp_path / "runs", of.session(Closed()))
+    assert run(report, names=["mine"]).returncode == 0
+    assert ": train.py." in Path("report-mine/report.html").read_text()
+
+
+def test_what_is_no_report_is_not_replaced(run: Run, tmp_path: Path) -> None:
+    finished(tmp_path / "runs", "a-run")
+    Path("mine").mkdir()
+    Path("mine/thesis.tex").touch()
+    for out in ("mine", "runs/a-run"):
+        done = run(report, names=["a-run"], out=Path(out))
+        assert done.returncode == 2
+        assert "give another" in done.stderr
+    done = run(report, names=["missing"])
+    assert done.returncode == 2
+    assert done.stderr.startswith("rankboard: No run and no study called 'missing' in ")
+
+
+def test_missing_packages_are_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "matplotlib" else there(name)
+    )
+    done = run(report, names=["last"])
+    assert done.returncode == 2
+    assert "needs matplotlib, which is not installed" in done.stderr
+    assert "pip install 'rankboard[report]'" in done.stderr
