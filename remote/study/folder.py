@@ -13,23 +13,27 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from remote.limits import LIMITS
-from remote.record import files
+from remote.record import files, layout
+from remote.record.entry import number
 from remote.record.layout import LOCK
 from remote.study.reader import StudyError
 from training.wire.jsonl import dumps, load
 from training.writing import write_all, write_whole
 
-SUFFIX = ".study"
-STUDY, PLACE, JOURNAL = "study.toml", "place.json", "journal.jsonl"
+SUFFIX, JOURNAL = layout.STUDY, layout.JOURNAL
+STUDY, PLACE = "study.toml", "place.json"
+TRIAL = re.compile(r".+ #[1-9][0-9]{0,4}")
+"""The key of a trial."""
 
 
 class Outcome(StrEnum):
@@ -91,18 +95,23 @@ class StudyFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         lock = files.open_regular(self.path / LOCK, os.O_RDWR | os.O_CREAT)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(lock, 0)
-            os.write(lock, str(os.getpid()).encode())
+            self._take(lock)
             yield
+        finally:
+            os.close(lock)
+
+    def _take(self, lock: int) -> None:
+        """Take the lock, and say who has it. Raises: StudyError."""
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.pread(lock, LIMITS.small_file, 0).decode(errors="replace").strip()
             raise StudyError(
                 f"{self.name} is running: process {holder}. Wait for it, or stop it with Ctrl+C "
                 "where it runs"
             ) from None
-        finally:
-            os.close(lock)
+        os.ftruncate(lock, 0)
+        os.write(lock, str(os.getpid()).encode())
 
     def keep(self, text: str, place: Mapping[str, Any]) -> None:
         """Write what the study is and where it runs."""
@@ -127,9 +136,10 @@ class StudyFolder:
         """Add a fact to the journal. It is on the disk on return. Raises: OSError."""
         kind = next(name for name, one in KINDS.items() if isinstance(entry, one))
         line = {"event": kind, "time": time.time()} | asdict(entry)
-        descriptor = files.open_regular(self.path / JOURNAL, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        descriptor = files.open_regular(self.path / JOURNAL, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
-            write_all(descriptor, f"{dumps(line)}\n".encode())
+            begin = "\n" if _is_torn(descriptor) else ""
+            write_all(descriptor, f"{begin}{dumps(line)}\n".encode())
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -143,22 +153,36 @@ class StudyFolder:
                 yield entry
 
 
+def _is_torn(journal: int) -> bool:
+    """Whether the last line of an open journal was not written whole."""
+    size = os.fstat(journal).st_size
+    return size > 0 and os.pread(journal, 1, size - 1) != b"\n"
+
+
 def _entry(data: dict[str, Any]) -> Entry | None:
     """The fact of a line; None where it holds none."""
     trial, run = data.get("trial"), data.get("run")
-    if not isinstance(trial, str) or not isinstance(run, str) or "/" in run or run in ("", ".."):
+    if not (isinstance(trial, str) and TRIAL.fullmatch(trial) and _is_name(run)):
         return None
     if data.get("event") == "begun":
         return Begun(trial, run)
     if data.get("event") != "ended" or data.get("outcome") not in list(Outcome):
         return None
-    value = data.get("value")
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    outcome, value = Outcome(data["outcome"]), number(data.get("value"))
+    if outcome is Outcome.COUNTED and value is None:
+        return None
+    remarks = data.get("remarks")
     return Ended(
         trial,
         run,
-        Outcome(data["outcome"]),
-        float(value) if is_number else None,  # type: ignore[arg-type]
+        outcome,
+        value,
         str(data.get("cause", "")),
-        tuple(map(str, data.get("remarks", ()))),
+        tuple(map(str, remarks)) if isinstance(remarks, list) else (),
     )
+
+
+def _is_name(run: Any) -> TypeGuard[str]:
+    """Whether this is the name of a run, and leads nowhere else."""
+    is_text = isinstance(run, str) and run.isprintable()
+    return is_text and "/" not in run and run not in ("", ".", "..")

@@ -93,12 +93,12 @@ def results(progress: Progress) -> StudyResult:
 
 def _table(rows: list[CellProgress]) -> np.ndarray:
     """Repetitions × cells; NaN where there is no run."""
-    blocks = max((max(row.counted, default=0) for row in rows), default=0)
-    table = np.full((blocks, len(rows)), np.nan)
+    blocks = sorted({number for row in rows for number in row.counted})
+    table = np.full((len(blocks), len(rows)), np.nan)
     for column, row in enumerate(rows):
-        for number, end in row.counted.items():
-            if end.value is not None:
-                table[number - 1, column] = end.value
+        for place, number in enumerate(blocks):
+            if (end := row.counted.get(number)) and end.value is not None:
+                table[place, column] = end.value
     return table
 
 

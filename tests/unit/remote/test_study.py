@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -319,3 +320,52 @@ def test_results_of_a_study_that_has_hardly_begun(study: Study) -> None:
     assert found.cells[0].value
     assert math.isnan(found.noise)
     assert "not complete" in conclusion(found)[1]
+
+
+def test_a_fact_after_a_torn_line_is_read(tmp_path: Path) -> None:
+    folder = StudyFolder.of(tmp_path, "two")
+    folder.keep("", {})
+    (folder.path / JOURNAL).write_text('{"event":"begun","trial":"a #1","ru')
+    folder.write(Begun("a #1", "run-1"))
+    folder.write(Ended("a #1", "run-1", Outcome.COUNTED, 0.5))
+    assert [entry.run for entry in folder.entries()] == ["run-1", "run-1"]
+
+
+COUNTED = {"event": "ended", "trial": "a #1", "run": "run-1", "outcome": "counted", "value": 0.5}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"trial": "a #0"},
+        {"trial": "a #" + 9 * "9"},
+        {"trial": "a"},
+        {"trial": 3},
+        {"run": ".."},
+        {"run": "."},
+        {"run": "x\0"},
+        {"run": None},
+        {"outcome": "great"},
+        {"outcome": []},
+        {"value": None},
+        {"value": math.nan},
+        {"value": 10**400},
+        {"value": True},
+        {"event": "other"},
+    ],
+    ids=str,
+)
+def test_a_line_of_the_journal_that_is_no_fact_does_not_count(
+    tmp_path: Path, wrong: dict[str, object]
+) -> None:
+    folder = StudyFolder.of(tmp_path, "two")
+    folder.keep("", {})
+    (folder.path / JOURNAL).write_text(f"{json.dumps(COUNTED | wrong)}\n{json.dumps(COUNTED)}\n")
+    assert list(folder.entries()) == [Ended("a #1", "run-1", Outcome.COUNTED, 0.5)]
+
+
+def test_remarks_of_a_journal_that_are_no_list_are_left_out(tmp_path: Path) -> None:
+    folder = StudyFolder.of(tmp_path, "two")
+    folder.keep("", {})
+    (folder.path / JOURNAL).write_text(json.dumps(COUNTED | {"remarks": 5}))
+    assert list(folder.entries()) == [Ended("a #1", "run-1", Outcome.COUNTED, 0.5)]
