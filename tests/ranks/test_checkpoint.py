@@ -68,65 +68,105 @@ def results(run: Forked, rank: int = 0) -> tuple[float, float, float]:
     return found.loss, found.accuracy, found.own_accuracy
 
 
-def cut_and_resumed(
+SMALL = "torchvision/mobilenet_v3_small"
+"""A model with dropout and BatchNorm."""
+
+
+def saved_and_resumed(
     forked: Forker, name: str, job: Job, world: int, at: int = CUT, hosts: int = 1
 ) -> tuple[Forked, Forked]:
-    """A run without a checkpoint; and one that goes on from the last of another, cut off after step
-    `at`."""
+    """A run that saves after step `at`; and one that goes on from there, as if the first had been
+    cut off after that."""
 
     def run(which: str, job: Job) -> Forked:
-        folders = [
-            host(forked, f"{name}-{which}", rank % hosts, f"host{rank % hosts}")
-            for rank in range(world)
-        ]
+        folders = several(forked, f"{name}-{which}", *(rank % hosts for rank in range(world)))
         return forked.run(f"{name}-{which}", job, folders)
 
-    whole = run("whole", job)
-    run("cut", replace(job, steps=at, checkpoint_every=str(at)))
-    return whole, run("again", replace(job, resume=f"{name}-cut"))
+    job = replace(job, checkpoint_every=str(at))
+    saved = run("saved", job)
+    left(forked, f"{name}-saved", f"{name}-cut", at)
+    return saved, run("again", replace(job, resume=f"{name}-cut"))
+
+
+def left(forked: Forker, run: str, cut: str, *steps: int, hosts: int = 2) -> None:
+    """Copies what one run has saved after these steps, as what another run left that was cut off;
+    to as many hosts."""
+    for index in range(2):
+        for step in steps:
+            saved = host(forked, run, index, f"host{index}") / "checkpoints" / f"step-{step:06}"
+            if saved.exists():
+                to = index % hosts
+                where = host(forked, cut, to, f"host{to}") / "checkpoints" / saved.name
+                shutil.copytree(saved, where, dirs_exist_ok=True)
+
+
+def several(forked: Forker, run: str, *numbers: int) -> list[Path]:
+    """Where a run's folder is on each of these hosts, of which each has its own disk."""
+    return [host(forked, run, number, f"host{number}") for number in numbers]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(forked: Forker) -> Forked:
+    """It saves nothing."""
+    return forked.run("uninterrupted", JOB, several(forked, "uninterrupted", 0, 0))
+
+
+@pytest.fixture(scope="module")
+def saved(forked: Forker) -> str:
+    """The name of a run of a rank on each of two hosts that has saved every second step."""
+    job = replace(JOB, checkpoint_every="2", checkpoint_keep=JOB.steps)
+    forked.run("saved", job, several(forked, "saved", 0, 1))
+    return "saved"
+
+
+@pytest.fixture(scope="module")
+def alone(forked: Forker) -> str:
+    """The same, of one rank that has made four steps."""
+    forked.run("alone", replace(JOB, steps=4, checkpoint_every="2"), several(forked, "alone", 0))
+    return "alone"
 
 
 EXACT = {
-    "all_reduce": (),
-    "gather_scatter": (),
-    "ring": (),
-    "hierarchical": (),
-    "parameter_server": (),
-    "none": (),
+    "all_reduce": 2,
+    "gather_scatter": 2,
+    "ring": 3,
+    "hierarchical": 3,
+    "parameter_server": 2,
+    "none": 2,
 }
+"""Sync methods, each with a world that has all of its parts."""
 
 
 @pytest.mark.parametrize("sync", EXACT)
-def test_resumed_is_bit_by_bit_what_would_have_been(forked: Forker, sync: str) -> None:
-    world, hosts = (
-        3 if sync in ("ring", "none", "hierarchical") else 2,
-        2 if sync == "hierarchical" else 1,
-    )
-    whole, resumed = cut_and_resumed(forked, sync, replace(JOB, sync=sync), world, hosts=hosts)
+def test_resumed_is_bit_by_bit_what_would_have_been(
+    forked: Forker, sync: str, uninterrupted: Forked
+) -> None:
+    hosts = 2 if sync == "hierarchical" else 1
+    job = replace(JOB, sync=sync)
+    whole, resumed = saved_and_resumed(forked, sync, job, EXACT[sync], hosts=hosts)
     assert losses(resumed) == losses(whole, after=CUT), "the same batches, with the same model"
     assert results(resumed) == results(whole)
     assert len(losses(resumed)[0]) == JOB.steps - CUT
+    if sync == "all_reduce":
+        assert losses(whole) == losses(uninterrupted), "to save changes nothing"
+    elif sync != "none":
+        assert joined(whole) == pytest.approx(joined(uninterrupted), abs=1e-5)
 
 
 def test_a_server_that_is_not_rank_0_keeps_its_optimiser(forked: Forker) -> None:
     job = replace(JOB, sync="parameter_server", sync_option=("server=1", "dedicated=yes"))
-    whole, resumed = cut_and_resumed(forked, "server", job, world=3)
+    whole, resumed = saved_and_resumed(forked, "server", job, world=3)
     assert losses(resumed) == losses(whole, after=CUT)
     assert Entered(1, "serving") in resumed.events(1)
 
 
 def test_an_asynchronous_server_goes_on(forked: Forker) -> None:
     job = replace(JOB, sync="parameter_server", sync_option=("mode=async",))
-    _, resumed = cut_and_resumed(forked, "async", job, world=2)
+    _, resumed = saved_and_resumed(forked, "async", job, world=2)
     assert [len(steps) for steps in losses(resumed)] == [JOB.steps - CUT] * 2
-    own = host(forked, "async-cut", 0, "host0") / "checkpoints" / f"step-{CUT:06}" / "rank1.pt"
+    (where,) = several(forked, "async-cut", 0)
+    own = where / "checkpoints" / f"step-{CUT:06}" / "rank1.pt"
     assert own.stat().st_size < 20_000, "a worker has no momentum to keep"
-
-
-def test_what_dropout_leaves_out_goes_on_as_it_would_have(forked: Forker) -> None:
-    job = replace(JOB, model="torchvision/squeezenet1_1", batch_size=6, limit=40, steps=3)
-    whole, resumed = cut_and_resumed(forked, "dropout", job, world=2, at=2)
-    assert losses(resumed) == losses(whole, after=2)
 
 
 def test_ranks_settle_on_one_model_before_they_evaluate(forked: Forker) -> None:
@@ -140,7 +180,7 @@ def test_ranks_settle_on_one_model_before_they_evaluate(forked: Forker) -> None:
 
 def test_of_ranks_that_never_settle_rank_0s_model_is_tested(forked: Forker) -> None:
     job = replace(
-        JOB, sync="none", model="vgg11", batch_size=8, steps=3, limit=60, checkpoint_every="3"
+        JOB, sync="none", model=SMALL, batch_size=8, steps=3, limit=60, checkpoint_every="3"
     )
     run = forked.run("apart", job, [host(forked, "apart")] * 2)
     where = host(forked, "apart") / "checkpoints" / "step-000003"
@@ -173,7 +213,7 @@ def test_the_saved_model_has_the_statistics_of_a_rank_that_trains(forked: Forker
         JOB,
         sync="parameter_server",
         sync_option=("dedicated=yes",),
-        model="vgg11",
+        model=SMALL,
         batch_norm="local",
     )
     forked.run(
@@ -190,7 +230,7 @@ def test_the_saved_model_has_the_statistics_of_a_rank_that_trains(forked: Forker
 
 
 def test_ddp_goes_on_to_rounding(forked: Forker) -> None:
-    whole, resumed = cut_and_resumed(
+    whole, resumed = saved_and_resumed(
         forked, "ddp", replace(JOB, sync="ddp", steps=20), world=2, at=7
     )
     for own, others in zip(losses(resumed), losses(whole, after=7), strict=True):
@@ -204,40 +244,31 @@ APPROXIMATE = {"ddp": ("compression=powersgd", "rank=1"), "local_sgd": ("every=4
 def test_an_approximate_method_goes_on_as_a_run_that_saved_at_the_same_steps(
     forked: Forker, sync: str
 ) -> None:
-    job = replace(JOB, sync=sync, sync_option=APPROXIMATE[sync], checkpoint_every=str(CUT))
-    name = f"{sync}-approximate"
-    saved = forked.run(f"{name}-saved", job, [host(forked, f"{name}-saved")] * 2)
-    _, resumed = cut_and_resumed(forked, name, job, world=2)
+    job = replace(JOB, sync=sync, sync_option=APPROXIMATE[sync])
+    saved, resumed = saved_and_resumed(forked, f"{sync}-approximate", job, world=2)
     assert losses(resumed) == [
         [(step, pytest.approx(loss, abs=1e-6)) for step, loss in own]
         for own in losses(saved, after=CUT)
     ]
 
 
-def test_own_statistics_and_grouped_batches_go_on(forked: Forker) -> None:
-    job = replace(
-        JOB,
-        model="vgg11",
-        batch_norm="local",
-        accumulate=2,
-        batch_size=4,
-        steps=2,
-        limit=16,
-        checkpoint_every="2",
-    )
-    whole, resumed = cut_and_resumed(forked, "vgg", job, world=2, at=1)
-    assert losses(resumed) == losses(whole, after=1)
+def test_dropout_own_statistics_and_grouped_batches_go_on(forked: Forker) -> None:
+    job = replace(JOB, model=SMALL, batch_norm="local", accumulate=2, batch_size=8)
+    job = replace(job, steps=3, limit=32)
+    whole, resumed = saved_and_resumed(forked, "own", job, world=2, at=2)
+    assert [len(steps) for steps in losses(resumed)] == [1, 1]
+    assert losses(resumed) == losses(whole, after=2)
     assert [results(resumed, rank) for rank in range(2)] == [
         results(whole, rank) for rank in range(2)
     ]
     ends = [
-        host(forked, f"vgg-{run}", 0, "host0") / "checkpoints" / "step-000002" / "rank1.pt"
-        for run in ("whole", "again")
+        host(forked, f"own-{run}", 0, "host0") / "checkpoints" / "step-000003" / "rank1.pt"
+        for run in ("saved", "again")
     ]
     statistics = [torch.load(end, weights_only=True)["model"] for end in ends]
     assert statistics[0].keys() == statistics[1].keys() != set()
     assert all(torch.equal(statistics[0][name], statistics[1][name]) for name in statistics[0])
-    assert "Resuming from the checkpoint of step 1 of vgg-cut" in lines(resumed)
+    assert "Resuming from the checkpoint of step 2 of own-cut" in lines(resumed)
     assert not any("left out" in line for line in lines(resumed))
 
 
@@ -294,18 +325,13 @@ def test_every_epoch_after_its_evaluation(forked: Forker) -> None:
     assert finished.step == 6
 
 
-@pytest.fixture(scope="module")
-def uninterrupted(forked: Forker) -> Forked:
-    return forked.run("uninterrupted", JOB, [host(forked, "uninterrupted")] * 2)
-
-
 @pytest.mark.parametrize("blocked", ["rank1.pt", "manifest.json"])
 def test_killed_between_two_files_the_checkpoint_before_counts(
-    forked: Forker, blocked: str, uninterrupted: Forked
+    forked: Forker, blocked: str, uninterrupted: Forked, saved: str
 ) -> None:
-    folder = host(forked, f"killed-{blocked}")
+    (folder,) = several(forked, f"killed-{blocked}", 0)
     newest = folder / "checkpoints" / "step-000008"
-    forked.run(f"first-{blocked}", replace(JOB, steps=4, checkpoint_every="4"), [folder, folder])
+    left(forked, saved, f"killed-{blocked}", 4, hosts=1)
     newest.mkdir(parents=True)
     os.mkfifo(newest / f"{blocked}.part")  # who opens it to write waits for a reader
     again = replace(
@@ -328,21 +354,22 @@ def test_killed_between_two_files_the_checkpoint_before_counts(
     ]
 
 
-def test_files_of_two_attempts_are_not_mixed(forked: Forker, uninterrupted: Forked) -> None:
-    folder = host(forked, "mixed")
-    forked.run("mixed", replace(JOB, steps=8, checkpoint_every="4"), [folder, folder])
+def test_files_of_two_attempts_are_not_mixed(
+    forked: Forker, uninterrupted: Forked, saved: str
+) -> None:
+    (folder,) = several(forked, "mixed", 0)
+    left(forked, saved, "mixed", 4, 8, hosts=1)
     newest, older = (folder / "checkpoints" / f"step-{step:06}" for step in (8, 4))
     (newest / "rank1.pt").write_bytes((older / "rank1.pt").read_bytes())  # of another step
-    resumed = forked.run(
-        "mixed-again", replace(JOB, resume="mixed"), [host(forked, "mixed-again")] * 2
-    )
+    again = several(forked, "mixed-again", 0, 0)
+    resumed = forked.run("mixed-again", replace(JOB, resume="mixed"), again)
     assert losses(resumed) == losses(uninterrupted, after=4)
 
 
-def test_a_full_disk_is_told_and_the_checkpoint_before_it_stays(forked: Forker) -> None:
-    folder = host(forked, "full")
+def test_a_full_disk_is_told_and_the_checkpoint_before_it_stays(forked: Forker, saved: str) -> None:
+    (folder,) = several(forked, "full", 0)
     where = folder / "checkpoints" / "step-000008"
-    forked.run("full-first", replace(JOB, steps=4, checkpoint_every="4"), [folder, folder])
+    left(forked, saved, "full", 4, hosts=1)
     where.mkdir(parents=True)
     (where / "rank1.pt.part").symlink_to("/dev/full")
     run = forked.start("full", replace(JOB, resume="full", checkpoint_every="4"), [folder, folder])
@@ -357,12 +384,12 @@ def test_a_full_disk_is_told_and_the_checkpoint_before_it_stays(forked: Forker) 
     assert not (where / "manifest.json").exists()
 
 
-def test_fewer_ranks_go_on_with_the_same_batches(forked: Forker, uninterrupted: Forked) -> None:
-    folders = [host(forked, "two", index, f"host{index}") for index in range(2)]
-    forked.run("two", replace(JOB, steps=CUT, checkpoint_every="epoch"), folders)
-    one = forked.run(
-        "one", replace(JOB, resume="two", sync="none"), [host(forked, "one", 0, "host0")]
-    )
+def test_fewer_ranks_go_on_with_the_same_batches(
+    forked: Forker, uninterrupted: Forked, saved: str
+) -> None:
+    left(forked, saved, "two", CUT)
+    job = replace(JOB, resume="two", sync="none")
+    one = forked.run("one", job, several(forked, "one", 0))
     assert joined(one) == pytest.approx(joined(uninterrupted, after=CUT), abs=1e-5)
     said = lines(one)
     assert (
@@ -372,9 +399,8 @@ def test_fewer_ranks_go_on_with_the_same_batches(forked: Forker, uninterrupted: 
     assert "Settings that differ from the checkpoint's: --sync none (was all_reduce)" in said
 
 
-def test_the_model_may_lie_on_any_host(forked: Forker, uninterrupted: Forked) -> None:
-    folders = [host(forked, "moved", index, f"host{index}") for index in range(2)]
-    forked.run("moved", replace(JOB, steps=CUT, checkpoint_every="6"), folders)
+def test_the_model_may_lie_on_any_host(forked: Forker, uninterrupted: Forked, saved: str) -> None:
+    left(forked, saved, "moved", CUT)
     hosts = [host(forked, "moved-again", index, f"host{1 - index}") for index in range(2)]
     resumed = forked.run("moved-again", replace(JOB, resume="moved"), hosts)
     assert losses(resumed) == losses(uninterrupted, after=CUT), (
@@ -383,11 +409,6 @@ def test_the_model_may_lie_on_any_host(forked: Forker, uninterrupted: Forked) ->
     assert any(
         "left out: rank 0, 1 cannot find its own on its host" in line for line in lines(resumed)
     )
-
-
-def several(forked: Forker, run: str, *numbers: int) -> list[Path]:
-    """Where a run's folder is on each of these hosts, of which each has its own disk."""
-    return [host(forked, run, number, f"host{number}") for number in numbers]
 
 
 def test_ranks_go_on_without_the_first_host_where_each_keeps_copies(
@@ -505,19 +526,24 @@ def test_without_an_agent_they_lie_where_the_ranks_work(forked: Forker) -> None:
     shutil.rmtree(there)
 
 
-def test_a_checkpoint_that_is_not_as_it_was_saved_is_left_out(forked: Forker) -> None:
-    folder = host(forked, "cut-off")
-    forked.run("cut-off", replace(JOB, steps=4, checkpoint_every="2"), [folder])
+def test_a_checkpoint_that_is_not_as_it_was_saved_is_left_out(forked: Forker, alone: str) -> None:
+    (folder,) = several(forked, "cut-off", 0)
+    left(forked, alone, "cut-off", 2, 4)
     older, newer = (folder / "checkpoints" / f"step-00000{step}" / "model.pt" for step in (2, 4))
     newer.write_bytes(newer.read_bytes()[:-100])
     run = forked.run(
-        "cut-off-again", replace(JOB, steps=5, resume="cut-off"), [host(forked, "cut-off-again")]
+        "cut-off-again",
+        replace(JOB, steps=5, resume="cut-off"),
+        several(forked, "cut-off-again", 0),
     )
     assert [step for step, _ in losses(run)[0]] == [3, 4, 5]
     assert f"Left out, as it is missing or damaged: {newer}" in lines(run)
     older.write_bytes(b"")
     refused = forked.run(
-        "cut-off-more", replace(JOB, resume="cut-off"), [host(forked, "cut-off-more")], codes=[2]
+        "cut-off-more",
+        replace(JOB, resume="cut-off"),
+        several(forked, "cut-off-more", 0),
+        codes=[2],
     )
     assert f"the model is missing or damaged: {older}, {newer}: restore it" in refused.err(0)
 
@@ -554,10 +580,10 @@ def test_the_same_images_may_lie_elsewhere_and_statistics_come_from_where_there_
         check(nn.Sequential(nn.SyncBatchNorm(2)), batch_norm="untracked")
 
 
-def test_other_batches_go_on_at_the_nearest_sample_before(forked: Forker) -> None:
-    forked.run("batches", replace(JOB, steps=2, checkpoint_every="2"), [host(forked, "batches")])
+def test_other_batches_go_on_at_the_nearest_sample_before(forked: Forker, alone: str) -> None:
+    left(forked, alone, "batches", 2)
     again = replace(JOB, resume="batches", batch_size=40, steps=3, lr=0.05)
-    run = forked.run("batches-again", again, [host(forked, "batches-again")])
+    run = forked.run("batches-again", again, several(forked, "batches-again", 0))
     assert [step for step, _ in losses(run)[0]] == [2, 3]
     assert (
         "With these settings the checkpoint's step 2 is step 1, and 20 of its samples are taken "
@@ -569,9 +595,10 @@ def test_other_batches_go_on_at_the_nearest_sample_before(forked: Forker) -> Non
     )
 
 
-def test_what_cannot_be_resumed_is_told(forked: Forker) -> None:
+def test_what_cannot_be_resumed_is_told(forked: Forker, alone: str) -> None:
     there = host(forked, "there", 0, "errors")
-    forked.run("there", replace(JOB, steps=2, checkpoint_every="2"), [there])
+    before = several(forked, alone, 0)[0] / "checkpoints" / "step-000002"
+    shutil.copytree(before, there / "checkpoints" / before.name)
 
     def error(name: str, job: Job) -> str:
         return forked.run(name, job, [host(forked, name, 0, "errors")], codes=[2]).err(0).strip()
