@@ -34,6 +34,10 @@ SUFFIX, JOURNAL = layout.STUDY, layout.JOURNAL
 STUDY, PLACE = "study.toml", "place.json"
 TRIAL = re.compile(r".+ #[1-9][0-9]{0,4}")
 """The key of a trial."""
+PLACES: Mapping[str, type] = dict.fromkeys(("local", "slots", "nodes"), int) | dict.fromkeys(
+    ("hosts", "link", "cpus", "only", "exclude"), str
+)
+"""The options for hosts, see `tui.flags.selection`."""
 
 
 class Outcome(StrEnum):
@@ -127,10 +131,17 @@ class StudyFolder:
             raise StudyError(f"{self.path} holds no study: {STUDY}: {error}") from None
 
     def place(self) -> dict[str, Any]:
-        """Where the study runs; empty where that is not known."""
+        """How the study was called, as far as that is known: `given` are job fields, `places` are
+        options for hosts, `quick` says whether it is the short variant."""
+        said: dict[str, Any] = {}
         with suppress(OSError):
-            return load(files.read(self.path / PLACE, LIMITS.plan)) or {}
-        return {}
+            said = load(files.read(self.path / PLACE, LIMITS.plan)) or {}
+        given, places = (
+            found if isinstance(found := said.get(name), dict) else {}
+            for name in ("given", "places")
+        )
+        places = {name: one for name, one in places.items() if type(one) is PLACES.get(name)}
+        return {"given": given, "places": places, "quick": said.get("quick") is True}
 
     def write(self, entry: Entry) -> None:
         """Add a fact to the journal. It is on the disk on return. Raises: OSError."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from remote.study import file as format
-from remote.study.folder import SUFFIX, StudyFolder
+from remote.study.folder import STUDY, SUFFIX, StudyFolder
 from remote.study.progress import Progress
 from remote.study.reader import StudyError
 from remote.study.study import Study
@@ -44,11 +44,14 @@ def find(
     Raises: StudyError."""
     started = StudyFolder.of(runs_dir, name)
     if started.exists and not os.path.isfile(name) and name not in format.bundled():
-        call = Call(started.text(), given, places, quick, str(started.path))
-        return started, _completed(started, call)
-    title, text = format.find(name)
+        title, text, origin = name.removesuffix(QUICK) if quick else name, "", ""
+    else:
+        (title, text), origin = format.find(name), name
     folder = StudyFolder.of(runs_dir, title + (QUICK if quick else ""))
-    call = Call(text, given, places, quick, name)
+    if not origin:
+        of = folder if folder.exists else started
+        text, origin = of.text(), str(of.path / STUDY)
+    call = Call(text, given, places, quick, origin)
     return folder, _completed(folder, call) if folder.exists else call
 
 
@@ -57,9 +60,9 @@ def _completed(folder: StudyFolder, call: Call) -> Call:
     before = folder.place()
     return replace(
         call,
-        given=call.given or before.get("given", {}),
-        places=call.places or before.get("places", {}),
-        quick=call.quick or bool(before.get("quick")),
+        given=call.given or before["given"],
+        places=call.places or before["places"],
+        quick=call.quick or before["quick"],
     )
 
 
@@ -69,7 +72,7 @@ def known(folder: StudyFolder, study: Study) -> Progress:
 
 
 @contextmanager
-def begun(folder: StudyFolder, study: Study, call: Call, *, new: bool) -> Iterator[None]:
+def begun(folder: StudyFolder, call: Call, *, new: bool) -> Iterator[None]:
     """Hold a study that begins or goes on. `new`: keep what there is beside, and begin.
 
     Raises: StudyError, also where another process runs it, or where it was started with other
@@ -81,27 +84,31 @@ def begun(folder: StudyFolder, study: Study, call: Call, *, new: bool) -> Iterat
             folder.path.rename(folder.path.with_name(beside))
     with folder.held():
         if folder.exists:
-            _check_equal(folder, study, call)
+            _check_equal(folder, call)
         given, places = dict(call.given), dict(call.places)
         folder.keep(call.text, {"given": given, "places": places, "quick": call.quick})
         yield
 
 
-def _check_equal(folder: StudyFolder, study: Study, call: Call) -> None:
+def _check_equal(folder: StudyFolder, call: Call) -> None:
     """Check that the runs so far fit the study as it is now: cells and repetitions may be added.
     Raises: StudyError."""
     place = folder.place()
-    before = Call(folder.text(), place.get("given", {}), place.get("places", {}), call.quick)
-    old = {cell.key: cell for cell in before.study(folder.name).cells}
+    origin = str(folder.path / STUDY)
+    before = Call(folder.text(), place["given"], place["places"], place["quick"], origin)
+    old, new = before.study(folder.name), call.study(folder.name)
+    cells = {cell.key: (cell.job, cell.place) for cell in new.cells}
+    gone = [cell.key for cell in old.cells if cell.key not in cells]
     changed = [
         cell.key
-        for cell in study.cells
-        if cell.key in old and (cell.job, cell.place) != (old[cell.key].job, old[cell.key].place)
+        for cell in old.cells
+        if cells.get(cell.key, (cell.job, cell.place)) != (cell.job, cell.place)
     ]
-    reasons = []
-    if changed:
-        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-        reasons.append(f"the settings of {changed[0]}{more}")
+    reasons = [f"the settings of {_first(changed)}"] if changed else []
+    if gone:
+        reasons.append(f"the cells, without {_first(gone)}")
+    if old.metric != new.metric:
+        reasons.append(f"the metric ({old.metric}, now {new.metric})")
     if dict(before.places) != dict(call.places):
         reasons.append(f"the hosts ({_words(before.places)}, now {_words(call.places)})")
     if reasons:
@@ -109,6 +116,11 @@ def _check_equal(folder: StudyFolder, study: Study, call: Call) -> None:
             f"{folder.name} has been started, and since then changed: {' and '.join(reasons)}. "
             "Begin anew with --new, which keeps the results so far beside, or undo the change"
         )
+
+
+def _first(keys: Sequence[str]) -> str:
+    """The first one, and how many more there are."""
+    return f"{keys[0]} and {len(keys) - 1} more" if len(keys) > 1 else keys[0]
 
 
 def _words(places: Mapping[str, Any]) -> str:

@@ -92,7 +92,7 @@ def study(
                 describe(study, start.known(folder, study), runs_dir.absolute())
                 return
             launcher = Launcher(Transports(), runs_dir.absolute(), Policy(fetch=False))
-            with start.begun(folder, study, call, new=new):
+            with start.begun(folder, call, new=new):
                 runner = Runner(study, folder, places, launcher, (until_stable or 0.0) / 100)
                 with printer(runner, json) as show:
                     code = _run(runner, show)

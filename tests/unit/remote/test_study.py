@@ -247,11 +247,11 @@ def test_the_journal_is_read_back_without_a_torn_line(tmp_path: Path) -> None:
     assert list(folder.entries()) == entries
 
 
-def test_a_study_is_held_by_one_process(tmp_path: Path, study: Study) -> None:
+def test_a_study_is_held_by_one_process(tmp_path: Path) -> None:
     folder = StudyFolder.of(tmp_path, "two")
     call = start.Call(TEXT, {}, {"local": 2}, False)
-    with start.begun(folder, study, call, new=False):
-        other = start.begun(folder, study, call, new=False)
+    with start.begun(folder, call, new=False):
+        other = start.begun(folder, call, new=False)
         with pytest.raises(StudyError, match="two is running: process"), other:
             pass
 
@@ -261,7 +261,7 @@ def test_a_study_goes_on_as_it_was_called(tmp_path: Path) -> None:
     file.write_text(TEXT)
     folder, call = start.find(str(file), tmp_path, {"seed": 7}, {"local": 2}, quick=False)
     study = call.study(folder.name)
-    with start.begun(folder, study, call, new=False):
+    with start.begun(folder, call, new=False):
         pass
     _, again = start.find(str(file), tmp_path, {}, {}, quick=False)
     assert (again.given, again.places) == ({"seed": 7}, {"local": 2})
@@ -270,24 +270,24 @@ def test_a_study_goes_on_as_it_was_called(tmp_path: Path) -> None:
 
 
 def test_more_cells_and_repetitions_extend_a_study_and_other_settings_do_not(
-    tmp_path: Path, study: Study
+    tmp_path: Path,
 ) -> None:
     folder = StudyFolder.of(tmp_path, "two")
     call = start.Call(TEXT, {}, {"local": 2}, False)
-    with start.begun(folder, study, call, new=False):
+    with start.begun(folder, call, new=False):
         pass
     more = replace(call, text=TEXT.replace("[1, 2]", "[1, 2, 4]").replace("= 3", "= 5"))
-    with start.begun(folder, more.study("two"), more, new=False):
+    with start.begun(folder, more, new=False):
         pass
     other = replace(more, text=more.text.replace("steps = 20", "steps = 30"), places={"local": 4})
     with (
         pytest.raises(StudyError) as error,
-        start.begun(folder, other.study("two"), other, new=False),
+        start.begun(folder, other, new=False),
     ):
         pass
     assert "the settings of nodes=1 method=alone and 6 more" in str(error.value)
     assert "the hosts (--local 2, now --local 4)" in str(error.value)
-    with start.begun(folder, other.study("two"), other, new=True):
+    with start.begun(folder, other, new=True):
         assert len(list(tmp_path.glob("two*.study"))) == 2
 
 
@@ -369,3 +369,56 @@ def test_remarks_of_a_journal_that_are_no_list_are_left_out(tmp_path: Path) -> N
     folder.keep("", {})
     (folder.path / JOURNAL).write_text(json.dumps(COUNTED | {"remarks": 5}))
     assert list(folder.entries()) == [Ended("a #1", "run-1", Outcome.COUNTED, 0.5)]
+
+
+def _started(runs_dir: Path, call: start.Call) -> StudyFolder:
+    folder = StudyFolder.of(runs_dir, "two")
+    with start.begun(folder, call, new=False):
+        pass
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ("[1, 2]", "[1]", "the cells, without nodes=2 method=alone and 1 more"),
+        ("repetitions = 3", 'metric = "loss"', r"the metric \(step_seconds, now loss\)"),
+        ("steps = 20", 'steps = 20\nlink = "1gbit"', "the settings of nodes=1 method=alone"),
+    ],
+)
+def test_a_study_that_has_changed_does_not_go_on(
+    tmp_path: Path, before: str, after: str, reason: str
+) -> None:
+    call = start.Call(TEXT, {}, {"local": 2}, False)
+    folder = _started(tmp_path, call)
+    other = replace(call, text=TEXT.replace(before, after, 1))
+    with pytest.raises(StudyError, match=reason), start.begun(folder, other, new=False):
+        pass
+    assert folder.text() == TEXT
+
+
+def test_the_short_variant_of_a_started_study_is_a_study_of_its_own(tmp_path: Path) -> None:
+    whole = _started(tmp_path, start.Call(TEXT, {}, {"local": 2}, False))
+    folder, call = start.find("two", tmp_path, {}, {"local": 2}, quick=True)
+    assert folder.path == tmp_path / "two-quick.study"
+    assert call.study("two").repetitions == 1
+    with start.begun(folder, call, new=False):
+        pass
+    again, call = start.find("two-quick", tmp_path, {}, {}, quick=False)
+    assert (again, call.quick) == (folder, True)
+    assert start.find("two-quick", tmp_path, {}, {}, quick=True)[0] == folder
+    with (
+        pytest.raises(StudyError, match="the settings of nodes=1 method=alone and 4 more"),
+        start.begun(whole, call, new=False),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["", "[]", '{"given":5,"places":[1],"quick":"no"}', '{"places":{"local":"x","by":"me"}}'],
+)
+def test_options_that_are_no_options_are_not_known(tmp_path: Path, place: str) -> None:
+    folder = _started(tmp_path, start.Call(TEXT, {}, {"local": 2}, False))
+    (folder.path / "place.json").write_text(place)
+    assert folder.place() == {"given": {}, "places": {}, "quick": False}
