@@ -1,9 +1,9 @@
 """from the last step of the last rank to the first step
 of all ranks of the next run, with hosts kept warm and without.
 
-Short runs follow each other, on four hosts over SSH at addresses of one sshd, and on four hosts of
-this machine (`--local 4`). Warm and cold sequences take turns. Prints for both the median after
-each stage, and the ratio of the whole last.
+Short runs follow each other: on four hosts of this machine, as with `--local 4`; on those of a lab,
+as with `--link`; and on four hosts over SSH at addresses of one sshd. Warm and cold sequences take
+turns. Prints for both the median after each stage, and the ratio of the whole last.
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ from parts.loopback import loopback
 
 from remote.cluster.hosts import Cluster, Host
 from remote.events import Prepared, Starting
+from remote.lab.lab import Lab
+from remote.lab.spec import parse
 from remote.launch import Launcher
 from remote.plan.plan import Policy
-from remote.transport import Transport
+from remote.transport import Enter, Transport
 from remote.transport.registry import Transports
 from remote.transport.warm import Warm
 from training.job import Job
 from training.wire.enums import Phase
 from training.wire.events import Ended, Entered, Event, Exited, Hello, Spawned, Started, Step
 
-HOSTS, STEPS = 4, 3
+HOSTS, STEPS, LINK = 4, 3, "1gbit"
 JOB = Job(model="lenet5", dataset="digits", steps=STEPS, sync="ddp")
 BEFORE = "last step"
 STAGES = ("exited", "ended", "over", "facts", "checked", "spawned", "loading", "meet", "first step")
@@ -91,15 +93,17 @@ def sequence(
             before = now
 
 
-def compare(name: str, hosts: tuple[Host, ...], rounds: int, count: int) -> None:
+def compare(
+    name: str, hosts: tuple[Host, ...], rounds: int, count: int, enter: Enter = lambda _: ()
+) -> None:
     """Measure both in turns, and print them."""
     found: dict[str, dict[str, list[float]]] = {
         kind: defaultdict(list) for kind in ("cold", "warm")
     }
     for turn in range(rounds):
         for kind in sorted(found, reverse=bool(turn % 2)):
-            with closing(Warm(Transports(hosts))) as warm:
-                transport = warm if kind == "warm" else Transports(hosts)
+            with closing(Warm(Transports(hosts, enter))) as warm:
+                transport = warm if kind == "warm" else Transports(hosts, enter)
                 for gap in sequence(transport, hosts, count):
                     for part, seconds in gap.items():
                         found[kind][part].append(seconds)
@@ -118,19 +122,23 @@ def compare(name: str, hosts: tuple[Host, ...], rounds: int, count: int) -> None
 
 
 def main() -> None:
-    """Measure over SSH and here."""
+    """Measure here, in a lab, and over SSH."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--only", choices=("ssh", "local"))
+    parser.add_argument("--only", choices=("local", "lab", "ssh"))
     given = parser.parse_args()
-    here = tuple(
-        Host(f"local{index}", "127.0.0.1", python=sys.executable, transport="local")
-        for index in range(1, HOSTS + 1)
-    )
-    if given.only != "ssh":
+    if given.only in (None, "local"):
+        here = tuple(
+            Host(f"local{index}", "127.0.0.1", python=sys.executable, transport="local")
+            for index in range(1, HOSTS + 1)
+        )
         compare("--local 4", here, given.rounds, given.runs)
-    if given.only != "local":
+    if given.only in (None, "lab"):
+        with Lab.start(parse(HOSTS, LINK)) as lab:
+            name = f"--local 4 --link {LINK}"
+            compare(name, lab.hosts, given.rounds, given.runs, lab.enter)
+    if given.only in (None, "ssh"):
         with tempfile.TemporaryDirectory() as folder, loopback(Path(folder), HOSTS) as server:
             compare("4 hosts over SSH", server.hosts(), given.rounds, given.runs)
 

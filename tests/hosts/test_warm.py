@@ -25,7 +25,7 @@ from remote.transport.bootstrap.archive import PACKAGE
 from remote.transport.local import LocalTransport
 from remote.transport.registry import Transports
 from remote.transport.warm import Warm
-from tests.kit.agents import MARK, ROOT, marked
+from tests.kit.agents import ROOT
 from tests.kit.sshd import Sshd
 from tests.kit.wait import wait
 from training.job import Job
@@ -199,32 +199,56 @@ def test_the_variables_of_a_host_are_there_when_its_server_starts(
     assert (tmp_path / "seen").read_text() == "once "
 
 
+@pytest.mark.parametrize("host", ["ssh"], indirect=True)
+def test_a_connection_that_is_cut_between_two_runs_leaves_nothing(
+    launcher: Launcher, sshd: Sshd
+) -> None:
+    launcher.run()
+    sshd.node("node1").cut()
+    wait(lambda: not runs(launcher.servers[0]), "the server has ended")
+    assert launcher.run().verdict is Verdict.FINISHED
+    assert launcher.servers[1] > 0
+
+
 LAUNCHER = """
 import sys
 from pathlib import Path
-from tests.hosts.test_warm import JOB, LONG, Launcher, here
-from remote.transport.local import LocalTransport
+from tests.hosts.test_warm import JOB, LONG, Launcher
+from remote.cluster.hosts import Host
+from remote.transport.registry import Transports
 from remote.transport.warm import Warm
-launcher = Launcher(Warm(LocalTransport()), here(Path(sys.argv[1])), Path(sys.argv[1]))
+host = HOST
+launcher = Launcher(Warm(Transports((host,))), host, Path(sys.argv[1]))
 launcher.run()
 if sys.argv[2] == "between":
-    print("now", flush=True)
+    print(launcher.servers[0], flush=True)
     input()
-launcher.run(LONG, lambda _: print("now", flush=True))
+launcher.run(LONG, lambda _: print(launcher.servers[1], flush=True))
 """
 
 
 @pytest.mark.parametrize("when", ["between", "within"])
-def test_nothing_is_left_when_the_launcher_is_killed(when: str, tmp_path: Path) -> None:
+def test_nothing_is_left_when_the_launcher_is_killed(when: str, host: Host, tmp_path: Path) -> None:
     """Between two runs, and within one."""
-    env = {**os.environ, MARK: str(tmp_path), "PYTHONPATH": str(ROOT)}
-    words = [sys.executable, "-c", LAUNCHER, str(tmp_path), when]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    program = LAUNCHER.replace("HOST", repr(host))
+    words = [sys.executable, "-c", program, str(tmp_path), when]
     with subprocess.Popen(
         words, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as launcher:
         assert launcher.stdout
-        assert launcher.stdout.readline() == b"now\n"
-        names = {psutil.Process(pid).name() for pid in marked(str(tmp_path))}
-        assert NAME in names
+        server = psutil.Process(int(launcher.stdout.readline()))
+        assert server.name() == NAME
+        left = [server, *server.children(recursive=True)]
+        assert len(left) == (1 if when == "between" else 5)  # with follower, guard, agent, rank
         launcher.kill()
-    wait(lambda: not marked(str(tmp_path)), "no process of the test is left")
+    wait(lambda: not any(runs(process.pid) for process in left), "no process is left")
+
+
+def test_a_server_without_a_run_ends_although_its_launcher_is_there() -> None:
+    program = (
+        "from training import fork_server; fork_server.PATIENCE = 1; "
+        "fork_server.serve(code_changed=False)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE) as server:
+        assert server.wait() == -signal.SIGALRM
