@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from remote.cluster.hosts import Cluster, Host
+from remote.lab.spec import Spec
 from remote.study import start
 from remote.study.choose import next_trial
 from remote.study.conclusion import conclusion
@@ -20,7 +23,8 @@ from remote.study.places import Places
 from remote.study.progress import CellState, Progress
 from remote.study.reader import StudyError
 from remote.study.results import results
-from remote.study.study import Study
+from remote.study.study import Place, Study
+from remote.transport.warm import Warm
 
 TEXT = """
 title = "Two ways"
@@ -173,6 +177,27 @@ def test_on_hosts_of_a_file_links_and_cores_are_as_they_are() -> None:
     assert {cell.label("link") for cell in found.cells} == {"as it is"}
     assert len(found.cells) == 4
     assert not any(cell.place.link for cell in found.cells)
+
+
+def test_the_two_labs_used_last_stay_warm(monkeypatch: pytest.MonkeyPatch) -> None:
+    fast, middle, slow = 10**9, 10**8, 10**7
+    up: list[int] = []
+    cooled: list[object] = []
+
+    @contextmanager
+    def lab(spec: Spec) -> Iterator[SimpleNamespace]:
+        up.append(spec.rates[0])
+        yield SimpleNamespace(hosts=(_host(1),), enter=spec.rates[0])
+        up.remove(spec.rates[0])
+
+    monkeypatch.setattr("remote.study.places.Lab", SimpleNamespace(start=lab))
+    monkeypatch.setattr("remote.study.places.Transports", lambda hosts, enter: enter)
+    monkeypatch.setattr(Warm, "cool", lambda warm: cooled.append(warm._reach))
+    with Places(Cluster("here", (_host(1),))) as places:
+        for link in ("1gbit", "100mbit", "1gbit", "10mbit"):
+            places.reach(Place(1, 1, link, ""))
+        assert (up, cooled) == ([fast, middle, slow], [middle])
+    assert (up, cooled) == ([], [middle, slow, middle, fast])
 
 
 def _progress(study: Study, values: dict[str, list[float]]) -> Progress:

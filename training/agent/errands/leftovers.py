@@ -1,8 +1,8 @@
 """Processes that ended runs have left on this host, and their end.
 
 A guard leaves nothing behind, and says so by `Ended`. When guard and agent are both killed, the
-kernel ends preload and the ranks it forked; a plain program's ranks live on, as may whatever any
-rank has started. Of those are found, in this order:
+kernel ends preload and the ranks that either forked; a plain program's ranks live on, as may
+whatever any rank has started. Of those are found, in this order:
 
 - the agent, ranks and what could not be killed: who has a recorded pid and began before it was
   recorded is who was meant;
