@@ -1,81 +1,28 @@
-"""The dashboard: the launch form, one run after the other, and the ways to leave."""
+"""The dashboard of single runs: the launch form, then one run after the other."""
 
 from __future__ import annotations
 
-import asyncio
-import gc
-import os
-import signal
-from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, ClassVar
-
-from rich.console import RenderableType
-from textual.actions import ActionParseResult
-from textual.app import App, SystemCommand
-from textual.binding import Binding, BindingType
-from textual.command import CommandPalette
-from textual.dom import DOMNode
-from textual.events import Event, Key, Resize
-from textual.screen import Screen
 
 from remote.cluster.hosts import Cluster
 from remote.plan.plan import PlanError
-from remote.record.lock import STOP
 from training.job import Job
-from tui.exit import STOPPED
+from tui.dashboard import Dashboard
 from tui.messages import CheckHosts, StartRun
 from tui.runs import Launch, Runs
-from tui.screens.bindings import LISTED, own_bindings
-from tui.screens.dialogs import (
-    Dialog,
-    Leave,
-    LeaveDialog,
-    QuitDialog,
-    TooSmall,
-    too_small,
-)
+from tui.screens.dialogs import Leave, QuitDialog
 from tui.screens.doctor import DoctorScreen
-from tui.screens.help import HelpDialog
 from tui.screens.launch import LaunchScreen
 from tui.screens.run import RunScreen
-from tui.screens.stacks import StacksScreen
-
-TICK = 0.5
-"""Seconds between two drawings."""
-BLURRED = 4
-"""Without focus, the terminal is drawn only at one of this many ticks."""
-GARBAGE = 50_000
-"""New objects after which Python looks for garbage: searching all lines of a log takes as long as
-several frames."""
-MOUNTING = 0.01
-"""Seconds between two looks at whether a screen has its widgets."""
 
 
-class RankboardApp(App[None]):
-    """The dashboard. After `run`, `exit_code` is the verdict of the newest run."""
-
-    TITLE = "rankboard"
-    CSS = "ToastRack { align-horizontal: right; }"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+c,ctrl+q", "quit", show=False, priority=True)
-    ]
+class RankboardApp(Dashboard[Runs]):
+    """After `run`, `exit_code` is the verdict of the newest run."""
 
     def __init__(self, launch: Launch) -> None:
-        super().__init__()
-        self.runs = Runs(launch)
-        self._leaving = self._abandoned = self._exiting = False
-        self._ticks = 0
+        super().__init__(Runs(launch))
 
-    @property
-    def exit_code(self) -> int:
-        """The exit code of the command, see `Runs.exit_code`."""
-        return self.runs.exit_code(self.return_code or 0)
-
-    def on_mount(self) -> None:
-        gc.set_threshold(GARBAGE, *gc.get_threshold()[1:])
-        if not self.is_headless:
-            self._handle_signals()
+    def open(self) -> None:
         launch = self.runs.launch
         if launch.attached:
             self.push_screen(RunScreen(self.runs.watch(launch.attached)))
@@ -83,17 +30,6 @@ class RankboardApp(App[None]):
             self._start(launch.selected, launch.job)
         else:
             self._show_form()
-        self.set_interval(TICK, self._on_time)
-
-    def _handle_signals(self) -> None:
-        for number, act in (
-            (signal.SIGINT, self._interrupt),
-            (STOP, self._interrupt),
-            (signal.SIGQUIT, self._stop_now),
-            (signal.SIGTERM, self._terminate),
-            (signal.SIGHUP, self._hang_up),
-        ):
-            asyncio.get_running_loop().add_signal_handler(number, act)
 
     def _show_form(self, error: str = "") -> None:
         launch = self.runs.launch
@@ -110,38 +46,10 @@ class RankboardApp(App[None]):
         else:
             self.push_screen(RunScreen(session))
 
-    # Time
-
-    def _on_time(self) -> None:
-        self._ticks += 1
-        if self.app_focus or self._leaving or self._ticks % BLURRED == 0:
-            self.tick()
-
-    def tick(self) -> None:
-        """Draw what has changed, and exit once a run that the user wants to leave has ended."""
-        if not self.is_running:
-            return
-        self.runs.raise_errors()
-        session, live = self.runs.session, self.runs.live
-        if session is None:
-            return
-        if not live and isinstance(self.screen, Dialog):  # its question is out of date
-            self.screen.dismiss(Leave.STAY)
-        for screen in self.screen_stack:
-            hidden = isinstance(self.screen, TooSmall) or not screen.is_mounted
-            if isinstance(screen, RunScreen) and not hidden:
-                screen.tick()
-        if not live and (self._leaving or session.detached):
-            self.exit()
-
-    def on_resize(self, event: Resize) -> None:
-        small = too_small(event.size)
-        if small and not isinstance(self.screen, TooSmall):
-            self.push_screen(TooSmall())
-        elif not small and isinstance(self.screen, TooSmall):
-            self.pop_screen()
-
-    # Screens
+    @property
+    def is_left(self) -> bool:
+        """Whether the user has left the run, or it has detached itself."""
+        return super().is_left or bool(self.runs.session and self.runs.session.detached)
 
     def on_start_run(self, message: StartRun) -> None:
         if self._is_idle():
@@ -158,145 +66,19 @@ class RankboardApp(App[None]):
             self.pop_screen()
             self._show_form()
 
-    def on_show_checks(self) -> None:
-        if self.runs.session and not self._exiting:
-            self.push_screen(DoctorScreen(self.runs.session))
-
-    def on_show_stacks(self) -> None:
-        if self.runs.session and not self._exiting:
-            self.push_screen(StacksScreen(self.runs.session))
-
     def _is_idle(self) -> bool:
         """Whether another run may begin."""
         return not self.runs.live and not self._exiting
 
-    def action_command_palette(self) -> None:
-        """Open the list of all commands, once: two lists over each other fail in Textual."""
-        if not isinstance(self.screen, (CommandPalette, Dialog)):
-            self.push_screen(CommandPalette())
-
-    def get_system_commands(self, screen: Screen[Any]) -> Iterator[SystemCommand]:
-        """List all commands: the keys of this screen, then Textual's own commands."""
-        listed = set(LISTED)
-        for node, binding in own_bindings(screen):
-            listed.add(binding.description)
-            act = partial(self.run_action, binding.action, node)
-            yield SystemCommand(binding.description, f"key {self.get_key_display(binding)}", act)
-        yield SystemCommand("Quit", "asks first while a run is live", self.action_quit)
-        for command in super().get_system_commands(screen):
-            if command.title not in listed:
-                yield command
-
-    def deliver_screenshot(
-        self, filename: str | None = None, path: str | None = None, time_format: str | None = None
-    ) -> str | None:
-        """Save the screen as SVG in the folder of the run, or in the current folder."""
-        folder = self.runs.folder
-        try:
-            saved = self.save_screenshot(filename, path or str(folder), time_format)
-        except OSError as error:
-            self.notify(f"cannot write a screenshot: {error}", severity="error", markup=False)
-            return None
-        self.notify(f"screenshot: {saved}", markup=False)
-        return saved
-
-    def action_help(self) -> None:
-        self.push_screen(HelpDialog())
-
-    # Leaving
-
-    async def run_action(
-        self,
-        action: str | ActionParseResult,
-        default_namespace: DOMNode | None = None,
-        namespaces: Mapping[str, DOMNode] | None = None,
-    ) -> bool:
-        """Run an action, unless its key comes after `exit`."""
-        return not self._exiting and await super().run_action(action, default_namespace, namespaces)
-
-    def exit(
-        self, result: None = None, return_code: int = 0, message: RenderableType | None = None
-    ) -> None:
-        """End the dashboard, once all screens have their widgets: without them they would fail."""
-        self._exiting = True
-        if all(screen.is_mounted for screen in self.screen_stack):
-            super().exit(result, return_code, message)
-        else:
-            self.set_timer(MOUNTING, partial(self.exit, result, return_code, message))
-
-    async def on_event(self, event: Event) -> None:
-        """Handle an event, unless it is a key that was pressed before its dialog was drawn."""
-        if not (
-            isinstance(event, Key)
-            and isinstance(self.screen, Dialog)
-            and event.time < self.screen.drawn
-        ):
-            await super().on_event(event)
-
-    async def action_quit(self) -> None:
-        """Quit; ask first while a run is live. A key that is pressed twice does not answer."""
-        if not self.runs.live:
-            self.exit()
-        elif isinstance(self.screen, LeaveDialog):
-            self._abandon()
-        elif not isinstance(self.screen, QuitDialog):
-            self.push_screen(LeaveDialog() if self._leaving else self._question(), self._answered)
-
-    def _question(self) -> QuitDialog:
+    def question(self) -> QuitDialog:
         session = self.runs.session
         assert session
         waits = bool(session.plan.policy.max_restarts)
         return QuitDialog(keep=session.keep, leavable=self.runs.launch.leavable, waits=waits)
 
-    def _answered(self, answer: Leave | None) -> None:
-        session = self.runs.session
-        assert session
-        match answer:
-            case Leave.STOP:
-                self.runs.stop()
-            case Leave.STOP_AND_QUIT:
-                self.runs.stop()
-                self._leaving = True
-            case Leave.DETACH:
-                session.detach()
-                self.notify("detaching from the run, once all ranks have started")
-            case Leave.NOW:
-                self._abandon()
-
-    def _interrupt(self) -> None:
-        """Handle SIGINT: stop the run and exit when it has ended; the second time, exit at once."""
-        if self._leaving or not self.runs.live:
-            self._abandon()
-            return
-        self._leaving = True
-        self.runs.stop()
-        self.notify("stopping the run; ctrl+c exits without waiting for its end")
-
-    def _stop_now(self) -> None:
-        """Handle SIGQUIT: stop the run without a grace period, and exit when it has ended."""
-        if self.runs.live:
-            self._leaving = True
-            self.runs.stop(now=True)
+    def answered(self, answer: Leave | None) -> None:
+        if answer is Leave.DETACH and self.runs.session:
+            self.runs.session.detach()
+            self.notify("detaching from the run, once all ranks have started")
         else:
-            self._abandon()
-
-    def _terminate(self) -> None:
-        """Handle SIGTERM, as at a shutdown of this machine: a run that is kept continues."""
-        if self.runs.session and self.runs.session.keep and not self._leaving:
-            self.exit()  # see `finish`
-        else:
-            self._interrupt()
-
-    def _hang_up(self) -> None:
-        """Handle SIGHUP: end the run, then the process. Textual's exit would wait forever."""
-        self.finish()
-        os._exit(STOPPED)
-
-    def _abandon(self) -> None:
-        """Exit without waiting for the end of the run; its hosts end it on their own."""
-        self._abandoned = True
-        self.exit()
-
-    def finish(self) -> None:
-        """After `run`: end the runs that are live although the dashboard is gone."""
-        self.runs.finish(stop=self._leaving, abandon=self._abandoned)
+            super().answered(answer)

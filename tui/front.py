@@ -117,10 +117,7 @@ def show_dashboard(
 
     Raises: UsageError, without a terminal.
     """
-    if not on_terminal():
-        raise UsageError(
-            "the dashboard needs a terminal on stdin, stdout and stderr; without one, use --run"
-        )
+    check_terminal()
     from tui.app import RankboardApp
     from tui.runs import Launch
 
@@ -135,6 +132,14 @@ def show_dashboard(
         print_end(state)
         narrate_record(launcher, state)
     return app.exit_code
+
+
+def check_terminal() -> None:
+    """Raises: UsageError, where no dashboard can be shown."""
+    if not on_terminal():
+        raise UsageError(
+            "the dashboard needs a terminal on stdin, stdout and stderr; without one, use --run"
+        )
 
 
 def on_terminal() -> bool:

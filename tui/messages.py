@@ -26,6 +26,20 @@ class CheckHosts(Message):
     job: Job
 
 
+@dataclass
+class ShowRun(Message):
+    """Show the run under way of a study."""
+
+    name: str
+
+
+@dataclass
+class ShowCell(Message):
+    """Show the runs of a cell of a study."""
+
+    key: str
+
+
 class NewRun(Message):
     """Show the launch form again."""
 

@@ -3,59 +3,155 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from remote.format import percent, seconds
-from remote.statistics.interval import Interval
-from remote.statistics.ratio import Finding
+from remote.format import count, percent, seconds
+from remote.statistics.interval import Interval, Scale
+from remote.statistics.ratio import Finding, finding
 from remote.study.progress import CellState
-from remote.study.results import CellResult, StudyResult
+from remote.study.results import CellResult, StudyResult, scale
 from remote.study.study import METRICS, Study
 
-SHOWN = {Finding.FASTER, Finding.SLOWER, Finding.HIGHER, Finding.LOWER}
+BETTER = {"step_seconds": Finding.FASTER, "elapsed": Finding.FASTER, "loss": Finding.LOWER}
+"""What a comparison shows of a cell that is better; of an accuracy it is higher."""
+NAMED = 3
+"""The most cells that a line names."""
 
 
 def conclusion(result: StudyResult) -> list[str]:
     """One sentence with the answer, then what limits it, a line each."""
-    return [_answer(result), *_limits(result)]
+    return [answer(result), *limits(result)]
 
 
-def _answer(result: StudyResult) -> str:
+def answer(result: StudyResult) -> str:
+    """One sentence: what is best and by how much, how many comparisons show a difference, and how
+    sure that is."""
     study = result.study
     rows = [row for row in result.cells if row.value]
     if not rows:
         return "nothing was measured: every run failed or is missing"
-    best = _best(study, rows)
     compared = [row for row in rows if row.comparison]
     if not compared:
-        what = METRICS[study.metric]
-        return f"best {what}: {best.cell.key}, {_value(best.value, study)}"
-    groups = [_group(study, row) for row in compared]
-    return "; ".join(dict.fromkeys(groups)) + _certainty(compared)
+        return f"best {METRICS[study.metric]}: {_best(study, rows)}"
+    if _is_outcome(study) and all(row.is_same for row in compared):
+        labels = dict.fromkeys(row.cell.label(study.compare) for row in compared)
+        names = _listed([*labels, study.reference])
+        return f"{names} have the same {METRICS[study.metric]} to the last digit, in every run"
+    if len(compared) == 1:
+        return pair(study, compared[0]) + _certainty(compared)
+    shown = [row for row in compared if row.finding is not Finding.NOT_SHOWN]
+    number = f"{len(shown)} of {len(compared)} comparisons"
+    if not shown:
+        return f"{_lead(result, compared)}, in {count(len(compared), 'comparison')}" + _certainty(
+            compared
+        )
+    return f"{_lead(result, compared)}; {number} show a difference" + _certainty(compared)
 
 
-def _best(study: Study, rows: list[CellResult]) -> CellResult:
-    sign = -1 if study.metric == "accuracy" else 1
-    return min(rows, key=lambda row: sign * row.value.value if row.value else math.inf)
+def comparisons(result: StudyResult) -> list[str]:
+    """Each cell against its reference, a line each."""
+    return [pair(result.study, row) for row in result.cells if row.comparison]
 
 
-def _group(study: Study, row: CellResult) -> str:
-    """A cell against its reference: "ring is 1.52 times as fast as all_reduce (1.4 to 1.7) at
+def limits(result: StudyResult) -> list[str]:
+    """What limits the answer, a line each: what is missing or unstable, and remarks on runs."""
+    found = []
+    missing = [
+        row.cell.key for row in result.cells if row.state in (CellState.FAILED, CellState.WAITING)
+    ]
+    if missing:
+        total = count(len(result.cells), "cell")
+        found.append(f"not complete: {len(missing)} of {total}: {_some(missing)}")
+    unstable = [row.cell.key for row in result.cells if not row.stability.stable]
+    if unstable:
+        found.append(f"unstable from run to run: {_some(unstable)}: repeat with --until-stable 5")
+    remarks = dict.fromkeys(
+        text for row in result.cells for end in row.runs for text in end.remarks
+    )
+    return [*found, *remarks]
+
+
+def _lead(result: StudyResult, compared: Sequence[CellResult]) -> str:
+    """Which value of the compared axis is best, and by how much."""
+    study, reference = result.study, result.study.reference
+    better = BETTER.get(study.metric, Finding.HIGHER)
+    label, mean = _leader(result)
+    own = [row for row in compared if row.cell.label(study.compare) == label]
+    if finding(mean, scale(study)) is better:
+        over = f", averaged over {count(len(own), 'cell')}" if len(own) > 1 else ""
+        worse = [row for row in own if row.finding not in (better, Finding.NOT_SHOWN)]
+        but = f", but not at {_some([_where(study, row) for row in worse])}" if worse else ""
+        if scale(study) is Scale.RATIO:
+            return f"{label} is fastest: {_times(mean.inverse())} as fast as {reference}{over}{but}"
+        best = f"has the {'highest' if better is Finding.HIGHER else 'lowest'}"
+        apart = f"{_difference(study, mean)} against {reference}"
+        return f"{label} {best} {METRICS[study.metric]}: {apart}{over}{but}"
+    if all(row.finding is Finding.NOT_SHOWN for row in compared):
+        return f"no difference shown between {reference} and any other{_bound(study, compared)}"
+    what = "faster than" if scale(study) is Scale.RATIO else f"{better.value} than that of"
+    some = " everywhere" if any(row.finding is better for row in compared) else ""
+    return f"no {study.compare} is shown to be {what} {reference}{some}"
+
+
+def _leader(result: StudyResult) -> tuple[str, Interval]:
+    """The best value of the compared axis beside the reference."""
+    sign = -1 if result.study.metric == "accuracy" else 1
+
+    def rank(pair: tuple[str, Interval]) -> float:
+        value = sign * pair[1].value
+        return value if math.isfinite(value) else math.inf
+
+    return min(result.overall.items(), key=rank)
+
+
+def _bound(study: Study, compared: Sequence[CellResult]) -> str:
+    """How large a difference may still be; "" where that is not known."""
+    ratios = [row.comparison.ratio for row in compared if row.comparison]
+    same = 1.0 if scale(study) is Scale.RATIO else 0.0
+    reach = max(max(abs(ratio.high - same), abs(ratio.low - same)) for ratio in ratios)
+    if not math.isfinite(reach):
+        return ""
+    text = f"{reach:.2g}" if study.metric == "loss" else f"{reach:.1%}"
+    return f" (it is at most {text})"
+
+
+def pair(study: Study, row: CellResult) -> str:
+    """A cell against its reference: "ring is 1.52 times (1.4 to 1.7) as fast as all_reduce at
     nodes=4"."""
     assert row.comparison
-    others = [f"{name}={label}" for name, label in row.cell.labels if name != study.compare]
-    where = f" at {' '.join(others)}" if others else ""
+    where = _where(study, row)
+    other = f"{study.reference}{f' at {where}' if where else ''}"
     label, ratio = row.cell.label(study.compare), row.comparison.ratio
+    if _is_outcome(study) and row.is_same:
+        return f"{label} has the same {METRICS[study.metric]} as {other}, to the last digit"
     match row.comparison.finding:
         case Finding.FASTER:
-            text = f"{_times(ratio.inverse())} as fast as"
+            return f"{label} is {_times(ratio.inverse())} as fast as {other}"
         case Finding.SLOWER:
-            text = f"{_times(ratio)} as slow as"
+            return f"{label} is {_times(ratio)} as slow as {other}"
         case Finding.HIGHER | Finding.LOWER as found:
-            text = f"has a {found.value} {METRICS[study.metric]} than {study.reference}{where}"
-            return f"{label} {text} ({_difference(study, ratio)})"
+            apart = _difference(study, ratio)
+            return f"{label} has a {found.value} {METRICS[study.metric]} than {other} ({apart})"
         case _:
-            return f"no difference shown between {label} and {study.reference}{where}"
-    return f"{label} is {text} {study.reference}{where}"
+            return f"no difference shown between {label} and {other}"
+
+
+def _where(study: Study, row: CellResult) -> str:
+    """The cell's values of the other axes."""
+    pairs = [f"{name}={label}" for name, label in row.cell.labels if name != study.compare]
+    return " ".join(pairs)
+
+
+def _is_outcome(study: Study) -> bool:
+    """Whether the study compares what training leads to, which may be equal to the last digit."""
+    return study.metric in ("loss", "accuracy")
+
+
+def _best(study: Study, rows: list[CellResult]) -> str:
+    """The best cell and its value."""
+    sign = -1 if study.metric == "accuracy" else 1
+    best = min(rows, key=lambda row: sign * row.value.value if row.value else math.inf)
+    return f"{best.cell.key}, {_value(best.value, study)}"
 
 
 def _times(ratio: Interval) -> str:
@@ -76,27 +172,22 @@ def _value(value: Interval | None, study: Study) -> str:
     return f"{value.value:.4f}" if study.metric == "loss" else f"{seconds(value.value)} s"
 
 
-def _certainty(compared: list[CellResult]) -> str:
+def _certainty(compared: Sequence[CellResult]) -> str:
     """How sure the comparisons are, all together."""
     runs = min(row.comparison.ratio.runs for row in compared if row.comparison)
     if runs < 2:
-        return "; one run of each cell shows nothing about chance: repeat it"
-    return f"; 95% sure of all comparisons together, from {runs} runs of each cell"
+        return "; one run of a cell shows nothing about chance: repeat it"
+    together = "all of them together" if len(compared) > 1 else "it"
+    return f"; 95% sure of {together}, from {runs} runs of each cell"
 
 
-def _limits(result: StudyResult) -> list[str]:
-    found = []
-    missing = [
-        row.cell.key for row in result.cells if row.state in (CellState.FAILED, CellState.WAITING)
-    ]
-    if missing:
-        found.append(f"not complete: {', '.join(missing)}")
-    unstable = [row.cell.key for row in result.cells if not row.stability.stable]
-    if unstable:
-        found.append(
-            f"unstable from run to run: {', '.join(unstable)}: repeat with --until-stable 5"
-        )
-    remarks = dict.fromkeys(
-        text for row in result.cells for end in row.runs for text in end.remarks
-    )
-    return [*found, *remarks]
+def _some(names: Sequence[str]) -> str:
+    """The first of these names, and how many more there are."""
+    if len(names) <= NAMED:
+        return ", ".join(names)
+    return f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
+
+
+def _listed(names: Sequence[str]) -> str:
+    *most, last = names
+    return f"{', '.join(most)} and {last}"

@@ -1,7 +1,8 @@
-"""How long the runs that are left may take, by the runs recorded so far."""
+"""How long the runs that are left may take, by the runs so far."""
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +36,23 @@ def text(progress: Progress, runs_dir: Path) -> str:
     usual = statistics.median(measured)
     total = sum(seconds if (seconds := known[cell.key]) is not None else usual for cell in left)
     return f"{runs}, about {duration(total)} by runs so far; at most {most}"
+
+
+def remaining(progress: Progress, elapsed: float = 0.0) -> float:
+    """About how many seconds the planned runs that are left take, by those of this study; NaN where
+    none has ended. `elapsed`: the seconds of the run under way."""
+    known = {
+        key: statistics.median(times)
+        for key, cell in progress.cells.items()
+        if (times := [end.seconds for end in cell.counted.values() if end.seconds])
+    }
+    if not known:
+        return math.nan
+    usual = statistics.median(known.values())
+    left = [one.cell.key for one in progress.study.trials() if not progress.is_settled(one)]
+    running = next((key for key, cell in progress.cells.items() if cell.running), None)
+    done = min(elapsed, known.get(running, usual)) if running in left else 0.0
+    return sum(known.get(key, usual) for key in left) - done
 
 
 def _past(runs_dir: Path) -> Iterator[dict[str, Any]]:

@@ -58,7 +58,8 @@ class Begun:
 
 @dataclass(frozen=True)
 class Ended:
-    """It has ended. `value` is what the study compares; `cause` says why it failed."""
+    """It has ended. `value` is what the study compares; `cause` says why it failed. `seconds` says
+    how long it took; 0 where that is not known."""
 
     trial: str
     run: str
@@ -66,6 +67,7 @@ class Ended:
     value: float | None = None
     cause: str = ""
     remarks: tuple[str, ...] = field(default=())
+    seconds: float = 0.0
 
 
 Entry = Begun | Ended
@@ -190,6 +192,7 @@ def _entry(data: dict[str, Any]) -> Entry | None:
         value,
         str(data.get("cause", "")),
         tuple(map(str, remarks)) if isinstance(remarks, list) else (),
+        max(0.0, number(data.get("seconds")) or 0.0),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from remote.study.folder import Begun, Ended, Entry, Outcome
@@ -79,26 +79,39 @@ class Progress:
 
     def apply(self, entry: Entry) -> None:
         """Take in a fact. One of a trial that the study no longer has does not count."""
-        key, _, number = entry.trial.rpartition(" #")
+        key, _, repetition = entry.trial.rpartition(" #")
         cell = self.cells.get(key)
-        if not cell or not number.isdecimal():
+        if not cell or not repetition.isdecimal():
             return
+        number = int(repetition)
         match entry:
             case Begun(trial, run):
                 self.open[trial] = cell.running = run
-                cell.failed.pop(int(number), None)
+                cell.failed.pop(number, None)
             case Ended(trial):
                 self.open.pop(trial, None)
                 cell.running = ""
                 if entry.outcome is Outcome.COUNTED:
-                    cell.counted.setdefault(int(number), entry)
+                    cell.counted.setdefault(number, entry)
                 elif entry.outcome is Outcome.FAILED:
-                    cell.failed[int(number)] = entry
+                    cell.failed[number] = entry
 
     def is_settled(self, trial: Trial) -> bool:
         """Whether this call has nothing left to do for the trial."""
         cell = self.cells[trial.cell.key]
         return trial.repetition in cell.counted or trial.repetition in cell.failed
+
+    @property
+    def settled(self) -> int:
+        """How many runs this call has no more to do for."""
+        return sum(len(cell.counted) + len(cell.failed) for cell in self.cells.values())
+
+    def copy(self) -> Progress:
+        """The progress as it is now."""
+        copied = Progress(self.study, open=dict(self.open))
+        for key, cell in self.cells.items():
+            copied.cells[key] = replace(cell, counted=dict(cell.counted), failed=dict(cell.failed))
+        return copied
 
     @property
     def runs(self) -> list[str]:

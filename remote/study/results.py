@@ -4,14 +4,15 @@ numpy."""
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from remote.record.summary import finite
 from remote.statistics.interval import Interval, Scale, interval
-from remote.statistics.ratio import Comparison, Finding, compare, scaling
+from remote.statistics.ratio import Comparison, Finding, compare, mean_ratio, scaling
 from remote.statistics.stability import Stability, stability
 from remote.study.folder import Ended
 from remote.study.progress import CellProgress, CellState, Progress
@@ -22,7 +23,8 @@ from remote.study.study import Cell, Study
 class CellResult:
     """One row. `value` is None without a run; `comparison` and `speed_up` where there is nothing to
     compare with. `runs` are those that count, in order of the repetitions; `cause` says why one
-    failed, "" if none did."""
+    failed, "" if none did. `is_same`: all its values are those of the reference, to the last
+    digit."""
 
     cell: Cell
     state: CellState
@@ -32,6 +34,7 @@ class CellResult:
     stability: Stability
     comparison: Comparison | None = None
     speed_up: Interval | None = None
+    is_same: bool = False
 
     @property
     def finding(self) -> Finding | None:
@@ -42,11 +45,13 @@ class CellResult:
 @dataclass(frozen=True)
 class StudyResult:
     """All rows, in the order of the study. `noise` is the standard deviation from run to run, as a
-    share of the value; NaN where it is not known."""
+    share of the value; NaN where it is not known. `overall` has the mean ratio or difference to the
+    reference of each value of the compared axis."""
 
     study: Study
     cells: tuple[CellResult, ...]
     noise: float
+    overall: Mapping[str, Interval] = field(default_factory=dict)
 
     def of(self, cell: Cell) -> CellResult:
         """The row of a cell."""
@@ -84,11 +89,38 @@ def results(progress: Progress) -> StudyResult:
                 stability(row.values),
                 comparisons.get(column),
                 speed_ups.get(column),
+                _is_same(row, rows[comparisons[column].reference])
+                if column in comparisons
+                else False,
             )
             for column, row in enumerate(rows)
         ),
         found.noise if found else math.nan,
+        _overall(study, rows, table, comparisons),
     )
+
+
+def _is_same(row: CellProgress, reference: CellProgress) -> bool:
+    """Whether the two have equal values in all repetitions that both have."""
+    both = row.counted.keys() & reference.counted.keys()
+    return bool(both) and all(
+        row.counted[number].value == reference.counted[number].value for number in both
+    )
+
+
+def _overall(
+    study: Study, rows: list[CellProgress], table: np.ndarray, comparisons: dict[int, Comparison]
+) -> dict[str, Interval]:
+    """How each value of the compared axis does against the reference, over all its cells."""
+    groups: dict[str, list[Comparison]] = {}
+    for column, one in comparisons.items():
+        groups.setdefault(rows[column].cell.label(study.compare), []).append(one)
+    found = {}
+    for label, several in groups.items():
+        pairs = [(one.cell, one.reference) for one in several]
+        is_one = len(several) == 1
+        found[label] = several[0].ratio if is_one else mean_ratio(table, pairs, scale(study))
+    return found
 
 
 def _table(rows: list[CellProgress]) -> np.ndarray:
@@ -151,4 +183,5 @@ def _object(row: CellResult) -> dict[str, Any]:
         "speed_up": asdict(row.speed_up) if row.speed_up else None,
         "ratio": asdict(compared.ratio) if compared else None,
         "finding": compared.finding.value if compared else None,
+        "same": row.is_same,
     }

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from remote.errands.kept_plan import Kept
+from remote.lab.spec import LabError
 from remote.launch import Launcher
 from remote.plan.plan import PlanError
 from remote.record import summary
@@ -19,103 +22,155 @@ from remote.study.measure import measured
 from remote.study.places import Places
 from remote.study.progress import Progress
 from remote.study.study import Study, Trial
+from training.wire.events import Record
 
 LIMIT = "time limit of the study"
+LEFT = "the study was interrupted"
+
+
+@dataclass(frozen=True)
+class StudyRun:
+    """A run under way. `is_left`: an earlier call left it, and this one ends it."""
+
+    trial: Trial
+    session: Session
+    is_left: bool = False
 
 
 @dataclass
 class Runner:
     """Runs what is left of a study. `stable`: with --until-stable, the widest interval of a cell as
-    a share of its middle."""
+    a share of its middle. `ended` hears of each run that has ended, or could not begin.
+
+    `progress` is written only while `lock` is held, by the thread that iterates `runs`; `changes`
+    counts how often.
+    """
 
     study: Study
     folder: StudyFolder
     places: Places
     launcher: Launcher
     stable: float = 0.0
+    ended: Callable[[Ended], object] = id
     progress: Progress = field(init=False)
-    is_stopped: bool = False
+    changes: int = 0
+    current: StudyRun | None = None
+    stop_reason: str = ""
+    is_over: bool = False
 
     def __post_init__(self) -> None:
+        self.lock = threading.Lock()
         self.progress = Progress.of(self.study, self.folder.entries())
 
-    def sessions(self) -> Iterator[tuple[Trial, Session]]:
-        """Each run as a session of which the caller iterates the batches to their end. After that
-        the run is judged."""
-        yield from self._interrupted()
+    @property
+    def is_stopped(self) -> bool:
+        """Whether somebody has stopped the study."""
+        return bool(self.stop_reason)
+
+    def stop(self, reason: str, *, now: bool = False) -> None:
+        """Stop the run under way and begin no other; returns at once. `now`: without the time that
+        ranks have to end by themselves. From any thread or signal handler."""
+        self.stop_reason = self.stop_reason or reason
+        if run := self.current:
+            run.session.stop(reason, now=now)
+
+    def runs(self) -> Iterator[StudyRun]:
+        """Each run, of which the caller iterates `batches` to their end. Then it is judged."""
+        for run in self._all():
+            self.current = run
+            if self.is_stopped and not run.is_left:
+                run.session.stop(self.stop_reason)
+            yield run
+            self.current = None
+            self._judge(run.trial, run.session.state)
+            self._follow(run)
+        self.is_over = True
+        self.changes += 1
+
+    def _follow(self, run: StudyRun) -> None:
+        """Stop the study, too, where somebody has stopped its run, or it was left."""
+        state = run.session.state
+        is_ours = run.is_left or self.is_stopped or state.stop_reason == LIMIT
+        if state.verdict in (None, Verdict.STOPPED) and not is_ours:
+            self.stop_reason = state.stop_reason or "the run was stopped"
+
+    def batches(self, run: StudyRun) -> Iterator[list[Record]]:
+        """The records of a run, as of its session; one that takes too long is stopped."""
+        state = run.session.state
+        for records in run.session.batches():
+            yield records
+            is_late = bool(state.started) and time.time() - state.started > self.study.limit
+            if is_late and not state.stop_reason:
+                run.session.stop(LIMIT)
+
+    def _all(self) -> Iterator[StudyRun]:
+        """The runs that earlier calls left, then those that are missing."""
+        yield from self._left()
         while not self.is_stopped:
             trial = choose.next_trial(self.progress, self.stable, _width)
             if trial is None:
                 return
-            session = self._begin(trial)
-            if session is None:
-                continue
-            yield trial, session
-            self._judge(trial, session.state)
-
-    def stop(self) -> None:
-        """Start no further run."""
-        self.is_stopped = True
-
-    def has_expired(self, session: Session, now: float) -> bool:
-        """Whether a run has taken longer than the study allows, at this Unix time."""
-        started = session.state.started
-        return bool(started) and now - started > self.study.limit
+            if session := self._begin(trial):
+                yield StudyRun(trial, session)
 
     def _begin(self, trial: Trial) -> Session | None:
         """The session of a new run; None where it cannot begin, which fails the trial."""
-        cluster, transport = self.places.reach(trial.cell.place)
-        launcher = replace(self.launcher, transport=transport)
         try:
+            cluster, transport = self.places.reach(trial.cell.place)
+            launcher = replace(self.launcher, transport=transport)
             plan = launcher.plan(cluster, trial.job)
             self._note(Begun(trial.key, plan.run))
             return launcher.begin(plan)
-        except PlanError as error:
+        except (PlanError, LabError) as error:
             self._note(Ended(trial.key, "none", Outcome.FAILED, cause=str(error)))
             return None
 
-    def _interrupted(self) -> Iterator[tuple[Trial, Session]]:
-        """End the runs that an earlier call left. One that had finished counts."""
-        trials = {
-            Trial(cell, number).key: Trial(cell, number)
-            for cell in self.study.cells
-            for number in range(1, choose.MOST * self.study.repetitions + 1)
-        }
+    def _left(self) -> Iterator[StudyRun]:
+        """The runs that an earlier call left, to be ended. One that had finished counts."""
         for key, run in list(self.progress.open.items()):
+            trial = self.study.trial(key)
+            if self.is_stopped or not trial:
+                return
             session = None
-            with suppress(RunFolderError, PlanError):
+            with suppress(RunFolderError, PlanError, LabError):
                 plan = load_plan(self.launcher.runs_dir / run)
-                transport = self.places.reach(trials[key].cell.place)[1]
+                transport = self.places.reach(trial.cell.place)[1]
                 launcher = replace(self.launcher, transport=transport)
                 session = launcher.attach(Kept(plan, {}))
             if session is None:
                 self._note(Ended(key, run, Outcome.INTERRUPTED, cause="it never began"))
                 continue
             if not session.has_ended:
-                session.stop("the study was interrupted", now=True)
-            yield trials[key], session
-            self._judge(trials[key], session.state)
+                session.stop(LEFT, now=True)
+            yield StudyRun(trial, session, is_left=True)
 
     def _judge(self, trial: Trial, state: RunState) -> None:
         """Note what the run was for the trial."""
-        run, remarks = state.plan.run, tuple(summary.remarks(state))
+        outcome, value, cause = self._outcome(state)
+        remarks = tuple(summary.remarks(state))
+        run, seconds = state.plan.run, max(0.0, state.elapsed)
+        self._note(Ended(trial.key, run, outcome, value, cause, remarks, seconds))
+
+    def _outcome(self, state: RunState) -> tuple[Outcome, float | None, str]:
+        """What the run was, its value, and why it failed."""
         if state.verdict is Verdict.FINISHED:
             value = measured(self.study.metric, summary.of(state))
             if value is None:
-                cause = f"the run has no {self.study.metric}"
-                self._note(Ended(trial.key, run, Outcome.FAILED, cause=cause))
-                return
-            self._note(Ended(trial.key, run, Outcome.COUNTED, value, remarks=remarks))
-            return
-        by_limit = state.stop_reason == LIMIT
-        is_failure = by_limit or state.verdict not in (None, Verdict.STOPPED)
-        cause = LIMIT if by_limit else (state.cause.text() if state.cause else state.stop_reason)
-        outcome = Outcome.FAILED if is_failure else Outcome.INTERRUPTED
-        self._note(Ended(trial.key, run, outcome, cause=cause, remarks=remarks))
+                return Outcome.FAILED, None, f"the run has no {self.study.metric}"
+            return Outcome.COUNTED, value, ""
+        if state.stop_reason == LIMIT:
+            return Outcome.FAILED, None, LIMIT
+        is_failure = state.verdict not in (None, Verdict.STOPPED)
+        cause = state.cause.text() if state.cause else state.stop_reason
+        return Outcome.FAILED if is_failure else Outcome.INTERRUPTED, None, cause
 
     def _note(self, entry: Entry) -> None:
         self.folder.write(entry)
-        self.progress.apply(entry)
+        with self.lock:
+            self.progress.apply(entry)
+            self.changes += 1
+        if isinstance(entry, Ended):
+            self.ended(entry)
 
 
 def _width(values: Sequence[float]) -> float:

@@ -147,6 +147,12 @@ class Study:
         """The cell of this name."""
         return next((cell for cell in self.cells if cell.key == key), None)
 
+    def trial(self, key: str) -> Trial | None:
+        """The trial of this name."""
+        name, _, number = key.rpartition(" #")
+        cell = self.cell(name)
+        return Trial(cell, int(number)) if cell and number.isdecimal() else None
+
     def counterpart(self, cell: Cell) -> Cell | None:
         """The cell with which this one is compared; None if it is the reference or there is
         none."""

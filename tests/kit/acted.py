@@ -20,7 +20,7 @@ from training.job import Job
 from training.wire import events
 from training.wire.enums import EndReason
 from training.wire.events import SESSION, Event, Record
-from tui.app import RankboardApp
+from tui.dashboard import Dashboard
 
 BEGIN = 1_000.0
 
@@ -210,6 +210,6 @@ async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
         if condition():
             return
         app = pilot.app
-        if isinstance(app, RankboardApp):
+        if isinstance(app, Dashboard):
             app.tick()
         await pilot.pause(0.005)

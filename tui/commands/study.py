@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -13,17 +11,16 @@ import typer
 
 from remote.launch import Launcher
 from remote.plan.plan import Policy
-from remote.session.session import Session
 from remote.study import start
 from remote.study.file import bundled, parse
 from remote.study.places import Places
-from remote.study.runner import LIMIT, Runner
+from remote.study.runner import Runner
 from remote.transport.registry import Transports
-from tui.exit import FAILED, STOPPED, refusing
+from tui import front, study_front
+from tui.exit import FAILED, STOPPED, UsageError, refusing
 from tui.flags import selection
 from tui.flags.common import RUNS, RunsDir
-from tui.text import outcome
-from tui.text.study import StudyPrinter, describe, printer
+from tui.text.study import describe
 from tui.text.table import print_table
 
 
@@ -46,11 +43,19 @@ def study(
             help="repeat each cell until its 95% interval is at most this wide",
         ),
     ] = None,
+    as_lines: Annotated[
+        bool, typer.Option("--run", help="run without the dashboard, and print lines")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="print the runs and how long they may take")
     ] = False,
     json: Annotated[
-        bool, typer.Option("--json", help="print one JSON object per run, and the results")
+        bool,
+        typer.Option(
+            "--json",
+            help="with --run: print an object when a run begins or ends, and the results; with "
+            "--dry-run: an object per run",
+        ),
     ] = False,
     new: Annotated[
         bool, typer.Option("--new", help="start afresh; the results so far are kept beside")
@@ -61,13 +66,14 @@ def study(
     """Make all runs of a study, and say what came out.
 
     A study varies settings, such as the sync method and the number of hosts, and repeats each
-    combination. Ctrl+C stops it; the same command continues it. Without a name, the bundled studies
-    are listed. Job options override those of the study.
+    combination. It opens the dashboard; with --run, it prints lines instead. Ctrl+C stops it; the
+    same command continues it. Without a name, the bundled studies are listed. Job options override
+    those of the study.
 
     Examples:
       rankboard study
       rankboard study four-ways --local 4 --link 1gbit --cpus 0.5
-      rankboard study nodes --hosts hosts.toml --quick
+      rankboard study nodes --hosts hosts.toml --quick --run
       rankboard study my-study.toml --local 4 --dry-run
 
     Exit codes:
@@ -80,6 +86,7 @@ def study(
         _list()
         return
     with refusing():
+        _check_flags(as_lines, dry_run, json)
         given = {key: value for key, value in job_flags.items() if value is not None}
         folder, call = start.find(
             name, runs_dir.absolute(), given, _given_places(host_flags), quick=quick
@@ -89,14 +96,16 @@ def study(
             study = places.fitted(study)
             places.check(study)
             if dry_run:
-                describe(study, start.known(folder, study), runs_dir.absolute())
+                describe(study, start.known(folder, study), runs_dir.absolute(), json=json)
                 return
             launcher = Launcher(Transports(), runs_dir.absolute(), Policy(fetch=False))
             with start.begun(folder, call, new=new):
                 runner = Runner(study, folder, places, launcher, (until_stable or 0.0) / 100)
-                with printer(runner, json) as show:
-                    code = _run(runner, show)
-    raise typer.Exit(code)
+                if as_lines:
+                    study_front.show_lines(runner, json)
+                else:
+                    study_front.show_dashboard(runner)
+    raise typer.Exit(_code(runner))
 
 
 def _list() -> None:
@@ -104,6 +113,14 @@ def _list() -> None:
     studies = [parse(name, text) for name, text in bundled().items()]
     rows = [(one.name, str(len(one.trials())), one.question) for one in studies]
     print_table(("study", "runs", "question"), rows)
+
+
+def _check_flags(as_lines: bool, dry_run: bool, json: bool) -> None:
+    """Raises: UsageError, where the flags do not fit, or there is no terminal for the dashboard."""
+    if json and not (as_lines or dry_run):
+        raise UsageError("--json needs --run")
+    if not (as_lines or dry_run):
+        front.check_terminal()
 
 
 def _given_places(host_flags: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,26 +145,9 @@ def _places(options: Mapping[str, Any]) -> Places:
     return Places(chosen.hosts, link, cpus)
 
 
-def _run(runner: Runner, show: StudyPrinter) -> int:
-    """Make the runs that are left; return the exit code."""
-    current: list[Session] = []
-
-    def stop(number: int, _: object) -> None:
-        runner.stop()
-        for session in current:
-            session.stop(outcome.interruption(number))
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, stop)
-    for trial, session in runner.sessions():
-        current[:] = [session]
-        show.begin(trial, session)
-        for records in session.batches():
-            show.batch(records, session.state)
-            if runner.has_expired(session, time.time()) and not session.state.stop_reason:
-                session.stop(LIMIT)
-        current.clear()
-    show.end()
-    if runner.is_stopped:
+def _code(runner: Runner) -> int:
+    """The exit code: whether all runs are there."""
+    progress = runner.progress
+    if any(not progress.is_settled(trial) for trial in runner.study.trials()):
         return STOPPED
-    return FAILED if any(cell.failed for cell in runner.progress.cells.values()) else 0
+    return FAILED if any(cell.failed for cell in progress.cells.values()) else 0

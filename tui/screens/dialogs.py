@@ -118,6 +118,21 @@ class QuitDialog(Dialog):
         return self._leavable or parameters != ("detach",)
 
 
+class StudyDialog(Dialog):
+    """The question whether to stop a study."""
+
+    answers = (
+        (Leave.STAY, "Watch (esc)"),
+        (Leave.STOP, "Stop"),
+        (Leave.STOP_AND_QUIT, "Stop and quit"),
+    )
+    question = (
+        "The study is still running. If you stop it, the run under way is stopped, too, and made "
+        "again later: the same command continues the study.\n"
+        "To stop it, select Stop with the arrow keys and press enter."
+    )
+
+
 class LeaveDialog(Dialog):
     """The question whether to wait for a run that is stopping."""
 

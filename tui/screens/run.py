@@ -30,7 +30,8 @@ LOW = 13
 
 
 class RunScreen(Screen[None]):
-    """One run. `tick` draws what has changed since the last one."""
+    """One run. `tick` draws what has changed since the last one. `inside`: over another screen, to
+    which one goes back."""
 
     CSS = """
     RunScreen #body { layout: grid; height: 1fr; }
@@ -48,6 +49,7 @@ class RunScreen(Screen[None]):
     VERTICAL_BREAKPOINTS = [(0, "-low"), (LOW, "-flat"), (FLAT, "-tall")]  # noqa: RUF012
 
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "back", "Back", key_display="esc"),
         Binding("q", "app.quit", "Quit"),
         Binding("question_mark", "app.help", "Help", key_display="?"),
         Binding("n", "new", "New run"),
@@ -66,9 +68,10 @@ class RunScreen(Screen[None]):
         ),
     ]
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, *, inside: bool = False) -> None:
         super().__init__()
         self.session = session
+        self._inside = inside
         self._kinds = [kind for kind in PANELS if kind.suits(session.plan)]
         self._chosen_by_hand = False
         self._ended = False
@@ -146,8 +149,9 @@ class RunScreen(Screen[None]):
         return self.session.state.phase is RunPhase.ENDED
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Allow a new run only after this one."""
-        return self.over if action == "new" else True
+        """Allow a new run only after this one, and the way back only where there is one."""
+        allowed = {"new": self.over and not self._inside, "back": self._inside}
+        return allowed.get(action, True)
 
     def _choose(self, panel: Panel) -> None:
         """Choose the staged panel that a narrow screen shows."""
@@ -190,6 +194,9 @@ class RunScreen(Screen[None]):
             if panel is not None:
                 self.maximize(panel)
         self.tick()
+
+    def action_back(self) -> None:
+        self.dismiss()
 
     def action_checks(self) -> None:
         self.post_message(ShowChecks())

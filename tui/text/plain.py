@@ -81,9 +81,14 @@ class PlainPrinter:
                 self._leave()
 
     def _leave(self) -> None:
-        """Stop writing: nobody reads. Send what is left in the buffer to /dev/null."""
+        """Stop writing: nobody reads."""
         self.gone = True
         if self._out is sys.stdout:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self._out.fileno())
-            os.close(nowhere)
+            to_nowhere(self._out)
+
+
+def to_nowhere(stream: TextIO) -> None:
+    """Send what is left in the buffer of a stream that nobody reads to /dev/null."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)

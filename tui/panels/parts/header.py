@@ -42,7 +42,7 @@ class Header(Static):
         found = [*map(Wait.text, waiting(run, now)), *_stall(run, now)]
         waits = [line for text in found for line in _folded(plain(text), max(width, 20))]
         lines = (
-            _justified(_what(run.plan), _phase(run), width),
+            justified(_what(run.plan), _phase(run), width),
             _progress(run, width, now),
             *waits,
         )
@@ -84,7 +84,7 @@ def _phase(run: RunState) -> str:
     return phase(name).text
 
 
-def _justified(left: str, right: str, width: int) -> str:
+def justified(left: str, right: str, width: int) -> str:
     """Put `right` at the right edge, and cut `left` to make room."""
     room = max(0, width - len(right) - 2)
     return f"{left[:room]:<{room}}  {right}"[: max(width, 0)]
@@ -101,8 +101,8 @@ def _progress(run: RunState, width: int, now: float) -> str:
     if run.phase is not RunPhase.ENDED:
         times += f"  ETA {duration(run.eta)}"
     if width < len(facts) + len(times) + 2:
-        return _justified(f"{step}/{total or '?'}", elapsed, width)
+        return justified(f"{step}/{total or '?'}", elapsed, width)
     room = width - len(facts) - len(times) - 4
     done = round(room * min(step / total, 1.0)) if total else 0
     bar = palette.sign("full") * done + palette.sign("rest") * (room - done) if room >= 6 else ""
-    return f"{facts}  {bar}  {times}" if bar else _justified(facts, times, width)
+    return f"{facts}  {bar}  {times}" if bar else justified(facts, times, width)

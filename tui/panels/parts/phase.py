@@ -25,12 +25,16 @@ PHASES = {
     "stopped": ("ended", "table--dim"),
     "ended": ("ended", "table--dim"),
     "finished": ("good", "table--good"),
+    "running": ("live", "table--good"),
+    "done": ("good", "table--good"),
+    "unstable": ("warn", "table--work"),
+    "interrupted": ("ended", "table--dim"),
     "victim": ("bad", "table--work"),
     "failed": ("bad", "table--bad"),
     "refused": ("bad", "table--bad"),
     "lost": ("bad", "table--bad"),
 }
-"""The sign and the colour of every phase of a run, a host and a rank."""
+"""The sign and the colour of every phase of a study's cell, a run, a host and a rank."""
 
 
 def phase(name: str) -> Cell:

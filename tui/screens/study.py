@@ -1,0 +1,340 @@
+"""The screens of a study: its cells with the run under way, and the runs of one cell."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, VerticalScroll
+from textual.events import Resize
+from textual.screen import Screen
+from textual.widgets import Footer, Static
+
+from remote.format import UNKNOWN, count, duration, seconds
+from remote.run.state import RunState
+from remote.study import estimate
+from remote.study.conclusion import answer, limits, pair
+from remote.study.folder import Ended
+from remote.study.progress import CellProgress, CellState, Progress
+from remote.study.results import results
+from remote.study.runner import Runner, StudyRun
+from remote.study.study import Trial
+from tui import palette
+from tui.messages import ShowCell, ShowRun
+from tui.panels.parts.header import Header, justified
+from tui.panels.parts.phase import phase
+from tui.session_clock import SessionClock
+from tui.text.cells import Cells, cells, value
+from tui.text.study import opening
+from tui.widgets.choices import Choices
+from tui.widgets.log_view import plain
+from tui.widgets.table import Cell, Column, Row
+
+SIGN = 2
+"""Columns that the sign of a state takes."""
+NARROW = 7
+"""Columns that a label keeps at least."""
+SPACE = 2
+"""Columns between two of the table."""
+BAR = 6
+"""The least columns of a bar of progress."""
+
+
+class StudyScreen(Screen[None]):
+    """All cells of a study, the run under way, and the answer so far. `tick` draws what has
+    changed."""
+
+    CSS = """
+    StudyScreen #title { height: 2; padding: 0 1; background: $panel; }
+    StudyScreen Choices { height: 1fr; min-height: 3; padding: 0 1; }
+    StudyScreen #run { height: auto; border-top: solid $primary 40%; }
+    StudyScreen #run Header { background: $background; }
+    StudyScreen #which { height: 1; padding: 0 1; color: $text-muted; }
+    StudyScreen #answer {
+        height: auto; max-height: 30%; padding: 0 1; scrollbar-size-vertical: 1;
+        border-top: solid $primary 40%;
+    }
+    StudyScreen #answer Static { height: auto; }
+    StudyScreen.-low #answer { display: none; }
+    """
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (16, "-tall")]  # noqa: RUF012
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "app.quit", "Quit"),
+        Binding("question_mark,f1", "app.help", "Help", key_display="?"),
+        Binding("enter", "open", "Open"),
+        Binding("d", "cell", "Runs of the cell"),
+        Binding("e", "app.screenshot", "Screenshot"),
+    ]
+
+    def __init__(self, runner: Runner) -> None:
+        super().__init__()
+        self._runner = runner
+        self._begun = time.monotonic()
+        self._clock = SessionClock()
+        self._changes = -1
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="title", markup=False)
+        yield Choices(())
+        with Container(id="run"):
+            yield Static(id="which", markup=False)
+            yield Header()
+        with VerticalScroll(id="answer", can_focus=False):
+            yield Static(markup=False)
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self.query_one(Choices).focus()
+        self.tick()
+
+    def on_resize(self, event: Resize) -> None:
+        self._changes = -1
+        self.call_after_refresh(self.tick)
+
+    def tick(self) -> None:
+        """Draw what has changed."""
+        run = self._runner.current
+        with self._runner.lock:
+            is_new = self._changes != self._runner.changes
+            if is_new:
+                self._changes = self._runner.changes
+                self._progress = self._runner.progress.copy()
+        with self.app.batch_update():
+            if is_new:
+                self._show_cells()
+            took = self._show_run(run)
+            self._show_title(took)
+
+    def _show_cells(self) -> None:
+        table = self.query_one(Choices)
+        result = results(self._progress)
+        room = self.app.size.width - SPACE * 2 - SIGN
+        shown = cells(result, room)
+        self._keys = [row.cell.key for row in result.cells]
+        table.show(columns(shown), rows(shown))
+        told = [answer(result), *(limits(result) if self._runner.is_over else ())]
+        head = "" if self._runner.is_over else "so far: "
+        self.query_one("#answer Static", Static).update(
+            "\n".join(map(plain, (f"{head}{told[0]}", *told[1:])))
+        )
+
+    def _show_run(self, run: StudyRun | None) -> float:
+        """Show the run under way; return for how many seconds it has run."""
+        self.query_one("#run").display = run is not None
+        if run is None:
+            return 0.0
+        state = run.session.state
+        with run.session.lock:
+            now = self._clock.now(state)
+            self.query_one(Header).show(state)
+            pace = _pace(state)
+        which = justified(opening(self._runner, run), pace, self.app.size.width - 2)
+        self.query_one("#which", Static).update(which)
+        return max(0.0, now - state.started) if state.started else 0.0
+
+    def _show_title(self, took: float) -> None:
+        study, progress = self._runner.study, self._progress
+        width = self.app.size.width - 2
+        done, total = progress.settled, len(study.trials())
+        facts = f"{done} of {count(max(done, total), 'run')}"
+        times = f"{duration(time.monotonic() - self._begun)} elapsed"
+        if not self._runner.is_over:
+            times += f"  ETA {duration(estimate.remaining(progress, took))}"
+        room = width - len(facts) - len(times) - 4
+        full = round(room * done / max(done, total, 1))
+        bar = palette.sign("full") * full + palette.sign("rest") * (room - full)
+        second = f"{facts}  {bar}  {times}" if room >= BAR else justified(facts, times, width)
+        first = justified(f"{study.name}  {study.title}", self._state(), width)
+        self.query_one("#title", Static).update(f"{first}\n{second}")
+
+    def _state(self) -> str:
+        """What becomes of the study, as a sign and a word."""
+        if self._runner.is_stopped:
+            return phase("stopped" if self._runner.is_over else "stopping").text
+        if not self._runner.is_over:
+            return phase("running").text
+        failed = any(cell.failed for cell in self._progress.cells.values())
+        return phase("failed" if failed else "done").text
+
+    # Keys
+
+    @property
+    def _chosen(self) -> str:
+        """The cell under the cursor."""
+        return self._keys[self.query_one(Choices).cursor]
+
+    def on_choices_chosen(self) -> None:
+        self.action_open()
+
+    def action_open(self) -> None:
+        """Open the run under way of the cell, or the runs that it has."""
+        run = self._runner.current
+        if run and run.trial.cell.key == self._chosen:
+            self.post_message(ShowRun(run.session.plan.run))
+        else:
+            self.action_cell()
+
+    def action_cell(self) -> None:
+        self.post_message(ShowCell(self._chosen))
+
+
+class CellScreen(Screen[None]):
+    """The runs of a cell: their values, and why some failed."""
+
+    CSS = """
+    CellScreen #title { height: auto; padding: 0 1; background: $panel; }
+    CellScreen Choices { height: 1fr; min-height: 3; padding: 0 1; }
+    CellScreen #about {
+        height: auto; max-height: 50%; padding: 0 1; scrollbar-size-vertical: 1;
+        border-top: solid $primary 40%;
+    }
+    CellScreen #about Static { height: auto; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "dismiss", "Back", key_display="esc"),
+        Binding("question_mark,f1", "app.help", "Help", key_display="?"),
+        Binding("enter", "open", "Open the run under way"),
+        Binding("e", "app.screenshot", "Screenshot"),
+        Binding("ctrl+q", "app.quit", "Quit", key_display="^q", priority=True),
+    ]
+
+    def __init__(self, runner: Runner, key: str) -> None:
+        super().__init__()
+        self._runner, self._key = runner, key
+        self._changes, self._cursor = -1, -1
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="title", markup=False)
+        yield Choices(RUN_COLUMNS)
+        with VerticalScroll(id="about", can_focus=False):
+            yield Static(markup=False)
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        cell = self._runner.progress.cells[self._key].cell
+        place, job = cell.place, cell.job
+        where = f"{count(place.ranks, 'rank')} on {count(place.nodes, 'host')}"
+        what = f"{job.sync}, {job.model} on {job.dataset}, {where}"
+        self.query_one("#title", Static).update(f"{self._key}\n{what}")
+        self.query_one(Choices).focus()
+        self.tick()
+
+    def on_resize(self, event: Resize) -> None:
+        self.call_after_refresh(self.tick)
+
+    def tick(self) -> None:
+        """Draw what has changed."""
+        with self._runner.lock:
+            is_new = self._changes != self._runner.changes
+            if is_new:
+                self._changes = self._runner.changes
+                self._progress = self._runner.progress.copy()
+        table = self.query_one(Choices)
+        if is_new:
+            self._runs = runs_of(self._progress, self._progress.cells[self._key])
+            metric = self._runner.study.metric
+            table.show(
+                RUN_COLUMNS, [one.row(number, metric) for number, one in enumerate(self._runs, 1)]
+            )
+        if is_new or self._cursor != table.cursor:
+            self._cursor = table.cursor
+            self.query_one("#about Static", Static).update(plain(self._about()))
+
+    def _about(self) -> str:
+        """What there is to know of the run under the cursor, and of the cell."""
+        end = self._runs[self._cursor].end
+        result = results(self._progress)
+        row = next(one for one in result.cells if one.cell.key == self._key)
+        lines = [end.cause, *end.remarks] if end else []
+        lines += [pair(result.study, row)] if row.comparison else []
+        lines += row.stability.warnings
+        return "\n".join(dict.fromkeys(line for line in lines if line)) or "no remarks"
+
+    def on_choices_chosen(self) -> None:
+        self.tick()
+
+    def action_open(self) -> None:
+        run = self._runner.current
+        if run and run.trial.cell.key == self._key:
+            self.post_message(ShowRun(run.session.plan.run))
+
+
+def columns(shown: Cells) -> list[Column]:
+    """The columns of the table of cells; labels give way where there is little room."""
+    found = []
+    for number, (title, *texts) in enumerate(zip(shown.head, *shown.rows, strict=True)):
+        wide = max(map(len, (title, *texts))) + SPACE
+        if number < shown.labels:
+            found.append(Column(title, min(wide, NARROW + SPACE), right=False, most=wide))
+        elif number == shown.labels:
+            found.append(Column(title, wide + SIGN, right=False))
+        else:
+            found.append(Column(title, wide, right=False))
+    return found
+
+
+def rows(shown: Cells) -> list[Row]:
+    """The rows of the table of cells, each state as a sign and a word."""
+    found = []
+    for texts, state in zip(shown.rows, shown.states, strict=True):
+        row = [Cell(plain(text)) for text in texts]
+        row[shown.labels] = phase(state.value)
+        found.append(tuple(row))
+    return found
+
+
+RUN_COLUMNS = (
+    Column("#", 4),
+    Column("run", 20, right=False, most=40),
+    Column("state", 13, right=False),
+    Column("value", 9),
+    Column("took", 8),
+    Column("why", 1, right=False, most=200),
+)
+
+
+@dataclass(frozen=True)
+class CellRun:
+    """One repetition of a cell: its state, the name of its run, and how that has ended."""
+
+    state: str
+    run: str = UNKNOWN
+    end: Ended | None = None
+
+    def row(self, number: int, metric: str) -> Row:
+        """Its row in the table."""
+        took = duration(self.end.seconds) if self.end and self.end.seconds else UNKNOWN
+        return (
+            Cell(str(number)),
+            Cell(plain(self.run)),
+            phase(self.state),
+            Cell(value(self.end.value if self.end else None, metric)),
+            Cell(took),
+            Cell(plain(f" {self.end.cause}") if self.end else "", "table--dim"),
+        )
+
+
+def runs_of(progress: Progress, cell: CellProgress) -> list[CellRun]:
+    """The repetitions of a cell, in order."""
+    repetitions = progress.study.repetitions
+    under_way = {trial for trial, run in progress.open.items() if run == cell.running}
+    found = []
+    for number in range(1, max([repetitions, *cell.counted, *cell.failed]) + 1):
+        if Trial(cell.cell, number).key in under_way:
+            found.append(CellRun(CellState.RUNNING.value, cell.running))
+        elif end := cell.counted.get(number):
+            found.append(CellRun("finished", end.run, end))
+        elif end := cell.failed.get(number):
+            found.append(CellRun("failed", end.run, end))
+        else:
+            found.append(CellRun(CellState.WAITING.value))
+    return found
+
+
+def _pace(state: RunState) -> str:
+    """The seconds of an iteration, of the rank that is slowest."""
+    pace = max((rank.pace for rank in state.ranks if rank.recent), default=float("nan"))
+    return f"{seconds(pace)} s/iter"

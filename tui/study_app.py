@@ -1,0 +1,38 @@
+"""The dashboard of a study: its cells, over them a cell or the run under way."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from remote.study.runner import Runner
+from tui.dashboard import Dashboard
+from tui.messages import ShowCell, ShowRun
+from tui.screens.dialogs import StudyDialog
+from tui.screens.run import RunScreen
+from tui.screens.study import CellScreen, StudyScreen
+from tui.studies import StudyRuns
+
+
+class StudyApp(Dashboard[StudyRuns]):
+    """Makes the runs of a study while it shows them."""
+
+    drawn: ClassVar[tuple[type[Any], ...]] = (RunScreen, StudyScreen, CellScreen)
+
+    def __init__(self, runner: Runner) -> None:
+        super().__init__(StudyRuns(runner))
+
+    def open(self) -> None:
+        self.runs.start()
+        self.push_screen(StudyScreen(self.runs.runner))
+
+    def on_show_run(self, message: ShowRun) -> None:
+        run = self.runs.runner.current
+        if run and run.session.plan.run == message.name and not self._exiting:
+            self.push_screen(RunScreen(run.session, inside=True))
+
+    def on_show_cell(self, message: ShowCell) -> None:
+        if not self._exiting:
+            self.push_screen(CellScreen(self.runs.runner, message.key))
+
+    def question(self) -> StudyDialog:
+        return StudyDialog()

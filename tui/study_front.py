@@ -1,0 +1,59 @@
+"""The two ways to show a study: as lines, or in the dashboard."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import sys
+from contextlib import suppress
+
+from remote.record.lock import STOP
+from remote.study.runner import Runner
+from tui.exit import STOPPED
+from tui.text import outcome
+from tui.text.study import STOPPING, finish, printer
+
+
+def show_lines(runner: Runner, json: bool) -> None:
+    """Make the runs that are left, and print what becomes of them."""
+    _handle_signals(runner)
+    with suppress(OSError), printer(runner, json) as show:
+        runner.ended = show.ended
+        is_told = False
+        for run in runner.runs():
+            show.begin(run)
+            for _ in runner.batches(run):
+                show.batch(run)
+                if show.gone and not runner.is_stopped:
+                    runner.stop("stdout was closed")
+                if runner.is_stopped and not is_told:
+                    is_told = True
+                    show.tell(f"{runner.stop_reason}: {STOPPING}")
+        show.end()
+
+
+def _handle_signals(runner: Runner) -> None:
+    """Let a signal stop the study, and a second one, or SIGQUIT, stop it at once."""
+
+    def stop(number: int, _: object) -> None:
+        again = runner.is_stopped
+        reason = "rankboard stop" if number == STOP else outcome.interruption(number)
+        runner.stop(reason, now=again or number == signal.SIGQUIT)
+        if again and not runner.current:
+            sys.exit(STOPPED)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, STOP):
+        signal.signal(number, stop)
+
+
+def show_dashboard(runner: Runner) -> None:
+    """Show the dashboard until the user quits; then print the results."""
+    from tui.study_app import StudyApp
+
+    app = StudyApp(runner)
+    gc.freeze()  # the modules stay: to search them for garbage again and again takes time
+    try:
+        app.run()
+    finally:
+        app.finish()
+    finish(runner)

@@ -1,0 +1,81 @@
+"""A table of which one row is chosen with the arrow keys or the mouse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.reactive import reactive
+from textual.strip import Strip
+
+from tui.widgets.table import Cell, Column, Row, Table
+
+
+class Choices(Table):
+    """A table with a cursor. Its columns may change with the room there is."""
+
+    DEFAULT_CSS = """
+    Choices > .choices--cursor { background: $block-cursor-background 30%; text-style: bold; }
+    """
+    COMPONENT_CLASSES = Table.COMPONENT_CLASSES | {"choices--cursor"}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", show=False),
+        Binding("down,j", "move(1)", show=False),
+        Binding("pageup", "page(-1)", show=False),
+        Binding("pagedown", "page(1)", show=False),
+        Binding("home,g", "move_to(0)", show=False),
+        Binding("end,G", "move_to(-1)", show=False),
+    ]
+    cursor: reactive[int] = reactive(0)
+
+    class Chosen(Message):
+        """The row under the cursor was clicked."""
+
+    def show(self, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+        """Show these rows, each with one cell per column."""
+        if columns != self._columns:
+            self._columns = columns
+            self._head = tuple(Cell(column.title, "table--head") for column in columns)
+            self._rows = ()
+        self.fill(rows)
+        self.cursor = self.validate_cursor(self.cursor)
+
+    def validate_cursor(self, number: int) -> int:
+        """Keep the cursor on a row."""
+        return max(0, min(number, len(self._rows) - 1))
+
+    def watch_cursor(self) -> None:
+        """Scroll as far as needed; the head takes the first line."""
+        room = max(1, self.size.height - 1)
+        top = self.scroll_offset.y
+        if self.cursor < top or self.cursor >= top + room:
+            line = self.cursor if self.cursor < top else self.cursor - room + 1
+            self.scroll_to(y=line, animate=False, force=True)
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """A line as of `Table`; that of the cursor is highlighted."""
+        strip = super().render_line(y)
+        if y and y + self.scroll_offset.y == self.cursor + 1 and self._rows:
+            ground: Style = self.get_component_rich_style("choices--cursor", partial=True)
+            return strip.apply_style(ground)
+        return strip
+
+    def action_move(self, step: int) -> None:
+        self.cursor += step
+
+    def action_page(self, step: int) -> None:
+        self.cursor += step * max(1, self.size.height - 2)
+
+    def action_move_to(self, row: int) -> None:
+        self.cursor = row if row >= 0 else len(self._rows) - 1
+
+    def on_click(self, event: events.Click) -> None:
+        number = event.y + self.scroll_offset.y - 1
+        if event.y and number < len(self._rows):
+            self.cursor = number
+            self.post_message(self.Chosen())
