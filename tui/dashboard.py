@@ -197,7 +197,7 @@ class Dashboard(App[None], Generic[W]):
         return saved
 
     def action_help(self) -> None:
-        self.push_screen(HelpDialog())
+        self.push_screen(HelpDialog(getattr(self.screen, "keys", "")))
 
     # Leaving
 

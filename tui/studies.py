@@ -59,8 +59,8 @@ class StudyRuns:
         self.runner.stop("stopped by the operator", now=now)
 
     def finish(self, *, stop: bool, abandon: bool) -> None:
-        """End the study, because the dashboard is gone; wait for it at most `ENDING`. Whether or not
-        it is to `stop`: nobody else goes on with it. `abandon`: leave the run under way, which its
+        """End the study, because the dashboard is gone; wait for it at most `ENDING`. Nobody
+        else goes on with it, so `stop` says nothing. `abandon`: leave the run under way, which its
         hosts end and the next call judges."""
         if self.live and not abandon:
             self.stop()

@@ -41,11 +41,8 @@ def answer(result: StudyResult) -> str:
         return pair(study, compared[0]) + _certainty(compared)
     shown = [row for row in compared if row.finding is not Finding.NOT_SHOWN]
     number = f"{len(shown)} of {len(compared)} comparisons"
-    if not shown:
-        return f"{_lead(result, compared)}, in {count(len(compared), 'comparison')}" + _certainty(
-            compared
-        )
-    return f"{_lead(result, compared)}; {number} show a difference" + _certainty(compared)
+    lead = _lead(result, compared)
+    return (f"{lead}; {number} show a difference" if shown else lead) + _certainty(compared)
 
 
 def comparisons(result: StudyResult) -> list[str]:
@@ -87,10 +84,13 @@ def _lead(result: StudyResult, compared: Sequence[CellResult]) -> str:
         apart = f"{_difference(study, mean)} against {reference}"
         return f"{label} {best} {METRICS[study.metric]}: {apart}{over}{but}"
     if all(row.finding is Finding.NOT_SHOWN for row in compared):
-        return f"no difference shown between {reference} and any other{_bound(study, compared)}"
-    what = "faster than" if scale(study) is Scale.RATIO else f"{better.value} than that of"
+        number = count(len(compared), "comparison")
+        bound = _bound(study, compared)
+        return f"no difference shown between {reference} and any other in {number}{bound}"
+    is_time = scale(study) is Scale.RATIO
+    what = "be faster than" if is_time else f"have a {better.value} {METRICS[study.metric]} than"
     some = " everywhere" if any(row.finding is better for row in compared) else ""
-    return f"no {study.compare} is shown to be {what} {reference}{some}"
+    return f"no {study.compare} is shown to {what} {reference}{some}"
 
 
 def _leader(result: StudyResult) -> tuple[str, Interval]:
@@ -111,8 +111,10 @@ def _bound(study: Study, compared: Sequence[CellResult]) -> str:
     reach = max(max(abs(ratio.high - same), abs(ratio.low - same)) for ratio in ratios)
     if not math.isfinite(reach):
         return ""
+    if scale(study) is Scale.RATIO and reach >= 1:
+        return " (the runs vary too much to exclude a factor of 2)"
     text = f"{reach:.2g}" if study.metric == "loss" else f"{reach:.1%}"
-    return f" (it is at most {text})"
+    return f" (any is at most {text})"
 
 
 def pair(study: Study, row: CellResult) -> str:
@@ -128,7 +130,7 @@ def pair(study: Study, row: CellResult) -> str:
         case Finding.FASTER:
             return f"{label} is {_times(ratio.inverse())} as fast as {other}"
         case Finding.SLOWER:
-            return f"{label} is {_times(ratio)} as slow as {other}"
+            return f"{label} takes {_times(ratio)} as long as {other}"
         case Finding.HIGHER | Finding.LOWER as found:
             apart = _difference(study, ratio)
             return f"{label} has a {found.value} {METRICS[study.metric]} than {other} ({apart})"
@@ -177,8 +179,8 @@ def _certainty(compared: Sequence[CellResult]) -> str:
     runs = min(row.comparison.ratio.runs for row in compared if row.comparison)
     if runs < 2:
         return "; one run of a cell shows nothing about chance: repeat it"
-    together = "all of them together" if len(compared) > 1 else "it"
-    return f"; 95% sure of {together}, from {runs} runs of each cell"
+    together = " of all together" if len(compared) > 1 else ""
+    return f"; 95% sure{together}, from {runs} runs of each cell"
 
 
 def _some(names: Sequence[str]) -> str:

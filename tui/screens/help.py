@@ -49,7 +49,7 @@ def help_text() -> str:
 
 
 class HelpDialog(ModalScreen[None]):
-    """The keys."""
+    """The keys; first those of a screen beside the run screen and the form."""
 
     CSS = """
     HelpDialog { align: center middle; background: $background 50%; }
@@ -60,8 +60,12 @@ class HelpDialog(ModalScreen[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark,f1,enter", "dismiss")]
 
+    def __init__(self, first: str = "") -> None:
+        super().__init__()
+        self._first = f"{first}\nOver a run:\n" if first else ""
+
     def compose(self) -> ComposeResult:
         with VerticalScroll() as box:
             box.border_title = "keys"
             box.border_subtitle = "esc"
-            yield Static(help_text().rstrip(), markup=False)
+            yield Static(f"{self._first}{help_text()}".rstrip(), markup=False)

@@ -39,6 +39,15 @@ NARROW = 7
 """Columns that a label keeps at least."""
 SPACE = 2
 """Columns between two of the table."""
+STUDY_KEYS = """\
+up, down     choose a cell of the study, or a run of the cell
+enter        open the run under way, or the runs of a cell
+d            the runs of a cell: values, and why some failed
+tab          scroll the answer, which grows until the end
+esc          back to the cells
+q            quit; asks first while the study is running
+"""
+"""The keys, for the help."""
 BAR = 6
 """The least columns of a bar of progress."""
 
@@ -69,6 +78,8 @@ class StudyScreen(Screen[None]):
         Binding("e", "app.screenshot", "Screenshot"),
     ]
 
+    keys = STUDY_KEYS
+
     def __init__(self, runner: Runner) -> None:
         super().__init__()
         self._runner = runner
@@ -82,7 +93,7 @@ class StudyScreen(Screen[None]):
         with Container(id="run"):
             yield Static(id="which", markup=False)
             yield Header()
-        with VerticalScroll(id="answer", can_focus=False):
+        with VerticalScroll(id="answer"):
             yield Static(markup=False)
         yield Footer(show_command_palette=False)
 
@@ -115,8 +126,10 @@ class StudyScreen(Screen[None]):
         shown = cells(result, room)
         self._keys = [row.cell.key for row in result.cells]
         table.show(columns(shown), rows(shown))
-        told = [answer(result), *(limits(result) if self._runner.is_over else ())]
-        head = "" if self._runner.is_over else "so far: "
+        is_over, is_known = self._runner.is_over, any(row.value for row in result.cells)
+        told = [answer(result) if is_over or is_known else "no run has ended yet"]
+        told += limits(result) if is_over else ()
+        head = "so far: " if is_known and not is_over else ""
         self.query_one("#answer Static", Static).update(
             "\n".join(map(plain, (f"{head}{told[0]}", *told[1:])))
         )
@@ -201,6 +214,8 @@ class CellScreen(Screen[None]):
         Binding("ctrl+q", "app.quit", "Quit", key_display="^q", priority=True),
     ]
 
+    keys = STUDY_KEYS
+
     def __init__(self, runner: Runner, key: str) -> None:
         super().__init__()
         self._runner, self._key = runner, key
@@ -209,7 +224,7 @@ class CellScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)
         yield Choices(RUN_COLUMNS)
-        with VerticalScroll(id="about", can_focus=False):
+        with VerticalScroll(id="about"):
             yield Static(markup=False)
         yield Footer(show_command_palette=False)
 
@@ -292,7 +307,7 @@ RUN_COLUMNS = (
     Column("state", 13, right=False),
     Column("value", 9),
     Column("took", 8),
-    Column("why", 1, right=False, most=200),
+    Column(" why", 1, right=False, most=200),
 )
 
 

@@ -91,7 +91,8 @@ def measured(interval: Interval | None, study: Study) -> str:
     if not math.isfinite(reach):
         return value(interval.value, study.metric)
     if scale(study) is Scale.RATIO:
-        return f"{value(interval.value, study.metric)} ±{interval.percent:.1f}%"
+        wide = f"{interval.percent:.1f}%" if interval.percent < 100 else ">100%"
+        return f"{value(interval.value, study.metric)} ±{wide}"
     return f"{value(interval.value, study.metric)} ±{value(reach, study.metric)}"
 
 

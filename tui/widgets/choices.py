@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
@@ -61,8 +62,9 @@ class Choices(Table):
         """A line as of `Table`; that of the cursor is highlighted."""
         strip = super().render_line(y)
         if y and y + self.scroll_offset.y == self.cursor + 1 and self._rows:
-            ground: Style = self.get_component_rich_style("choices--cursor", partial=True)
-            return strip.apply_style(ground)
+            ground = self.get_component_rich_style("choices--cursor")
+            bar = Style(bgcolor=ground.bgcolor, bold=True)
+            return Strip(Segment.apply_style(strip, post_style=bar), strip.cell_length)
         return strip
 
     def action_move(self, step: int) -> None:

@@ -16,7 +16,7 @@ from remote.cluster.hosts import Cluster, Host
 from remote.lab.spec import Spec
 from remote.study import start
 from remote.study.choose import next_trial
-from remote.study.conclusion import conclusion
+from remote.study.conclusion import answer, comparisons, conclusion
 from remote.study.file import bundled, parse
 from remote.study.folder import JOURNAL, Begun, Ended, Outcome, StudyFolder
 from remote.study.places import Places
@@ -333,10 +333,13 @@ def test_results_compare_each_cell_with_its_counterpart(study: Study) -> None:
     assert found.cells[2].finding == "no difference shown"
     assert alone.speed_up
     assert alone.speed_up.value == pytest.approx(4, rel=0.02)
-    first, *_ = conclusion(found)
-    assert "alone is 2 times" in first
-    assert "as fast as together at nodes=1" in first
-    assert "no difference shown between alone and together at nodes=2" in first
+    assert conclusion(found)[0].startswith("alone is fastest: 1.42 times (1.41 to 1.42) as fast as")
+    assert "averaged over 2 cells; 2 of 3 comparisons show a difference;" in conclusion(found)[0]
+    first, second, third = comparisons(found)
+    assert first.startswith("alone is 2 times")
+    assert first.endswith("as fast as together at nodes=1")
+    assert second == "no difference shown between alone and together at nodes=2"
+    assert third.startswith("one takes 2 times (1.98 to 2.03) as long as together")
 
 
 def test_results_of_a_study_that_has_hardly_begun(study: Study) -> None:
@@ -447,3 +450,59 @@ def test_options_that_are_no_options_are_not_known(tmp_path: Path, place: str) -
     folder = _started(tmp_path, start.Call(TEXT, {}, {"local": 2}, False))
     (folder.path / "place.json").write_text(place)
     assert folder.place() == {"given": {}, "places": {}, "quick": False}
+
+
+ACCURACY = """
+metric = "METRIC"
+repetitions = 2
+[axes]
+sync = ["all_reduce", "ring", "ddp"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "expected"),
+    [
+        (
+            "loss",
+            {"all_reduce": [0.5, 0.4], "ring": [0.5, 0.4], "ddp": [0.5, 0.4]},
+            "ring, ddp and all_reduce have the same test loss to the last digit, in every run",
+        ),
+        (
+            "loss",
+            {"all_reduce": [0.5, 0.4], "ring": [0.5, 0.4], "ddp": [0.1, 0.0003]},
+            "ddp has the lowest test loss: ",
+        ),
+        (
+            "accuracy",
+            {"all_reduce": [0.5, 0.501], "ring": [0.9, 0.9005], "ddp": [0.8, 0.801]},
+            "ring has the highest test accuracy: ",
+        ),
+        (
+            "accuracy",
+            {"all_reduce": [0.9, 0.901], "ring": [0.5, 0.5005], "ddp": [0.8, 0.801]},
+            "no sync is shown to have a higher test accuracy than all_reduce",
+        ),
+        (
+            "step_seconds",
+            {"all_reduce": [1.0, 1.01], "ring": [2.0, 2.01], "ddp": [3.0, 3.01]},
+            "no sync is shown to be faster than all_reduce; 2 of 2 comparisons show a difference",
+        ),
+        (
+            "step_seconds",
+            {"all_reduce": [1.0, 1.1], "ring": [1.05, 1.0], "ddp": [1.0, 1.05]},
+            "no difference shown between all_reduce and any other in 2 comparisons (any is at most",
+        ),
+        (
+            "step_seconds",
+            {"all_reduce": [1.0], "ring": [2.0], "ddp": [3.0]},
+            "no difference shown between all_reduce and any other in 2 comparisons; one run of",
+        ),
+    ],
+)
+def test_the_answer_is_one_sentence(
+    metric: str, values: dict[str, list[float]], expected: str
+) -> None:
+    study = parse("three", ACCURACY.replace("METRIC", metric))
+    found = answer(results(_progress(study, {f"sync={key}": each for key, each in values.items()})))
+    assert found.startswith(expected)

@@ -1,0 +1,82 @@
+"""A study whose runs are acted out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from remote.cluster.hosts import Cluster
+from remote.errands.kept_plan import Kept
+from remote.plan.plan import Plan, PlanError
+from remote.study.file import parse
+from remote.study.folder import StudyFolder
+from remote.study.runner import Runner
+from remote.study.study import Place
+from tests.kit.acted import ActedSession, cluster, make_plan
+from training.job import Job
+
+TEXT = """
+title = "Three ways"
+question = "Which is fastest?"
+repetitions = 2
+[job]
+model = "lenet5"
+dataset = "digits"
+steps = 40
+[axes]
+method = [
+    { label = "all_reduce", sync = "all_reduce" },
+    { label = "a ring of two", sync = "ring" },
+    { label = "ddp", sync = "ddp" },
+]
+nodes = [1, 2]
+[compare]
+baseline = { method = "all_reduce", nodes = 1 }
+"""
+
+
+@dataclass(frozen=True)
+class ActedLauncher:
+    """Begins runs that a test acts out: the newest is the last of `sessions`. A job with a method
+    of `refused` cannot begin."""
+
+    runs_dir: Path
+    transport: Any = None
+    sessions: list[ActedSession] = field(default_factory=list)
+    refused: tuple[str, ...] = ()
+
+    def plan(self, chosen: Cluster, job: Job) -> Plan:
+        if job.sync in self.refused:
+            raise PlanError(f"{job.sync} does not work here")
+        return make_plan(chosen, job)
+
+    def begin(self, plan: Plan) -> ActedSession:
+        self.sessions.append(ActedSession(plan))
+        return self.sessions[-1]
+
+    def attach(self, kept: Kept) -> ActedSession:
+        return self.begin(kept.plan)
+
+
+class ActedPlaces:
+    """As many hosts as a place wants."""
+
+    def reach(self, place: Place) -> tuple[Cluster, None]:
+        return cluster(place.nodes, place.processes), None
+
+
+def acted_runner(runs_dir: Path, text: str = TEXT, refused: tuple[str, ...] = ()) -> Runner:
+    """A study of which nothing has been run."""
+    launcher: Any = ActedLauncher(runs_dir, refused=refused)
+    places: Any = ActedPlaces()
+    folder = StudyFolder.of(runs_dir, "three-ways")
+    folder.keep(text, {})
+    return Runner(parse("three-ways", text), folder, places, launcher)
+
+
+def finish(session: ActedSession, seconds: float, steps: int = 40) -> None:
+    """Act the whole run, with iterations of so many seconds."""
+    session.start(steps)
+    session.steps(1, steps, seconds)
+    session.finish(steps, 1)
