@@ -176,11 +176,13 @@ def _value(value: Interval | None, study: Study) -> str:
 
 def _certainty(compared: Sequence[CellResult]) -> str:
     """How sure the comparisons are, all together."""
-    runs = min(row.comparison.ratio.runs for row in compared if row.comparison)
-    if runs < 2:
+    ratios = [row.comparison.ratio for row in compared if row.comparison]
+    if not all(math.isfinite(ratio.high) for ratio in ratios):
         return "; one run of a cell shows nothing about chance: repeat it"
     together = " of all together" if len(compared) > 1 else ""
-    return f"; 95% sure{together}, from {runs} runs of each cell"
+    least, most = min(ratio.runs for ratio in ratios), max(ratio.runs for ratio in ratios)
+    runs = count(most, "run") if least == most else f"{least} to {most} runs"
+    return f"; 95% sure{together}, from {runs} of each cell"
 
 
 def _some(names: Sequence[str]) -> str:

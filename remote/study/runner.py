@@ -42,8 +42,8 @@ class Runner:
     """Runs what is left of a study. `stable`: with --until-stable, the widest interval of a cell as
     a share of its middle. `ended` hears of each run that has ended, or could not begin.
 
-    `progress` is written only while `lock` is held, by the thread that iterates `runs`; `changes`
-    counts how often.
+    `progress` is written only while `lock` is held, by the thread that iterates `runs`; so is
+    `is_over`; `changes` counts how often.
     """
 
     study: Study
@@ -84,8 +84,9 @@ class Runner:
             self.current = None
             self._judge(run.trial, run.session.state)
             self._follow(run)
-        self.is_over = True
-        self.changes += 1
+        with self.lock:
+            self.is_over = True
+            self.changes += 1
 
     def _follow(self, run: StudyRun) -> None:
         """Stop the study, too, where somebody has stopped its run, or it was left."""

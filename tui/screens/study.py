@@ -113,6 +113,7 @@ class StudyScreen(Screen[None]):
             if is_new:
                 self._changes = self._runner.changes
                 self._progress = self._runner.progress.copy()
+                self._is_over = self._runner.is_over
         with self.app.batch_update():
             if is_new:
                 self._show_cells()
@@ -126,7 +127,7 @@ class StudyScreen(Screen[None]):
         shown = cells(result, room)
         self._keys = [row.cell.key for row in result.cells]
         table.show(columns(shown), rows(shown))
-        is_over, is_known = self._runner.is_over, any(row.value for row in result.cells)
+        is_over, is_known = self._is_over, any(row.value for row in result.cells)
         told = [answer(result) if is_over or is_known else "no run has ended yet"]
         told += limits(result) if is_over else ()
         head = "so far: " if is_known and not is_over else ""
@@ -154,7 +155,7 @@ class StudyScreen(Screen[None]):
         done, total = progress.settled, len(study.trials())
         facts = f"{done} of {count(max(done, total), 'run')}"
         times = f"{duration(time.monotonic() - self._begun)} elapsed"
-        if not self._runner.is_over:
+        if not self._is_over:
             times += f"  ETA {duration(estimate.remaining(progress, took))}"
         room = width - len(facts) - len(times) - 4
         full = round(room * done / max(done, total, 1))
@@ -166,8 +167,8 @@ class StudyScreen(Screen[None]):
     def _state(self) -> str:
         """What becomes of the study, as a sign and a word."""
         if self._runner.is_stopped:
-            return phase("stopped" if self._runner.is_over else "stopping").text
-        if not self._runner.is_over:
+            return phase("stopped" if self._is_over else "stopping").text
+        if not self._is_over:
             return phase("running").text
         failed = any(cell.failed for cell in self._progress.cells.values())
         return phase("failed" if failed else "done").text
@@ -303,7 +304,7 @@ def rows(shown: Cells) -> list[Row]:
 
 RUN_COLUMNS = (
     Column("#", 4),
-    Column("run", 20, right=False, most=40),
+    Column("run", 20, right=False, most=34),
     Column("state", 13, right=False),
     Column("value", 9),
     Column("took", 8),

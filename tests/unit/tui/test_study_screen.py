@@ -159,7 +159,7 @@ async def test_q_asks_and_stops_the_study_which_then_goes_on(tmp_path: Path) -> 
         await asked(pilot)
         await pilot.press("right", "right", "enter")
         await until(pilot, lambda: bool(stage.sessions[0].stops))
-        assert stage.line("◐ stopping")
+        await until(pilot, lambda: bool(stage.line("◐ stopping")))
         stage.sessions[0].close()
         await until(pilot, lambda: not stage.app.is_running)
     assert stage.app.exit_code == 130
