@@ -6,30 +6,42 @@ import gc
 import signal
 import sys
 from contextlib import suppress
+from functools import partial
 
 from remote.record.lock import STOP
+from remote.study.folder import Ended
 from remote.study.runner import Runner
 from tui.exit import STOPPED
 from tui.text import outcome
-from tui.text.study import STOPPING, finish, printer
+from tui.text.study import STOPPING, Guarded, finish, printer
 
 
 def show_lines(runner: Runner, json: bool) -> None:
     """Make the runs that are left, and print what becomes of them."""
     _handle_signals(runner)
     with suppress(OSError), printer(runner, json) as show:
-        runner.ended = show.ended
+        runner.ended = partial(_end, runner, show)
         is_told = False
         for run in runner.runs():
             show.begin(run)
             for _ in runner.batches(run):
                 show.batch(run)
-                if show.gone and not runner.is_stopped:
-                    runner.stop("stdout was closed")
+                _stop_unread(runner, show)
                 if runner.is_stopped and not is_told:
                     is_told = True
-                    show.tell(f"{runner.stop_reason}: {STOPPING}")
+                    show.tell(f"stopping the run ({runner.stop_reason}): {STOPPING}")
         show.end()
+
+
+def _end(runner: Runner, show: Guarded, end: Ended) -> None:
+    show.ended(end)
+    _stop_unread(runner, show)
+
+
+def _stop_unread(runner: Runner, show: Guarded) -> None:
+    """Stop the study once nobody reads stdout any more, as with `| head`."""
+    if show.gone and not runner.is_stopped:  # a second request would skip the hosts' end
+        runner.stop("stdout was closed")
 
 
 def _handle_signals(runner: Runner) -> None:

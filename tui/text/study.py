@@ -43,8 +43,8 @@ STYLES = {
     CellState.FAILED: "bold red",
     CellState.UNSTABLE: "yellow",
 }
-STOPPING = "stopping the run; a second signal does not wait for its end"
-BESIDE = 5
+STOPPING = "a second signal does not wait for its end"
+BESIDE = 6
 """Lines of the live picture beside the rows of the table."""
 
 
@@ -217,7 +217,8 @@ class LivePrinter:
         took = now - state.started if state.started else 0.0
         left = duration(estimate.remaining(progress, took))
         lines = (
-            f"{opening(self._runner, run)}  {doing(state)}",
+            opening(self._runner, run),
+            doing(state),
             f"study: {count(progress.settled, 'run')} ended, ETA {left}",
         )
         table = picture(self._result, size.width, max(1, size.height - BESIDE))
