@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from remote.study.reader import Reader, label_of
+from remote.study.reader import Reader, is_label, label_of
 from remote.study.study import Axis, Value
 
 
@@ -14,6 +14,9 @@ def read_axes(reader: Reader, tables: Mapping[str, Any]) -> Iterator[Axis]:
     for name, values in tables.items():
         if not isinstance(values, list) or not values:
             reader.say(name, f"{name} = {values!r}: write a list of its values: [1, 2]", "axes")
+            continue
+        if not is_label(name):
+            reader.say(name, f"{name!r}: write a name in one line", "axes")
             continue
         found = tuple(filter(None, (_value(reader, name, value) for value in values)))
         labels = [value.label for value in found]
@@ -25,10 +28,10 @@ def read_axes(reader: Reader, tables: Mapping[str, Any]) -> Iterator[Axis]:
 def _value(reader: Reader, name: str, value: Any) -> Value | None:
     """A value of an axis: a plain one for the setting of the axis' name, or a table."""
     if not isinstance(value, dict):
-        return Value(label_of(value), {name: value})
+        value = {name: value}
     settings = {key: one for key, one in value.items() if key != "label"}
     label = value.get("label", " ".join(label_of(one) for one in settings.values()))
-    if not settings or not isinstance(label, str) or not label.isprintable() or not label:
+    if not settings or not is_label(label):
         reader.say(
             name,
             f"{name}: {value!r}: write the settings, and a label in quotes: "

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from remote.study.reader import Reader, label_of, name_of, overridden
+from remote.cluster.hosts import RANKS
+from remote.record.entry import number
+from remote.study.reader import Reader, is_label, label_of, name_of, overridden
 from remote.study.study import Axis, Cell, Place
 from training import options, registry
 from training.job import SEVERAL, TYPES, Job, JobError
@@ -33,7 +36,7 @@ class Cells:
     def read(self, data: Mapping[str, Any], axes: Sequence[Axis]) -> Iterator[Cell]:
         """The cells: the product of the axes, then the [[cell]] tables."""
         base = {name_of(key): value for key, value in data.get("job", {}).items()}
-        varied = {key for axis in axes for value in axis.values for key in value.settings}
+        varied = {name_of(key) for axis in axes for value in axis.values for key in value.settings}
         for key in self.given:
             if key in varied:
                 flag = f"--{key.replace('_', '-')}"
@@ -42,11 +45,16 @@ class Cells:
         if not isinstance(extra, list) or not all(isinstance(one, dict) for one in extra):
             self.reader.say("cell", "write [[cell]] with two brackets, once per cell")
             extra = []
-        number = len(extra)
-        for axis in axes:
-            number *= len(axis.values)
-        if number > MOST:
-            self.reader.add(f"{number} cells: write fewer values, at most {MOST}")
+        if extra and not axes:
+            self.reader.say(
+                "cell",
+                "a [[cell]] adds to [axes], and there are none: write the cells "
+                'as values of an axis: method = [{ label = "…", sync = "…" }, …]',
+            )
+            extra = []
+        total = len(extra) + math.prod(len(axis.values) for axis in axes)
+        if total > MOST:
+            self.reader.add(f"{total} cells: write fewer values, at most {MOST}")
             return
         seen: set[str] = set()
         for cell in itertools.chain(self._product(base, axes), self._extra(base, axes, extra)):
@@ -71,15 +79,17 @@ class Cells:
     ) -> Iterator[Cell]:
         """The [[cell]] tables. On an axis that is no setting of the cell, its label stands."""
         for table in tables:
-            settings = {key: value for key, value in table.items() if key != "label"}
+            settings = {name_of(key): value for key, value in table.items() if key != "label"}
             own = table.get("label")
             labels = tuple(
-                (axis.name, label_of(settings[axis.name]) if axis.name in settings else str(own))
-                for axis in axes
+                (axis.name, label_of(settings.get(name_of(axis.name), own))) for axis in axes
             )
-            if own is None and any(axis.name not in settings for axis in axes):
-                missing = next(axis.name for axis in axes if axis.name not in settings)
-                self.reader.say("cell", f"a [[cell]] needs {missing} = …, or a label = … for it")
+            missing = [axis.name for axis in axes if name_of(axis.name) not in settings]
+            if own is None and missing:
+                self.reader.say("cell", f"a [[cell]] needs {missing[0]} = …, or a label = … for it")
+                continue
+            if wrong := [label for _, label in labels if not is_label(label)]:
+                self.reader.say("cell", f"label = {wrong[0]!r}: write a label in one line")
                 continue
             if cell := self._cell(labels, base, settings):
                 yield cell
@@ -97,7 +107,9 @@ class Cells:
             self.reader.say("sync", f"sync = {sync!r}: unknown{near} (known: {', '.join(known)})")
             return None
         before = len(self.reader.mistakes)
-        job, place = self._sorted(merged, [one.name for one in options.declared(sync)])
+        own = [one.name for one in options.declared(sync)]
+        self._check_options(named, sync, own)
+        job, place = self._sorted(merged, own)
         if len(self.reader.mistakes) > before:
             return None
         where = Place(**place)
@@ -108,13 +120,23 @@ class Cells:
             cell = " ".join(f"{name}={label}" for name, label in labels)
             self.reader.add(f"{cell or 'the job'}: {error}")
             return None
-        return Cell(labels, work, where)
+        return Cell(labels, work, where, "seed" in named)
+
+    def _check_options(self, named: Mapping[str, Any], sync: str, own: Sequence[str]) -> None:
+        """Check that what a cell varies are not options of other methods than its own."""
+        for key in named:
+            if key not in (*own, *JOB, *PLACE) and self._is_option(key):
+                self.reader.say(
+                    key,
+                    f"{key} is no option of sync = {sync!r}: vary it together with the methods "
+                    f'that have it: {{ sync = "…", {key} = … }}',
+                )
 
     def _sorted(
         self, settings: Mapping[str, Any], known: Sequence[str]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """The settings of the job and of the place. `known` are the options of the method; an
-        option of another method of the study has no effect here."""
+        option in [job] of another method of the study has no effect here."""
         job: dict[str, Any] = {}
         place: dict[str, Any] = {}
         words: list[str] = []
@@ -148,17 +170,17 @@ class Cells:
                 return text
             write = f"a text in quotes, such as {EXAMPLES[key]}"
             self.reader.say(key, f"{key} = {value!r}: write {write}")
-        elif type(value) is int and value >= 1:
+        elif type(value) is int and 1 <= value <= RANKS:
             return value
         else:
-            self.reader.say(key, f"{key} = {value!r}: write a whole number, 1 or more")
+            self.reader.say(key, f"{key} = {value!r}: write a whole number from 1 to {RANKS}")
         return "" if key in ("link", "cpus") else 1
 
     def _setting(self, key: str, value: Any) -> Any:
         """The value of a job field, of the type of the field."""
         wanted = str(JOB[key].type)
         kind = TYPES[wanted]
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        is_number = number(value) is not None
         if wanted == SEVERAL:
             if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
                 return tuple(value)

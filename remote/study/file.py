@@ -13,7 +13,7 @@ import tomllib
 from remote.statistics import REPETITIONS
 from remote.study.axes import read_axes
 from remote.study.cells import Cells
-from remote.study.reader import Reader, StudyError, label_of, overridden
+from remote.study.reader import Reader, StudyError, is_label, label_of, overridden
 from remote.study.study import METRICS, Axis, Cell, Study
 from training.registry import did_you_mean
 
@@ -42,7 +42,7 @@ def find(name: str) -> tuple[str, str]:
     if name in known and not path.is_file():
         return name, known[name]
     try:
-        return path.name.removesuffix(SUFFIX), path.read_text(encoding="utf-8")
+        title, text = path.name.removesuffix(SUFFIX), path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise StudyError(f"{name}: not a text in UTF-8 ({error.reason})") from None
     except OSError as error:
@@ -51,6 +51,9 @@ def find(name: str) -> tuple[str, str]:
             f"{name}: {error.strerror}{near}: name a file such as study.toml, or a bundled study: "
             f"{', '.join(known)}"
         ) from None
+    if not is_label(title) or title.startswith("."):
+        raise StudyError(f"{name}: the study is called as its file: give it a name")
+    return title, text
 
 
 def parse(
@@ -66,19 +69,25 @@ def parse(
     reader = Reader(file or f"{name}{SUFFIX}", text)
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise StudyError(f"{reader.file}: this is not TOML: {error}") from None
     reader.check_keys(data, (*KEYS, *TABLES), "")
-    for table in ("job", "axes", "compare", "quick"):
-        if not isinstance(data.get(table, {}), dict):
-            reader.say(table, f"write the keys of {table} below a line [{table}]")
-            del data[table]
+    _check_tables(reader, data, "")
+    _check_tables(reader, data.get("quick", {}), "quick.")
     reader.check_keys(data.get("quick", {}), QUICK, "quick")
     reader.check_keys(data.get("compare", {}), COMPARE, "compare")
     study = _study(reader, name, _quicker(data) if quick else data, given or {}, quick)
     if reader.mistakes:
         raise StudyError("\n".join(dict.fromkeys(reader.mistakes)))
     return study
+
+
+def _check_tables(reader: Reader, data: dict[str, Any], within: str) -> None:
+    """Note what should be a table and is none, and leave it out."""
+    for table in ("job", "axes", "compare", "quick"):
+        if not isinstance(data.get(table, {}), dict):
+            reader.say(table, f"write the keys of {table} below a line [{within}{table}]")
+            del data[table]
 
 
 def _quicker(data: Mapping[str, Any]) -> dict[str, Any]:

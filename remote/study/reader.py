@@ -63,8 +63,8 @@ class Reader:
         self, data: Mapping[str, Any], key: str, default: str, known: Mapping[str, str]
     ) -> str:
         value = data.get(key, default)
-        if value in known:
-            return str(value)
+        if isinstance(value, str) and value in known:
+            return value
         near = did_you_mean(str(value), known)
         self.say(key, f"{key} = {value!r}: write one of {', '.join(known)}{near}")
         return default
@@ -104,6 +104,11 @@ def _line(text: str, key: str, table: str = "") -> int:
         if inside and not line.lstrip().startswith("#") and dashed.search(line):
             return number
     return _line(text, key) if table else 0
+
+
+def is_label(value: Any) -> bool:
+    """Whether a value can name a cell: a text that fits into a line."""
+    return isinstance(value, str) and value.isprintable() and bool(value.strip())
 
 
 def name_of(key: str) -> str:

@@ -58,11 +58,13 @@ class Place:
 
 @dataclass(frozen=True)
 class Cell:
-    """One row of the table: `labels` has a (name, label) pair per axis."""
+    """One row of the table: `labels` has a (name, label) pair per axis. `has_seed`: its seed is one
+    of its settings, so that all its repetitions have it."""
 
     labels: tuple[tuple[str, str], ...]
     job: Job
     place: Place
+    has_seed: bool = False
 
     @property
     def key(self) -> str:
@@ -88,8 +90,11 @@ class Trial:
 
     @property
     def job(self) -> Job:
-        """The job of the run. Each repetition has a seed of its own, the same for all cells."""
+        """The job of the run. Each repetition has a seed of its own, the same for all cells where
+        the study does not vary it."""
         job = self.cell.job
+        if self.cell.has_seed:
+            return job
         return replace(job, seed=(job.seed + self.repetition - 1) % SEEDS)
 
 

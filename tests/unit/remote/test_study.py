@@ -17,7 +17,7 @@ from remote.lab.spec import Spec
 from remote.study import start
 from remote.study.choose import next_trial
 from remote.study.conclusion import answer, comparisons, conclusion
-from remote.study.file import bundled, parse
+from remote.study.file import bundled, find, parse
 from remote.study.folder import JOURNAL, Begun, Ended, Outcome, StudyFolder
 from remote.study.places import Places
 from remote.study.progress import CellState, Progress
@@ -109,7 +109,7 @@ MISTAKES = [
     ('"10 min"', '"10"', "line 4: limit = '10': write a time such as \"90 s\""),
     ("nodes = [1, 2]", "nodes = 2", "line 10: nodes = 2: write a list of its values: [1, 2]"),
     ("nodes = [1, 2]", "nodes = [1, 1]", "line 10: nodes: the value 1 is there twice"),
-    ("nodes = [1, 2]", "nodes = [0]", "line 10: nodes = 0: write a whole number, 1 or more"),
+    ("nodes = [1, 2]", "nodes = [0]", "line 10: nodes = 0: write a whole number from 1"),
     ('"local_sgd"', '"local_sdg"', "unknown: did you mean 'local_sgd'?"),
     ('"alone", sync', '"", sync', "write the settings, and a label in quotes"),
     ('reference = "together"', 'reference = "togeter"', "did you mean 'together'?"),
@@ -126,6 +126,16 @@ MISTAKES = [
     ("[job]", "[job", "this is not TOML"),
     ('label = "one"\n', "", "a [[cell]] needs method = …, or a label = … for it"),
     ("repetitions = 1", "repeat = 1", "line 24: unknown key 'repeat'"),
+    ("repetitions = 3", "metric = []", "metric = []: write one of step_seconds, elapsed"),
+    ("[quick]", "[quick]\ncompare = 3", "write the keys of compare below a line [quick.compare]"),
+    ("[quick]", "[quick]\nx = " + 5000 * "[", "this is not TOML"),
+    ("steps = 20", "lr = 1" + 400 * "0", "write a number"),
+    ("nodes = [1, 2]", "nodes = [5000]", "write a whole number from 1 to 4096"),
+    ("nodes = [1, 2]", "every = [1, 4]", "every is no option of sync = 'all_reduce'"),
+    ("method =", '"a\\u001b" =', "write a name in one line"),
+    ('"one"\n', '"\\u001b[2J"\n', "line 15: label = '\\x1b[2J': write a label in one line"),
+    ('"one"\n', '""\n', "line 15: label = '': write a label in one line"),
+    ("nodes = [1, 2]", 'data_dir = ["\\u001b[2J"]', "line 10: data_dir: {'data_dir'"),
 ]
 
 
@@ -142,6 +152,33 @@ def test_all_mistakes_are_told_at_once() -> None:
     with pytest.raises(StudyError) as error:
         parse("two", text)
     assert len(str(error.value).splitlines()) == 3
+
+
+def test_cells_without_axes_are_no_study() -> None:
+    with pytest.raises(StudyError, match="write the cells as values of an axis"):
+        parse("two", '[[cell]]\nlabel = "one"\nsync = "none"\n')
+
+
+def test_settings_may_have_dashes_everywhere() -> None:
+    text = "[axes]\nbatch-size = [4, 8]\n[[cell]]\nbatch_size = 16\n"
+    assert [cell.job.batch_size for cell in parse("two", text).cells] == [4, 8, 16]
+    with pytest.raises(StudyError, match="--batch-size: the study varies batch_size"):
+        parse("two", text, {"batch_size": 5})
+
+
+def test_a_seed_that_a_study_varies_is_that_of_all_repetitions() -> None:
+    study = parse("two", "repetitions = 2\n[axes]\nseed = [1, 2]\n")
+    assert {(trial.cell.key, trial.job.seed) for trial in study.trials()} == {
+        ("seed=1", 1),
+        ("seed=2", 2),
+    }
+
+
+@pytest.mark.parametrize("name", [".toml", ".hidden.toml", "a\nb.toml"])
+def test_a_file_gives_its_study_a_name(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(TEXT)
+    with pytest.raises(StudyError, match="give it a name"):
+        find(str(tmp_path / name))
 
 
 def test_an_axis_is_not_overridden() -> None:
