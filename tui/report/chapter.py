@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from remote.figures.run import RunFigures
 from remote.figures.steps import Floats
 from remote.format import UNKNOWN, duration, seconds
+from remote.sanitise import one_line
 from tui.report import text
 from tui.report.document import Chapter
 from tui.report.numbers.timing import Timing, timing
-from tui.report.sections import ALL, equality
+from tui.report.sections import ALL, equality, procedure
 from tui.report.subject import Subject
 
 HARMLESS = tuple("0123456789")
 """How a remark begins that makes no figure doubtful: that on the cost of checkpoints."""
+MOST = 4
+"""Alerts of one kind."""
 RISEN = 2.0
 """How many times the first loss a last one is that has risen."""
 
@@ -24,20 +26,20 @@ def chapter(subject: Subject) -> Chapter:
     """The chapter of a subject."""
     timed = timing(subject)
     made = [section for make in ALL if (section := make(subject, timed))]
-    sections = [replace(one, tables=[table.fitted() for table in one.tables]) for one in made]
     return Chapter(
-        subject.name,
-        subject.title,
-        subject.question,
-        list(_verdict(subject, timed)),
-        list(dict.fromkeys(_alerts(subject))),
-        sections,
+        one_line(subject.name),
+        one_line(subject.title),
+        one_line(subject.question),
+        list(map(one_line, _verdict(subject, timed))),
+        list(dict.fromkeys(map(one_line, _alerts(subject)))),
+        [section.fitted() for section in made],
     )
 
 
 def _verdict(subject: Subject, timed: Timing) -> Iterator[str]:
     """What came out, and whether all trained the same."""
-    yield from map(_sentence, subject.verdict)
+    for line in subject.verdict:
+        yield from map(_sentence, line.split("; "))
     if len(subject.groups) > 1:
         yield from map(_sentence, equality.sentences(subject))
     elif subject.runs and not subject.verdict:
@@ -62,27 +64,38 @@ def _single(subject: Subject, timed: Timing) -> str:
 
 def _alerts(subject: Subject) -> Iterator[str]:
     """What makes the figures doubtful."""
-    for group in subject.groups:
-        for run in group.all:
-            if run.diverged:
-                yield f"{group.label} diverged: {run.diverged} ({run.name})."
-            elif _has_risen(run):
-                yield (
-                    f"{group.label} did not learn: its training loss rose from "
-                    f"{text.final(_losses(run)[0], False)} to "
-                    f"{text.final(run.final_loss(), False)} ({run.name})."
-                )
-            if run.cause:
-                yield f"{group.label} failed: {run.cause} ({run.name})."
-            elif not run.verdict:
-                yield f"{group.label} has not ended: its record is that so far ({run.name})."
-        for failure in group.failures:
-            yield f"{failure.what} failed: {failure.cause or UNKNOWN} ({failure.run})."
-        if subject.is_study and not group.runs:
-            yield f"{group.label} has no run that counts: it is {group.state}."
+    for alerts in (
+        [f"{run.name} diverged: {run.diverged}." for run in subject.runs if run.diverged],
+        [f"{run.name} did not learn: {_rise(run)}." for run in subject.runs if _has_risen(run)],
+        [*_failures(subject)],
+        [f"{run.name} has not ended: this is what is known so far." for run in _open(subject)],
+    ):
+        yield from alerts[:MOST]
+        if len(alerts) > MOST:
+            yield f"{len(alerts) - MOST} more like that: see {procedure.TITLE}."
     for run in subject.runs:
         yield from (_sentence(one) for one in run.remarks if not one.startswith(HARMLESS))
     yield from map(_sentence, subject.remarks)
+
+
+def _failures(subject: Subject) -> Iterator[str]:
+    for group in subject.groups:
+        for run in group.all:
+            if run.cause:
+                yield f"{run.name} failed: {run.cause}."
+        for failure in group.failures:
+            yield f"{failure.what} failed: {failure.cause or UNKNOWN} ({failure.run})."
+        if subject.is_study and not group.runs and not group.failures:
+            yield f"{group.label} has no run that counts: it is {group.state}."
+
+
+def _open(subject: Subject) -> Iterator[RunFigures]:
+    return (run for run in subject.runs if not run.verdict and not run.cause)
+
+
+def _rise(run: RunFigures) -> str:
+    first, last = (text.final(one, False) for one in (float(_losses(run)[0]), run.final_loss()))
+    return f"its training loss rose from {first} to {last}"
 
 
 def _losses(run: RunFigures) -> Floats:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from remote.format import UNKNOWN
+from remote.sanitise import one_line, shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,19 +25,20 @@ class Table:
     note: str = ""
 
     def fitted(self) -> Table:
-        """The same without columns in which nothing is known."""
+        """The same without columns in which nothing is known, and fit to be shown."""
         kept = [
             at
             for at in range(len(self.head))
             if at == 0 or not self.rows or any(row[at] != UNKNOWN for row in self.rows)
         ]
-        head = tuple(self.head[at] for at in kept)
-        return replace(self, head=head, rows=[tuple(row[at] for at in kept) for row in self.rows])
+        rows = [tuple(one_line(row[at]) for at in kept) for row in self.rows]
+        head = tuple(one_line(self.head[at]) for at in kept)
+        return Table(one_line(self.title), head, rows, one_line(self.note))
 
     def is_number(self, column: int) -> bool:
         """Whether a column holds numbers, which are aligned at their right."""
         cells = [row[column] for row in self.rows]
-        return column > 0 and all(cell[:1] in "+-0123456789" or cell == "inf" for cell in cells)
+        return column > 0 and all(cell[:1] in "+-≥0123456789" or cell == "inf" for cell in cells)
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,10 @@ class Picture:
     alt: str
     draw: Callable[[], Figure]
 
+    def fitted(self) -> Picture:
+        """The same, fit to be shown."""
+        return replace(self, title=one_line(self.title), alt=one_line(self.alt))
+
 
 @dataclass(frozen=True)
 class Text:
@@ -55,6 +61,10 @@ class Text:
 
     title: str
     lines: Sequence[str]
+
+    def fitted(self) -> Text:
+        """The same, fit to be shown."""
+        return Text(one_line(self.title), [" ".join(shown(line)) for line in self.lines])
 
 
 @dataclass(frozen=True)
@@ -67,6 +77,17 @@ class Section:
     tables: Sequence[Table] = ()
     pictures: Sequence[Picture] = ()
     texts: Sequence[Text] = ()
+
+    def fitted(self) -> Section:
+        """The same, fit to be shown: names and causes are from hosts and files."""
+        return Section(
+            self.name,
+            self.title,
+            [one_line(said) for said in self.says],
+            [table.fitted() for table in self.tables],
+            [picture.fitted() for picture in self.pictures],
+            [text.fitted() for text in self.texts],
+        )
 
     @property
     def is_list_of_tables(self) -> bool:

@@ -75,6 +75,22 @@ class Subject:
         """All runs, in order of their groups."""
         return [run for group in self.groups for run in group.all]
 
+    def shown(self, most: int) -> list[Group]:
+        """The groups that have runs, where a picture of each has place for so many: of each line
+        that on the most nodes, if there are more."""
+        groups = self.measured
+        if len(groups) > most:
+            last = {group.line: group for group in sorted(groups, key=lambda group: group.nodes)}
+            groups = [group for group in groups if last[group.line] is group]
+        return groups[:most]
+
+    def selection(self, most: int) -> list[str]:
+        """A sentence on what `shown` leaves out."""
+        left = len(self.measured) - len(self.shown(most))
+        if not left:
+            return []
+        return [f"Of {len(self.measured)} cells {left} are left out here; data.json has them all."]
+
     @property
     def measured(self) -> list[Group]:
         """The groups that have runs."""

@@ -14,7 +14,7 @@ from tui.report.subject import Group
 
 IN_BUCKETS = "gather and scatter in buckets"
 IN_TURN = "gather, then scatter"
-RING = "ring"
+RING, BUCKET = "ring", "bucket"
 PATTERNS = {"ring": RING, "all_reduce": RING, "ddp": RING}
 """How methods average gradients, as `remote.statistics.bandwidth.BEST` calls it."""
 
@@ -26,8 +26,9 @@ class Traffic:
 
     `sent` is what a rank sends, `payload` the gradients of the model. `blocked` are seconds from
     the moment when all ranks have their gradients to the end of the exchange: those of the rank
-    that was blocked least. `busbw` is what the busiest link carried in that time, `at_best` the
-    seconds that the link allows.
+    that was blocked least. `busbw` is what the busiest link carried in that time; where the method
+    `overlaps` the exchange with computing, it is over the whole iteration, and so the least that
+    the link carried. `at_best` are the seconds that the link allows.
     """
 
     group: Group
@@ -36,6 +37,7 @@ class Traffic:
     blocked: float
     busbw: float
     at_best: float
+    overlaps: bool
 
     @property
     def share(self) -> float:
@@ -45,6 +47,8 @@ class Traffic:
     @property
     def hidden(self) -> float:
         """The share of the exchange that at least was hidden behind the ranks' own work."""
+        if not self.overlaps:
+            return math.nan
         return max(0.0, 1 - self.blocked / self.at_best) if self.at_best > 0 else math.nan
 
 
@@ -59,14 +63,24 @@ def traffic(group: Group) -> Traffic | None:
     blocked = float(np.mean([_blocked(run) for run in runs]))
     payload = float(max(run.payload() for run in runs)) or math.nan
     unit = _at_best(runs[0], payload, 1.0)
+    overlaps = _overlaps(runs[0].job)
+    window = float(np.mean([run.step_seconds() for run in runs])) if overlaps else blocked
     return Traffic(
         group,
         sent,
         payload,
         blocked,
-        unit / blocked if blocked > 0 else math.nan,
+        unit / window if window > 0 else math.nan,
         unit / group.link if group.link else math.nan,
+        overlaps,
     )
+
+
+def _overlaps(job: Job | None) -> bool:
+    """Whether gradients are sent while others are computed."""
+    if job is None:
+        return False
+    return job.sync == "ddp" or getattr(job.sync_options(), "granularity", "") == BUCKET
 
 
 def _blocked(run: RunFigures) -> float:
@@ -89,5 +103,5 @@ def _pattern(job: Job | None) -> str:
     if getattr(options, "compression", "none") != "none":
         return ""
     if job.sync == "gather_scatter":
-        return IN_BUCKETS if options.granularity == "bucket" else IN_TURN
+        return IN_BUCKETS if options.granularity == BUCKET else IN_TURN
     return PATTERNS.get(job.sync, "")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from remote.figures.compare import Compared
 from remote.figures.compare import compare as compare_runs
 from remote.figures.steps import Floats
 from remote.statistics.interval import Interval, Method, interval
-from remote.statistics.ratio import Comparison, compare, scaling
+from remote.statistics.ratio import Comparison, compare, mean_ratio, scaling
 from remote.statistics.stability import Stability, stability
 from tui.report.subject import Group, Subject
 
@@ -34,10 +35,12 @@ class Timed:
 @dataclass(frozen=True)
 class Timing:
     """All groups that have steps, in order. `left_out` are runs that comparisons left out as
-    outliers, as "LABEL #REPETITION". `noise` is the standard deviation from run to run, as a share;
-    NaN where it is not known."""
+    outliers, as "LABEL #REPETITION". `means` has, for each line of which several groups are
+    compared, how many times as fast it is on the geometric mean. `noise` is the standard deviation
+    from run to run, as a share; NaN where it is not known."""
 
     rows: tuple[Timed, ...]
+    means: Mapping[str, Interval] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     noise: float = math.nan
 
@@ -94,7 +97,21 @@ def _of_study(subject: Subject, known: dict[int, Timed]) -> Timing:
         f"{subject.groups[column].label} #{block + 1}"
         for block, column in (found.left_out if found else ())
     ]
-    return Timing(tuple(known.values()), tuple(left_out), found.noise if found else math.nan)
+    noise = found.noise if found else math.nan
+    return Timing(tuple(known.values()), _means(subject, values, pairs), tuple(left_out), noise)
+
+
+def _means(
+    subject: Subject, values: Floats, pairs: Sequence[tuple[int, int]]
+) -> dict[str, Interval]:
+    lines: dict[str, list[tuple[int, int]]] = {}
+    for pair in pairs:
+        lines.setdefault(subject.groups[pair[0]].line, []).append(pair)
+    return {
+        line: mean_ratio(values, several).inverse()
+        for line, several in lines.items()
+        if len(several) > 1
+    }
 
 
 def _of_runs(subject: Subject, known: dict[int, Timed]) -> Timing:
@@ -102,6 +119,9 @@ def _of_runs(subject: Subject, known: dict[int, Timed]) -> Timing:
     if not known:
         return Timing(())
     rows = list(known.values())
+    if len(rows) == 1:
+        [one] = compare_runs([rows[0].group.all[0]])
+        return Timing((replace(rows[0], seconds=one.seconds),))
     compared = compare_runs([row.group.all[0] for row in rows])
     return Timing(
         tuple(_scaled(row, one, rows[0].group) for row, one in zip(rows, compared, strict=True))

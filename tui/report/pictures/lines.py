@@ -21,15 +21,17 @@ def picture(
     up: str,
     curves: Sequence[Curve],
     written: Callable[[float], str] = number,
+    least_top: float | None = None,
 ) -> Picture:
-    """The picture of these curves. `written` writes their values."""
+    """The picture of these curves. `written` writes their values. With `least_top` the chart begins
+    at 0 and goes up to that at least."""
     said = "; ".join(f"{one.label} {_ends(one, written)}" for one in curves)
     band = " Bands are the range over runs." if any(one.runs > 1 for one in curves) else ""
     return Picture(
         name,
         title,
         f"Curves of {up} by {across}. From first to last: {said}.{band}",
-        lambda: _draw(across, up, curves),
+        lambda: _draw(across, up, curves, least_top),
     )
 
 
@@ -41,7 +43,7 @@ def _ends(one: Curve, written: Callable[[float], str]) -> str:
     return f"{written(float(known[0]))} to {written(float(known[-1]))} at {number(float(end))}"
 
 
-def _draw(across: str, up: str, curves: Sequence[Curve]) -> Figure:
+def _draw(across: str, up: str, curves: Sequence[Curve], least_top: float | None) -> Figure:
     figure, axes = canvas(across, up, series=[label(one.label) for one in curves])
     for place, one in enumerate(curves):
         look = Look.of(place)
@@ -59,6 +61,8 @@ def _draw(across: str, up: str, curves: Sequence[Curve]) -> Figure:
             axes.fill_between(one.along, one.low, one.high, color=look.colour, alpha=0.18, lw=0)
     if not any(math.isfinite(value) for one in curves for value in one.middle):
         axes.text(0.5, 0.5, "no finite value", transform=axes.transAxes, ha="center")
+    if least_top is not None:
+        axes.set_ylim(0, max(least_top, 1.05 * axes.dataLim.y1))
     if len(curves) > 1:
         legend(figure, axes)
     return figure

@@ -84,7 +84,7 @@ def _draw(lines: Lines, up: str, ideal: bool = False) -> Figure:
     for place, (line, points) in enumerate(lines.items()):
         _line(axes, Look.of(place), label(line), points)
     if ideal:
-        axes.plot([1, most], [1, most], color=INK, linewidth=1, linestyle=":", label="ideal")
+        axes.errorbar([1, most], [1, most], color=INK, linewidth=1, linestyle=":", label="ideal")
     axes.set_ylim(bottom=0)
     whole(axes)
     legend(figure, axes)

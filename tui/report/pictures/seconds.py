@@ -39,8 +39,9 @@ def _said(row: Timed) -> str:
 def _draw(rows: Sequence[Timed]) -> Figure:
     figure, axes = canvas("seconds per iteration", height=1.1 + 0.34 * len(rows))
     end = _end(rows)
+    lines = list(dict.fromkeys(row.group.line for row in rows))
     for place, row in enumerate(rows):
-        look, value = Look.of(place), row.seconds
+        look, value = Look.of(lines.index(row.group.line)), row.seconds
         single = [run.step_seconds() for run in row.group.all]
         if math.isfinite(value.low):
             if value.high > end:

@@ -4,6 +4,7 @@ blindness tell apart; lines also differ in their markers and dashes, bars in the
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ LINE = 0.24
 """Inches of a line of names."""
 LONGEST, NARROW = 44, 22
 """Characters of a label, and of one line of it beside a chart."""
+TAIL = re.compile(r" (\S{1,3})$")
 RC: Any = {
     "axes.edgecolor": INK,
     "axes.grid": True,
@@ -108,7 +110,8 @@ def label(text: str) -> str:
 
 def names(axes: Axes, found: Sequence[str]) -> None:
     """Name the rows of a chart from its top; long names take two lines."""
-    wrapped = ["\n".join(textwrap.wrap(label(one), NARROW)) for one in found]
+    whole = [TAIL.sub("\u00a0\\1", label(one)) for one in found]  # "nodes 2" stays together
+    wrapped = ["\n".join(textwrap.wrap(one, NARROW)) for one in whole]
     axes.set_yticks(range(len(found)), wrapped)
     axes.set_ylim(len(found) - 0.5, -0.5)
     axes.grid(axis="y", visible=False)

@@ -20,12 +20,14 @@ NOTE = (
     "bytes per step: what a rank sends. blocked: seconds that even the last rank to have its "
     "gradients spends in the exchange. busbw: what the busiest link carries in that time, 2(n-1)/n "
     "times the gradients in a ring, at the root of gather and scatter 2(n-1) times, in buckets n-1 "
-    "times."
+    "times. Where the exchange overlaps with computing, nobody knows how long it took: ≥ is what "
+    "the link carried on average over the whole iteration."
 )
 LINKS = (
     " at best: the seconds that the link allows. hidden: the share of the exchange that overlapped "
-    "with computing, at least; there busbw is more than the link carried."
+    "with computing, at least."
 )
+LEAST = "≥ "
 
 
 def section(subject: Subject, timing: Timing) -> Section | None:
@@ -40,14 +42,15 @@ def section(subject: Subject, timing: Timing) -> Section | None:
 
 def _row(one: Traffic) -> tuple[str, ...]:
     link = spec.show(round(one.group.link * 8)) if one.group.link else UNKNOWN
+    least = LEAST if one.overlaps else ""
     return (
         one.group.label,
         size(one.sent),
         size(one.payload) if math.isfinite(one.payload) else UNKNOWN,
         seconds(one.blocked),
-        f"{one.busbw * 8 / 1e9:.3g} Gbit/s" if math.isfinite(one.busbw) else UNKNOWN,
+        f"{least}{one.busbw * 8 / 1e9:.3g} Gbit/s" if math.isfinite(one.busbw) else UNKNOWN,
         link,
-        percent(one.share),
+        f"{least}{percent(one.share)}" if math.isfinite(one.share) else UNKNOWN,
         seconds(one.at_best),
         percent(one.hidden),
     )

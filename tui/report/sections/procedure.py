@@ -7,12 +7,14 @@ from collections.abc import Iterator
 
 from remote.figures.run import RunFigures
 from remote.format import UNKNOWN, count, seconds
+from remote.record import marks
 from remote.statistics.stability import warm_up
 from tui.report import text
 from tui.report.document import Section, Table, Text
 from tui.report.numbers.timing import Timing
 from tui.report.subject import Failure, Group, Subject
 
+TITLE = "How it was measured"
 HEAD = ("started", "cell", "repetition", "run", "s/iter", "warm-up", "verdict", "remark")
 
 
@@ -20,7 +22,7 @@ def section(subject: Subject, timing: Timing) -> Section:
     """The table of all runs in the order in which they were made, and the commands."""
     return Section(
         "procedure",
-        "How it was measured",
+        TITLE,
         list(_says(subject, timing)),
         [
             Table(
@@ -72,6 +74,8 @@ def _row(group: Group, number: int, run: RunFigures, is_far: bool) -> tuple[str,
         remarks.append(count(len(run.restarts), "restart"))
     if run.stalls:
         remarks.append(count(len(run.stalls), "stall"))
+    if note := marks.note(run.folder):
+        remarks.append(note)
     return (
         text.moment(run.started),
         group.label,

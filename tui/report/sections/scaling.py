@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from remote.format import UNKNOWN, percent
-from remote.statistics.interval import geometric_mean
 from tui.report import text
 from tui.report.document import Section, Table
 from tui.report.numbers.timing import Timed, Timing
@@ -28,7 +27,7 @@ def section(subject: Subject, timing: Timing) -> Section | None:
     return Section(
         "scaling",
         "Speed-up and comparison",
-        [*says, *_means(subject, timing)],
+        [*says, *_means(timing)],
         [Table("Speed-up and comparison", HEAD, rows, _note(subject, timing))],
         scaling.pictures(timing.rows, base) if subject.is_study or base else [],
     )
@@ -58,17 +57,13 @@ def _shares(row: Timed) -> str:
     return f"{percent(value.low)} to {percent(value.high)}"
 
 
-def _means(subject: Subject, timing: Timing) -> list[str]:
+def _means(timing: Timing) -> list[str]:
     """Over several groups, how many times as fast each line is."""
-    found: dict[str, list[float]] = {}
-    for row in timing.rows:
-        if row.against and math.isfinite(row.against.ratio.value):
-            found.setdefault(row.group.line, []).append(1 / row.against.ratio.value)
     return [
-        f"{line} is {geometric_mean(ratios):.2f} times as fast as its reference: the geometric "
-        f"mean over {len(ratios)} cells."
-        for line, ratios in found.items()
-        if len(ratios) > 1 and subject.is_study
+        f"{line} is {text.times(mean)} times as fast as its reference ({text.bounds(mean)}): the "
+        "geometric mean over its cells."
+        for line, mean in timing.means.items()
+        if math.isfinite(mean.low)
     ]
 
 

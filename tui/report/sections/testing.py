@@ -21,24 +21,21 @@ def section(subject: Subject, timing: Timing) -> Section | None:
     found = [one for one in found if any(map(any, one[2].confusion))]
     if not found:
         return None
-    shown = found[:MOST]
     says = ["Of the last test of the first run of each cell."] if len(subject.groups) > 1 else []
-    if len(found) > MOST:
-        says.append(f"The first {MOST} of {len(found)} cells are shown; data.json has the others.")
     return Section(
         "testing",
         "Test",
-        says,
+        [*says, *subject.selection(MOST)],
         (),
-        [_picture(at, group, test) for at, (group, _, test) in enumerate(shown)],
-        [_text(group, run, test) for group, run, test in shown],
+        [_picture(at, group, test) for at, (group, _, test) in enumerate(found)],
+        [_text(group, run, test) for group, run, test in found],
     )
 
 
 def _runs(subject: Subject) -> list[tuple[Group, RunFigures]]:
     return [
         (group, group.first)
-        for group in subject.measured
+        for group in subject.shown(MOST)
         if group.first and group.first.evaluations
     ]
 

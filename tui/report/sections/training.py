@@ -21,7 +21,7 @@ from tui.report.numbers.timing import Timing
 from tui.report.pictures import lines
 from tui.report.subject import Subject
 
-MOST = 12
+MOST = 7
 """Curves in a picture: more cannot be told apart."""
 
 
@@ -30,10 +30,7 @@ def section(subject: Subject, timing: Timing) -> Section | None:
     pictures = _pictures(subject)
     if not pictures:
         return None
-    says = []
-    if len(subject.measured) > MOST:
-        says.append(f"The pictures show the first {MOST} of {len(subject.measured)} cells.")
-    return Section("training", "Training", says, _targets(subject), pictures)
+    return Section("training", "Training", subject.selection(MOST), _targets(subject), pictures)
 
 
 def _pictures(subject: Subject) -> list[Picture]:
@@ -54,7 +51,7 @@ def _pictures(subject: Subject) -> list[Picture]:
 
 
 def _curves(subject: Subject, points: Callable[[RunFigures], Points]) -> list[Curve]:
-    groups = subject.measured[:MOST]
+    groups = subject.shown(MOST)
     return [one for group in groups if (one := curve(group.label, group.all, points))]
 
 

@@ -32,10 +32,11 @@ class Measure:
     title: str
     up: str
     of: Callable[[HostUsage], Floats]
+    least_top: float = 0.0
 
 
 MEASURES = (
-    Measure("cpu", "CPU over time", "CPU of a host in %", lambda usage: usage.cpu),
+    Measure("cpu", "CPU over time", "CPU of a host in %", lambda usage: usage.cpu, 105.0),
     Measure(
         "memory",
         "Memory over time",
@@ -53,7 +54,7 @@ MEASURES = (
 
 def section(subject: Subject, timing: Timing) -> Section | None:
     """The pictures, of the hosts of one run, or of one run of each group; and the table."""
-    runs = [(group.label, run) for group in subject.measured if (run := group.first)][:MOST]
+    runs = [(group.label, run) for group in subject.shown(MOST) if (run := group.first)]
     named = [(label, run) for label, run in runs if any(len(host.usage.time) for host in run.hosts)]
     if not named:
         return None
@@ -69,7 +70,9 @@ def section(subject: Subject, timing: Timing) -> Section | None:
 
 
 def _picture(measure: Measure, curves: Sequence[Curve]) -> Picture:
-    return lines.picture(measure.name, measure.title, "seconds", measure.up, curves, number)
+    return lines.picture(
+        measure.name, measure.title, "seconds", measure.up, curves, number, measure.least_top
+    )
 
 
 def _of_hosts(run: RunFigures, measure: Measure) -> Iterator[Curve]:

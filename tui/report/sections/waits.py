@@ -19,7 +19,7 @@ def section(subject: Subject, timing: Timing) -> Section | None:
     """A table and a picture for each group whose ranks wait for each other."""
     found = [
         (group, run, waiting)
-        for group in subject.measured
+        for group in subject.shown(MOST)
         if (run := group.first) and (waiting := run.waiting()) and len(waiting.step)
     ]
     if not found:
@@ -30,15 +30,12 @@ def section(subject: Subject, timing: Timing) -> Section | None:
     ]
     if len(subject.groups) > 1:
         says.append("Of the first run of each cell.")
-    if len(found) > MOST:
-        says.append(f"The first {MOST} of {len(found)} cells are shown.")
-    shown = found[:MOST]
     return Section(
         "waits",
         "Who waited for whom",
-        says,
-        [_table(*one) for one in shown],
-        [_picture(at, *one) for at, one in enumerate(shown)],
+        [*says, *subject.selection(MOST)],
+        [_table(*one) for one in found],
+        [_picture(at, *one) for at, one in enumerate(found)],
     )
 
 
