@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from remote.format import size
 from remote.limits import LIMITS
-from training.writing import write_all
+from training.writing import write_all, write_whole
 
 _SAFELY = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe is not waited for, but refused
 BLOCK = 1 << 20
@@ -78,6 +78,15 @@ def contains(path: Path, words: bytes) -> bool:
     return False
 
 
+def is_torn(path: Path) -> bool:
+    """Whether a file ends in the middle of a line; False also where it cannot be read."""
+    with suppress(OSError), opened(path) as file:
+        if file.seek(0, os.SEEK_END):
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) != b"\n"
+    return False
+
+
 def append(path: Path, data: bytes) -> None:
     """Append to a file; it is made if needed. Raises: OSError, perhaps after a part was written."""
     descriptor = open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -90,6 +99,14 @@ def append(path: Path, data: bytes) -> None:
 def is_folder(path: Path) -> bool:
     """Whether this is a folder, and no link to one."""
     return path.is_dir() and not path.is_symlink()
+
+
+def make_runs_dir(path: Path) -> None:
+    """Make the folder of all runs, for its owner only, where there is none. Raises: OSError."""
+    with suppress(FileExistsError):
+        path.mkdir(mode=0o700, parents=True)
+        # for git, and for uploads of the folder around it
+        write_whole(path / ".gitignore", b"*\n")
 
 
 def make_folder(path: Path, *, exist_ok: bool = False) -> None:

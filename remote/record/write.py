@@ -41,14 +41,11 @@ class Recorder:
                 f"cannot record the run in {self.folder}: {error.strerror}; give another --runs-dir"
             ) from error
         written = (self._events, *(self.folder / layout.LOGS).iterdir()) if again else ()
-        self._torn = set(filter(_is_torn, written))
+        self._torn = set(filter(files.is_torn, written))
 
     def _make(self, runs_dir: Path, plan: Plan, again: bool) -> int:
         """Make the directory; the lock on it. Raises: OSError."""
-        with suppress(FileExistsError):
-            runs_dir.mkdir(mode=0o700, parents=True)
-            # for git, and for uploads of the folder around it
-            write_whole(runs_dir / ".gitignore", b"*\n")
+        files.make_runs_dir(runs_dir)
         files.make_folder(self.folder, exist_ok=again)
         files.make_folder(self.folder / layout.LOGS, exist_ok=again)
         held = lock.take(self.folder / layout.LOCK)
@@ -126,19 +123,6 @@ class Recorder:
         one may have left half a line."""
         files.append(path, b"\n" + data if path in self._torn else data)
         self._torn.discard(path)
-
-
-def _is_torn(path: Path) -> bool:
-    """Whether a file ends in the middle of a line."""
-    try:
-        with files.opened(path) as file:
-            return (
-                file.seek(0, os.SEEK_END) > 0
-                and file.seek(-1, os.SEEK_END) >= 0
-                and file.read(1) != b"\n"
-            )
-    except OSError:
-        return False
 
 
 def _bytes(text: str) -> bytes:

@@ -3,6 +3,7 @@
 RUNS_DIR/NAME.study/
     study.toml       the study as it was started
     place.json       where it runs, and how: hosts, lab, options of the command line
+    place.mac        proves to the user who called it that nobody has changed place.json
     journal.jsonl    one line per fact: a run has begun for a trial, or has ended
     launcher.pid     held by the process that runs the study
 
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from remote.limits import LIMITS
-from remote.record import files, layout
+from remote.record import files, layout, trust
 from remote.record.entry import number
 from remote.record.layout import LOCK
 from remote.study.reader import StudyError
@@ -31,7 +32,7 @@ from training.wire.jsonl import dumps, load
 from training.writing import write_all, write_whole
 
 SUFFIX, JOURNAL = layout.STUDY, layout.JOURNAL
-STUDY, PLACE = "study.toml", "place.json"
+STUDY, PLACE, SIGNATURE = "study.toml", "place.json", "place.mac"
 TRIAL = re.compile(r".+ #[1-9][0-9]{0,4}")
 """The key of a trial."""
 PLACES: Mapping[str, type] = dict.fromkeys(("local", "slots", "nodes"), int) | dict.fromkeys(
@@ -98,13 +99,29 @@ class StudyFolder:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Keep other processes from running the study meanwhile. Raises: StudyError."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        lock = files.open_regular(self.path / LOCK, os.O_RDWR | os.O_CREAT)
+        with self._writing():
+            self._make()
+            lock = files.open_regular(self.path / LOCK, os.O_RDWR | os.O_CREAT)
         try:
             self._take(lock)
             yield
         finally:
             os.close(lock)
+
+    def _make(self) -> None:
+        files.make_runs_dir(self.path.parent)
+        files.make_folder(self.path, exist_ok=True)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Say what cannot be written. Raises: StudyError."""
+        try:
+            yield
+        except OSError as error:
+            raise StudyError(
+                f"cannot record the study in {self.path}: {error.strerror}; once it can be "
+                "written, the same command goes on"
+            ) from error
 
     def _take(self, lock: int) -> None:
         """Take the lock, and say who has it. Raises: StudyError."""
@@ -116,14 +133,18 @@ class StudyFolder:
                 f"{self.name} is running: process {holder}. Wait for it, or stop it with Ctrl+C "
                 "where it runs"
             ) from None
-        os.ftruncate(lock, 0)
-        os.write(lock, str(os.getpid()).encode())
+        with self._writing():
+            os.ftruncate(lock, 0)
+            os.write(lock, str(os.getpid()).encode())
 
     def keep(self, text: str, place: Mapping[str, Any]) -> None:
-        """Write what the study is and where it runs."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        write_whole(self.path / PLACE, f"{dumps(place)}\n".encode())
-        write_whole(self.path / STUDY, text.encode())
+        """Write what the study is and how it was called. Raises: StudyError."""
+        data = f"{dumps(place)}\n".encode()
+        with self._writing():
+            self._make()
+            write_whole(self.path / PLACE, data)
+            write_whole(self.path / SIGNATURE, trust.signature(data).encode())
+            write_whole(self.path / STUDY, text.encode())
 
     def text(self) -> str:
         """The study as it was started. Raises: StudyError."""
@@ -134,28 +155,37 @@ class StudyFolder:
 
     def place(self) -> dict[str, Any]:
         """How the study was called, as far as that is known: `given` are job fields, `places` are
-        options for hosts, `quick` says whether it is the short variant."""
-        said: dict[str, Any] = {}
+        options for hosts, `quick` says whether it is the short variant. `own`: this user called it
+        so, and nobody has changed it since."""
+        data = signed = b""
         with suppress(OSError):
-            said = load(files.read(self.path / PLACE, LIMITS.plan)) or {}
+            data = files.read(self.path / PLACE, LIMITS.plan)
+            signed = files.read(self.path / SIGNATURE, LIMITS.small_file)
+        said = load(data) or {}
         given, places = (
             found if isinstance(found := said.get(name), dict) else {}
             for name in ("given", "places")
         )
-        places = {name: one for name, one in places.items() if type(one) is PLACES.get(name)}
-        return {"given": given, "places": places, "quick": said.get("quick") is True}
+        return {
+            "given": given,
+            "places": {name: one for name, one in places.items() if type(one) is PLACES.get(name)},
+            "quick": said.get("quick") is True,
+            "own": trust.is_signed(data, signed),
+        }
 
     def write(self, entry: Entry) -> None:
-        """Add a fact to the journal. It is on the disk on return. Raises: OSError."""
+        """Add a fact to the journal. It is on the disk on return. Raises: StudyError."""
         kind = next(name for name, one in KINDS.items() if isinstance(entry, one))
-        line = {"event": kind, "time": time.time()} | asdict(entry)
-        descriptor = files.open_regular(self.path / JOURNAL, os.O_RDWR | os.O_APPEND | os.O_CREAT)
-        try:
-            begin = "\n" if _is_torn(descriptor) else ""
-            write_all(descriptor, f"{begin}{dumps(line)}\n".encode())
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        line = dumps({"event": kind, "time": time.time()} | asdict(entry))
+        journal = self.path / JOURNAL
+        with self._writing():
+            begin = "\n" if files.is_torn(journal) else ""
+            descriptor = files.open_regular(journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            try:
+                write_all(descriptor, f"{begin}{line}\n".encode())
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
     def entries(self) -> Iterator[Entry]:
         """The facts of the journal, in order. A torn line is left out."""
@@ -164,12 +194,6 @@ class StudyFolder:
         for line in files.lines(self.path / JOURNAL):
             if entry := _entry(load(line) or {}):
                 yield entry
-
-
-def _is_torn(journal: int) -> bool:
-    """Whether the last line of an open journal was not written whole."""
-    size = os.fstat(journal).st_size
-    return size > 0 and os.pread(journal, 1, size - 1) != b"\n"
 
 
 def _entry(data: dict[str, Any]) -> Entry | None:

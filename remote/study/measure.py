@@ -1,20 +1,37 @@
-"""What a study compares, from the summaries of its runs. Pure."""
+"""What a study keeps of a run: the value that it compares, and remarks. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from remote.record import summary
+from remote.run.state import RunState
+from remote.study.study import METRICS, Cell
 
-def measured(metric: str, summary: Mapping[str, Any]) -> float | None:
-    """The value of one run; None where it has none.
+
+def unknown(metric: str, state: RunState) -> str:
+    """Why a run that has finished has no value."""
+    diverged = state.progress.diverged
+    return f"the run has no {METRICS[metric]}{f': {diverged.text}' if diverged else ''}"
+
+
+def remarks(cell: Cell, state: RunState) -> tuple[str, ...]:
+    """What who compares the run with others has to know."""
+    diverged = state.progress.diverged
+    said = [f"{cell.key} diverged: the loss is no finite number"] if diverged else []
+    return (*said, *summary.remarks(state))
+
+
+def measured(metric: str, found: Mapping[str, Any]) -> float | None:
+    """The value of one run, from its summary; None where it has none.
 
     `step_seconds` follows the reference's rule: the mean of iterations 2 to 40 over all ranks.
     """
-    test = summary.get("test") or {}
+    test = found.get("test") or {}
     values = {
-        "step_seconds": summary["means"]["iterations_2_to_40"]["seconds"],
-        "elapsed": summary["training_seconds"],
+        "step_seconds": found["means"]["iterations_2_to_40"]["seconds"],
+        "elapsed": found["training_seconds"],
         "loss": test.get("loss"),
         "accuracy": test.get("accuracy"),
     }

@@ -16,9 +16,8 @@ from remote.record import summary
 from remote.record.read import RunFolderError, load_plan
 from remote.run.state import RunState, Verdict
 from remote.session.session import Session
-from remote.study import choose
+from remote.study import choose, measure
 from remote.study.folder import Begun, Ended, Entry, Outcome, StudyFolder
-from remote.study.measure import measured
 from remote.study.places import Places
 from remote.study.progress import Progress
 from remote.study.study import Study, Trial
@@ -123,7 +122,8 @@ class Runner:
             self._note(Begun(trial.key, plan.run))
             return launcher.begin(plan)
         except (PlanError, LabError) as error:
-            self._note(Ended(trial.key, "none", Outcome.FAILED, cause=str(error)))
+            run = self.progress.open.get(trial.key, "none")
+            self._note(Ended(trial.key, run, Outcome.FAILED, cause=str(error)))
             return None
 
     def _left(self) -> Iterator[StudyRun]:
@@ -148,16 +148,16 @@ class Runner:
     def _judge(self, trial: Trial, state: RunState) -> None:
         """Note what the run was for the trial."""
         outcome, value, cause = self._outcome(state)
-        remarks = tuple(summary.remarks(state))
+        remarks = measure.remarks(trial.cell, state)
         run, seconds = state.plan.run, max(0.0, state.elapsed)
         self._note(Ended(trial.key, run, outcome, value, cause, remarks, seconds))
 
     def _outcome(self, state: RunState) -> tuple[Outcome, float | None, str]:
         """What the run was, its value, and why it failed."""
         if state.verdict is Verdict.FINISHED:
-            value = measured(self.study.metric, summary.of(state))
+            value = measure.measured(self.study.metric, summary.of(state))
             if value is None:
-                return Outcome.FAILED, None, f"the run has no {self.study.metric}"
+                return Outcome.FAILED, None, measure.unknown(self.study.metric, state)
             return Outcome.COUNTED, value, ""
         if state.stop_reason == LIMIT:
             return Outcome.FAILED, None, LIMIT

@@ -56,12 +56,13 @@ def find(
 
 
 def _completed(folder: StudyFolder, call: Call) -> Call:
-    """The call with what the first call said and this one leaves out."""
+    """The call with what the first call said and this one leaves out. Hosts that somebody else
+    named are not reached."""
     before = folder.place()
     return replace(
         call,
         given=call.given or before["given"],
-        places=call.places or before["places"],
+        places=call.places or (before["places"] if before["own"] else {}),
         quick=call.quick or before["quick"],
     )
 

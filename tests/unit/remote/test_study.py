@@ -486,7 +486,34 @@ def test_the_short_variant_of_a_started_study_is_a_study_of_its_own(tmp_path: Pa
 def test_options_that_are_no_options_are_not_known(tmp_path: Path, place: str) -> None:
     folder = _started(tmp_path, start.Call(TEXT, {}, {"local": 2}, False))
     (folder.path / "place.json").write_text(place)
-    assert folder.place() == {"given": {}, "places": {}, "quick": False}
+    assert folder.place() == {"given": {}, "places": {}, "quick": False, "own": False}
+
+
+def test_hosts_that_somebody_else_named_are_not_reached(tmp_path: Path) -> None:
+    folder = _started(tmp_path, start.Call(TEXT, {}, {"hosts": "mine.toml"}, False))
+    assert start.find("two", tmp_path, {}, {}, quick=False)[1].places == {"hosts": "mine.toml"}
+    place = folder.path / "place.json"
+    place.write_text(place.read_text().replace("mine", "evil"))
+    call = start.find("two", tmp_path, {}, {}, quick=False)[1]
+    assert call.places == {}
+    with (
+        pytest.raises(StudyError, match=r"the hosts \(--hosts evil.toml, now no options\)"),
+        start.begun(folder, call, new=False),
+    ):
+        pass
+
+
+def test_a_study_makes_the_runs_dir_as_a_run_does(tmp_path: Path) -> None:
+    _started(tmp_path / "runs", start.Call(TEXT, {}, {"local": 2}, False))
+    assert (tmp_path / "runs" / ".gitignore").read_text() == "*\n"
+    assert (tmp_path / "runs").stat().st_mode & 0o77 == 0
+
+
+def test_a_journal_that_cannot_be_written_is_a_mistake_of_the_user(tmp_path: Path) -> None:
+    folder = _started(tmp_path, start.Call(TEXT, {}, {"local": 2}, False))
+    (folder.path / JOURNAL).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StudyError, match=r"cannot record the study in .*: it is a link"):
+        folder.write(Begun("a #1", "run-1"))
 
 
 ACCURACY = """
