@@ -33,9 +33,9 @@ class Course:
     failure was noticed, `stopping_at` and `closing_at` when these stages began; infinite before.
     `preparing`: the hosts are checked, `prepared`: all have answered, `started`: they were told to
     start their ranks, `refused`: the start is refused. `person_stopped`: a person has stopped the
-    run, `abandoned`: and no longer waits for its hosts, `impatient`: has been so. `stop_now`: ranks
-    get no time to end by themselves. `final`: the run is not restarted. `keep`: agents go on
-    without a launcher. `returned`: this launcher is not the first one.
+    run, and from `abandoned_at` on no longer waits for its hosts; `impatient`: has done so.
+    `stop_now`: ranks get no time to end by themselves. `final`: the run is not restarted. `keep`:
+    agents go on without a launcher. `returned`: this launcher is not the first one.
     """
 
     policy: Policy
@@ -53,7 +53,7 @@ class Course:
     stacks_asked_at: float = -math.inf
     person_stopped: bool = False
     stopped_elsewhere: bool = False
-    abandoned: bool = False
+    abandoned_at: float = math.inf
     impatient: bool = False
     stop_now: bool = False
     final: bool = False
@@ -80,6 +80,11 @@ class Course:
         return self.failing_at < math.inf
 
     @property
+    def abandoned(self) -> bool:
+        """Whether a person no longer waits for the hosts."""
+        return self.abandoned_at < math.inf
+
+    @property
     def ending_at(self) -> float:
         """When all hosts were told to end, or to end their ranks; infinite before."""
         return self.stopping_at if self.closing_at == math.inf else self.closing_at
@@ -104,7 +109,7 @@ class Course:
             case launcher.Stopping():
                 self._stop(event, when)
             case launcher.Closing():
-                self.stage, self.closing_at, self.abandoned = Stage.CLOSING, when, False
+                self.stage, self.closing_at, self.abandoned_at = Stage.CLOSING, when, math.inf
             case launcher.Closed():
                 self.stage = Stage.OVER
             case launcher.Leaving(leaving):
@@ -127,7 +132,7 @@ class Course:
             return
         self.stage = Stage.RUNNING if started else Stage.STARTING
         self.stopping_at = self.closing_at = math.inf
-        self.stop_now = self.abandoned = False
+        self.stop_now, self.abandoned_at = False, math.inf
 
     def launch(self, attempt: int) -> None:
         """Ranks of this attempt have been started, by this launcher or another one."""
@@ -139,7 +144,7 @@ class Course:
         again = event.by_person and self.person_stopped and not event.now
         if again and self.stage in (Stage.STOPPING, Stage.CLOSING):
             # A first word here after a stop from elsewhere is not a second one.
-            self.abandoned = not self.stopped_elsewhere
+            self.abandoned_at = math.inf if self.stopped_elsewhere else when
             self.impatient |= self.abandoned
         self.stopped_elsewhere = event.elsewhere
         self.person_stopped |= event.by_person
@@ -151,7 +156,8 @@ class Course:
     def _attach(self, when: float) -> None:
         """Another launcher takes over, and gives hosts as much time as the one before."""
         self.returned = True
-        self.detached = self.cut_off = self.leaving = self.abandoned = False
+        self.detached = self.cut_off = self.leaving = False
+        self.abandoned_at = math.inf
         self.stopped_elsewhere = self.person_stopped
         self.transfers.clear()
         self.stopping_at = self.closing_at = math.inf

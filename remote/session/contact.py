@@ -18,8 +18,8 @@ class Contact:
     has led to the host. `failure` is why the host cannot be reached and is to be given up, `cause`
     is its kind; `problem` why a host of a run that this launcher has returned to is not reached
     yet. `sent` are the commands that the one in use has taken. `held_up` is for how long the host
-    has not taken the command that is being sent, `unread`: what came from it is still to be taken
-    in. `released`: nothing more is wanted of the host.
+    has not taken the command that is being sent; what came in the last `behind` seconds is still
+    to be taken in. `released`: nothing more is wanted of the host.
     """
 
     index: int
@@ -33,7 +33,7 @@ class Contact:
     retry_at: float = 0.0
     parted_at: float = 0.0
     held_up: float = 0.0
-    unread: bool = False
+    behind: float = 0.0
     failure: str = ""
     cause: Cause | None = None
     problem: str = ""

@@ -81,8 +81,8 @@ def give_up(view: View) -> list[Action]:
         (host, contact)
         for host, contact in view.live
         if (host.running or is_closing)
-        and not contact.unread  # what has come may be the end that is waited for
-        and view.now >= _patience(view, contact)
+        # What came before that and is still to be taken in may be the end that is waited for.
+        and view.now - contact.behind >= _patience(view, contact)
     ]
     return [lose(view, host, _explain_late(view, host, contact)) for host, contact in late]
 
@@ -174,7 +174,7 @@ def _patience(view: View, contact: Contact) -> float:
     reached."""
     course, times = view.course, view.times
     if course.abandoned:
-        return -math.inf
+        return course.abandoned_at
     if contact.is_first or course.ending_at == math.inf:
         return math.inf
     began = max(course.ending_at, contact.tried_at)

@@ -91,10 +91,10 @@ class Pool:
         for connection in self._closing:
             connection.wait(until)
 
-    def observe(self, *, unread: bool) -> None:
+    def observe(self, *, behind: float) -> None:
         """Note what no message says of the connections."""
         for contact, connection in zip(self._controller.contacts, self._in_use, strict=True):
-            contact.unread = unread
+            contact.behind = behind
             contact.held_up = connection.held_up if connection else 0.0
 
     def take(self, message: Opened | Arrived | Broken) -> None:

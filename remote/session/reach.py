@@ -98,7 +98,7 @@ def _reach(view: View, host: HostState, contact: Contact) -> list[Action]:
 
 def _quiet(view: View, contact: Contact) -> float:
     """For how many seconds nothing has come from a host, as far as is known."""
-    return 0.0 if contact.unread else view.now - contact.heard_at
+    return 0.0 if contact.behind else view.now - contact.heard_at
 
 
 def _is_unfit(host: HostState, contact: Contact) -> bool:

@@ -64,11 +64,9 @@ class Session:
         self._transport, self._recorder, self._times = transport, recorder, times
         self._controller = Controller(plan, recorder, forwarded, times, limits)
         self.state = self._controller.state
-        self._queue: SimpleQueue[Message] = SimpleQueue()
-        self._pool = Pool(
-            plan, transport, self._controller, self._queue.put, self._now, cwd, limits
-        )
-        self._returns = False
+        self._queue: SimpleQueue[tuple[float, Message]] = SimpleQueue()
+        self._pool = Pool(plan, transport, self._controller, self._put, self._now, cwd, limits)
+        self._returns, self._taken_until = False, 0.0
         self._clock_offset = time.time() - time.monotonic()
         self._over = threading.Event()
 
@@ -159,7 +157,10 @@ class Session:
         return time.monotonic() + self._clock_offset
 
     def _ask(self, act: Callable[[float], list[Action]]) -> None:
-        self._queue.put(Asked(lambda: self._carry_out(act(self._now()))))
+        self._put(Asked(lambda: self._carry_out(act(self._now()))))
+
+    def _put(self, message: Message) -> None:
+        self._queue.put((self._now(), message))
 
     def _renew(self) -> None:
         """Signs of life, from a thread of its own: who iterates `batches` may be held up, as by a
@@ -172,16 +173,18 @@ class Session:
 
     def _turn(self) -> list[Record]:
         """One batch: what has arrived, or nothing where the next look at the clock comes first."""
-        messages: list[Message] = []
+        messages: list[tuple[float, Message]] = []
         with suppress(Empty):
             messages.append(self._queue.get(timeout=self._times.tick))
-            size = _size(messages[0])
+            size = _size(messages[0][1])
             while size < BATCH:
                 messages.append(self._queue.get_nowait())
-                size += _size(messages[-1])
+                size += _size(messages[-1][1])
         with self.lock:
-            self._pool.observe(unread=not self._queue.empty())
-            for message in messages:
+            if messages:
+                self._pool.observe(behind=self._now() - messages[0][0])
+            for came, message in messages:
+                self._taken_until = came
                 self._take(message)
             self._settle()
             if problem := self._recorder.flush():
@@ -206,8 +209,9 @@ class Session:
 
     def _settle(self) -> None:
         """Have the controller decide, and act."""
-        self._pool.observe(unread=not self._queue.empty())
-        self._carry_out(self._controller.settle(self._now()))
+        now = self._now()
+        self._pool.observe(behind=0.0 if self._queue.empty() else now - self._taken_until)
+        self._carry_out(self._controller.settle(now))
         for host, contact in zip(self.state.hosts, self._controller.contacts, strict=True):
             is_left = host.left_out and not host.ended and not contact.released
             if (host.done or contact.released) and not is_left:
@@ -236,18 +240,14 @@ class Session:
     def _files(self) -> Files:
         from remote.upload.files import Files  # most runs have no files to move
 
-        return Files(
-            self.plan, self._transport, lambda on, text: self._queue.put(Heard(Said(on, text)))
-        )
+        return Files(self.plan, self._transport, lambda on, text: self._put(Heard(Said(on, text))))
 
     def _transfer(self, what: str, move: Callable[[], dict[int, str]]) -> None:
         """Move files in a thread of its own; what went wrong, by host, is taken in then."""
 
         def work() -> None:
             problems = move()
-            self._queue.put(
-                Asked(lambda: self._controller.take_transfer(what, problems, self._now()))
-            )
+            self._put(Asked(lambda: self._controller.take_transfer(what, problems, self._now())))
 
         threading.Thread(target=work, name="files", daemon=True).start()
 

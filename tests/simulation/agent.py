@@ -15,7 +15,7 @@ from training.agent import decide
 from training.agent.journal import Journal
 from training.agent.options import Options
 from training.agent.ranks.ranks import Ends, Rank, Ranks
-from training.agent.ranks.starts import _FAILED, Preload, Starter
+from training.agent.ranks.starts import _FAILED, Parent, Starter
 from training.agent.server import Agent
 from training.agent.times import Times
 from training.wire import commands
@@ -144,8 +144,9 @@ class HostStarter(Starter):
         preload: Any,
         redaction: Any,
     ) -> None:
-        self._host, self._say, self._ranks = here.host, say, ranks
-        self._preload: Preload | None = None
+        self._host, self._options, self._say, self._ranks = here.host, options, say, ranks
+        self._how = ()  # ranks are no forks of the agent
+        self._preload: Parent | None = None
         self.attempt = 0
 
     def start(self, command: commands.Start, listener: Any) -> None:
@@ -153,7 +154,7 @@ class HostStarter(Starter):
         self._host.watch_start(command)
         super().start(command, listener)
 
-    def _start_plainly(self, placement: commands.Placement) -> None:
+    def _start_alone(self, placement: commands.Placement, env: Any) -> None:
         rank, _ = self._ranks.open(placement.rank)
         process = self._host.spawn(placement, rank.pipes, self.attempt)
         self._ranks.spawned(rank, process.pid)
@@ -162,11 +163,11 @@ class HostStarter(Starter):
         for placement in command.placements:
             self._ranks.open(placement.rank)
         preload = self._host.spawn_preload(command.attempt)
-        self._preload = Preload(preload.pid, (), -1)  # type: ignore[arg-type]
-        preload.then(self._host.draw.uniform(0.2, 1.5), lambda: self._fork(preload, command))
+        self._preload = Parent(preload.pid, (), -1)  # type: ignore[arg-type]
+        preload.then(self._host.draw.uniform(0.2, 1.5), lambda: self._fork_all(preload, command))
 
-    def _fork(self, preload: Process, command: commands.Start) -> None:
-        """Preload forks the ranks, and reports them."""
+    def _fork_all(self, preload: Process, command: commands.Start) -> None:
+        """The preload forks the ranks, and reports them."""
         ranks = {rank.number: rank for rank in self._ranks.live}
         forked = []
         for placement in command.placements:
@@ -182,7 +183,7 @@ class HostStarter(Starter):
         self._host.stir(report)
 
     def reported(self, number: int, status: int) -> None:
-        """Preload reports the end of a rank."""
+        """The preload reports the end of a rank."""
         for rank in self._ranks.live:
             if rank.number == number and self._preload:
                 self._ranks.exited(rank, status)
@@ -279,7 +280,7 @@ class HostAgent(Agent):
         self._starter.reaped(pid, status)
 
     def reported(self, number: int, status: int) -> None:
-        """Preload has reported the end of a rank."""
+        """The preload has reported the end of a rank."""
         self._starter.reported(number, status)  # type: ignore[attr-defined]
 
     def kill_out_of_memory(self) -> None:

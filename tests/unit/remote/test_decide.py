@@ -211,6 +211,13 @@ def without(case: Case, host: int) -> Case:
     return case
 
 
+def behind(case: Case, seconds: float) -> Case:
+    """What came in these last seconds is still to be taken in."""
+    for contact in case.contacts:
+        contact.behind = seconds
+    return case
+
+
 def stalled(case: Case) -> Case:
     case.started().stepped(0, 1).lives(60)
     return case.say(SESSION, Stalled((0, 1), 60.0), StacksAsked())
@@ -469,6 +476,22 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
     ),
     "agents are told to end": (lambda: closing(Case()), [Close, Close]),
     "the end waits for them": (lambda: asked(closing(Case())).say(0, END), []),
+    "as long as what came in time is still to be read": (
+        lambda: behind(asked(closing(Case())).later(TIMES.closing + 1), 2),
+        [],
+    ),
+    "but not for ever, whatever comes": (
+        lambda: behind(asked(closing(Case())).later(TIMES.closing + 3), 2),
+        [Lost, Lost],
+    ),
+    "a second stop waits for what had come before it": (
+        lambda: behind(asked(stopping(Case())).say(SESSION, STOPPED_AGAIN).later(1), 2),
+        [],
+    ),
+    "and for no more": (
+        lambda: behind(asked(stopping(Case())).say(SESSION, STOPPED_AGAIN).later(3), 2),
+        [Lost, Lost],
+    ),
     "then the session is closed": (
         lambda: asked(closing(Case(Policy(doctor=False, fetch=False)))).all_say(END),
         [Closed],
@@ -510,6 +533,7 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
     ),
 }
 END = Ended(EndReason.CLOSED)
+STOPPED_AGAIN = Stopping("stopped", by_person=True)
 
 
 def kept_run() -> Case:
