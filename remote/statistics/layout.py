@@ -18,6 +18,8 @@ from remote.statistics.stability import UNUSUAL, scores
 
 DRAWS = 100_000
 """Studies without a difference that are drawn: a probability of 0.05 is known to 0.0007."""
+FEW_DRAWS = 2_000
+"""So many while runs are missing: 0.05 is known to 0.005, and 100 cells take 50 ms, not 1 s."""
 SHARED = 4.0
 """Degrees of freedom that the noise of all cells adds to a cell's own. With fewer, few runs find
 less. With more, a comparison relies on equal noise: where the reference is three times as noisy as
@@ -84,7 +86,7 @@ def layout(present: NDArray[np.bool_]) -> Layout:
     return _layout(present.tobytes(), *present.shape)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=16)  # of 1,000 runs, each takes 8 MB
 def _layout(packed: bytes, blocks: int, cells: int) -> Layout:
     present = np.frombuffer(packed, dtype=np.bool_).reshape(blocks, cells)
     block_of, cell_of = np.nonzero(present)
@@ -121,35 +123,39 @@ def errors(plan: Layout, weights: Numbers, cells: Numbers) -> Numbers:
 
 
 def yardstick(
-    plan: Layout, pairs: Sequence[Pair], together: bool, shared: float = SHARED
+    plan: Layout,
+    pairs: Sequence[Pair],
+    together: bool,
+    shared: float = SHARED,
+    draws: int = DRAWS,
 ) -> Numbers:
     """|t| of each pair in studies without a difference, drawn, sorted: pairs × draws. With
     `together` it is the largest of a study for all pairs, as in Dunnett, "A multiple comparison
     procedure for comparing several treatments with a control" (JASA 50, 1955). The noise of the
     cells is drawn as if it were independent, which makes the bound about 1 % too wide."""
     key = plan.present.tobytes(), *plan.present.shape
-    return _yardstick(key, tuple(pairs), together, shared)
+    return _yardstick(key, tuple(pairs), together, shared, draws)
 
 
 @lru_cache(maxsize=4)
 def _yardstick(
-    key: tuple[bytes, int, int], pairs: tuple[Pair, ...], together: bool, shared: float
+    key: tuple[bytes, int, int], pairs: tuple[Pair, ...], together: bool, shared: float, draws: int
 ) -> Numbers:
     plan = _layout(*key)
     weights = plan.contrasts(pairs)
     generator = np.random.default_rng(SEED)
     values, vectors = np.linalg.eigh(weights @ weights.T)
     factor = vectors * np.sqrt(values.clip(0))
-    differences = generator.standard_normal((DRAWS, len(pairs))) @ factor.T
+    differences = generator.standard_normal((draws, len(pairs))) @ factor.T
     freedoms = plan.freedoms.clip(1e-9)
-    squares = generator.chisquare(freedoms, (DRAWS, len(freedoms)))
+    squares = generator.chisquare(freedoms, (draws, len(freedoms)))
     drawn = abs(differences / errors(plan, weights, _moderated(squares, freedoms, shared)))
     if together:
         drawn = drawn.max(axis=1, keepdims=True)
-    return np.broadcast_to(np.sort(drawn.T), (len(pairs), DRAWS))
+    return np.broadcast_to(np.sort(drawn.T), (len(pairs), draws))
 
 
-def outlier(plan: Layout, residuals: Numbers, alpha: float) -> int | None:
+def outlier(plan: Layout, runs: Numbers, residuals: Numbers, alpha: float) -> int | None:
     """Which run does not fit: its studentised deleted residual is so large that of all studies
     without an outlier at most `alpha` have one (Cook and Weisberg, "Residuals and influence in
     regression", 1982), and it is unusual in its cell, which may be noisier than others. None if all
@@ -158,12 +164,23 @@ def outlier(plan: Layout, residuals: Numbers, alpha: float) -> int | None:
         return None
     kept, squares = plan.kept, residuals**2
     own = np.divide(squares, kept, out=np.zeros_like(kept), where=kept > 1e-9)
-    worst = int(own.argmax())
+    alike = np.flatnonzero(own >= own.max() * (1 - 1e-9))  # the two of a block of two, for one
+    worst = max(alike.tolist(), key=lambda run: _strangeness(plan, runs, run))
     others = max(0.0, float(squares.sum() - own[worst])) / (plan.freedom - 1)
     if not others:
         return None
     t = float(np.sqrt(own[worst] / others))
     if student.outside(t, plan.freedom - 1) * len(kept) >= alpha:
         return None
-    siblings = residuals[plan.member[:, plan.member[worst].argmax()] > 0]
+    siblings = residuals[_siblings(plan, worst)]
     return worst if abs(scores(siblings, siblings)).max() > UNUSUAL else None
+
+
+def _siblings(plan: Layout, run: int) -> NDArray[np.bool_]:
+    """Which runs are of the same cell."""
+    return plan.member[:, plan.member[run].argmax()] > 0
+
+
+def _strangeness(plan: Layout, runs: Numbers, run: int) -> float:
+    """How far a run is from those of its cell."""
+    return float(abs(scores(runs[run], runs[_siblings(plan, run)])))

@@ -11,7 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remote.statistics.interval import LEVEL, Interval, Method, Numbers, Scale, around, by_t
-from remote.statistics.layout import Layout, Pair, errors, layout, outlier, variances, yardstick
+from remote.statistics.layout import (
+    DRAWS,
+    Layout,
+    Pair,
+    errors,
+    layout,
+    outlier,
+    variances,
+    yardstick,
+)
 
 OUTLIERS = 0.01
 """Of studies whose noise is normal, the share that loses a run as an outlier."""
@@ -63,12 +72,13 @@ def compare(
     scale: Scale = Scale.RATIO,
     level: float = LEVEL,
     together: bool = True,
+    draws: int = DRAWS,
 ) -> Comparisons:
     """Compare cells with their references.
 
     `table` is blocks × cells: one value per run, NaN where there is none. With `together` the
     level holds for all pairs at once: of studies without a difference, 1 - `level` report any.
-    Without, it holds for each pair alone.
+    Without, it holds for each pair alone. `draws` says how exactly.
     """
     values = scale.forward(table)
     whole = layout(np.isfinite(values))
@@ -87,7 +97,7 @@ def compare(
         reach[known], p[known] = 0.0, middles[known] == 0
     elif len(known) and noise > 0:
         error = errors(plan, weights[known], variances(plan, residuals))
-        drawn = yardstick(whole, [pairs[at] for at in known], together)
+        drawn = yardstick(whole, [pairs[at] for at in known], together, draws=draws)
         bound, p[known] = _judged(middles[known] / error, drawn, level)
         reach[known] = bound * error
     compared = tuple(
@@ -137,7 +147,7 @@ def _without_outliers(values: Numbers, plan: Layout) -> tuple[Layout, tuple[tupl
     while True:
         runs = values[plan.present]
         residuals = plan.rest @ runs
-        worst = outlier(plan, residuals, OUTLIERS) if _noise(plan, runs, residuals) else None
+        worst = outlier(plan, runs, residuals, OUTLIERS) if _noise(plan, runs, residuals) else None
         if worst is None:
             return plan, tuple(left_out)
         block, cell = (int(axis[worst]) for axis in np.nonzero(plan.present))
@@ -170,13 +180,17 @@ class Scaling:
 
 
 def scaling(
-    times: ArrayLike, baseline: int, workers: Sequence[int], level: float = LEVEL
+    times: ArrayLike,
+    baseline: int,
+    workers: Sequence[int],
+    level: float = LEVEL,
+    draws: int = DRAWS,
 ) -> tuple[Scaling, ...]:
     """The speed-up and efficiency of each cell against the baseline, a column of `times`: blocks ×
     cells. The level holds for each cell alone. `workers` has one number per cell."""
     cells = [cell for cell in range(len(workers)) if cell != baseline]
     pairs = [(cell, baseline) for cell in cells]
-    found = compare(times, pairs, level=level, together=False)
+    found = compare(times, pairs, level=level, together=False, draws=draws)
     ratios = {each.cell: each.ratio for each in found.pairs}
     runs = int(np.isfinite(np.asarray(times)[:, baseline]).sum())
     ratios[baseline] = Interval(1.0, 1.0, 1.0, runs, Method.EXACT, level)

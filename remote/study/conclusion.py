@@ -62,6 +62,8 @@ def limits(result: StudyResult) -> list[str]:
     unstable = [row.cell.key for row in result.cells if not row.stability.stable]
     if unstable:
         found.append(f"unstable from run to run: {_some(unstable)}: repeat with --until-stable 5")
+    if result.left_out:
+        found.append(f"left out of comparisons, as outliers: {_some(result.left_out)}")
     remarks = dict.fromkeys(
         text for row in result.cells for end in row.runs for text in end.remarks
     )

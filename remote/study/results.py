@@ -12,11 +12,12 @@ import numpy as np
 
 from remote.record.summary import finite
 from remote.statistics.interval import Interval, Scale, interval
+from remote.statistics.layout import DRAWS, FEW_DRAWS
 from remote.statistics.ratio import Comparison, Finding, compare, mean_ratio, scaling
 from remote.statistics.stability import Stability, stability
 from remote.study.folder import Ended
 from remote.study.progress import CellProgress, CellState, Progress
-from remote.study.study import Cell, Study
+from remote.study.study import Cell, Study, Trial
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,14 @@ class CellResult:
 class StudyResult:
     """All rows, in the order of the study. `noise` is the standard deviation from run to run, as a
     share of the value; NaN where it is not known. `overall` has the mean ratio or difference to the
-    reference of each value of the compared axis."""
+    reference of each value of the compared axis. `left_out` are the keys of the trials that count
+    in no comparison, because they do not fit."""
 
     study: Study
     cells: tuple[CellResult, ...]
     noise: float
     overall: Mapping[str, Interval] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
 
     def of(self, cell: Cell) -> CellResult:
         """The row of a cell."""
@@ -69,14 +72,18 @@ def scale(study: Study) -> Scale:
 
 
 def results(progress: Progress) -> StudyResult:
-    """The results of what has been measured so far."""
+    """The results of what has been measured so far: bounds are rougher while runs are missing, so
+    that showing them takes nothing from the run under way."""
     study = progress.study
     rows = list(progress.cells.values())
-    table = _table(rows)
-    pairs = list(_pairs(study, rows))
-    found = compare(table, pairs, scale(study)) if pairs and len(table) else None
+    states = {row.state(study.repetitions) for row in rows}
+    draws = FEW_DRAWS if states & {CellState.WAITING, CellState.RUNNING} else DRAWS
+    blocks, table = _table(rows)
+    pairs = _pairs(study, rows)
+    found = compare(table, pairs, scale(study), draws=draws) if pairs else None
     comparisons = {one.cell: one for one in found.pairs} if found else {}
-    speed_ups = _speed_ups(study, rows, table)
+    left_out = found.left_out if found else ()
+    speed_ups = _speed_ups(study, rows, table, draws)
     return StudyResult(
         study,
         tuple(
@@ -97,6 +104,7 @@ def results(progress: Progress) -> StudyResult:
         ),
         found.noise if found else math.nan,
         _overall(study, rows, table, comparisons),
+        tuple(Trial(rows[column].cell, blocks[block]).key for block, column in left_out),
     )
 
 
@@ -123,15 +131,15 @@ def _overall(
     return found
 
 
-def _table(rows: list[CellProgress]) -> np.ndarray:
-    """Repetitions × cells; NaN where there is no run."""
+def _table(rows: list[CellProgress]) -> tuple[list[int], np.ndarray]:
+    """The repetitions of which there are runs, and repetitions × cells: NaN where there is none."""
     blocks = sorted({number for row in rows for number in row.counted})
     table = np.full((len(blocks), len(rows)), np.nan)
     for column, row in enumerate(rows):
         for place, number in enumerate(blocks):
             if (end := row.counted.get(number)) and end.value is not None:
                 table[place, column] = end.value
-    return table
+    return blocks, table
 
 
 def _pairs(study: Study, rows: list[CellProgress]) -> list[tuple[int, int]]:
@@ -145,7 +153,9 @@ def _pairs(study: Study, rows: list[CellProgress]) -> list[tuple[int, int]]:
     return pairs
 
 
-def _speed_ups(study: Study, rows: list[CellProgress], table: np.ndarray) -> dict[int, Interval]:
+def _speed_ups(
+    study: Study, rows: list[CellProgress], table: np.ndarray, draws: int
+) -> dict[int, Interval]:
     """How many times faster than the baseline each cell is, by column."""
     keys = [row.cell.key for row in rows]
     if study.baseline not in keys or study.metric not in ("step_seconds", "elapsed"):
@@ -154,7 +164,7 @@ def _speed_ups(study: Study, rows: list[CellProgress], table: np.ndarray) -> dic
     if not rows[baseline].values:
         return {}
     workers = [row.cell.place.ranks for row in rows]
-    return {one.cell: one.speed_up for one in scaling(table, baseline, workers)}
+    return {one.cell: one.speed_up for one in scaling(table, baseline, workers, draws=draws)}
 
 
 def objects(result: StudyResult) -> dict[str, Any]:
@@ -164,6 +174,7 @@ def objects(result: StudyResult) -> dict[str, Any]:
             "study": result.study.name,
             "metric": result.study.metric,
             "noise": result.noise,
+            "left_out": result.left_out,
             "cells": [_object(row) for row in result.cells],
         }
     )

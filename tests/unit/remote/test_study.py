@@ -9,11 +9,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from remote.cluster.hosts import Cluster, Host
 from remote.lab.spec import Spec
+from remote.statistics.layout import DRAWS, FEW_DRAWS
+from remote.statistics.ratio import Comparisons, compare
 from remote.study import start
 from remote.study.choose import next_trial
 from remote.study.conclusion import answer, comparisons, conclusion
@@ -25,6 +28,8 @@ from remote.study.reader import StudyError
 from remote.study.results import results
 from remote.study.study import Place, Study
 from remote.transport.warm import Warm
+from tests.kit.acted_study import acted_runner
+from training.wire import events
 
 TEXT = """
 title = "Two ways"
@@ -570,3 +575,60 @@ def test_the_answer_is_one_sentence(
     study = parse("three", ACCURACY.replace("METRIC", metric))
     found = answer(results(_progress(study, {f"sync={key}": each for key, each in values.items()})))
     assert found.startswith(expected)
+
+
+def test_a_run_that_does_not_fit_is_left_out_and_named() -> None:
+    text = 'repetitions = 8\n[axes]\nsync = ["all_reduce", "ring"]\n'
+    study = parse("two", text)
+    steady = [1.0, 1.01, 0.99, 1.02, 1.0, 0.98, 1.01, 1.0]
+    values = {"sync=all_reduce": steady, "sync=ring": [*steady[1:], 9.0]}
+    found = results(_progress(study, values))
+    assert found.left_out == ("sync=ring #8",)
+    assert "left out of comparisons, as outliers: sync=ring #8" in conclusion(found)
+
+
+def test_bounds_are_rough_only_while_runs_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    study = parse("two", 'repetitions = 3\n[axes]\nsync = ["all_reduce", "ring"]\n')
+    drawn: list[int] = []
+
+    def watched(*args: Any, draws: int, **kwargs: Any) -> Comparisons:
+        drawn.append(draws)
+        return compare(*args, draws=draws, **kwargs)
+
+    monkeypatch.setattr("remote.study.results.compare", watched)
+    values = {"sync=all_reduce": [1.0, 1.1, 1.0], "sync=ring": [1.0, 1.2, 1.1]}
+    whole = results(_progress(study, values)).cells[1].comparison
+    part = results(_progress(study, values | {"sync=ring": [1.0, 1.2]})).cells[1].comparison
+    assert whole
+    assert part
+    assert drawn == [DRAWS, FEW_DRAWS]
+
+
+def test_repetitions_of_which_there_is_no_run_take_no_room(study: Study) -> None:
+    key = study.cells[0].key
+    ends = [Ended(f"{key} #{n}", "run", Outcome.COUNTED, 1.0) for n in (1, 99_999)]
+    assert results(Progress.of(study, ends)).cells[0].stability.runs == 2
+
+
+def test_a_diverged_run_is_remarked_on_and_its_loss_does_not_count(tmp_path: Path) -> None:
+    text = 'repetitions = 1\nmetric = "METRIC"\n[axes]\nsync = ["ring"]\n'
+    for metric in ("loss", "step_seconds"):
+        runner = acted_runner(tmp_path / metric, text.replace("METRIC", metric))
+        for run in runner.runs():
+            session: Any = run.session
+            session.start(3)
+            session.steps(1, 2)
+            tested = events.Evaluated(0, 1, 3, math.nan, 0.1, 360, 0.4)
+            nan = events.Step(0, 1, 3, math.nan, 0.1)
+            session.say(0, nan, tested, events.Finished(0, 1, 3, 40.0), events.Exited(0, 0))
+            session.close()
+            for _ in runner.batches(run):
+                pass
+        *_, end = runner.folder.entries()
+        assert isinstance(end, Ended)
+        assert end.remarks == ("sync=ring diverged: the loss is no finite number",)
+        if metric == "loss":
+            assert end.outcome is Outcome.FAILED
+            assert end.cause == "the run has no test loss: loss is NaN at step 3 (rank 0)"
+        else:
+            assert (end.outcome, end.value) == (Outcome.COUNTED, pytest.approx(0.1, rel=0.2))
