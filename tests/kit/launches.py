@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,13 +58,13 @@ class Launched:
         return data
 
 
-def launch(folder: Path, *words: str) -> Launched:
-    """Start it; the caller ends it."""
+def launch(folder: Path, *words: str, command: Sequence[str] = ()) -> Launched:
+    """Start it, or another command with lines; the caller ends it."""
     with (folder / "stderr").open("w") as stderr:
-        command = [RANKBOARD, "--run", "--json", *words]
+        begun = [RANKBOARD, *command, "--run", "--json", *words]
         told = {"stdout": subprocess.PIPE, "stderr": stderr, "text": True, "errors": "replace"}
         # what `end` reads may begin amid a character: `events` has read some bytes ahead
-        process = subprocess.Popen(command, cwd=folder, **told)
+        process = subprocess.Popen(begun, cwd=folder, **told)
     return Launched(process, folder)
 
 

@@ -1,0 +1,125 @@
+"""`rankboard study` from start to end: what is killed in the middle is made again, and nothing is
+measured twice."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.kit.launches import Launched, launch, left_behind, run
+from tests.kit.wait import wait
+
+TEXT = """
+title = "Short and long"
+question = "Do more steps take longer each?"
+repetitions = 1
+seed = 2  # the long run is the first
+[job]
+model = "lenet5"
+dataset = "digits"
+batch_size = 16
+sync = "none"
+[axes]
+length = [{ label = "short", steps = 4 }, { label = "long", steps = 300 }]
+"""
+HERE = ("tiny.toml", "--local", "2")
+
+
+def begin(folder: Path) -> Launched:
+    return launch(folder, *HERE, command=("study",))
+
+
+def long_run(launched: Launched) -> str:
+    """The name of the next run of many steps, as it begins."""
+    while True:
+        (event,) = launched.events("begun")
+        if event["cell"]["length"] == "long":
+            return str(event["run"])
+
+
+def told(folder: Path, run: str, event: str) -> list[dict[str, Any]]:
+    """What was recorded of a run so far."""
+    path = folder / "runs" / run / "events.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines if f'"event":"{event}"' in line]
+
+
+def journal(folder: Path) -> list[dict[str, Any]]:
+    path = folder / "runs" / "tiny.study" / "journal.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def counted(folder: Path) -> dict[str, list[str]]:
+    """The runs that count, by trial."""
+    found: dict[str, list[str]] = {}
+    for line in journal(folder):
+        if line["event"] == "ended" and line["outcome"] == "counted":
+            found.setdefault(line["trial"], []).append(line["run"])
+    return found
+
+
+def test_a_study_goes_on_after_whatever_was_killed(tmp_path: Path) -> None:
+    (tmp_path / "tiny.toml").write_text(TEXT)
+
+    first = begin(tmp_path)  # a rank of it is killed
+    broken = long_run(first)
+    wait(lambda: told(tmp_path, broken, "spawned"), "a rank")
+    psutil.Process(told(tmp_path, broken, "spawned")[0]["pid"]).kill()
+    (failed,) = first.events("ended")
+    assert failed["run"] == broken
+    assert failed["outcome"] == "failed"
+    assert "killed by SIGKILL" in failed["cause"]
+    (results,) = first.events("results")
+    assert first.end() == 1
+    assert {cell["cell"]["length"]: len(cell["values"]) for cell in results["cells"]} == {
+        "short": 1,
+        "long": 0,
+    }
+    before = counted(tmp_path)
+    assert list(before) == ["length=short #1"]
+
+    second = begin(tmp_path)  # it is interrupted
+    stopped = long_run(second)
+    wait(lambda: told(tmp_path, stopped, "ranksample"), "a step")
+    second.process.send_signal(signal.SIGINT)
+    assert second.end() == 130
+    assert journal(tmp_path)[-1]["outcome"] == "interrupted"
+
+    third = begin(tmp_path)  # its launcher is killed
+    lost = long_run(third)
+    wait(lambda: told(tmp_path, lost, "ranksample"), "a step")
+    third.process.kill()
+    third.end()
+
+    fourth = run(tmp_path, "study", "tiny", "--run", "--json")
+    assert fourth.returncode == 0, fourth.stderr
+    events = [json.loads(line) for line in fourth.stdout.splitlines()]
+    assert [event["event"] for event in events] == ["ending", "ended", "begun", "ended", "results"]
+    assert (events[0]["run"], events[1]["outcome"]) == (lost, "interrupted")
+    assert [len(cell["values"]) for cell in events[-1]["cells"]] == [1, 1]
+    after = counted(tmp_path)
+    assert all(len(runs) == 1 for runs in after.values())
+    assert after.items() >= before.items()
+
+    fifth = run(tmp_path, "study", *HERE, "--run")
+    assert fifth.returncode == 0, fifth.stderr
+    assert "run 1 of" not in fifth.stderr
+    assert counted(tmp_path) == after
+    wait(lambda: not left_behind(tmp_path), "nothing is left behind")
+
+
+def test_a_dry_run_starts_nothing_and_the_dashboard_needs_a_terminal(tmp_path: Path) -> None:
+    (tmp_path / "tiny.toml").write_text(TEXT)
+    dry = run(tmp_path, "study", *HERE, "--dry-run")
+    assert dry.returncode == 0, dry.stderr
+    assert len(dry.stdout.splitlines()) == 3
+    lines = run(tmp_path, "study", *HERE, "--dry-run", "--json").stdout.splitlines()
+    assert [json.loads(line)["job"]["steps"] for line in lines] == [300, 4]
+    refused = run(tmp_path, "study", *HERE)
+    assert refused.returncode == 2
+    assert "without one, use --run" in refused.stderr
+    assert list(tmp_path.iterdir()) == [tmp_path / "tiny.toml"]
