@@ -8,6 +8,7 @@ from typing import Any
 
 from remote.cluster.hosts import Cluster
 from remote.errands.kept_plan import Kept
+from remote.events import Stopping
 from remote.plan.plan import Plan, PlanError
 from remote.study.file import parse
 from remote.study.folder import StudyFolder
@@ -15,6 +16,7 @@ from remote.study.runner import Runner
 from remote.study.study import Place
 from tests.kit.acted import ActedSession, cluster, make_plan
 from training.job import Job
+from training.wire.events import SESSION
 
 TEXT = """
 title = "Three ways"
@@ -73,6 +75,12 @@ def acted_runner(runs_dir: Path, text: str = TEXT, refused: tuple[str, ...] = ()
     folder = StudyFolder.of(runs_dir, "three-ways")
     folder.keep(text, {})
     return Runner(parse("three-ways", text), folder, places, launcher)
+
+
+def stopped(session: ActedSession) -> None:
+    """Act the end of a run that was told to stop."""
+    session.say(SESSION, Stopping("enough", True))
+    session.close()
 
 
 def finish(session: ActedSession, seconds: float, steps: int = 40) -> None:

@@ -10,7 +10,7 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.kit.acted import ActedSession, until
-from tests.kit.acted_study import acted_runner, finish
+from tests.kit.acted_study import acted_runner, finish, stopped
 from tests.kit.dashboard import asked
 from tui.screens.run import RunScreen
 from tui.screens.study import CellScreen, StudyScreen
@@ -84,7 +84,7 @@ async def test_the_cells_and_the_run_under_way(tmp_path: Path, size: tuple[int, 
         assert stage.line("so far: best seconds per step:")
         assert "ETA -" not in stage.line("1 of 12 runs")
         stage.runner.stop("enough")
-        stage.sessions[1].close()
+        stopped(stage.sessions[1])
         await until(pilot, lambda: stage.runner.is_over)
 
 
@@ -123,7 +123,7 @@ async def test_enter_opens_the_run_under_way_and_escape_goes_back(tmp_path: Path
         await until(pilot, lambda: isinstance(stage.app.screen, StudyScreen))
         await until(pilot, lambda: bool(stage.line("1 of 12 runs")))
         stage.runner.stop("enough")
-        stage.sessions[1].close()
+        stopped(stage.sessions[1])
 
 
 async def test_a_cell_shows_its_runs_and_why_one_failed(tmp_path: Path) -> None:
@@ -160,12 +160,12 @@ async def test_q_asks_and_stops_the_study_which_then_goes_on(tmp_path: Path) -> 
         await pilot.press("right", "right", "enter")
         await until(pilot, lambda: bool(stage.sessions[0].stops))
         await until(pilot, lambda: bool(stage.line("◐ stopping")))
-        stage.sessions[0].close()
+        stopped(stage.sessions[0])
         await until(pilot, lambda: not stage.app.is_running)
     assert stage.app.exit_code == 130
     assert len(stage.sessions) == 1
     again = acted_runner(tmp_path / "runs")
-    assert again.progress.settled == 0
+    assert (again.progress.settled, again.progress.open) == (0, {})
 
 
 async def test_the_help_begins_with_the_keys_of_a_study(tmp_path: Path) -> None:
@@ -177,4 +177,4 @@ async def test_the_help_begins_with_the_keys_of_a_study(tmp_path: Path) -> None:
         await until(pilot, lambda: "choose a cell of the study" in stage.text())
         await pilot.press("escape")
         stage.runner.stop("enough")
-        stage.sessions[0].close()
+        stopped(stage.sessions[0])
