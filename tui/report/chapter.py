@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from remote.figures.run import RunFigures
-from remote.figures.steps import Floats
 from remote.format import UNKNOWN, duration, seconds
 from remote.sanitise import one_line
 from tui.report import text
@@ -38,8 +37,10 @@ def chapter(subject: Subject) -> Chapter:
 
 def _verdict(subject: Subject, timed: Timing) -> Iterator[str]:
     """What came out, and whether all trained the same."""
-    for line in subject.verdict:
-        yield from map(_sentence, line.split("; "))
+    names = [name for group in subject.groups for name in (group.label, group.line)]
+    for said in (said for line in subject.verdict for said in line.split("; ")):
+        is_name = any(name.startswith(said.split(" ")[0].rstrip(":")) for name in names)
+        yield _sentence(said if is_name else said[:1].upper() + said[1:])
     if len(subject.groups) > 1:
         yield from map(_sentence, equality.sentences(subject))
     elif subject.runs and not subject.verdict:
@@ -66,7 +67,7 @@ def _alerts(subject: Subject) -> Iterator[str]:
     """What makes the figures doubtful."""
     for alerts in (
         [f"{run.name} diverged: {run.diverged}." for run in subject.runs if run.diverged],
-        [f"{run.name} did not learn: {_rise(run)}." for run in subject.runs if _has_risen(run)],
+        [*_risen(subject)],
         [*_failures(subject)],
         [f"{run.name} has not ended: this is what is known so far." for run in _open(subject)],
     ):
@@ -93,18 +94,18 @@ def _open(subject: Subject) -> Iterator[RunFigures]:
     return (run for run in subject.runs if not run.verdict and not run.cause)
 
 
-def _rise(run: RunFigures) -> str:
-    first, last = (text.final(one, False) for one in (float(_losses(run)[0]), run.final_loss()))
-    return f"its training loss rose from {first} to {last}"
-
-
-def _losses(run: RunFigures) -> Floats:
-    return run.steps.mean_over_ranks("loss")[1]
-
-
-def _has_risen(run: RunFigures) -> bool:
-    losses = _losses(run)
-    return bool(losses.size) and run.final_loss() > RISEN * float(losses[0])
+def _risen(subject: Subject) -> Iterator[str]:
+    """Which runs did not learn, in one sentence."""
+    found = []
+    for run in subject.runs:
+        _, losses = run.steps.mean_over_ranks("loss")
+        if losses.size and losses[-1] > RISEN * losses[0]:
+            ends = tuple(text.final(float(one), False) for one in (losses[0], losses[-1]))
+            found.append((run.name, *ends))
+    if found:
+        name, first, last = found[0]
+        runs = "1 run" if len(found) == 1 else f"{len(found)} runs"
+        yield f"{runs} did not learn: the training loss of {name} rose from {first} to {last}."
 
 
 def _sentence(said: str) -> str:

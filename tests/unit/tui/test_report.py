@@ -18,12 +18,13 @@ import html5lib
 import pytest
 
 from remote.events import Closed
+from remote.record.marks import write_note
 from remote.study.study import Trial
 from tests.kit.commands import Done, run
 from tests.kit.histories import History, plan, raised
 from tests.kit.recorded import recorded
 from tests.kit.studies import BYTES, study
-from training.wire.events import Exited
+from training.wire.events import Exited, HostSample
 from tui.commands.report import report
 
 Run = Callable[..., Done]
@@ -278,6 +279,20 @@ def test_a_run_alone_is_reported(run: Run, tmp_path: Path) -> None:
     assert "<script" not in text
     assert "Read this first" in text
     assert "Error: &lt;script&gt;" in text
+
+
+def test_names_of_hosts_and_notes_stay_text(run: Run, tmp_path: Path) -> None:
+    hosts = tuple(replace(host, name=f"{EVIL}{host.name}") for host in plan(2).hosts)
+    of = History(replace(plan(2), run="a-run", hosts=hosts)).training(5, samples=4)
+    of.say(0, HostSample((50.0,), 3, 8, 100, 200))
+    folder = recorded(tmp_path / "runs", of.done(0, 1).session(Closed()))
+    write_note(folder, f"see {EVIL}\x1b[31m")
+    assert run(report, names=["a-run"]).returncode == 0
+    text = Path("report-a-run/report.html").read_text()
+    assert "<script" not in text
+    assert "\x1b" not in text
+    assert text.count("&lt;script&gt;") > 5
+    html5lib.HTMLParser(strict=True).parse(text)
 
 
 def test_several_runs_are_compared_with_the_first(run: Run, tmp_path: Path) -> None:

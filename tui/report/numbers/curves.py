@@ -47,6 +47,8 @@ def accuracy_by_time(run: RunFigures) -> Points:
 def smoothed(values: Floats) -> Floats:
     """The means of neighbours, so many that about `POINTS` of them are independent. What is not
     finite is left out."""
+    if not len(values):
+        return values
     width = max(1, len(values) // POINTS)
     known = np.isfinite(values)
     window = np.ones(width)

@@ -48,6 +48,8 @@ def render(picture: Picture) -> Rendered:
     with matplotlib.rc_context(RC), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a character that the font of the PNG lacks
         figure = picture.draw()
+        figure.draw_without_rendering()  # lays it out, once for both
+        figure.set_layout_engine("none")
         figure.savefig(svg, format="svg", metadata=_NONE)
         figure.savefig(png, format="png", dpi=DPI, metadata={"Software": None})
     root = _themed(svg.getvalue(), picture)

@@ -18,10 +18,11 @@ from tui.report.numbers.timing import Timing
 from tui.report.pictures import lines
 from tui.report.subject import Subject
 
+AXIS = "seconds since the first step"
 MIB, MBIT = 2**20, 1e6 / 8
 MOST = 12
 """Hosts or cells in a picture."""
-HEAD = ("host", "CPU, mean", "CPU, most", "memory, most", "of", "sent", "received")
+HEAD = ("host", "cell", "CPU, mean", "CPU, most", "memory, most", "of", "sent", "received")
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,12 @@ def section(subject: Subject, timing: Timing) -> Section | None:
             pictures.append(_picture(measure, curves))
     first = "Of the first run of each cell; the pictures show means over its hosts."
     says = [] if single else [first]
-    return Section("usage", "CPU, memory and network", says, _tables(named), pictures)
+    return Section("usage", "CPU, memory and network", says, [_table(named)], pictures)
 
 
 def _picture(measure: Measure, curves: Sequence[Curve]) -> Picture:
     return lines.picture(
-        measure.name, measure.title, "seconds", measure.up, curves, number, measure.least_top
+        measure.name, measure.title, AXIS, measure.up, curves, number, measure.least_top
     )
 
 
@@ -96,21 +97,18 @@ def _of_groups(named: Sequence[tuple[str, RunFigures]], measure: Measure) -> Ite
         yield Curve(label, grid, values, values, values, 1)
 
 
-def _tables(named: Sequence[tuple[str, RunFigures]]) -> list[Table]:
-    return [
-        Table(
-            f"Hosts of {label}",
-            HEAD,
-            [(host.name, *_row(host.usage)) for host in run.hosts],
-            f"{run.name}. sent and received: network bytes in all, loopback aside.",
-        )
-        for label, run in named
-    ]
+def _table(named: Sequence[tuple[str, RunFigures]]) -> Table:
+    rows = [(host.name, label, *_row(host.usage)) for label, run in named for host in run.hosts]
+    note = (
+        "CPU: from the first step on. sent and received: network bytes in all, loopback aside. "
+        f"Of {', '.join(run.name for _, run in named)}."
+    )
+    return Table("Use of the hosts", HEAD, rows, note)
 
 
 def _row(usage: HostUsage) -> tuple[str, ...]:
     if not len(usage.time):
-        return (UNKNOWN,) * (len(HEAD) - 1)
+        return (UNKNOWN,) * (len(HEAD) - 2)
     during = usage.cpu[(usage.time >= 0) & np.isfinite(usage.cpu)]
     mean, most = (float(during.mean()), float(during.max())) if during.size else (math.nan,) * 2
     return (

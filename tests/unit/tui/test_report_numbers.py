@@ -1,0 +1,127 @@
+"""What a report computes: curves, times to targets, use of the links."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from remote.events import Closed
+from remote.figures.run import RunFigures, read
+from tests.kit.histories import History, plan
+from tests.kit.recorded import recorded
+from tests.kit.studies import BYTES
+from training.job import Job
+from training.wire.events import Step
+from tui.report.numbers.curves import POINTS, curve, loss_by_step, loss_by_time, smoothed
+from tui.report.numbers.network import traffic
+from tui.report.numbers.targets import reached, targets
+from tui.report.numbers.timing import timing
+from tui.report.subject import Group, Subject
+
+
+def run_of(
+    folder: Path, name: str, losses: list[float], seconds: float = 0.1, job: Job | None = None
+) -> RunFigures:
+    """A run of two ranks with these losses, blocked for 20% of each step."""
+    of = History(replace(plan(2), run=name, work=job or Job())).training()
+    for step, loss in enumerate(losses, 1):
+        of.now += seconds
+        for rank in (0, 1):
+            sync = (0.2 + 0.1 * rank) * seconds
+            of.rank(rank, Step(rank, 1, step, loss, seconds, sync=sync, bytes_sent=BYTES))
+    return read(recorded(folder, of.done(0, 1).session(Closed())))
+
+
+def group(*runs: RunFigures, label: str = "cell", link: float = 0.0) -> Group:
+    return Group(label, label, 2, 2, 64, link, dict(enumerate(runs, 1)), "done")
+
+
+def subject(*groups: Group) -> Subject:
+    others = (None, *[0] * (len(groups) - 1))
+    return Subject("name", "title", "", (), groups, others, 0, is_study=True)
+
+
+def test_a_curve_is_the_mean_of_its_runs_with_their_range(tmp_path: Path) -> None:
+    runs = [run_of(tmp_path, f"run-{at}", [at + 4.0, at + 2.0, at + 1.0]) for at in (0, 1)]
+    found = curve("both", runs, loss_by_step)
+    assert found
+    assert found.along.tolist() == [1, 2, 3]
+    assert found.middle.tolist() == [4.5, 2.5, 1.5]
+    assert (found.low.tolist(), found.high.tolist()) == ([4, 2, 1], [5, 3, 2])
+
+
+def test_a_curve_ends_with_its_shortest_run(tmp_path: Path) -> None:
+    runs = [run_of(tmp_path, "a", [3.0, 2.0, 1.0]), run_of(tmp_path, "b", [3.0, 2.0], 0.12)]
+    found = curve("both", runs, loss_by_time)
+    assert found
+    assert found.along[-1] == pytest.approx(loss_by_time(runs[1])[0][-1])
+    assert np.isfinite(found.middle).all()
+
+
+def test_a_loss_that_is_no_number_leaves_the_others(tmp_path: Path) -> None:
+    found = curve("one", [run_of(tmp_path, "a", [2.0, math.nan, 1.0])], loss_by_step)
+    assert found
+    assert found.middle.tolist() == [2.0, 1.5, 1.0]
+
+
+def test_long_curves_are_smoothed() -> None:
+    noise = np.tile([0.0, 2.0], 2 * POINTS)
+    assert np.abs(smoothed(noise)[4:-4] - 1).max() < 1e-9
+    assert smoothed(noise[:10]).tolist() == noise[:10].tolist()
+
+
+def test_targets_lie_between_the_first_loss_and_one_that_all_reach(tmp_path: Path) -> None:
+    fast = group(run_of(tmp_path, "fast", [10.0] * 5 + [1.0] * 10), label="fast")
+    slow = group(run_of(tmp_path, "slow", [10.0] * 10 + [2.0] * 5, 0.2), label="slow")
+    goals = targets(subject(fast, slow))
+    assert [goal.value for goal in goals] == [6.0, 4.0, 2.8, 2.0]
+    last = goals[-1]
+    assert reached(fast, last).seconds.value == pytest.approx(loss_by_time(fast.all[0])[0][9])
+    assert reached(slow, last).seconds.value == pytest.approx(loss_by_time(slow.all[0])[0][14])
+    assert not reached(slow, replace(last, value=1.0)).reached
+
+
+def test_no_target_where_training_got_nowhere(tmp_path: Path) -> None:
+    assert targets(subject(group(run_of(tmp_path, "flat", [2.0] * 8)))) == []
+
+
+def test_blocked_time_is_that_of_the_rank_blocked_least(tmp_path: Path) -> None:
+    job = Job(sync="all_reduce", sync_option=("granularity=flat",))
+    found = traffic(group(run_of(tmp_path, "a", [1.0] * 6, 0.5, job), link=10 * BYTES))
+    assert found
+    assert (found.sent, found.payload) == (BYTES, BYTES)
+    assert found.blocked == pytest.approx(0.1)
+    assert found.busbw == pytest.approx(BYTES / 0.1)
+    assert found.share == pytest.approx(1.0)
+    assert math.isnan(found.hidden)
+
+
+def test_of_an_exchange_that_overlaps_the_least_is_known(tmp_path: Path) -> None:
+    found = traffic(group(run_of(tmp_path, "a", [1.0] * 6, 0.5, Job(sync="ring")), link=5 * BYTES))
+    assert found
+    assert found.share == pytest.approx(0.4)
+    assert found.hidden == pytest.approx(0.5)
+
+
+def test_what_no_formula_fits_has_no_bandwidth(tmp_path: Path) -> None:
+    job = Job(sync="local_sgd")
+    found = traffic(group(run_of(tmp_path, "a", [1.0] * 6, 0.5, job), link=5 * BYTES))
+    assert found
+    assert math.isnan(found.share)
+
+
+def test_an_outlier_is_named(tmp_path: Path) -> None:
+    def cell(label: str, seconds: float, odd: float = 0.0) -> Group:
+        times = [seconds + at / 1e4 + odd * (at == 3) for at in range(6)]
+        runs = [run_of(tmp_path, f"{label}{at}", [1.0] * 3, took) for at, took in enumerate(times)]
+        return group(*runs, label=label)
+
+    found = timing(subject(cell("one", 0.1), cell("two", 0.2, odd=0.9), cell("three", 0.3)))
+    assert found.left_out == ("two #4",)
+    assert found.rows[1].stability.outliers == (3,)
+    assert found.rows[1].speed_up
+    assert found.rows[1].speed_up.value == pytest.approx(0.5, rel=0.01)
