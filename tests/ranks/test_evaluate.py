@@ -149,7 +149,7 @@ def test_a_run_tells_the_confusion_and_each_ranks_own_accuracy(
 ) -> None:
     job = Job(
         sync="all_reduce",
-        model="vgg11",
+        model="torchvision/mobilenet_v3_small",
         dataset="synthetic",
         batch_size=7,
         steps=2,
