@@ -22,9 +22,9 @@ from training.wire.jsonl import dumps
 SERVE = Errand(("serve",))
 LOADING = 60.0
 """Seconds that a host has to import torch and start its first agent."""
-ANSWER = 5.0
+ANSWER = 10.0
 """Seconds that a warm host has to start an agent."""
-ENDING = 2.0
+ENDING = 4.0
 """Seconds that a follower has to end by itself once its run is over."""
 NOISE = 4096
 """Bytes before a marker after which what answers is no fork server."""
