@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Row = tuple[str, ...]
+LONGEST = 22
+"""Characters of a number with its unit, or of an interval."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,9 @@ class Table:
     def is_number(self, column: int) -> bool:
         """Whether a column holds numbers, which are aligned at their right."""
         cells = [row[column] for row in self.rows]
-        return column > 0 and all(cell[:1] in "+-≥0123456789" or cell == "inf" for cell in cells)
+        return column > 0 and all(
+            cell[:1] in "+-≥0123456789" and len(cell) <= LONGEST for cell in cells
+        )
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from remote.format import UNKNOWN, number
 from remote.statistics.equivalence import Equivalence
@@ -11,6 +12,9 @@ from tui.report.document import Section, Table
 from tui.report.numbers.equality import MEASURES, Equality, Measure, equality
 from tui.report.numbers.timing import Timing
 from tui.report.subject import Subject
+
+MARGIN = 0.001
+"""Share of the loss below which a difference is that of rounding."""
 
 
 def section(subject: Subject, timing: Timing) -> Section | None:
@@ -21,9 +25,20 @@ def section(subject: Subject, timing: Timing) -> Section | None:
         return None
     says = [
         *(f"{one}." for one in sentences(subject)),
-        "A cell that converges faster than its reference is a sign that their settings differ.",
+        *_lower(subject),
     ]
     return Section("equality", "The same result?", says, [_table(*one) for one in found])
+
+
+def _lower(subject: Subject) -> Iterator[str]:
+    """Cells that converge faster than their reference, as exact methods cannot: the sanity check of
+    MLPerf's reference convergence points."""
+    for row in equality(subject, MEASURES[0]):
+        if row.against and row.against.difference.high < -MARGIN * abs(row.value.value):
+            yield (
+                f"{row.group.label} ends with a lower training loss than {row.reference}: if both "
+                "are to train the same model, check that their settings are equal."
+            )
 
 
 def sentences(subject: Subject) -> list[str]:

@@ -71,4 +71,5 @@ def _of_ranks(ranks: list[dict[str, Any]], name: str) -> str:
 
 
 def _versions(run: RunFigures) -> str:
-    return ", ".join(f"{name} {version}" for name, version in run.launched_with.items())
+    known = run.launched_with.items()
+    return ", ".join(f"{name} {version}" for name, version in known if name != "executable")

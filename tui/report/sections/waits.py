@@ -35,7 +35,7 @@ def section(subject: Subject, timing: Timing) -> Section | None:
         "Who waited for whom",
         [*says, *subject.selection(MOST)],
         [_table(*one) for one in found],
-        [_picture(at, *one) for at, one in enumerate(found)],
+        [_picture(at, *one) for at, one in enumerate(found) if one[2].seconds.any()],
     )
 
 
