@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
@@ -114,6 +115,8 @@ def _export(run: RunFigures, write: Callable[[RunFigures, Path], None], target: 
         _remove(target)
         part.replace(target)
     except OSError as error:
+        with suppress(OSError):
+            _remove(part)
         raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
 
 

@@ -84,7 +84,7 @@ def _figures(run: RunFigures) -> dict[str, Any]:
     last = run.evaluations[-1] if run.evaluations else None
     return {
         "steps": len(run.steps.by_rank(run.steps.ranks[0])) if len(run.steps) else 0,
-        "loss": run.final_loss(),
+        "loss": run.final_loss() if len(run.steps) else None,
         "test_loss": last.loss if last else None,
         "test_accuracy": last.accuracy if last else None,
         "step_seconds": run.step_seconds(),

@@ -118,6 +118,7 @@ def test_programs_of_users_are_compared_without_steps(run: Run, tmp_path: Path) 
     assert (done.returncode, done.stderr) == (0, "")
     assert "settings that differ" not in done.stdout
     assert "training loss" not in done.stdout
+    assert "nan" not in done.stdout
     assert "B: no verdict on the time per step" in done.stdout
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import math
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -168,6 +170,19 @@ def test_a_folder_that_cannot_be_written_is_named(run: Run, figures: RunFigures)
     done = run(export, runs=["a-run"], to=Format.JSON, out=Path("file"))
     assert done.returncode == 2
     assert done.stderr.startswith("rankboard: cannot write file/a-run.json: ")
+
+
+def test_a_disk_that_is_full_keeps_no_half_export(
+    run: Run, figures: RunFigures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(of: RunFigures, target: Path) -> None:
+        target.mkdir()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("tui.export.csv.write", write)
+    done = run(export, runs=["a-run"], to=Format.CSV, out=Path("out"))
+    assert (done.returncode, "No space left" in done.stderr) == (2, True)
+    assert list(Path("out").iterdir()) == []
 
 
 @pytest.mark.parametrize(
