@@ -4,7 +4,8 @@ NAME/
     report/            the report: report.html, report.md, pictures, values
     configuration/     STUDY.toml of each study, RUN.json of each run: the plan, without secrets
     logs/RUN/          rank-N.log of every rank; report.txt, the classification report
-    code/              the sync methods that were used, with the code that they share
+    code/              the sync methods that were used, with the code that they share; of a user's
+                       own program the script, as it is on this machine now
 """
 
 from __future__ import annotations
@@ -21,9 +22,13 @@ from remote.record import summary
 from remote.record.files import is_folder
 from remote.record.layout import LOGS, REPORT
 from remote.record.read import load_plan
+from tui.report.markdown import PICTURES
 from tui.report.subject import Subject
+from tui.report.write import FILES
 
-SUFFIX = ".zip"
+SUFFIX, SCRIPT = ".zip", ".py"
+LARGEST = 2**20
+"""Bytes of a script."""
 SHARED = ("__init__.py", "parts")
 """What all sync methods share."""
 
@@ -45,13 +50,14 @@ def write(target: Path, report: Path, subjects: Sequence[Subject], studies: dict
 def _files(
     report: Path, runs: Sequence[RunFigures], studies: dict[str, str]
 ) -> Iterator[tuple[str, bytes]]:
-    for path in sorted(report.rglob("*")):
-        if path.is_file() and path.suffix != SUFFIX:
-            yield f"report/{path.relative_to(report)}", path.read_bytes()
+    pictures = sorted((report / PICTURES).iterdir())
+    for path in (*(report / name for name in FILES), *pictures):
+        yield f"report/{path.relative_to(report)}", path.read_bytes()
     for name, text in studies.items():
         yield f"configuration/{name}.toml", text.encode()
     for run in runs:
         yield from _of_run(run)
+    yield from _scripts(runs)
     yield from _code(sorted({run.job.sync for run in runs if run.job}))
 
 
@@ -64,6 +70,22 @@ def _of_run(run: RunFigures) -> Iterator[tuple[str, bytes]]:
     for path in (*found, run.folder / REPORT):
         if path.is_file() and not path.is_symlink():
             yield f"logs/{run.name}/{path.name}", path.read_bytes()
+
+
+def _scripts(runs: Sequence[RunFigures]) -> Iterator[tuple[str, bytes]]:
+    """The scripts of runs that this user has recorded: another's plan names no file of ours."""
+    found = {path.name: path for run in runs for path in _script(run)}
+    for name, path in found.items():
+        yield f"code/{name}", path.read_bytes()
+
+
+def _script(run: RunFigures) -> Iterator[Path]:
+    for upload in load_plan(run.folder).uploads if run.script else ():
+        source = Path(upload.source)
+        for word in run.script:
+            path = source if source.name == Path(word).name else source / word
+            if path.suffix == SCRIPT and path.is_file() and path.stat().st_size <= LARGEST:
+                yield path
 
 
 def _code(methods: Sequence[str]) -> Iterator[tuple[str, bytes]]:

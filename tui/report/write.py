@@ -14,7 +14,8 @@ from tui.report.markdown import PICTURES, markdown
 from tui.report.pictures.render import Rendered, render
 from tui.report.subject import Subject
 
-HTML, MARKDOWN, CSV, JSON = "report.html", "report.md", "data.csv", "data.json"
+FILES = HTML, MARKDOWN, CSV, JSON = "report.html", "report.md", "data.csv", "data.json"
+"""What a report has beside its pictures."""
 
 
 def write(subjects: Sequence[Subject], target: Path, made: str) -> None:

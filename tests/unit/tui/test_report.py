@@ -18,6 +18,7 @@ import html5lib
 import pytest
 
 from remote.events import Closed
+from remote.plan.plan import Upload
 from remote.record.marks import write_note
 from remote.study.study import Trial
 from tests.kit.commands import Done, run
@@ -255,6 +256,8 @@ def test_the_submission_has_what_an_assignment_asks_for(made: Path) -> None:
         names = archive.namelist()
         plan_of_run = json.loads(archive.read(next(n for n in names if n.endswith("-ring.json"))))
     assert "out/report/report.html" in names
+    assert len(set(names)) == len(names)
+    assert not [name for name in names if "/." in name]
     assert "out/configuration/small.toml" in names
     assert {"out/code/sync/ring.py", "out/code/sync/ddp.py", "out/code/sync/none.py"} <= {*names}
     assert "out/code/sync/gather_scatter.py" not in names
@@ -312,6 +315,22 @@ def test_a_run_without_steps_is_reported(run: Run, tmp_path: Path) -> None:
     recorded(tmp_path / "runs", of.session(Closed()))
     assert run(report, names=["mine"]).returncode == 0
     assert ": train.py." in Path("report-mine/report.html").read_text()
+
+
+def test_a_submission_has_the_users_own_script(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "train.py").write_text("print('mine')")
+    upload = Upload(str(tmp_path / "project"), "")
+    of = History(replace(plan(1, script=True), run="mine", uploads=(upload,), project="p"))
+    recorded(tmp_path / "runs", of.rank(0, Exited(0, 0)).session(Closed()))
+    assert run(report, names=["mine"], submission=True).returncode == 0
+    with zipfile.ZipFile("report-mine/report-mine.zip") as archive:
+        assert archive.read("report-mine/code/train.py") == b"print('mine')"
+        assert "report-mine/configuration/mine.json" in archive.namelist()
+    (tmp_path / "runs" / "mine" / "plan.mac").unlink()  # then anybody may have written the plan
+    assert run(report, names=["mine"], submission=True).returncode == 0
+    with zipfile.ZipFile("report-mine/report-mine.zip") as archive:
+        assert "report-mine/code/train.py" not in archive.namelist()
 
 
 def test_what_is_no_report_is_not_replaced(run: Run, tmp_path: Path) -> None:
