@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 OPTIONAL = ("matplotlib", "jinja2", "markupsafe")
 """Packages that the extra `report` installs."""
-QUICK = start.QUICK
+MOST = 26
+"""Runs that are compared: one per letter."""
 
 
 def report(
@@ -68,7 +69,7 @@ def report(
       0  the report was written
       2  the command line is wrong, a package is missing, or a run cannot be read
     """
-    with refusing(StudyError, ModuleNotFoundError):
+    with refusing(StudyError):
         _check_installed()
         target = out or Path(f"report-{_plain(names)}")
         _check_target(target)
@@ -104,13 +105,15 @@ def _found(names: Sequence[str], runs_dir: Path) -> tuple[dict[StudyFolder, Stud
             folders.append(_run_folder(name, runs_dir))
     if len(set(folders)) < len(folders):
         raise UsageError("a run is named twice: name each once")
+    if len(folders) > MOST:
+        raise UsageError(f"a report compares at most {MOST} runs: {len(folders)} given")
     return studies, folders
 
 
 def _study_folder(name: str, runs_dir: Path) -> StudyFolder | None:
     """The folder of a study that was started, in its short variant if only that was."""
     plain = name.rstrip("/").removesuffix(SUFFIX)
-    for one in (plain, f"{plain}{QUICK}"):
+    for one in (plain, f"{plain}{start.QUICK}"):
         folder = StudyFolder.of(runs_dir, one)
         if "/" not in one and folder.exists:
             return folder

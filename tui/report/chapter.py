@@ -76,7 +76,6 @@ def _alerts(subject: Subject) -> Iterator[str]:
             yield f"{len(alerts) - MOST} more like that: see {procedure.TITLE}."
     for run in subject.runs:
         yield from (_sentence(one) for one in run.remarks if not one.startswith(HARMLESS))
-    yield from map(_sentence, subject.remarks)
 
 
 def _failures(subject: Subject) -> Iterator[str]:

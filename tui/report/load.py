@@ -12,7 +12,7 @@ from remote.cluster.hosts import Cluster, Host
 from remote.figures.compare import compare
 from remote.figures.run import RunFigures, read
 from remote.lab import spec
-from remote.plan.plan import Plan
+from remote.plan.plan import Plan, PlanError
 from remote.record.read import RunFolderError, load_plan
 from remote.study.conclusion import conclusion
 from remote.study.file import parse
@@ -96,7 +96,7 @@ class Reader:
         for number, end in sorted(row.counted.items()):
             try:
                 runs[number] = read(self.runs_dir / end.run, self.remark)
-            except RunFolderError as error:
+            except (RunFolderError, PlanError) as error:
                 failures.append(Failure(f"{_label(cell.labels)} #{number}", end.run, str(error)))
         link = cell.place.link or str(places.get("link", ""))
         return Group(

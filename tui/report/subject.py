@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from remote.figures.run import RunFigures
 
@@ -68,7 +68,6 @@ class Subject:
     is_study: bool
     target: tuple[str, float] | None = None
     again: str = ""
-    remarks: tuple[str, ...] = field(default=())
 
     @property
     def runs(self) -> list[RunFigures]:

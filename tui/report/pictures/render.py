@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
@@ -57,7 +56,7 @@ def render(picture: Picture) -> Rendered:
     style = ElementTree.Element(f"{{{SVG}}}style")
     style.text = ALONE
     root.insert(0, style)
-    alone = ElementTree.tostring(root, "unicode", xml_declaration=True) + "\n"
+    alone = ElementTree.tostring(root, "unicode") + "\n"
     return Rendered(picture, inline, alone, png.getvalue())
 
 
@@ -99,8 +98,3 @@ def _attribute(key: str, value: str, name: str) -> str:
 
 def _name(element: ElementTree.Element) -> str:
     return element.tag.rpartition("}")[2]
-
-
-def all_of(pictures: list[Picture]) -> Iterator[Rendered]:
-    """Draw pictures, one after the other."""
-    return map(render, pictures)

@@ -122,12 +122,6 @@ def whole(axes: Axes) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def finite_range(values: Sequence[float]) -> tuple[float, float]:
-    """The least and the greatest of those that are finite; NaN without any."""
-    known = [one for one in values if math.isfinite(one)]
-    return (min(known), max(known)) if known else (math.nan, math.nan)
-
-
 def spaced(count: int, most: int = 12) -> list[int]:
     """Which of so many points have a marker."""
     places = np.linspace(0, max(0, count - 1), min(count, most))
