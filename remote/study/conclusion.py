@@ -42,7 +42,8 @@ def answer(result: StudyResult) -> str:
     shown = [row for row in compared if row.finding is not Finding.NOT_SHOWN]
     number = f"{len(shown)} of {len(compared)} comparisons"
     lead = _lead(result, compared)
-    return (f"{lead}; {number} show a difference" if shown else lead) + _certainty(compared)
+    verb = "shows" if len(shown) == 1 else "show"
+    return (f"{lead}; {number} {verb} a difference" if shown else lead) + _certainty(compared)
 
 
 def comparisons(result: StudyResult) -> list[str]:

@@ -337,7 +337,8 @@ def finish(runner: Runner) -> None:
     for cell in progress.cells.values():
         if cell.cause:
             narrate(f"{cell.cell.key} failed: {cell.cause}")
-    narrate(*conclusion(found))
+    if any(row.value for row in found.cells):
+        narrate(*conclusion(found))
     left = [one for one in runner.study.trials() if not progress.is_settled(one)]
     failed = sum(len(cell.failed) for cell in progress.cells.values())
     if left:
