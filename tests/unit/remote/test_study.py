@@ -26,6 +26,7 @@ from remote.study.places import Places
 from remote.study.progress import CellState, Progress
 from remote.study.reader import StudyError
 from remote.study.results import results
+from remote.study.runner import LIMIT, Runner
 from remote.study.study import Place, Study
 from remote.transport.warm import Warm
 from tests.kit.acted_study import acted_runner
@@ -632,3 +633,95 @@ def test_a_diverged_run_is_remarked_on_and_its_loss_does_not_count(tmp_path: Pat
             assert end.cause == "the run has no test loss: loss is NaN at step 3 (rank 0)"
         else:
             assert (end.outcome, end.value) == (Outcome.COUNTED, pytest.approx(0.1, rel=0.2))
+
+
+def test_no_cell_is_repeated_without_end(study: Study) -> None:
+    progress, made = Progress(study), 0
+    while trial := next_trial(progress, 0.1, lambda _: 1.0):
+        made += 1
+        progress.apply(Ended(trial.key, "run", Outcome.COUNTED, 1.0))
+    assert made == 10 * study.repetitions * len(study.cells)
+
+
+def test_one_run_is_not_known_to_be_stable() -> None:
+    study = parse("two", 'repetitions = 1\n[axes]\nsync = ["ring"]\n')
+    trial = next_trial(_progress(study, {"sync=ring": [1.0]}), 0.1, lambda _: 0.0)
+    assert trial
+    assert trial.repetition == 2
+
+
+def test_a_cell_that_fails_is_not_repeated_until_it_is_stable(study: Study) -> None:
+    progress = _progress(study, {cell.key: [1.0, 2.0, 1.0] for cell in study.cells})
+    failing = study.cells[0].key
+    progress.apply(Ended(f"{failing} #4", "run", Outcome.FAILED))
+    for _ in range(20):
+        trial = next_trial(progress, 0.1, _spread)
+        assert trial
+        assert trial.cell.key != failing
+        progress.apply(Ended(trial.key, "run", Outcome.COUNTED, 1.0))
+
+
+def test_of_two_runs_of_a_trial_the_first_counts(study: Study) -> None:
+    key = f"{study.cells[0].key} #1"
+    ends = [Ended(key, run, Outcome.COUNTED, value) for run, value in (("a", 1.0), ("b", 9.0))]
+    progress = Progress.of(study, ends)
+    assert progress.runs == ["a"]
+    assert progress.cells[study.cells[0].key].values == [1.0]
+
+
+def test_a_run_that_begins_again_has_not_failed(study: Study) -> None:
+    key = f"{study.cells[0].key} #1"
+    progress = Progress(study)
+    for entry in (Ended(key, "a", Outcome.FAILED, cause="no memory"), Begun(key, "b")):
+        progress.apply(entry)
+    assert progress.cells[study.cells[0].key].cause == ""
+
+
+def test_the_largest_seed_is_followed_by_zero() -> None:
+    study = parse("two", f"repetitions = 2\n[job]\nseed = {2**32 - 1}\n")
+    assert [trial.job.seed for trial in study.trials()] == [2**32 - 1, 0]
+
+
+def test_ranks_share_the_threads_of_their_host() -> None:
+    host = replace(_host(0, "ssh"), threads=4, slots=2)
+    chosen, _ = Places(Cluster("lab", (host,))).reach(Place(processes=4))
+    assert [(one.slots, one.threads) for one in chosen.hosts] == [(4, 2)]
+
+
+def test_a_run_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
+    runner = acted_runner(tmp_path)
+    run = next(runner.runs())
+    session: Any = run.session
+    session.start()
+    session.close()
+    for _ in runner.batches(run):
+        pass
+    assert set(session.stops) == {LIMIT}
+
+
+def test_a_run_that_begins_while_its_study_is_stopped_is_stopped(tmp_path: Path) -> None:
+    runner = acted_runner(tmp_path)
+    places: Any = runner.places
+
+    class Slow:
+        def reach(self, place: Place) -> Any:
+            runner.stop("interrupted")
+            return places.reach(place)
+
+    runner.places = Slow()  # type: ignore[assignment]
+    session: Any = next(runner.runs()).session
+    assert session.stops == ["interrupted"]
+
+
+def test_a_run_that_never_began_is_made_anew(tmp_path: Path) -> None:
+    runner = acted_runner(tmp_path)
+    first = runner.study.trials()[0]
+    runner.folder.write(Begun(first.key, "gone"))
+    again = Runner(runner.study, runner.folder, runner.places, runner.launcher)
+    assert next(again.runs()).trial == first
+    ended = next(entry for entry in again.folder.entries() if isinstance(entry, Ended))
+    assert (ended.run, ended.outcome, ended.cause) == (
+        "gone",
+        Outcome.INTERRUPTED,
+        "it never began",
+    )
