@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from remote.format import count, duration
+from remote.record.entry import number
 from remote.record.layout import recorded
 from remote.record.read import summarized
 from remote.study.progress import Progress
@@ -20,6 +22,14 @@ LOOKED_AT = 200
 """Recorded runs that are looked at, the newest first."""
 
 
+class Past(NamedTuple):
+    """A run that has finished, and how many seconds it took."""
+
+    job: Job
+    ranks: int
+    elapsed: float
+
+
 def text(progress: Progress, runs_dir: Path) -> str:
     """The number of runs that are left, and about how long they take."""
     study = progress.study
@@ -29,7 +39,7 @@ def text(progress: Progress, runs_dir: Path) -> str:
     runs = count(len(left), "run")
     most = duration(len(left) * study.limit)
     past = list(_past(runs_dir))
-    known = {cell.key: _of(cell, past) for cell in left}
+    known = {key: _of(cell, past) for key, cell in {cell.key: cell for cell in left}.items()}
     measured = [seconds for seconds in known.values() if seconds is not None]
     if not measured:
         return f"{runs}, at most {most} by the limit of {duration(study.limit)} per run"
@@ -55,27 +65,25 @@ def remaining(progress: Progress, elapsed: float = 0.0) -> float:
     return sum(known.get(key, usual) for key in left) - done
 
 
-def _past(runs_dir: Path) -> Iterator[dict[str, Any]]:
-    """The summaries of the newest runs that have finished."""
+def _past(runs_dir: Path) -> Iterator[Past]:
+    """The newest runs that have finished."""
     for folder in list(reversed(recorded(runs_dir)))[:LOOKED_AT]:
         found = summarized(folder)
-        if found.get("verdict") == "finished" and found.get("elapsed"):
-            yield found
+        ranks, elapsed = found.get("ranks"), number(found.get("elapsed"))
+        if found.get("verdict") != "finished" or not elapsed or not isinstance(ranks, list):
+            continue
+        with suppress(JobError, UnknownName, TypeError, AttributeError):
+            yield Past(Job.of(found.get("job") or {}), len(ranks), elapsed)
 
 
-def _of(cell: Cell, past: list[dict[str, Any]]) -> float | None:
+def _of(cell: Cell, past: list[Past]) -> float | None:
     """The median time of the runs with the settings of a cell, in seconds; None of none."""
-    times = [one["elapsed"] for one in past if _is_like(cell, one)]
+    times = [one.elapsed for one in past if _is_like(cell, one)]
     return statistics.median(times) if times else None
 
 
-def _is_like(cell: Cell, summary: dict[str, Any]) -> bool:
+def _is_like(cell: Cell, one: Past) -> bool:
     """Whether a run trained as much of the same on as many ranks."""
-    if len(summary.get("ranks") or ()) != cell.place.ranks:
+    if one.ranks != cell.place.ranks or one.job.differs(cell.job):
         return False
-    try:
-        job = Job.of(summary.get("job") or {})
-    except (JobError, UnknownName, TypeError):
-        return False
-    length = (job.steps, job.epochs)
-    return not job.differs(cell.job) and length == (cell.job.steps, cell.job.epochs)
+    return (one.job.steps, one.job.epochs) == (cell.job.steps, cell.job.epochs)

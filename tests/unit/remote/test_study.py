@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +17,7 @@ from remote.cluster.hosts import Cluster, Host
 from remote.lab.spec import Spec
 from remote.statistics.layout import DRAWS, FEW_DRAWS
 from remote.statistics.ratio import Comparisons, compare
-from remote.study import start
+from remote.study import estimate, start
 from remote.study.choose import next_trial
 from remote.study.conclusion import answer, comparisons, conclusion
 from remote.study.file import bundled, find, parse
@@ -725,3 +725,28 @@ def test_a_run_that_never_began_is_made_anew(tmp_path: Path) -> None:
         Outcome.INTERRUPTED,
         "it never began",
     )
+
+
+def test_an_estimate_rests_on_finished_runs_with_the_same_settings(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    study = parse("two", 'repetitions = 2\n[job]\nsteps = 9\n[axes]\nsync = ["ring", "ddp"]\n')
+    job = asdict(study.cells[0].job)
+    like = {"verdict": "finished", "job": job, "ranks": [{}], "elapsed": 30.0}
+    found = {
+        "like": like,
+        "other": like | {"job": job | {"batch_size": 7}, "elapsed": 1e6},
+        "longer": like | {"job": job | {"steps": 900}, "elapsed": 1e6},
+        "more": like | {"ranks": [{}, {}], "elapsed": 1e6},
+        "failed": like | {"verdict": "failed", "elapsed": 1e6},
+        "forged": like | {"elapsed": "x"},
+        "wrong": like | {"job": 5},
+        "none": {},
+    }
+    monkeypatch.setattr("remote.study.estimate.recorded", lambda _: list(map(Path, found)))
+    monkeypatch.setattr("remote.study.estimate.summarized", lambda folder: found[folder.name])
+    text = estimate.text(Progress(study), tmp_path)
+    assert text == "4 runs, about 2:00 by runs so far; at most 4:00:00"
+    found.clear()
+    text = estimate.text(Progress(study), tmp_path)
+    assert text == "4 runs, at most 4:00:00 by the limit of 1:00:00 per run"
