@@ -34,11 +34,13 @@ from training.wire.events import Record, Spawned, Step
 JOB = Job(model="lenet5", dataset="digits", steps=2, sync="none")
 LONG = replace(JOB, steps=1_000_000)
 NAME = "rankboard-serve"
+everywhere = pytest.mark.parametrize("host", ["local", "ssh"], indirect=True)
+over_ssh = pytest.mark.parametrize("host", ["ssh"], indirect=True)
 
 
-@pytest.fixture(params=("local", "ssh"))
+@pytest.fixture
 def host(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
-    if request.param == "ssh":
+    if getattr(request, "param", "") == "ssh":
         sshd: Sshd = request.getfixturevalue("sshd")
         return sshd.make_hosts(1)[0]
     return here(tmp_path)
@@ -98,6 +100,7 @@ def runs(pid: int) -> bool:
         return False
 
 
+@everywhere
 def test_runs_share_their_server_and_nothing_else(launcher: Launcher) -> None:
     seeds = [launcher.run(replace(JOB, seed=seed)) for seed in (1, 2, 1)]
     assert [state.verdict for state in seeds] == [Verdict.FINISHED] * 3
@@ -119,6 +122,7 @@ def test_a_server_that_died_is_replaced(launcher: Launcher) -> None:
     assert 0 < first != second == third > 0
 
 
+@everywhere
 def test_a_server_that_does_not_answer_is_given_up(
     launcher: Launcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +147,7 @@ def test_a_host_that_cannot_serve_starts_as_any_other(
     assert launcher.servers == [0]
 
 
+@everywhere
 def test_a_server_that_dies_in_a_run_leaves_the_run_alone(launcher: Launcher) -> None:
     def kill(_: Session) -> None:
         os.kill(launcher.servers[0], signal.SIGKILL)
@@ -169,7 +174,6 @@ def test_ranks_die_with_their_agent(launcher: Launcher) -> None:
     assert launcher.run().verdict is Verdict.FINISHED
 
 
-@pytest.mark.parametrize("host", ["local"], indirect=True)
 def test_changed_code_is_not_run(tmp_path: Path, host: Host) -> None:
     code = tmp_path / "code" / "training"
     shutil.copytree(PACKAGE, code, ignore=shutil.ignore_patterns("__pycache__"))
@@ -183,7 +187,6 @@ def test_changed_code_is_not_run(tmp_path: Path, host: Host) -> None:
     assert first == second != third > 0
 
 
-@pytest.mark.parametrize("host", ["local"], indirect=True)
 def test_the_variables_of_a_host_are_there_when_its_server_starts(
     tmp_path: Path, host: Host
 ) -> None:
@@ -199,7 +202,7 @@ def test_the_variables_of_a_host_are_there_when_its_server_starts(
     assert (tmp_path / "seen").read_text() == "once "
 
 
-@pytest.mark.parametrize("host", ["ssh"], indirect=True)
+@over_ssh
 def test_a_connection_that_is_cut_between_two_runs_leaves_nothing(
     launcher: Launcher, sshd: Sshd
 ) -> None:
@@ -227,6 +230,7 @@ launcher.run(LONG, lambda _: print(launcher.servers[1], flush=True))
 """
 
 
+@everywhere
 @pytest.mark.parametrize("when", ["between", "within"])
 def test_nothing_is_left_when_the_launcher_is_killed(when: str, host: Host, tmp_path: Path) -> None:
     """Between two runs, and within one."""
