@@ -26,6 +26,7 @@ from remote.transport.local import LocalTransport
 from remote.transport.registry import Transports
 from remote.transport.warm import Warm
 from tests.kit.agents import ROOT
+from tests.kit.slow import slow
 from tests.kit.sshd import Sshd
 from tests.kit.wait import wait
 from training.job import Job
@@ -156,6 +157,7 @@ def test_a_server_that_dies_in_a_run_leaves_the_run_alone(launcher: Launcher) ->
     )
 
 
+@slow
 def test_changed_code_is_not_run(tmp_path: Path, host: Host) -> None:
     code = tmp_path / "code" / "training"
     shutil.copytree(PACKAGE, code, ignore=shutil.ignore_patterns("__pycache__"))
@@ -169,6 +171,7 @@ def test_changed_code_is_not_run(tmp_path: Path, host: Host) -> None:
     assert first == second != third > 0
 
 
+@slow
 def test_the_variables_of_a_host_are_there_when_its_server_starts(
     tmp_path: Path, host: Host
 ) -> None:
@@ -213,7 +216,7 @@ launcher.run(LONG, lambda _: print(launcher.servers[1], flush=True))
 
 
 @over_ssh
-@pytest.mark.parametrize("when", ["between", "within"])
+@pytest.mark.parametrize("when", [pytest.param("between", marks=slow), "within"])
 def test_nothing_is_left_when_the_launcher_is_killed(when: str, host: Host, tmp_path: Path) -> None:
     """Over SSH, between two runs and within one."""
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
