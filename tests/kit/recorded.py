@@ -10,9 +10,8 @@ from tests.kit.histories import History
 from training.wire.events import SESSION, encode, expand
 
 
-def recorded(runs_dir: Path, history: History) -> Path:
-    """The directory of a run with this history; it has a summary where the run has closed."""
-    into, state = Recorder(runs_dir, history.plan), RunState(history.plan)
+def record(into: Recorder, history: History, state: RunState) -> None:
+    """Record and apply a history as a session does."""
     for one in history.records:
         if one.host == SESSION:
             into.write(one)
@@ -21,7 +20,13 @@ def recorded(runs_dir: Path, history: History) -> Path:
         for part in expand(one):
             into.text(part)
             state.apply(part)
-    into.flush()
+        into.flush()
+
+
+def recorded(runs_dir: Path, history: History) -> Path:
+    """The directory of a run with this history; it has a summary where the run has closed."""
+    into, state = Recorder(runs_dir, history.plan), RunState(history.plan)
+    record(into, history, state)
     if state.verdict:
         into.close(state)
     else:

@@ -22,6 +22,7 @@ from remote.record.read import records as read
 from remote.record.write import Recorder
 from remote.run.state import RunState
 from tests.kit.histories import GLOO, START, History, plan, raised, said, state_of
+from tests.kit.recorded import record
 from training.job import Job
 from training.options import Option
 from training.wire.events import (
@@ -48,19 +49,6 @@ HELLO = Hello(
 
 COLOURS = (Option("red", 0, ""), Option("blue", 0, ""))
 """Options of a sync method."""
-
-
-def record(into: Recorder, history: History, state: RunState) -> None:
-    """Record and apply as a session does."""
-    for one in history.records:
-        if one.host == SESSION:
-            into.write(one)
-        else:
-            into.raw(encode(one).encode())
-        for part in expand(one):
-            into.text(part)
-            state.apply(part)
-        into.flush()
 
 
 def test_a_run_is_read_back(tmp_path: Path) -> None:
