@@ -164,7 +164,8 @@ def _speed_ups(
     if not rows[baseline].values:
         return {}
     workers = [row.cell.place.ranks for row in rows]
-    return {one.cell: one.speed_up for one in scaling(table, baseline, workers, draws=draws)}
+    found = scaling(table, baseline, workers, draws=draws)
+    return {one.cell: one.speed_up for one in found if rows[one.cell].values}
 
 
 def objects(result: StudyResult) -> dict[str, Any]:

@@ -115,7 +115,8 @@ def _check_equal(folder: StudyFolder, call: Call) -> None:
     if reasons:
         raise StudyError(
             f"{folder.name} has been started, and since then changed: {' and '.join(reasons)}. "
-            "Begin anew with --new, which keeps the results so far beside, or undo the change"
+            "Start over with --new, which keeps the earlier results under another name, or undo "
+            "the change"
         )
 
 

@@ -40,7 +40,7 @@ def study(
         typer.Option(
             metavar="PERCENT",
             min=0.01,
-            help="repeat each cell until its 95% interval is at most this wide",
+            help="repeat each cell until its 95% interval is at most ± this percentage",
         ),
     ] = None,
     as_lines: Annotated[
@@ -58,7 +58,7 @@ def study(
         ),
     ] = False,
     new: Annotated[
-        bool, typer.Option("--new", help="start afresh; the results so far are kept beside")
+        bool, typer.Option("--new", help="start over; keep earlier results under another name")
     ] = False,
     runs_dir: RunsDir = RUNS,
     **job_flags: Any,

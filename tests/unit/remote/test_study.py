@@ -750,3 +750,11 @@ def test_an_estimate_rests_on_finished_runs_with_the_same_settings(
     found.clear()
     text = estimate.text(Progress(study), tmp_path)
     assert text == "4 runs, at most 4:00:00 by the limit of 1:00:00 per run"
+
+
+def test_a_cell_without_a_run_has_no_speed_up(study: Study) -> None:
+    found = results(_progress(study, {"nodes=1 method=one": [4.0], "nodes=1 method=alone": [1.0]}))
+    assert [row.cell.key for row in found.cells if row.speed_up] == [
+        "nodes=1 method=alone",
+        "nodes=1 method=one",
+    ]
