@@ -304,7 +304,7 @@ def rows(shown: Cells) -> list[Row]:
 
 RUN_COLUMNS = (
     Column("#", 4),
-    Column("run", 20, right=False, most=34),
+    Column("run", 20, right=False, most=48),
     Column("state", 13, right=False),
     Column("value", 9),
     Column("took", 8),
