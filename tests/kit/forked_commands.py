@@ -66,7 +66,11 @@ def forker() -> Forker:
 def main() -> None:
     """Obeys until there is nothing more to read; only the forked commands go on from here."""
     import remote.transport.ssh.transport  # noqa: F401 - most commands need it
-    import tui.cli
+    import tui
+    from tui import cli
+
+    for name in cli.COMMANDS:
+        cli.load(name)
 
     with os.fdopen(os.dup(0)) as requests, os.fdopen(os.dup(1), "w") as answers:
         for line in requests:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,15 @@ import pytest
 import typer
 
 from tests.kit.agents import ROOT
-from tui.cli import application
+from tui import cli
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 FOR_USERS = [
     ROOT / "README.md",
-    *(ROOT / "docs" / f"{name}.md" for name in ("hosts", "lab", "running", "sync")),
+    *(ROOT / "docs" / f"{name}.md" for name in ("hosts", "lab", "running", "studies", "sync")),
 ]
+OTHERS = ("--help", "--logdir")
+"""Flags of every command, and of TensorBoard."""
 WIDTH = 120
 ANCHOR = re.compile(r"[^\w\- ]")
 
@@ -60,7 +63,8 @@ def test_files_that_are_named_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", FOR_USERS, ids=page_id)
 def test_flags_that_are_named_exist(page: Path) -> None:
-    known = {*flags(typer.main.get_command(application())), "--help"}
+    commands = (typer.main.get_command(cli.application()), *map(cli.load, cli.COMMANDS))
+    known = {*OTHERS, *chain.from_iterable(map(flags, commands))}
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", page.read_text()))
     assert named - known == set()
 

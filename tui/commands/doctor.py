@@ -21,12 +21,16 @@ from training.wire.jsonl import dumps
 from tui.exit import refusing
 from tui.flags import selection
 from tui.flags.common import RUNS, RunsDir
+from tui.flags.job import with_job_flags
+from tui.flags.selection import with_host_flags
 from tui.narrate import narrate
 from tui.session_clock import SessionClock
 from tui.text import checks, outcome
 from tui.text.table import GAP
 
 
+@with_job_flags
+@with_host_flags
 def doctor(
     host_flags: Mapping[str, Any] = MappingProxyType({}),
     json: Annotated[bool, typer.Option("--json", help="print one JSON object per check")] = False,

@@ -18,7 +18,9 @@ from tui.text.table import Row, print_table
 from tui.text.usage import Command, Commands
 
 app = typer.Typer(
+    name="lab",
     cls=Commands,
+    add_completion=False,
     no_args_is_help=True,
     help="""Run a cluster in a box: hosts on this machine, each with its own network, sshd and home.
 

@@ -20,10 +20,14 @@ from tui import front, study_front
 from tui.exit import FAILED, STOPPED, UsageError, refusing
 from tui.flags import selection
 from tui.flags.common import RUNS, RunsDir
+from tui.flags.job import with_job_flags
+from tui.flags.selection import with_host_flags
 from tui.text.study import describe
 from tui.text.table import print_table
 
 
+@with_job_flags
+@with_host_flags
 def study(
     name: Annotated[
         str,

@@ -39,14 +39,14 @@ class Commands(TyperGroup):
 
     def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
         """The command that the arguments name; where there is none, say what to write instead."""
-        if args[0] in self.commands or args[0].startswith("-"):
+        if args[0] in self.list_commands(ctx) or args[0].startswith("-"):
             return super().resolve_command(ctx, args)
         with refusing():
             raise UsageError(self.answer(ctx, args))
 
     def answer(self, ctx: typer.Context, words: list[str]) -> str:
         """What to tell somebody who wrote a command that does not exist."""
-        return _unknown(f"rankboard {self.name}", words[0], list(self.commands))
+        return _unknown(f"rankboard {self.name}", words[0], self.list_commands(ctx))
 
 
 class Rankboard(Commands):
@@ -63,7 +63,7 @@ class Rankboard(Commands):
 
     def answer(self, ctx: typer.Context, words: list[str]) -> str:
         """What to tell somebody who wrote a command that does not exist."""
-        return answer(words, given(ctx), list(self.commands))
+        return answer(words, given(ctx), self.list_commands(ctx))
 
 
 def given(context: typer.Context) -> dict[str, Any]:
