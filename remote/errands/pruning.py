@@ -19,6 +19,7 @@ from remote.errands.inventory import Inventory
 from remote.errands.runs import Run
 from remote.record.layout import NODE, PLAN
 from remote.record.lock import launcher
+from remote.record.marks import is_starred
 from remote.transport import Transport
 from training.agent import here
 from training.agent.here import LINUX, Refused
@@ -113,6 +114,8 @@ def _doubt(run: Run, known: Inventory) -> Kept | None:
     """Why a run that is not known to be live may be live all the same."""
     if run.format != FORMAT:
         return Kept(run.name, "another version of rankboard recorded it", by_name=True)
+    if run.record and is_starred(run.record.folder):
+        return Kept(run.name, "it has a star", by_name=True)
     away = "hosts that cannot be asked may still be training"
     if run.parts and run.hosts > len(run.parts) and known.problems:
         return Kept(run.name, away, by_name=True)

@@ -46,11 +46,6 @@ def answer(result: StudyResult) -> str:
     return (f"{lead}; {number} {verb} a difference" if shown else lead) + _certainty(compared)
 
 
-def comparisons(result: StudyResult) -> list[str]:
-    """Each cell against its reference, a line each."""
-    return [pair(result.study, row) for row in result.cells if row.comparison]
-
-
 def limits(result: StudyResult) -> list[str]:
     """What limits the answer, a line each: what is missing or unstable, and remarks on runs."""
     found = []
@@ -60,9 +55,12 @@ def limits(result: StudyResult) -> list[str]:
     if missing:
         total = count(len(result.cells), "cell")
         found.append(f"not complete: {len(missing)} of {total}: {_some(missing)}")
-    unstable = [row.cell.key for row in result.cells if not row.stability.stable]
+    unstable = [row for row in result.cells if not row.stability.stable]
     if unstable:
-        found.append(f"unstable from run to run: {_some(unstable)}: repeat with --until-stable 5")
+        is_repeated = all(len(row.runs) > result.study.repetitions for row in unstable)
+        advice = "" if is_repeated else ": repeat with --until-stable 5"
+        names = _some([row.cell.key for row in unstable])
+        found.append(f"unstable from run to run: {names}{advice}")
     if result.left_out:
         found.append(f"left out of comparisons, as outliers: {_some(result.left_out)}")
     remarks = dict.fromkeys(

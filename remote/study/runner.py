@@ -81,7 +81,7 @@ class Runner:
                 run.session.stop(self.stop_reason)
             yield run
             self.current = None
-            self._judge(run.trial, run.session.state)
+            self._judge(run)
             self._follow(run)
         with self.lock:
             self.is_over = True
@@ -107,7 +107,8 @@ class Runner:
         """The runs that earlier calls left, then those that are missing."""
         yield from self._left()
         while not self.is_stopped:
-            trial = choose.next_trial(self.progress, self.stable, _width)
+            with self.lock:
+                trial = choose.next_trial(self.progress, self.stable, _width)
             if trial is None:
                 return
             if session := self._begin(trial):
@@ -145,12 +146,15 @@ class Runner:
                 session.stop(LEFT, now=True)
             yield StudyRun(trial, session, is_left=True)
 
-    def _judge(self, trial: Trial, state: RunState) -> None:
-        """Note what the run was for the trial."""
+    def _judge(self, run: StudyRun) -> None:
+        """Note what the run was for its trial. One that an earlier call left, and that failed, says
+        nothing about the trial: this call makes it again."""
+        trial, state = run.trial, run.session.state
         outcome, value, cause = self._outcome(state)
-        remarks = measure.remarks(trial.cell, state)
-        run, seconds = state.plan.run, max(0.0, state.elapsed)
-        self._note(Ended(trial.key, run, outcome, value, cause, remarks, seconds))
+        if run.is_left and outcome is Outcome.FAILED:
+            outcome = Outcome.INTERRUPTED
+        remarks, seconds = measure.remarks(trial.cell, state), max(0.0, state.elapsed)
+        self._note(Ended(trial.key, state.plan.run, outcome, value, cause, remarks, seconds))
 
     def _outcome(self, state: RunState) -> tuple[Outcome, float | None, str]:
         """What the run was, its value, and why it failed."""

@@ -19,7 +19,7 @@ from remote.errands import inventory, kept_plan, pruning
 from remote.errands import runs as found_runs
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError, Script
-from remote.record import trust
+from remote.record import marks, trust
 from remote.record.read import load_plan
 from remote.record.write import Recorder
 from remote.transport.ssh.transport import SshTransport
@@ -180,6 +180,14 @@ def test_what_of_the_runs_directory_may_go(tmp_path: Path) -> None:
     assert len(pruning.removable(asked, 0, 3)[0]) == 1
     assert pruning.remove(None, (), runs, going)[1] == []
     assert sorted(path.name for path in runs.iterdir()) == ["left", "link", "lost", "new", "no-run"]
+
+
+def test_a_run_with_a_star_goes_only_by_its_name(tmp_path: Path) -> None:
+    marks.star(recorded(tmp_path, "best", True, "finished"), True)
+    known = inventory.take(None, (), tmp_path)
+    why = pruning.Kept("best", "it has a star", by_name=True)
+    assert pruning.removable(known, 0, 0) == ([], [why])
+    assert [one.run for one in pruning.removable(known, 0, 0, ["best"])[0]] == ["best"]
 
 
 def test_a_run_whose_launcher_is_still_at_work_on_it_stays(tmp_path: Path) -> None:

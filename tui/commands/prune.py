@@ -51,7 +51,7 @@ def prune(
 ) -> None:
     """Delete ended runs, with their checkpoints, on the hosts and here, if you agree.
 
-    Code on the hosts that no live run uses is removed too. Live runs are kept.
+    Code on the hosts that no live run uses is removed too. Live runs and runs with a star are kept.
 
     Examples:
       rankboard prune

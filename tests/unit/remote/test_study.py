@@ -19,7 +19,7 @@ from remote.statistics.layout import DRAWS, FEW_DRAWS
 from remote.statistics.ratio import Comparisons, compare
 from remote.study import estimate, start
 from remote.study.choose import next_trial
-from remote.study.conclusion import answer, comparisons, conclusion
+from remote.study.conclusion import answer, conclusion, pair
 from remote.study.file import bundled, find, parse
 from remote.study.folder import JOURNAL, Begun, Ended, Outcome, StudyFolder
 from remote.study.places import Places
@@ -378,7 +378,7 @@ def test_results_compare_each_cell_with_its_counterpart(study: Study) -> None:
     assert alone.speed_up.value == pytest.approx(4, rel=0.02)
     assert conclusion(found)[0].startswith("alone is fastest: 1.42 times (1.41 to 1.42) as fast as")
     assert "averaged over 2 cells; 2 of 3 comparisons show a difference;" in conclusion(found)[0]
-    first, second, third = comparisons(found)
+    first, second, third = (pair(study, row) for row in found.cells if row.comparison)
     assert first.startswith("alone is 2 times")
     assert first.endswith("as fast as together at nodes=1")
     assert second == "no difference shown between alone and together at nodes=2"
@@ -391,6 +391,15 @@ def test_results_of_a_study_that_has_hardly_begun(study: Study) -> None:
     assert found.cells[0].value
     assert math.isnan(found.noise)
     assert "not complete" in conclusion(found)[1]
+
+
+def test_who_repeated_an_unstable_cell_is_not_told_to_repeat_it(study: Study) -> None:
+    key = study.cells[0].key
+    first = "unstable from run to run: nodes=1 method=alone"
+    few = conclusion(results(_progress(study, {key: [1.0, 2.0, 1.0]})))
+    assert f"{first}: repeat with --until-stable 5" in few
+    more = conclusion(results(_progress(study, {key: [1.0, 2.0, 1.0, 2.0]})))
+    assert first in more
 
 
 def test_a_fact_after_a_torn_line_is_read(tmp_path: Path) -> None:
@@ -725,6 +734,24 @@ def test_a_run_that_never_began_is_made_anew(tmp_path: Path) -> None:
         Outcome.INTERRUPTED,
         "it never began",
     )
+
+
+def test_a_run_that_an_earlier_call_left_and_that_failed_is_made_anew(tmp_path: Path) -> None:
+    first = next(acted_runner(tmp_path).runs())
+    again = acted_runner(tmp_path)
+    again._left = lambda: iter([replace(first, is_left=True)])  # type: ignore[method-assign]
+    runs = again.runs()
+    session: Any = next(runs).session
+    session.start()
+    session.fail(0)
+    session.close()
+    for _ in again.batches(first):
+        pass
+    assert next(runs).trial == first.trial
+    *_, end, begun = again.folder.entries()
+    assert isinstance(end, Ended)
+    assert (end.outcome, begun.trial) == (Outcome.INTERRUPTED, first.trial.key)
+    assert end.cause
 
 
 def test_an_estimate_rests_on_finished_runs_with_the_same_settings(
