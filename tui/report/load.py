@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,11 +23,9 @@ from remote.study.progress import CellProgress, Progress
 from remote.study.results import results
 from remote.study.study import Cell, Study
 from training.job import Job
-from tui.report.subject import Failure, Group, Subject
+from tui.report.subject import Along, Failure, Group, Subject
 from tui.text.compare import LETTERS, verdicts
 
-NODES = "nodes"
-"""The axis along which a method scales."""
 ELSEWHERE = Host("host", "host")
 """Stands for the hosts of a file: there links and cores are as they are."""
 BITS = 8
@@ -48,8 +47,10 @@ class Reader:
             progress.apply(entry)
         found = results(progress)
         place = folder.place()
+        along = _along(study)
         groups = tuple(
-            self._cell(study, row, place.get("places", {})) for row in progress.cells.values()
+            self._cell(study, along, row, place.get("places", {}))
+            for row in progress.cells.values()
         )
         keys = [cell.key for cell in study.cells]
         others = [study.counterpart(cell) for cell in study.cells]
@@ -62,6 +63,7 @@ class Reader:
             references=tuple(keys.index(one.key) if one else None for one in others),
             baseline=keys.index(study.baseline) if study.baseline in keys else None,
             is_study=True,
+            along=along,
             target=(study.target.metric, study.target.value) if study.target else None,
             again=_study_command(folder.name, place),
         )
@@ -86,7 +88,9 @@ class Reader:
             is_study=False,
         )
 
-    def _cell(self, study: Study, row: CellProgress, places: Mapping[str, Any]) -> Group:
+    def _cell(
+        self, study: Study, along: Along, row: CellProgress, places: Mapping[str, Any]
+    ) -> Group:
         cell = row.cell
         failures = [
             Failure(f"{_label(cell.labels)} #{number}", end.run, end.cause)
@@ -101,7 +105,8 @@ class Reader:
         link = cell.place.link or str(places.get("link", ""))
         return Group(
             label=_label(cell.labels) or "all",
-            line=_label([one for one in cell.labels if one[0] != NODES]) or "all",
+            line=_label([one for one in cell.labels if one[0] != along.name]) or "all",
+            at=_place(cell, along),
             nodes=cell.place.nodes,
             ranks=cell.place.ranks,
             batch=cell.job.batch_size,
@@ -116,6 +121,7 @@ class Reader:
         return Group(
             label=label,
             line=label,
+            at=run.nodes,
             nodes=run.nodes,
             ranks=run.world_size,
             batch=run.job.batch_size if run.job else 0,
@@ -144,6 +150,24 @@ def opened(folder: StudyFolder) -> Study:
 
 def _what(run: RunFigures) -> str:
     return run.job.sync if run.job else (run.script[0] if run.script else "run")
+
+
+def _along(study: Study) -> Along:
+    """The axis for lines: nodes, else the first of which all values are quantities."""
+    names = [axis.name for axis in study.axes]
+    for axis in study.axes:
+        is_quantity = all(label[:1].isdecimal() for label in axis.labels)
+        if Along().name not in names and is_quantity and len(axis.labels) > 1:
+            return Along(axis.name, axis.labels)
+    return Along()
+
+
+def _place(cell: Cell, along: Along) -> float:
+    """Where a cell is on the axis for lines."""
+    if not along.marks:
+        return cell.place.nodes
+    label = cell.label(along.name)
+    return along.marks.index(label) if label in along.marks else math.nan
 
 
 def _label(labels: Sequence[tuple[str, str]]) -> str:

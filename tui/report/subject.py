@@ -17,17 +17,28 @@ class Failure:
     cause: str
 
 
+@dataclass(frozen=True)
+class Along:
+    """The axis of a study along which lines are drawn. `marks` are its values in order; none of
+    nodes, of which the number is the place."""
+
+    name: str = "nodes"
+    marks: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class Group:
     """The runs of a cell of a study by repetition, or one run.
 
-    `label` names it in tables and pictures. `line` is the label without the number of nodes: groups
-    of one line differ in nothing else. `link` is the rate of a host's link in bytes per second, 0
-    where it is not known. `command` repeats its first run.
+    `label` names it in tables and pictures. `line` is the label without the axis along which lines
+    are drawn: groups of one line differ in nothing else. `at` is the place on that axis, the index
+    of a mark or the number of nodes; NaN of a group that has none. `link` is the rate of a host's
+    link in bytes per second, 0 where it is not known. `command` repeats its first run.
     """
 
     label: str
     line: str
+    at: float
     nodes: int
     ranks: int
     batch: int
@@ -66,6 +77,7 @@ class Subject:
     references: tuple[int | None, ...]
     baseline: int | None
     is_study: bool
+    along: Along = Along()
     target: tuple[str, float] | None = None
     again: str = ""
 
@@ -76,10 +88,10 @@ class Subject:
 
     def shown(self, most: int) -> list[Group]:
         """The groups that have runs, where a picture of each has place for so many: of each line
-        that on the most nodes, if there are more."""
+        the last, if there are more."""
         groups = self.measured
         if len(groups) > most:
-            last = {group.line: group for group in sorted(groups, key=lambda group: group.nodes)}
+            last = {group.line: group for group in sorted(groups, key=lambda group: group.at)}
             groups = [group for group in groups if last[group.line] is group]
         return groups[:most]
 

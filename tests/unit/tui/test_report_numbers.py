@@ -11,15 +11,18 @@ import pytest
 
 from remote.events import Closed
 from remote.figures.run import RunFigures, read
+from remote.study.file import parse
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
-from tests.kit.studies import BYTES
+from tests.kit.studies import BYTES, study
 from training.job import Job
 from training.wire.events import Step
+from tui.report.load import Reader
 from tui.report.numbers.curves import POINTS, curve, loss_by_step, loss_by_time, smoothed
 from tui.report.numbers.network import traffic
 from tui.report.numbers.targets import reached, targets
 from tui.report.numbers.timing import timing
+from tui.report.pictures.scaling import pictures
 from tui.report.subject import Group, Subject
 
 
@@ -37,7 +40,7 @@ def run_of(
 
 
 def group(*runs: RunFigures, label: str = "cell", link: float = 0.0) -> Group:
-    return Group(label, label, 2, 2, 64, link, dict(enumerate(runs, 1)), "done")
+    return Group(label, label, 2, 2, 2, 64, link, dict(enumerate(runs, 1)), "done")
 
 
 def subject(*groups: Group) -> Subject:
@@ -125,3 +128,50 @@ def test_an_outlier_is_named(tmp_path: Path) -> None:
     assert found.rows[1].stability.outliers == (3,)
     assert found.rows[1].speed_up
     assert found.rows[1].speed_up.value == pytest.approx(0.5, rel=0.01)
+
+
+LINKS = """
+repetitions = 2
+[axes]
+link = ["10mbit", "100mbit", "1gbit"]
+method = [{ label = "star", sync = "gather_scatter" }, { label = "ring", sync = "ring" }]
+[[cell]]
+label = "alone"
+sync = "none"
+[compare]
+axis = "method"
+"""
+BUCKETS = """
+repetitions = 2
+[job]
+sync = "ddp"
+[axes]
+bucket_mb = [1, 5]
+"""
+
+
+def subject_of(runs: Path, text: str) -> Subject:
+    """A study of which each cell takes a second longer than the one before."""
+    keys = [cell.key for cell in parse("small", text).cells]
+    folder, found = study(runs, text, lambda trial: 1.0 + keys.index(trial.cell.key))
+    return Reader(runs, 0.0, str).study(folder, found)
+
+
+def test_lines_are_drawn_along_the_links_of_a_study(tmp_path: Path) -> None:
+    found = subject_of(tmp_path, LINKS)
+    times = timing(found)
+    [picture] = pictures(times.rows, None, found.along)
+    assert picture.title == "Seconds per iteration by link"
+    assert "star: 1.000 at 10mbit, 3.000 at 100mbit, 5.000 at 1gbit; ring:" in picture.alt
+    assert "alone" not in picture.alt
+    [axes] = picture.draw().axes
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["10mbit", "100mbit", "1gbit"]
+    assert list(times.means) == ["ring"]
+
+
+def test_one_line_along_the_axis_that_is_compared_has_no_mean(tmp_path: Path) -> None:
+    found = subject_of(tmp_path, BUCKETS)
+    times = timing(found)
+    [picture] = pictures(times.rows, None, found.along)
+    assert picture.title == "Seconds per iteration by bucket_mb"
+    assert times.means == {}

@@ -106,7 +106,9 @@ def _means(
 ) -> dict[str, Interval]:
     lines: dict[str, list[tuple[int, int]]] = {}
     for pair in pairs:
-        lines.setdefault(subject.groups[pair[0]].line, []).append(pair)
+        line, other = (subject.groups[at].line for at in pair)
+        if line != other:
+            lines.setdefault(line, []).append(pair)
     return {
         line: mean_ratio(values, several).inverse()
         for line, several in lines.items()

@@ -1,5 +1,5 @@
-"""The reference's figures of scaling: seconds per iteration, and speed-up beside the ideal line,
-against the number of nodes; a line per method."""
+"""Seconds per iteration against the axis of a study that has quantities, such as nodes or links; a
+line per method. Against nodes, speed-up beside the ideal line, too, as the reference has them."""
 
 from __future__ import annotations
 
@@ -14,32 +14,38 @@ from remote.statistics.interval import Interval
 from tui.report.document import Picture
 from tui.report.numbers.timing import Timed
 from tui.report.pictures.style import INK, Look, canvas, label, legend, whole
+from tui.report.subject import Along
 
-Lines = Mapping[str, Sequence[tuple[int, Interval]]]
-"""By name, the points of a line: nodes and a value."""
+Lines = Mapping[str, Sequence[tuple[float, Interval]]]
+"""By name, the points of a line: the place on the axis and a value."""
+WIDE = 20
+"""How many times as large as the least the greatest value is where the scale is logarithmic."""
 
 
-def pictures(rows: Sequence[Timed], baseline: Timed | None) -> list[Picture]:
-    """Both pictures; none where no method ran on several numbers of nodes."""
-    times = _lines(rows, baseline, lambda row: row.seconds)
+def pictures(rows: Sequence[Timed], baseline: Timed | None, along: Along) -> list[Picture]:
+    """The pictures; none where no method ran at several places of the axis."""
+    base = None if along.marks else baseline
+    times = _lines(rows, base, lambda row: row.seconds)
     if not times:
         return []
+    by = along.name if along.marks else "the number of nodes"
     found = [
         Picture(
             "scaling",
-            "Seconds per iteration by the number of nodes",
-            f"A line per method. Seconds per iteration {_said(times, seconds)}.",
-            lambda: _draw(times, "seconds per iteration"),
+            f"Seconds per iteration by {by}",
+            f"Lines with 95% intervals. Seconds per iteration {_said(times, seconds, along)}.",
+            lambda: _draw(times, along, "seconds per iteration"),
         )
     ]
-    speed_ups = _lines(rows, baseline, lambda row: row.speed_up)
-    if speed_ups:
+    speed_ups = _lines(rows, base, lambda row: row.speed_up)
+    if speed_ups and not along.marks:
         found.append(
             Picture(
                 "speed-up",
-                "Speed-up by the number of nodes, beside the ideal",
-                f"A line per method, and one that is ideal. Speed-up {_said(speed_ups, number)}.",
-                lambda: _draw(speed_ups, "speed-up", ideal=True),
+                f"Speed-up by {by}, beside the ideal",
+                "Lines with 95% intervals, and one that is ideal. "
+                f"Speed-up {_said(speed_ups, number, along)}.",
+                lambda: _draw(speed_ups, along, "speed-up", ideal=True),
             )
         )
     return found
@@ -50,49 +56,61 @@ def _lines(
 ) -> Lines:
     """The lines of several points. That of the baseline begins the others, where it has fewer nodes
     and is not on one itself."""
-    found: dict[str, dict[int, Interval]] = {}
+    found: dict[str, dict[float, Interval]] = {}
     for row in rows:
         value = of(row)
-        if value:
-            found.setdefault(row.group.line, {})[row.group.nodes] = value
+        if value and math.isfinite(row.group.at):
+            found.setdefault(row.group.line, {})[row.group.at] = value
     first = of(baseline) if baseline else None
     if baseline and first and len(found.get(baseline.group.line, ())) == 1:
         for points in found.values():
-            if baseline.group.nodes < min(points):
-                points[baseline.group.nodes] = first
+            if baseline.group.at < min(points):
+                points[baseline.group.at] = first
     own = {baseline.group.line} if baseline else set()
     real = {row.group.line for row in rows if _varies(rows, row)} or own
     return {line: sorted(points.items()) for line, points in found.items() if line in real}
 
 
 def _varies(rows: Sequence[Timed], row: Timed) -> bool:
-    """Whether the line of a group has several numbers of nodes."""
-    return len({one.group.nodes for one in rows if one.group.line == row.group.line}) > 1
+    """Whether the line of a group has several places."""
+    return len({one.group.at for one in rows if one.group.line == row.group.line}) > 1
 
 
-def _said(lines: Lines, written: Callable[[float], str]) -> str:
+def _said(lines: Lines, written: Callable[[float], str], along: Along) -> str:
+    def point(at: float, value: Interval) -> str:
+        where = f"at {along.marks[int(at)]}" if along.marks else f"on {at:.0f}"
+        return f"{written(value.value)} {where}"
+
     return "; ".join(
-        f"{line}: " + ", ".join(f"{written(value.value)} on {nodes}" for nodes, value in points)
+        f"{line}: {', '.join(point(at, value) for at, value in points)}"
         for line, points in lines.items()
     )
 
 
-def _draw(lines: Lines, up: str, ideal: bool = False) -> Figure:
+def _draw(lines: Lines, along: Along, up: str, ideal: bool = False) -> Figure:
     series = [*map(label, lines), *(["ideal"] if ideal else [])]
-    figure, axes = canvas("nodes", up, series=series)
-    most = max(nodes for points in lines.values() for nodes, _ in points)
+    figure, axes = canvas(along.name, up, series=series)
     for place, (line, points) in enumerate(lines.items()):
         _line(axes, Look.of(place), label(line), points)
     if ideal:
+        most = max(at for points in lines.values() for at, _ in points)
         axes.errorbar([1, most], [1, most], color=INK, linewidth=1, linestyle=":", label="ideal")
-    axes.set_ylim(bottom=0)
-    whole(axes)
-    legend(figure, axes)
+    values = [value.value for points in lines.values() for _, value in points]
+    if max(values) > WIDE * min(values):
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+    if along.marks:
+        axes.set_xticks(range(len(along.marks)), along.marks)
+    else:
+        whole(axes)
+    if len(series) > 1:
+        legend(figure, axes)
     return figure
 
 
-def _line(axes: Axes, look: Look, name: str, points: Sequence[tuple[int, Interval]]) -> None:
-    across = [nodes for nodes, _ in points]
+def _line(axes: Axes, look: Look, name: str, points: Sequence[tuple[float, Interval]]) -> None:
+    across = [at for at, _ in points]
     values = [value.value for _, value in points]
     bounds = [
         [value.value - value.low if math.isfinite(value.low) else 0 for _, value in points],

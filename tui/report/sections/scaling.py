@@ -29,7 +29,7 @@ def section(subject: Subject, timing: Timing) -> Section | None:
         "Speed-up and comparison",
         [*says, *_means(timing)],
         [Table("Speed-up and comparison", HEAD, rows, _note(subject, timing))],
-        scaling.pictures(timing.rows, base) if subject.is_study or base else [],
+        scaling.pictures(timing.rows, base, subject.along) if subject.is_study or base else [],
     )
 
 
