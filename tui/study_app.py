@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 from remote.study.runner import Runner
 from tui.dashboard import Dashboard
 from tui.messages import ShowCell, ShowRun
+from tui.screens.cell import CellScreen
 from tui.screens.dialogs import StudyDialog
 from tui.screens.run import RunScreen
-from tui.screens.study import CellScreen, StudyScreen
+from tui.screens.study import StudyScreen
 from tui.studies import StudyRuns
 
 

@@ -13,7 +13,8 @@ from remote.study.folder import Ended
 from remote.study.runner import Runner
 from tui.exit import STOPPED
 from tui.text import outcome
-from tui.text.study import STOPPING, Guarded, finish, printer
+from tui.text.study.lines import finish
+from tui.text.study.printer import Guarded, printer
 
 
 def show_lines(runner: Runner, json: bool) -> None:
@@ -29,7 +30,8 @@ def show_lines(runner: Runner, json: bool) -> None:
                 _stop_unread(runner, show)
                 if runner.is_stopped and not is_told:
                     is_told = True
-                    show.tell(f"stopping the run ({runner.stop_reason}): {STOPPING}")
+                    hurry = "a second signal does not wait for its end"
+                    show.tell(f"stopping the run ({runner.stop_reason}): {hurry}")
         show.end()
 
 

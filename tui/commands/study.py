@@ -22,7 +22,7 @@ from tui.flags import selection
 from tui.flags.common import RUNS, RunsDir
 from tui.flags.job import with_job_flags
 from tui.flags.selection import with_host_flags
-from tui.text.study import describe
+from tui.text.study.plan import describe
 from tui.text.table import print_table
 
 

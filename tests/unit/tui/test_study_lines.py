@@ -21,7 +21,10 @@ from tests.kit.acted import ActedSession
 from tests.kit.acted_study import acted_runner, finish, stopped
 from tui import study_front
 from tui.text.cells import cells
-from tui.text.study import Guarded, JsonPrinter, LinePrinter, LivePrinter, StudyPrinter
+from tui.text.study.json import JsonPrinter
+from tui.text.study.lines import LinePrinter
+from tui.text.study.live import LivePrinter
+from tui.text.study.printer import Guarded, StudyPrinter
 
 ONE = """
 repetitions = 1

@@ -12,8 +12,9 @@ from textual.pilot import Pilot
 from tests.kit.acted import ActedSession, until
 from tests.kit.acted_study import acted_runner, finish, stopped
 from tests.kit.dashboard import asked
+from tui.screens.cell import CellScreen
 from tui.screens.run import RunScreen
-from tui.screens.study import CellScreen, StudyScreen
+from tui.screens.study import StudyScreen
 from tui.study_app import StudyApp
 
 SIZES = [(80, 24), (120, 40), (200, 60)]

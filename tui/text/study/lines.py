@@ -1,0 +1,76 @@
+"""A study as lines."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from rich.console import Console
+
+from remote.format import count
+from remote.sanitise import one_line
+from remote.study.folder import Ended, Outcome
+from remote.study.runner import Runner, StudyRun
+from tui.narrate import narrate
+from tui.text.study.words import fate, opening
+from tui.text.table import aligned
+
+
+class LinePrinter:
+    """A line when a run begins and one when it has ended, then the results."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+
+    def begin(self, run: StudyRun) -> None:
+        """See `StudyPrinter`."""
+        recorded = "" if run.is_left else f", recorded as {run.session.plan.run}"
+        self.tell(f"{opening(self._runner, run)}{recorded}")
+
+    def batch(self, run: StudyRun) -> None:
+        """See `StudyPrinter`."""
+
+    def ended(self, end: Ended) -> None:
+        """See `StudyPrinter`."""
+        from tui.text.cells import VALUES, value
+
+        study = self._runner.study
+        if end.outcome is Outcome.COUNTED:
+            typer.echo(f"{end.trial}: {value(end.value, study.metric)} {VALUES[study.metric]}")
+        else:
+            self.tell(fate(end))
+
+    def tell(self, text: str) -> None:
+        """See `StudyPrinter`."""
+        narrate(text)
+
+    def end(self) -> None:
+        """See `StudyPrinter`."""
+        finish(self._runner)
+
+
+def finish(runner: Runner) -> None:
+    """Print the table of cells, why cells failed, the answer, and how to go on."""
+    from remote.study.conclusion import conclusion
+    from remote.study.results import results
+    from tui.text.cells import cells
+
+    progress = runner.progress
+    found = results(progress)
+    room = Console().width if sys.stdout.isatty() else float("inf")
+    shown = cells(found, room)
+    for line in aligned([shown.head, *(tuple(map(one_line, row)) for row in shown.rows)]):
+        typer.echo(line if len(line) <= room else f"{line[: int(room) - 1]}…")
+    for cell in progress.cells.values():
+        if cell.cause:
+            narrate(f"{cell.cell.key} failed: {cell.cause}")
+    if any(row.value for row in found.cells):
+        narrate(*conclusion(found))
+    left = [one for one in runner.study.trials() if not progress.is_settled(one)]
+    failed = sum(len(cell.failed) for cell in progress.cells.values())
+    if left:
+        why = f" ({runner.stop_reason})" if runner.stop_reason else ""
+        narrate(f"{count(len(left), 'run')} left{why}: the same command goes on")
+    if failed:
+        narrate(f"{count(failed, 'run')} failed: the same command makes what failed again")
+    narrate(f"report: rankboard report {runner.folder.name}")

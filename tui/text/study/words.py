@@ -1,0 +1,25 @@
+"""What is said of the runs of a study."""
+
+from __future__ import annotations
+
+from remote.study.folder import Ended, Outcome
+from remote.study.runner import Runner, StudyRun
+
+
+def opening(runner: Runner, run: StudyRun) -> str:
+    """Which run this is: "run 3 of 18: sync=ring #1"."""
+    if run.is_left:
+        return f"ending {run.session.plan.run}, which an earlier call left: {run.trial.key}"
+    return f"run {ordinal(runner)}: {run.trial.key}"
+
+
+def ordinal(runner: Runner) -> str:
+    """The number of the next run: "3 of 18". Runs that failed count, too."""
+    number, total = runner.progress.settled + 1, len(runner.study.trials())
+    return f"{number} of {total}" if number <= total else f"{number}, {number - total} more"
+
+
+def fate(end: Ended) -> str:
+    """What became of a run that does not count."""
+    what = "failed" if end.outcome is Outcome.FAILED else "was interrupted"
+    return f"{end.trial} {what}{f': {end.cause}' if end.cause else ''}"
