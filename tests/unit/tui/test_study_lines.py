@@ -145,7 +145,7 @@ class Broken(LinePrinter):
 
 def test_a_closed_stdout_stops_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runner = acted_runner(tmp_path / "runs", ONE)
-    monkeypatch.setattr("tui.text.study.to_nowhere", lambda stream: None)
+    monkeypatch.setattr("tui.text.study.printer.to_nowhere", lambda stream: None)
     show = Guarded(Broken(runner))
     for run in runner.runs():
         show.begin(run)
