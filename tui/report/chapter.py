@@ -37,9 +37,9 @@ def chapter(subject: Subject) -> Chapter:
 
 def _verdict(subject: Subject, timed: Timing) -> Iterator[str]:
     """What came out, and whether all trained the same."""
-    names = [name for group in subject.groups for name in (group.label, group.line)]
+    names = [name.split(", ")[0] for one in subject.groups for name in (one.label, one.line)]
     for said in (said for line in subject.verdict for said in line.split("; ")):
-        is_name = any(name.startswith(said.split(" ")[0].rstrip(":")) for name in names)
+        is_name = said.startswith(tuple(names))
         yield _sentence(said if is_name else said[:1].upper() + said[1:])
     if len(subject.groups) > 1:
         yield from map(_sentence, equality.sentences(subject))

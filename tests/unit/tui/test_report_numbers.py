@@ -17,6 +17,7 @@ from tests.kit.recorded import recorded
 from tests.kit.studies import BYTES, study
 from training.job import Job
 from training.wire.events import Step
+from tui.report.chapter import chapter
 from tui.report.load import Reader
 from tui.report.numbers.curves import POINTS, curve, loss_by_step, loss_by_time, smoothed
 from tui.report.numbers.network import traffic
@@ -175,3 +176,9 @@ def test_one_line_along_the_axis_that_is_compared_has_no_mean(tmp_path: Path) ->
     [picture] = pictures(times.rows, None, found.along)
     assert picture.title == "Seconds per iteration by bucket_mb"
     assert times.means == {}
+
+
+def test_a_sentence_that_begins_like_a_cell_has_a_capital(tmp_path: Path) -> None:
+    once = LINKS.replace("repetitions = 2", "repetitions = 1").replace("alone", "one node")
+    said = chapter(subject_of(tmp_path, once)).verdict
+    assert "One run of a cell shows nothing about chance: repeat it." in said
