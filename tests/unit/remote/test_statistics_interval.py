@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from remote.statistics import student
 from remote.statistics.interval import (
@@ -24,7 +23,7 @@ TIMES = [1.304, 1.355, 1.291, 1.402, 1.318]
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 8, 24, 31, 200])
-def test_student_is_scipys(freedom):
+def test_student_is_scipys(stats, freedom):
     for t in (0.0, 0.3, 1.0, 2.5, -4.0, 30.0):
         assert student.outside(t, freedom) == pytest.approx(
             2 * stats.t.sf(abs(t), freedom), abs=1e-13
@@ -35,7 +34,7 @@ def test_student_is_scipys(freedom):
         )
 
 
-def test_t_interval_of_times_is_scipys_on_logarithms():
+def test_t_interval_of_times_is_scipys_on_logarithms(stats):
     logs = np.log(TIMES)
     expected = np.exp(stats.t.interval(0.95, 4, logs.mean(), stats.sem(logs)))
     found = by_t(TIMES)
@@ -44,7 +43,7 @@ def test_t_interval_of_times_is_scipys_on_logarithms():
     assert (found.runs, found.method) == (5, Method.T_LOGS)
 
 
-def test_t_interval_of_accuracies_is_scipys():
+def test_t_interval_of_accuracies_is_scipys(stats):
     values = [0.0, 0.1, 0.3, 0.2]
     expected = stats.t.interval(0.9, 3, np.mean(values), stats.sem(values))
     found = by_t(values, Scale.DIFFERENCE, 0.9)
@@ -52,7 +51,7 @@ def test_t_interval_of_accuracies_is_scipys():
     assert (found.value, found.method) == (pytest.approx(0.15), Method.T)
 
 
-def test_bootstrap_interval_is_scipys():
+def test_bootstrap_interval_is_scipys(stats):
     values = np.random.default_rng(5).lognormal(0.2, 0.3, 30)
     expected = stats.bootstrap(
         (np.log(values),), np.mean, n_resamples=20_000, method="BCa", rng=np.random.default_rng(7)
@@ -118,6 +117,6 @@ def test_the_inverse_of_a_ratio_is_a_speed_up():
     assert (found.value, found.low, found.high) == pytest.approx((4.0, 2.5, 5.0))
 
 
-def test_geometric_mean_is_scipys():
+def test_geometric_mean_is_scipys(stats):
     assert geometric_mean([0.5, 1.0, 1.4]) == pytest.approx(stats.gmean([0.5, 1.0, 1.4]))
     assert math.isnan(geometric_mean([]))

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from remote.statistics.interval import Method, Scale
 from remote.statistics.layout import SHARED, layout, yardstick
@@ -32,7 +31,7 @@ def anova(logs: np.ndarray) -> tuple[float, int]:
     return float(((logs - means) ** 2).sum() / freedom), freedom
 
 
-def test_two_cells_are_compared_as_scipy_compares_paired_values():
+def test_two_cells_are_compared_as_scipy_compares_paired_values(stats):
     logs = np.log(TIMES[:, :2])
     expected = stats.ttest_rel(logs[:, 1], logs[:, 0])
     bounds = expected.confidence_interval(0.95)
@@ -43,7 +42,7 @@ def test_two_cells_are_compared_as_scipy_compares_paired_values():
     assert (found.finding, found.ratio.runs) == (Finding.FASTER, 5)
 
 
-def test_p_values_of_two_cells_are_scipys():
+def test_p_values_of_two_cells_are_scipys(stats):
     drawn = yardstick(layout(np.ones((5, 2), bool)), [(1, 0)], together=True)
     for t in (0.5, 1.5, 2.776, 5.0):
         assert (drawn > t).mean() == pytest.approx(2 * stats.t.sf(t, 4), abs=0.005)
@@ -57,7 +56,7 @@ def test_noise_is_the_residual_deviation():
 
 
 @pytest.mark.parametrize(("cells", "freedom"), [(3, 8), (5, 16), (7, 24)])
-def test_with_one_variance_for_all_the_correction_is_dunnetts(cells, freedom):
+def test_with_one_variance_for_all_the_correction_is_dunnetts(stats, cells, freedom):
     """Comparisons with one reference are correlated by 1/2."""
     pairs = [(cell, 0) for cell in range(1, cells)]
     drawn = yardstick(layout(np.ones((5, cells), bool)), pairs, together=True, shared=1e9)
@@ -90,7 +89,7 @@ def test_the_bound_is_that_of_simulated_studies(cells):
     assert (largest > np.quantile(drawn[0], 0.95)).mean() == pytest.approx(0.05, abs=0.006)
 
 
-def test_p_values_are_dunnetts_where_there_are_many_blocks():
+def test_p_values_are_dunnetts_where_there_are_many_blocks(stats):
     """scipy's test knows no blocks. Of many, few degrees of freedom go to them."""
     table = np.random.default_rng(8).normal(10, 0.4, (30, 4)) + np.array([0, 0.1, 0.2, 0.15])
     found = compare(table, [(1, 0), (2, 0), (3, 0)], Scale.DIFFERENCE)
@@ -205,7 +204,7 @@ def test_values_without_noise_are_equal_or_not():
 # Over several cells -------------------------------------------------------------------------------
 
 
-def test_mean_ratio_is_the_geometric_mean_over_cells():
+def test_mean_ratio_is_the_geometric_mean_over_cells(stats):
     table = np.hstack([TIMES, TIMES * 0.7])
     pairs = [(1, 0), (4, 3), (5, 2)]
     ratios = np.log([table[:, cell] / table[:, reference] for cell, reference in pairs])

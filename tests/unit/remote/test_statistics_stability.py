@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from remote.statistics.equivalence import equivalence
 from remote.statistics.ratio import Finding
@@ -16,7 +15,7 @@ from remote.statistics.steps import block_length, compare_steps, time_to_target
 # Stability ----------------------------------------------------------------------------------------
 
 
-def test_runs_that_agree_are_stable():
+def test_runs_that_agree_are_stable(stats):
     found = stability([1.00, 1.02, 0.99, math.nan, 1.01])
     assert found.stable
     assert found.runs == 4
@@ -87,7 +86,7 @@ def test_equal_losses_are_exactly_equal():
     assert found.difference.runs == 2
 
 
-def test_losses_are_equal_within_what_two_one_sided_tests_show():
+def test_losses_are_equal_within_what_two_one_sided_tests_show(stats):
     first, second = np.array([2.107, 2.120, 2.099, 2.111]), np.array([2.101, 2.125, 2.097, 2.104])
     found = equivalence(first, second)
     assert not found.exact
@@ -119,7 +118,7 @@ def correlated(generator, steps: int, pull: float, noise: float) -> np.ndarray:
     return 1 + noise * values[:, 50:]
 
 
-def test_two_equal_runs_seldom_differ_however_their_steps_are_correlated():
+def test_two_equal_runs_seldom_differ_however_their_steps_are_correlated(stats):
     generator = np.random.default_rng(3)
     first, second = (correlated(generator, 400, 0.7, 0.1) for _ in range(2))
     pairs = zip(first, second, strict=True)
