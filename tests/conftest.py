@@ -44,6 +44,12 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Folders whose tests wait longest come first, so that at the end no worker has a few long
+    tests left while the others have nothing to do."""
+    items.sort(key=lambda item: not item.nodeid.startswith(("tests/faults/", "tests/program/")))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def home_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """No test sees the user's ~/.ssh, caches or ssh-agent; what it starts keeps what it
