@@ -81,17 +81,18 @@ def left_behind(folder: Path, home: Path | None = None) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         try:
-            if process.pid not in ours and _belongs(process, str(folder), str(home)):
+            if process.pid not in ours and _belongs(process, str(folder), home):
                 found.append(process)
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
     return found
 
 
-def _belongs(process: psutil.Process, folder: str, home: str) -> bool:
-    if process.status() == psutil.STATUS_ZOMBIE:
-        return False
-    there = f"{process.cwd()}/".startswith(f"{folder}/") or any(
-        folder in word for word in process.cmdline()
+def _belongs(process: psutil.Process, folder: str, home: Path | None) -> bool:
+    """What is dear to ask comes last: whoever waits looks at all processes again and again."""
+    belongs = (
+        f"{process.cwd()}/".startswith(f"{folder}/")
+        or any(folder in word for word in process.cmdline())
+        or (home is not None and process.environ().get("HOME") == str(home))
     )
-    return there or process.environ().get("HOME") == home
+    return belongs and process.status() != psutil.STATUS_ZOMBIE

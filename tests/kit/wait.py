@@ -11,15 +11,18 @@ from collections.abc import Callable, Iterator
 GUARD = 60.0
 """Seconds after which a test counts as hanging."""
 PAUSE = 0.005
-"""Seconds between two looks."""
+"""Seconds between two looks, at the least."""
+LOOKING = 0.2
+"""The part of a core that looking may take: what is waited for needs the CPU as well."""
 
 
 def wait(condition: Callable[[], object], what: str, seconds: float = GUARD) -> None:
     """Return once the condition holds; fail where the guard runs out first."""
     for _ in looks(what, seconds):
+        before = time.thread_time()
         if condition():
             return
-        time.sleep(PAUSE)
+        time.sleep(max(PAUSE, (time.thread_time() - before) / LOOKING))
 
 
 def looks(what: str, seconds: float = GUARD) -> Iterator[None]:
