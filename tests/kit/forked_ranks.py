@@ -16,6 +16,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -180,7 +181,7 @@ def main() -> None:
     from training.preload import load
 
     load()
-    does = {"start": _start, "preload": _preload, "call": _call, "wait": _wait}
+    does = {"start": _start, "preload": _preload, "call": _call, "cases": _cases, "wait": _wait}
     for line in sys.stdin:
         request = json.loads(line)
         answer = does[request.pop("do")](**request)
@@ -229,6 +230,20 @@ def _call(folder: str, module: str, worlds: list[str]) -> int:
         warnings.simplefilter("error")
         os.environ.update(GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1")
         return rank_calls.main(Path(folder), module, worlds)
+
+    return _forked(run)
+
+
+def _cases(folder: str, backend: str, patience: float) -> int:
+    """A process whose ranks run the cases that are pickled in the folder, see `sync_ranks`."""
+    from tests.kit import sync_ranks
+
+    def run() -> int:
+        os.dup2(os.open(Path(folder, "stderr"), os.O_CREAT | os.O_WRONLY), 2)
+        warnings.simplefilter("error", FutureWarning)  # the calls that torch has deprecated
+        os.environ.update(GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
+        sync_ranks.main(Path(folder), backend, timedelta(seconds=patience))
+        return 0
 
     return _forked(run)
 

@@ -1,11 +1,10 @@
 """A table of cases of synchronised training: real ranks that run them, and one plain process that
 they have to equal.
 
-`command` starts it: a process that reads the cases from stdin. It imports torch once and forks the
-ranks of a world, which run the world's cases one after another with the real `Trainer`, each case
-in process groups of its own; each rank writes what came out of a case to a file as soon as it has
-it. When a rank fails, its world's ranks are killed and new ones forked, which go on with the next
-case.
+`main` is a process that reads the cases from a file. It forks the ranks of a world, which run the
+world's cases one after another with the real `Trainer`, each case in process groups of its own;
+each rank writes what came out of a case to a file as soon as it has it. When a rank fails, its
+world's ranks are killed and new ones forked, which go on with the next case.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import IO, Any
 from unittest.mock import patch
 
 import psutil
@@ -49,8 +48,8 @@ SEED = 5
 SAMPLES, BATCH = 34, 10
 """Four steps an epoch, of 10, 10, 10 and 4 samples: they divide neither by 3 nor by 4."""
 CLASSES, SIZE = 3, 5
-ENDED = "ended"
-"""The file that says that no more outcomes come."""
+CASES, ENDED = "cases", "ended"
+"""The file of the cases, and the file that says that no more outcomes come."""
 
 
 @dataclass(frozen=True)
@@ -591,8 +590,9 @@ def outcomes(folder: Path, case: Case) -> list[Outcome | None]:
 
 
 def main(folder: Path, backend: str, patience: timedelta) -> None:
-    """Runs the cases that stand on stdin, the small worlds first."""
-    cases = given()
+    """Runs the cases that are in the folder, the small worlds first."""
+    with (folder / CASES).open("rb") as file:
+        cases = given(file)
     try:
         for size in sorted({case.world for case in cases}):
             World(
@@ -602,11 +602,11 @@ def main(folder: Path, backend: str, patience: timedelta) -> None:
         (folder / ENDED).touch()
 
 
-def given() -> tuple[Case, ...]:
-    """The cases that stand on stdin; all is loaded that they need."""
+def given(file: IO[bytes]) -> tuple[Case, ...]:
+    """The cases that stand in a file; all is loaded that they need."""
     import torch._dynamo  # noqa: F401 - before any fork: DistributedDataParallel and the optimisers import it
 
-    cases: list[Case] = pickle.load(sys.stdin.buffer)
+    cases: list[Case] = pickle.load(file)
     gc.collect()
     gc.freeze()  # so that ranks need not look through all of torch for garbage
     return tuple(cases)
@@ -615,7 +615,7 @@ def given() -> tuple[Case, ...]:
 def on_hosts(networks: Sequence[int], address: str, folder: Path, patience: timedelta) -> None:
     """Runs the cases that stand on stdin, all of one world, with one rank in each network, which
     are descriptors of namespaces."""
-    cases = given()
+    cases = given(sys.stdin.buffer)
     world = World(len(networks), cases, folder, "gloo", patience, address)
 
     def run(rank: int) -> None:
@@ -628,18 +628,11 @@ def on_hosts(networks: Sequence[int], address: str, folder: Path, patience: time
         os.waitpid(pid, 0)
 
 
-def command(
-    cases: Iterable[Case], folder: Path, backend: str, patience: float
-) -> tuple[list[str], bytes]:
-    """The arguments and the stdin of a process that runs the cases."""
-    call = f"main(Path({str(folder)!r}), {backend!r}, timedelta(seconds={patience}))"
-    return [sys.executable, "-c", CALL.format(call)], pickle.dumps(list(cases))
-
-
 def command_on_hosts(
     cases: Iterable[Case], folder: Path, patience: float, networks: Sequence[int], address: str
 ) -> tuple[list[str], bytes]:
-    """The same for ranks on hosts of a lab, one on each. Rank 0's is at `address`."""
+    """The arguments and the stdin of a process that runs the cases, with one rank on each host of a
+    lab. Rank 0's is at `address`."""
     call = (
         f"on_hosts({list(networks)!r}, {address!r}, Path({str(folder)!r}), "
         f"timedelta(seconds={patience}))"

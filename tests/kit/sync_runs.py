@@ -1,10 +1,10 @@
 """The fixtures `ran` and `ran_on_gpus`: all cases of the tests that were asked for, run by
-`sync_ranks` in one go."""
+`sync_ranks` in one go, below the process that forks all ranks."""
 
 from __future__ import annotations
 
 import os
-import subprocess
+import pickle
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.kit.forked_ranks import Forker
+from tests.kit.training_ranks import alive, kill
 from tests.kit.wait import wait
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ Ran = Callable[["Case"], "list[Outcome]"]
 @pytest.fixture(scope="session")
 def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
     """What came out of a case on CPUs."""
-    yield from running(chosen(request, "ran"), tmp_path_factory, "gloo")
+    yield from running(request, "ran", tmp_path_factory, "gloo")
 
 
 @pytest.fixture(scope="session")
@@ -34,7 +36,7 @@ def ran_on_gpus(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Ran]:
     """What came out of a case on GPUs, one for each rank."""
-    yield from running(chosen(request, "ran_on_gpus"), tmp_path_factory, "nccl")
+    yield from running(request, "ran_on_gpus", tmp_path_factory, "nccl")
 
 
 def chosen(request: pytest.FixtureRequest, fixture: str) -> list[Case]:
@@ -48,21 +50,24 @@ def chosen(request: pytest.FixtureRequest, fixture: str) -> list[Case]:
 
 
 def running(
-    cases: list[Case], tmp_path_factory: pytest.TempPathFactory, backend: str
+    request: pytest.FixtureRequest,
+    fixture: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    backend: str,
 ) -> Iterator[Ran]:
     """Runs the cases, once for all of pytest's workers."""
     from tests.kit.sync_ranks import ENDED, files, outcomes
 
+    cases = chosen(request, fixture)
     base, shared = tmp_path_factory.getbasetemp(), "PYTEST_XDIST_WORKER" in os.environ
     folder = (base.parent if shared else base) / f"sync-{backend}"
-    process = started(folder, backend, cases)
+    pid = started(request, folder, backend, cases)
+
+    def ended() -> bool:
+        return (folder / ENDED).exists() or (pid is not None and not alive(pid))
 
     def result(case: Case) -> list[Outcome]:
-        while (
-            not all(file.exists() for file in files(folder, case))
-            and not (folder / ENDED).exists()
-            and not (process and process.poll())
-        ):
+        while not all(file.exists() for file in files(folder, case)) and not ended():
             time.sleep(0.01)
         found = [outcome for outcome in outcomes(folder, case) if outcome]
         errors = "\n".join(outcome.error for outcome in found if outcome.error)
@@ -73,36 +78,25 @@ def running(
         return found
 
     yield result
-    if process:
-        with process:  # a worker that has no more tests of its own still serves the others
-            wait(
-                lambda: not shared or process.poll() is not None,
-                "the cases' end",
-                PATIENCE * len(cases),
-            )
-            process.kill()
+    if pid is not None:  # a worker that has no more tests of its own still serves the others
+        try:
+            wait(lambda: not shared or ended(), "the cases' end", PATIENCE * len(cases))
+        finally:
+            if alive(pid):
+                kill(pid)
+            request.getfixturevalue("forked").ask(do="wait", pids=[pid])
 
 
-def started(folder: Path, backend: str, cases: list[Case]) -> subprocess.Popen[bytes] | None:
+def started(
+    request: pytest.FixtureRequest, folder: Path, backend: str, cases: list[Case]
+) -> int | None:
     """The process that runs the cases; None where another worker has started it."""
-    from tests.kit.sync_ranks import command
+    from tests.kit.sync_ranks import CASES
 
     try:
         folder.mkdir()
     except FileExistsError:
         return None
-    argv, stdin = command(cases, folder, backend, PATIENCE)
-    env = os.environ | {
-        "GLOO_SOCKET_IFNAME": "lo",
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-    }
-    env |= {"PYTHONWARNINGS": "error::FutureWarning"}  # the calls that torch has deprecated
-    with (folder / "stderr").open("w") as stderr:
-        process = subprocess.Popen(
-            argv, stdin=subprocess.PIPE, stderr=stderr, stdout=stderr, env=env
-        )
-    assert process.stdin
-    with process.stdin as pipe:
-        pipe.write(stdin)
-    return process
+    (folder / CASES).write_bytes(pickle.dumps(cases))
+    forker: Forker = request.getfixturevalue("forked")  # other workers start none for this
+    return int(forker.ask(do="cases", folder=str(folder), backend=backend, patience=PATIENCE))
