@@ -43,7 +43,12 @@ def host(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
     if hasattr(request, "param"):
         sshd: Sshd = request.getfixturevalue("sshd")
         return sshd.make_hosts(1)[0]
-    workdir = str(tmp_path / "w")
+    return this_machine(tmp_path)
+
+
+def this_machine(folder: Path) -> Host:
+    """As a host that works in the folder."""
+    workdir = str(folder / "w")
     return Host("here", "127.0.0.1", python=sys.executable, workdir=workdir, transport="local")
 
 
@@ -54,6 +59,14 @@ over_ssh = pytest.mark.parametrize("host", ["ssh"], indirect=True)
 def launcher(host: Host, tmp_path: Path) -> Iterator[Launcher]:
     with closing(Warm(Transports((host,)))) as transport:
         yield Launcher(transport, host, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
+    """A launcher of several tests, on this machine: to import torch for each of them is slow."""
+    folder = tmp_path_factory.mktemp("here")
+    with closing(Warm(Transports((host := this_machine(folder),)))) as transport:
+        yield Launcher(transport, host, folder)
 
 
 @dataclass
@@ -80,6 +93,12 @@ class Launcher:
                 due = False
                 at_step(session)
         return session.state
+
+    def warm(self) -> psutil.Process:
+        """The server that the next run finds; where none lives, a run starts one."""
+        if not (self.servers and runs(self.servers[-1])):
+            self.run()
+        return psutil.Process(self.servers[-1])
 
     def _look(self, records: list[Record]) -> None:
         for record in records:
@@ -112,21 +131,21 @@ def test_runs_share_their_server_and_nothing_else(launcher: Launcher) -> None:
 
 
 def test_a_server_that_died_or_does_not_answer_is_replaced(
-    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+    here: Launcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    launcher.run()
-    os.kill(launcher.servers[0], signal.SIGKILL)
-    assert launcher.run().verdict is Verdict.FINISHED
-    server = psutil.Process(launcher.servers[1])
-    server.suspend()
+    first = here.warm()
+    first.kill()
+    assert here.run().verdict is Verdict.FINISHED
+    second = psutil.Process(here.servers[-1])
+    second.suspend()
     monkeypatch.setattr(warm, "ANSWER", 0.2)
     try:
-        assert launcher.run().verdict is Verdict.FINISHED
+        assert here.run().verdict is Verdict.FINISHED
     finally:
-        if server.is_running():
-            server.resume()  # it finds its stdin ended
-    assert len({0, *launcher.servers}) == 4
-    wait(lambda: not runs(server.pid), "the server has ended")
+        if second.is_running():
+            second.resume()  # it finds its stdin ended
+    assert len({0, first.pid, second.pid, here.servers[-1]}) == 4
+    wait(lambda: not runs(second.pid), "the server has ended")
 
 
 def test_a_host_that_cannot_serve_starts_as_any_other(
@@ -137,24 +156,25 @@ def test_a_host_that_cannot_serve_starts_as_any_other(
     assert launcher.servers == [0]
 
 
-def test_whatever_ends_a_run_leaves_a_warm_host_and_no_rank(launcher: Launcher) -> None:
+def test_whatever_ends_a_run_leaves_a_warm_host_and_no_rank(here: Launcher) -> None:
     def kill_agent(_: Session) -> None:
-        launcher.ranks[1].parent().kill()  # type: ignore[union-attr]
+        here.ranks[-1].parent().kill()  # type: ignore[union-attr]
 
-    assert launcher.run(LONG, lambda session: session.stop(now=True)).verdict is Verdict.STOPPED
-    assert not launcher.ranks[0].is_running()
-    assert launcher.run(LONG, kill_agent).verdict is not Verdict.FINISHED
-    wait(lambda: not runs(launcher.ranks[1].pid), "the rank has ended")
-    assert launcher.run().verdict is Verdict.FINISHED
-    assert len(set(launcher.servers)) == 1
-    assert launcher.servers[0] > 0
+    before = len(here.servers)
+    assert here.run(LONG, lambda session: session.stop(now=True)).verdict is Verdict.STOPPED
+    assert not here.ranks[-1].is_running()
+    assert here.run(LONG, kill_agent).verdict is not Verdict.FINISHED
+    wait(lambda: not runs(here.ranks[-1].pid), "the rank has ended")
+    assert here.run().verdict is Verdict.FINISHED
+    assert len(here.servers) == before + 3
+    assert len(set(here.servers[before:])) == 1
+    assert here.servers[-1] > 0
 
 
-def test_a_server_that_dies_in_a_run_leaves_the_run_alone(launcher: Launcher) -> None:
-    job = replace(JOB, steps=20)
-    assert launcher.run(job, lambda _: os.kill(launcher.servers[0], signal.SIGKILL)).verdict is (
-        Verdict.FINISHED
-    )
+def test_a_server_that_dies_in_a_run_leaves_the_run_alone(here: Launcher) -> None:
+    server = here.warm()
+    assert here.run(replace(JOB, steps=20), lambda _: server.kill()).verdict is Verdict.FINISHED
+    assert here.servers[-1] == server.pid
 
 
 @slow
