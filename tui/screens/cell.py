@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.events import Resize
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from remote.format import UNKNOWN, count, duration
 from remote.study.conclusion import pair
@@ -24,6 +24,7 @@ from tui.panels.parts.phase import phase
 from tui.screens.bindings import STUDY_KEYS
 from tui.text.cells import value
 from tui.widgets.choices import Choices
+from tui.widgets.keys import Keys
 from tui.widgets.log_view import plain
 from tui.widgets.table import Cell, Column, Row
 
@@ -69,7 +70,7 @@ class CellScreen(Screen[None]):
         yield Choices(RUN_COLUMNS)
         with VerticalScroll(id="about"):
             yield Static(markup=False)
-        yield Footer(show_command_palette=False)
+        yield Keys()
 
     def on_mount(self) -> None:
         cell = self._runner.progress.cells[self._key].cell

@@ -11,7 +11,7 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.events import Resize
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from remote.doctor.doctor import FAILED, OK, WARNING
 from remote.format import count
@@ -20,6 +20,7 @@ from remote.run.waiting import REACHING, Wait, waiting
 from tui.session_clock import SessionClock
 from tui.text import checks
 from tui.view import Checks
+from tui.widgets.keys import Keys
 
 STYLES = {
     OK: "$text-success",
@@ -58,7 +59,7 @@ class DoctorScreen(Screen[None]):
         with VerticalScroll():
             yield Static(id="found", markup=False)
         yield Static(id="verdict", markup=False)
-        yield Footer(show_command_palette=False)
+        yield Keys()
 
     def on_mount(self) -> None:
         self.query_one(VerticalScroll).focus()

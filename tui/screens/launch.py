@@ -13,7 +13,7 @@ from textual.containers import Container, Horizontal, VerticalScroll
 from textual.content import Content
 from textual.events import DescendantFocus
 from textual.screen import Screen
-from textual.widgets import Button, Checkbox, Footer, Input, Select, Static
+from textual.widgets import Button, Checkbox, Input, Select, Static
 
 from remote.cluster.hosts import Cluster
 from remote.doctor.job import INSTEAD, SLOW
@@ -26,6 +26,7 @@ from training.job import Job, JobError, groups, help_text, usual_lr
 from training.registry import UnknownName
 from tui.messages import CheckHosts, StartRun
 from tui.screens.fields import ARGUMENT, Argument, Box, controls, heading, labelled, value
+from tui.widgets.keys import Keys
 
 RANKS = "ranks"
 """The field that takes the place of the list of hosts where there is only one."""
@@ -113,7 +114,7 @@ class LaunchScreen(Screen[None]):
         with Horizontal(id="bottom"):
             yield Button("Start", variant="success", id="start", compact=True)
             yield Static(id="error", markup=False)
-        yield Footer(show_command_palette=False)
+        yield Keys()
 
     def _hosts(self) -> ComposeResult:
         """One box to tick per host; where there is one host only, the number of its ranks."""

@@ -10,7 +10,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.events import Resize
 from textual.screen import Screen
-from textual.widgets import Footer
 
 from remote.run.state import RunPhase
 from tui.messages import NewRun, ShowChecks, ShowStacks
@@ -20,6 +19,7 @@ from tui.panels.parts.header import Header
 from tui.panels.parts.outcome import Outcome
 from tui.panels.parts.panel import Panel, ScreenRow
 from tui.view import Session
+from tui.widgets.keys import Keys
 
 WIDE = 120
 """Columns from which on all panels are shown at once."""
@@ -89,7 +89,7 @@ class RunScreen(Screen[None]):
                 panel.set_class(kind.staged, "staged")
                 panel.set_class(kind.row is ScreenRow.BOTTOM, "bottom")
                 yield panel
-        yield Footer(show_command_palette=False)
+        yield Keys()
 
     def on_mount(self) -> None:
         # Textual sets this class only after the first drawing

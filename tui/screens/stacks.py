@@ -11,13 +11,14 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.events import Resize
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from remote.format import duration
 from remote.run.stacks import Frame, Presence, calls, threads, whereabouts
 from remote.run.state import RankState, RunPhase, RunState
 from tui.session_clock import SessionClock
 from tui.view import Session
+from tui.widgets.keys import Keys
 from tui.widgets.log_view import plain
 
 STYLES = {
@@ -61,7 +62,7 @@ class StacksScreen(Screen[None]):
         yield Static(id="stall", markup=False)
         with VerticalScroll():
             yield Static(id="stacks")
-        yield Footer(show_command_palette=False)
+        yield Keys()
 
     def on_mount(self) -> None:
         self.query_one(VerticalScroll).focus()

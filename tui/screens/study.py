@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, VerticalScroll
 from textual.events import Resize
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from remote.format import count, duration, seconds
 from remote.run.state import RunState
@@ -27,6 +27,7 @@ from tui.session_clock import SessionClock
 from tui.text.cells import Cells, cells
 from tui.text.study.words import opening
 from tui.widgets.choices import Choices
+from tui.widgets.keys import Keys
 from tui.widgets.log_view import plain
 from tui.widgets.table import Cell, Column, Row
 
@@ -83,7 +84,7 @@ class StudyScreen(Screen[None]):
             yield Header()
         with VerticalScroll(id="answer"):
             yield Static(markup=False)
-        yield Footer(show_command_palette=False)
+        yield Keys()
 
     def on_mount(self) -> None:
         self.query_one(Choices).focus()

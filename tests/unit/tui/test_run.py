@@ -619,7 +619,7 @@ async def test_a_tiny_terminal_says_so_and_recovers() -> None:
         assert "terminal too small" in stage.text()
         await stage.app.run_action("quit")
         await pilot.resize_terminal(80, 24)
-        await until(pilot, lambda: isinstance(stage.app.screen, QuitDialog))
+        assert isinstance(await asked(pilot), QuitDialog)
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(stage.app.screen, RunScreen))
         await stage.train(pilot)

@@ -1,0 +1,49 @@
+"""The line of keys: what it shows, and the mouse over it."""
+
+from __future__ import annotations
+
+from rich.color import Color
+
+from tests.kit.acted import until
+from tests.kit.dashboard import Stage
+from tui.screens.dialogs import QuitDialog
+from tui.screens.help import HelpDialog
+from tui.widgets.keys import Line
+
+
+async def test_a_click_on_a_key_presses_it() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "q Quit  ? Help" in stage.text())
+        await pilot.click(Line, offset=(10, 0))
+        await until(pilot, lambda: isinstance(stage.app.screen, HelpDialog))
+        await pilot.press("escape")
+        await pilot.click(Line, offset=(1, 0))
+        await until(pilot, lambda: isinstance(stage.app.screen, QuitDialog))
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_the_key_under_the_mouse_is_highlighted() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "q Quit  ? Help" in stage.text())
+        first, second = _colours(stage, 1, 10)
+        assert first == second
+        await pilot.hover(Line, offset=(1, 0))
+        await until(pilot, lambda: _colours(stage, 1) != [first])
+        assert _colours(stage, 10) == [second]
+        await pilot.hover(Line, offset=(10, 0))
+        await until(pilot, lambda: _colours(stage, 10) != [second])
+        assert _colours(stage, 1) == [first]
+        await pilot.hover(offset=(1, 1))
+        await until(pilot, lambda: _colours(stage, 1, 10) == [first, second])
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+def _colours(stage: Stage, *columns: int) -> list[Color | None]:
+    """The background of the last line there."""
+    line = stage.app.screen._compositor.render_strips()[-1]
+    styles = [next(iter(line.crop(column, column + 1))).style for column in columns]
+    return [style and style.bgcolor for style in styles]
