@@ -250,7 +250,7 @@ def test_stop_also_ends_what_left_its_rank_s_group(host: Host) -> None:
 
 
 def test_close_leaves_nothing_behind_when_the_line_ends(host: Host) -> None:
-    line = host.follow()
+    line = host.follow(times=Times(grace=0.3))
     line.start(python(RUNAWAY, 0), python(STUBBORN, 1))
     line.wait_for_text("away")
     line.wait_for_text("up", 1)
@@ -293,7 +293,7 @@ def test_a_command_that_comes_twice_is_obeyed_once(host: Host) -> None:
 
 def test_a_new_follower_goes_on_where_the_killed_one_was(host: Host) -> None:
     line = host.follow("--policy", "stop")
-    line.start(python("import time\nfor n in range(1000): print(n); time.sleep(0.002)"))
+    line.start(python("import time\nfor n in range(500): print(n); time.sleep(0.002)"))
     line.wait_for(Text, 5, 0)
     line.kill()
     known = list(line.records)
@@ -306,7 +306,7 @@ def test_a_new_follower_goes_on_where_the_killed_one_was(host: Host) -> None:
     assert ended(records) == Ended(EndReason.CLOSED)
     assert third.rest() == rest
     texts = [record.event.text for record in records if isinstance(record.event, Text)]
-    assert "\n".join(texts).split("\n") == [str(n) for n in range(1000)]
+    assert "\n".join(texts).split("\n") == [str(n) for n in range(500)]
 
 
 def test_the_journal_can_still_be_read_when_all_has_ended(host: Host) -> None:
@@ -317,7 +317,7 @@ def test_the_journal_can_still_be_read_when_all_has_ended(host: Host) -> None:
 
 
 def test_a_stop_run_ends_when_its_follower_is_killed(host: Host) -> None:
-    line = host.follow("--policy", "stop")
+    line = host.follow("--policy", "stop", times=Times(reconnect=0.3, grace=0.3))
     line.start(python(RUNAWAY, 0), python(STUBBORN, 1))
     line.wait_for_text("away")
     line.wait_for_text("up", 1)
@@ -470,7 +470,7 @@ def test_a_follower_without_input_exits(host: Host) -> None:
 
 
 def test_a_follower_ends_with_its_stdin(host: Host) -> None:
-    line = host.follow()
+    line = host.follow(times=Times(reconnect=0.3))
     line.agent()
     assert line.process.stdin
     line.process.stdin.close()
@@ -521,7 +521,7 @@ def test_when_somebody_tells_the_agent_to_terminate_it_ends_its_ranks_and_says_s
 
 
 def test_when_the_guard_is_killed_nothing_is_left(host: Host) -> None:
-    line = host.follow("--policy", "keep")
+    line = host.follow("--policy", "keep", times=Times(grace=0.3))
     line.start(python(RUNAWAY, 0), python(STUBBORN, 1))
     line.wait_for_text("away")
     line.wait_for_text("up", 1)
