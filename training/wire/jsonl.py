@@ -22,7 +22,7 @@ dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_pla
 def most_values(line: bytes) -> int:
     """An upper bound of the number of values in a line of JSON, and so of the memory that parsing
     it takes."""
-    return 1 + sum(map(line.count, (b",", b"[", b"{")))
+    return 1 + line.count(b",") + line.count(b"[") + line.count(b"{")
 
 
 def load(line: str | bytes) -> dict[str, Any] | None:
