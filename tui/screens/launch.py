@@ -49,7 +49,7 @@ class LaunchScreen(Screen[None]):
     LaunchScreen VerticalScroll {
         border-top: solid $primary 40%; border-title-color: $text-muted; scrollbar-size-vertical: 1;
     }
-    LaunchScreen VerticalScroll:focus-within {
+    LaunchScreen VerticalScroll.-focused {
         border-top: solid $primary; border-title-color: $text;
     }
     LaunchScreen #fields { width: 56; }
@@ -59,7 +59,7 @@ class LaunchScreen(Screen[None]):
     LaunchScreen.-narrow #plan { height: 2fr; }
     LaunchScreen.-flat #plan { display: none; }
     LaunchScreen .group { height: 1; padding: 0 1; color: $text-accent; }
-    LaunchScreen .field { height: 1; }
+    LaunchScreen .field, LaunchScreen .field:focus-within { height: 1; }
     LaunchScreen .field Label { width: 18; padding: 0 1; color: $text-muted; }
     LaunchScreen .field:focus-within Label { color: $text; text-style: bold; }
     LaunchScreen .field Input, LaunchScreen .field Select { width: 1fr; max-width: 36; }
@@ -132,7 +132,18 @@ class LaunchScreen(Screen[None]):
         self.set_class(
             self.app.size.width < WIDE, "-narrow"
         )  # Textual does so only after the first drawing
+        self.watch(self, "focused", self._mark)
         self._preview()
+
+    def _mark(self) -> None:
+        """Mark the half with the focus.
+
+        Not by `:focus-within`: Textual then styles everything in the half anew at each step of the
+        focus. With that rule on `.field` itself it styles only the two rows.
+        """
+        around = self.focused.ancestors_with_self if self.focused else ()
+        for half in self.query(VerticalScroll):
+            half.set_class(half in around, "-focused")
 
     @on(Select.Changed)
     def _choose(self, event: Select.Changed) -> None:

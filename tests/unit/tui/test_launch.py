@@ -12,7 +12,7 @@ from textual.geometry import Size
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Button, Checkbox, Input, Select, Static
+from textual.widgets import Button, Checkbox, Input, Label, Select, Static
 
 from remote.cluster.hosts import Cluster, Host, select
 from remote.plan.plan import Plan
@@ -157,6 +157,26 @@ async def test_what_a_choice_leaves_open_is_typed_below_it() -> None:
         await pilot.press(*"~/two words")
         plan = await form.start(pilot)
     assert plan.work == Job(model="torchvision/resnet50", dataset="imagefolder:~/two words")
+
+
+async def test_the_half_and_the_row_with_the_focus_are_marked() -> None:
+    form = Form()
+    async with form.app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
+
+        def marked() -> list[str]:
+            halves = form.app.screen.query("VerticalScroll.-focused")
+            labels = form.app.screen.query(".field Label").results(Label)
+            bold = [str(label.content) for label in labels if label.styles.text_style.bold]
+            return [*(str(half.id) for half in halves), *bold]
+
+        for name, shown in (("model", ["fields", "model"]), ("lr", ["fields", "lr"])):
+            form.field(name).focus()
+            await until(pilot, lambda shown=shown: marked() == shown)
+        form.field("plan").focus()
+        await until(pilot, lambda: marked() == ["plan"])
+        form.app.screen.set_focus(None)
+        await until(pilot, lambda: marked() == [])
 
 
 async def test_a_job_with_an_argument_fills_the_form() -> None:
