@@ -10,12 +10,13 @@ from remote.statistics.interval import Interval, Scale
 from remote.statistics.ratio import Finding, finding
 from remote.study.progress import CellState
 from remote.study.results import CellResult, StudyResult, scale
-from remote.study.study import METRICS, Study
+from remote.study.study import METRICS, Cell, Study
 
 BETTER = {"step_seconds": Finding.FASTER, "elapsed": Finding.FASTER, "loss": Finding.LOWER}
 """What a comparison shows of a cell that is better; of an accuracy it is higher."""
 NAMED = 3
 """The most cells that a line names."""
+CHANCE = "one run of a cell cannot show whether that is more than chance: repeat it"
 
 
 def conclusion(result: StudyResult) -> list[str]:
@@ -37,11 +38,14 @@ def answer(result: StudyResult) -> str:
         labels = dict.fromkeys(row.cell.label(study.compare) for row in compared)
         names = _listed([*labels, study.reference])
         return f"{names} have the same {METRICS[study.metric]} to the last digit, in every run"
+    if not any(map(_has_bounds, compared)):
+        return f"as measured, {_measured(result)}; {CHANCE}"
     if len(compared) == 1:
-        return pair(study, compared[0]) + _certainty(compared)
+        said = pair(study, compared[0]) + _against_baseline(result)
+        return said + _certainty(compared)
     shown = [row for row in compared if row.finding is not Finding.NOT_SHOWN]
     number = f"{len(shown)} of {len(compared)} comparisons"
-    lead = _lead(result, compared)
+    lead = _lead(result, compared) + _against_baseline(result)
     verb = "shows" if len(shown) == 1 else "show"
     return (f"{lead}; {number} {verb} a difference" if shown else lead) + _certainty(compared)
 
@@ -92,6 +96,53 @@ def _lead(result: StudyResult, compared: Sequence[CellResult]) -> str:
     what = "be faster than" if is_time else f"have a {better.value} {METRICS[study.metric]} than"
     some = " everywhere" if any(row.finding is better for row in compared) else ""
     return f"no {study.compare} is shown to {what} {reference}{some}"
+
+
+def _measured(result: StudyResult) -> str:
+    """Which value of the compared axis is best, where nothing says whether that is chance."""
+    study = result.study
+    label, mean = _leader(result)
+    is_time = scale(study) is Scale.RATIO
+    gain = 1 / mean.value if is_time else mean.value * (1 if study.metric == "accuracy" else -1)
+    is_other = gain > (1 if is_time else 0)
+    best = label if is_other else study.reference
+    if not is_time:
+        extreme = "highest" if study.metric == "accuracy" else "lowest"
+        apart = f" ({_apart(study, mean.value)} against {study.reference})" if is_other else ""
+        return f"{best} has the {extreme} {METRICS[study.metric]}{apart}"
+    own = [row for row in result.cells if row.cell.label(study.compare) == best and row.comparison]
+    over = f", averaged over {len(own)} cells" if len(own) > 1 else ""
+    than = f": {gain:.3g} times as fast as {study.reference}{over}" if is_other else ""
+    return f"{best} is fastest{than}{_against_baseline(result)}"
+
+
+def _against_baseline(result: StudyResult) -> str:
+    """How many times as fast as the baseline the fastest cell is; "" without a baseline, or where
+    the comparison with the reference says it."""
+    study = result.study
+    rows = [row for row in result.cells if row.speed_up and row.cell.key != study.baseline]
+    baseline = study.cell(study.baseline)
+    if not rows or not baseline:
+        return ""
+    best = max(rows, key=lambda row: row.speed_up.value if row.speed_up else -math.inf)
+    assert best.speed_up
+    other = study.counterpart(best.cell)
+    if other and other.key == baseline.key:
+        return ""
+    name, than, times = _name(study, best.cell), _name(study, baseline), best.speed_up
+    if times.high < 1 or (times.value < 1 and not _is_bounded(times)):
+        slower = f"the fastest, {name}, takes {_times(times.inverse())} as long"
+        return f"; none is as fast as {than}: {slower}"
+    if times.low <= 1:
+        return f"; no difference shown between the fastest, {name}, and {than}"
+    return f"; the fastest, {name}, is {_times(times)} as fast as {than}"
+
+
+def _name(study: Study, cell: Cell) -> str:
+    """A cell in a sentence: its value of the compared axis, where no other cell has that."""
+    label = cell.label(study.compare)
+    alone = sum(other.label(study.compare) == label for other in study.cells) == 1
+    return label if alone else cell.key
 
 
 def _leader(result: StudyResult) -> tuple[str, Interval]:
@@ -158,13 +209,25 @@ def _best(study: Study, rows: list[CellResult]) -> str:
 
 
 def _times(ratio: Interval) -> str:
-    return f"{ratio.value:.3g} times ({ratio.low:.3g} to {ratio.high:.3g})"
+    bounds = f" ({ratio.low:.3g} to {ratio.high:.3g})" if _is_bounded(ratio) else ""
+    return f"{ratio.value:.3g} times{bounds}"
+
+
+def _is_bounded(ratio: Interval) -> bool:
+    """Whether chance is known."""
+    return math.isfinite(ratio.low) and math.isfinite(ratio.high)
+
+
+def _has_bounds(row: CellResult) -> bool:
+    return row.comparison is not None and _is_bounded(row.comparison.ratio)
 
 
 def _difference(study: Study, interval: Interval) -> str:
-    if study.metric == "accuracy":
-        return f"{interval.low:+.1%} to {interval.high:+.1%}"
-    return f"{interval.low:+.3g} to {interval.high:+.3g}"
+    return f"{_apart(study, interval.low)} to {_apart(study, interval.high)}"
+
+
+def _apart(study: Study, value: float) -> str:
+    return f"{value:+.1%}" if study.metric == "accuracy" else f"{value:+.3g}"
 
 
 def _value(value: Interval | None, study: Study) -> str:
@@ -177,10 +240,8 @@ def _value(value: Interval | None, study: Study) -> str:
 
 def _certainty(compared: Sequence[CellResult]) -> str:
     """How sure the comparisons are, all together."""
-    ratios = [row.comparison.ratio for row in compared if row.comparison]
-    if not all(math.isfinite(ratio.high) for ratio in ratios):
-        return "; one run of a cell shows nothing about chance: repeat it"
-    together = " of all together" if len(compared) > 1 else ""
+    ratios = [row.comparison.ratio for row in compared if row.comparison and _has_bounds(row)]
+    together = " of all together" if len(ratios) > 1 else ""
     least, most = min(ratio.runs for ratio in ratios), max(ratio.runs for ratio in ratios)
     runs = count(most, "run") if least == most else f"{least} to {most} runs"
     return f"; 95% sure{together}, from {runs} of each cell"

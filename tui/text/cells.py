@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from remote.format import UNKNOWN, fixed, percent, seconds
-from remote.statistics.interval import Interval, Scale
+from remote.statistics.interval import Interval, Method, Scale
 from remote.statistics.ratio import Finding
 from remote.study.progress import CellState
 from remote.study.results import CellResult, StudyResult, scale
@@ -40,17 +40,19 @@ class Cells:
 
 
 def cells(result: StudyResult, room: float = math.inf) -> Cells:
-    """The table of cells. Where the `room` is too narrow, first the intervals of comparisons go,
-    then the speed-ups."""
-    found = _cells(result, intervals=True, speed_ups=True)
-    if found.width > room:
-        found = _cells(result, intervals=False, speed_ups=True)
-    if found.width > room:
-        found = _cells(result, intervals=False, speed_ups=False)
+    """The table of cells. Where the `room` is too narrow, first the intervals of speed-ups go, then
+    those of comparisons, then the speed-ups."""
+    whole = _cells(result, intervals=True, speed_ups=True, bounds=True)
+    if whole.width <= room:
+        return whole
+    for intervals, speed_ups in ((True, True), (False, True), (False, False)):
+        found = _cells(result, intervals=intervals, speed_ups=speed_ups, bounds=False)
+        if found.width <= room:
+            break
     return found
 
 
-def _cells(result: StudyResult, *, intervals: bool, speed_ups: bool) -> Cells:
+def _cells(result: StudyResult, *, intervals: bool, speed_ups: bool, bounds: bool) -> Cells:
     study = result.study
     names = tuple(axis.name for axis in study.axes) or ("cell",)
     compares = bool(study.compare) and len(study.cells) > 1
@@ -64,7 +66,7 @@ def _cells(result: StudyResult, *, intervals: bool, speed_ups: bool) -> Cells:
         texts = [*labels, row.state.value, f"{len(row.runs)}/{study.repetitions}"]
         texts.append(measured(row.value, study))
         if faster:
-            texts.append(f"{row.speed_up.value:.2f}" if row.speed_up else UNKNOWN)
+            texts.append(speed_up(row.speed_up, bounds=bounds))
         if compares:
             texts.append(verdict(study, row, intervals=intervals))
         rows.append(tuple(texts))
@@ -91,9 +93,22 @@ def measured(interval: Interval | None, study: Study) -> str:
     if not math.isfinite(reach):
         return value(interval.value, study.metric)
     if scale(study) is Scale.RATIO:
-        wide = f"{interval.percent:.1f}%" if interval.percent < 100 else ">100%"
-        return f"{value(interval.value, study.metric)} ±{wide}"
+        return f"{value(interval.value, study.metric)} {_reach(interval)}"
     return f"{value(interval.value, study.metric)} ±{value(reach, study.metric)}"
+
+
+def speed_up(interval: Interval | None, *, bounds: bool = True) -> str:
+    """How many times faster than the baseline a cell is: "2.23 ±4.0%"."""
+    if interval is None:
+        return UNKNOWN
+    is_measured = interval.method not in (Method.EXACT, Method.NONE)
+    reach = f" {_reach(interval)}" if bounds and is_measured else ""
+    return f"{interval.value:.2f}{reach}"
+
+
+def _reach(interval: Interval) -> str:
+    """Half the width of an interval, as a share of its value."""
+    return f"±{interval.percent:.1f}%" if interval.percent < 100 else "±>100%"
 
 
 def verdict(study: Study, row: CellResult, *, intervals: bool = True) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -377,7 +378,10 @@ def test_results_compare_each_cell_with_its_counterpart(study: Study) -> None:
     assert alone.speed_up
     assert alone.speed_up.value == pytest.approx(4, rel=0.02)
     assert conclusion(found)[0].startswith("alone is fastest: 1.42 times (1.41 to 1.42) as fast as")
-    assert "averaged over 2 cells; 2 of 3 comparisons show a difference;" in conclusion(found)[0]
+    assert (
+        "averaged over 2 cells; the fastest, nodes=1 method=alone, is 4.0" in conclusion(found)[0]
+    )
+    assert "as fast as one; 2 of 3 comparisons show a difference;" in conclusion(found)[0]
     first, second, third = (pair(study, row) for row in found.cells if row.comparison)
     assert first.startswith("alone is 2 times")
     assert first.endswith("as fast as together at nodes=1")
@@ -575,7 +579,17 @@ sync = ["all_reduce", "ring", "ddp"]
         (
             "step_seconds",
             {"all_reduce": [1.0], "ring": [2.0], "ddp": [3.0]},
-            "no difference shown between all_reduce and any other in 2 comparisons; one run of",
+            "as measured, all_reduce is fastest; one run of a cell cannot show whether that is",
+        ),
+        (
+            "step_seconds",
+            {"all_reduce": [1.0], "ring": [0.8], "ddp": [0.5]},
+            "as measured, ddp is fastest: 2 times as fast as all_reduce; one run of a cell cannot",
+        ),
+        (
+            "accuracy",
+            {"all_reduce": [0.5], "ring": [0.4], "ddp": [0.6]},
+            "as measured, ddp has the highest test accuracy (+10.0% against all_reduce); one run",
         ),
     ],
 )
@@ -585,6 +599,31 @@ def test_the_answer_is_one_sentence(
     study = parse("three", ACCURACY.replace("METRIC", metric))
     found = answer(results(_progress(study, {f"sync={key}": each for key, each in values.items()})))
     assert found.startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        ((1.0, 0.5, 4.0), "; the fastest, ring, is 8 times (X to Y) as fast as ddp;"),
+        ((1.0, 2.0, 4.0), "; the fastest, all_reduce, is 4 times (X to Y) as fast as ddp;"),
+        ((1.0, 0.9, 0.2), "; none is as fast as ddp: the fastest, ring, takes 4.5 times (X to Y)"),
+        ((1.0, 0.3, 0.3), "; no difference shown between the fastest, ring, and ddp;"),
+    ],
+)
+def test_the_answer_says_how_fast_the_fastest_is_against_the_baseline(
+    seconds: Sequence[float], said: str
+) -> None:
+    text = ACCURACY.replace("METRIC", "step_seconds") + '[compare]\nbaseline = { sync = "ddp" }\n'
+    noise = ((1.0, 1.001), (1.001, 1.0), (1.0, 1.001))
+    values = {
+        f"sync={name}": [mean * each for each in noises]
+        for name, mean, noises in zip(("all_reduce", "ring", "ddp"), seconds, noise, strict=True)
+    }
+    found = answer(results(_progress(parse("three", text), values)))
+    bounds = re.sub(r"\([0-9.]+ to [0-9.]+\)", "(X to Y)", found)
+    assert said in bounds
+    text += 'reference = "ddp"'  # then the comparison with the reference says it
+    assert "the fastest, " not in answer(results(_progress(parse("three", text), values)))
 
 
 def test_a_run_that_does_not_fit_is_left_out_and_named() -> None:

@@ -181,4 +181,4 @@ def test_one_line_along_the_axis_that_is_compared_has_no_mean(tmp_path: Path) ->
 def test_a_sentence_that_begins_like_a_cell_has_a_capital(tmp_path: Path) -> None:
     once = LINKS.replace("repetitions = 2", "repetitions = 1").replace("alone", "one node")
     said = chapter(subject_of(tmp_path, once)).verdict
-    assert "One run of a cell shows nothing about chance: repeat it." in said
+    assert "One run of a cell cannot show whether that is more than chance: repeat it." in said

@@ -128,7 +128,11 @@ def test_where_there_is_little_room_intervals_go_first(tmp_path: Path) -> None:
     found = results(runner.progress)
     whole = cells(found)
     assert whole.head[-2:] == ("speed-up", "against all_reduce")
-    assert cells(found, whole.width - 1).head[-2:] == ("speed-up", "verdict")
+    assert "±" in " ".join(row[-2] for row in whole.rows)
+    narrower = cells(found, whole.width - 1)
+    assert narrower.head == whole.head
+    assert "±" not in " ".join(row[-2] for row in narrower.rows)
+    assert cells(found, narrower.width - 1).head[-2:] == ("speed-up", "verdict")
     assert cells(found, 40).head[-2:] == ("s/iter", "verdict")
 
 
