@@ -182,3 +182,29 @@ def test_a_sentence_that_begins_like_a_cell_has_a_capital(tmp_path: Path) -> Non
     once = LINKS.replace("repetitions = 2", "repetitions = 1").replace("alone", "one node")
     said = chapter(subject_of(tmp_path, once)).verdict
     assert "One run of a cell cannot show whether that is more than chance: repeat it." in said
+
+
+WAYS = """
+repetitions = 2
+[axes]
+method = [
+    { label = "ring", sync = "ring", nodes = 4 },
+    { label = "ddp", sync = "ddp", nodes = 4 },
+]
+[[cell]]
+label = "one node"
+sync = "none"
+nodes = 1
+[compare]
+axis = "method"
+baseline = { method = "one node" }
+"""
+
+
+def test_no_line_is_drawn_through_one_point(tmp_path: Path) -> None:
+    found = subject_of(tmp_path, WAYS)
+    times = timing(found)
+    base = times.of(found.groups[found.baseline or 0])
+    assert base
+    assert base.speed_up
+    assert pictures(times.rows, base, found.along) == []

@@ -54,8 +54,8 @@ def pictures(rows: Sequence[Timed], baseline: Timed | None, along: Along) -> lis
 def _lines(
     rows: Sequence[Timed], baseline: Timed | None, of: Callable[[Timed], Interval | None]
 ) -> Lines:
-    """The lines of several points. That of the baseline begins the others, where it has fewer nodes
-    and is not on one itself."""
+    """The lines of several measured points. That of the baseline begins the others, where it has
+    fewer nodes and is not on one itself."""
     found: dict[str, dict[float, Interval]] = {}
     for row in rows:
         value = of(row)
@@ -66,8 +66,7 @@ def _lines(
         for points in found.values():
             if baseline.group.at < min(points):
                 points[baseline.group.at] = first
-    own = {baseline.group.line} if baseline else set()
-    real = {row.group.line for row in rows if _varies(rows, row)} or own
+    real = {row.group.line for row in rows if _varies(rows, row)}
     return {line: sorted(points.items()) for line, points in found.items() if line in real}
 
 
