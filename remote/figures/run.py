@@ -28,11 +28,13 @@ GRADIENT = {"fp32": 4, "bf16": 2}
 
 @dataclass(frozen=True)
 class HostFigures:
-    """A host. `facts` are those of its `Hello`; empty where it said none."""
+    """A host. `facts` are those of its `Hello`; empty where it said none. `machine_cores` are all
+    cores of the machine that it is on, 0 where they are not known."""
 
     name: str
     facts: dict[str, Any]
     usage: HostUsage
+    machine_cores: int
 
 
 @dataclass(frozen=True)
@@ -199,7 +201,8 @@ def _figures(folder: Path, plan: Plan, state: RunState, gathered: Gathered) -> R
 
 def _host(host: HostState, gathered: Gathered, zero: float) -> HostFigures:
     facts = asdict(host.hello) if host.hello else {}
-    return HostFigures(host.name, facts, host_usage(gathered.hosts[host.index], zero))
+    usage = host_usage(gathered.hosts[host.index], zero)
+    return HostFigures(host.name, facts, usage, len(host.cpu))
 
 
 def _rank(rank: RankState, gathered: Gathered, zero: float) -> RankFigures:

@@ -9,12 +9,14 @@ from remote.format import UNKNOWN, duration, seconds
 from remote.sanitise import one_line
 from tui.report import text
 from tui.report.document import Chapter
+from tui.report.numbers import machines
 from tui.report.numbers.timing import Timing, timing
 from tui.report.sections import ALL, equality, procedure
 from tui.report.subject import Subject
 
 HARMLESS = tuple("0123456789")
 """How a remark begins that makes no figure doubtful: that on the cost of checkpoints."""
+QUICK = "quick variant"
 MOST = 4
 """Alerts of one kind."""
 RISEN = 2.0
@@ -27,7 +29,7 @@ def chapter(subject: Subject) -> Chapter:
     made = [section for make in ALL if (section := make(subject, timed))]
     return Chapter(
         one_line(subject.name),
-        one_line(subject.title),
+        one_line(f"{subject.title} ({QUICK})" if subject.is_quick else subject.title),
         one_line(subject.question),
         list(map(one_line, _verdict(subject, timed))),
         list(dict.fromkeys(map(one_line, _alerts(subject)))),
@@ -38,7 +40,9 @@ def chapter(subject: Subject) -> Chapter:
 def _verdict(subject: Subject, timed: Timing) -> Iterator[str]:
     """What came out, and whether all trained the same."""
     names = [name.split(", ")[0] for one in subject.groups for name in (one.label, one.line)]
-    for said in (said for line in subject.verdict for said in line.split("; ")):
+    remarks = {remark for run in subject.runs for remark in run.remarks}  # those are alerts
+    lines = [line for line in subject.verdict if line not in remarks]
+    for said in (said for line in lines for said in line.split("; ")):
         is_name = said.startswith(tuple(names))
         yield _sentence(said if is_name else said[:1].upper() + said[1:])
     if len(subject.groups) > 1:
@@ -65,6 +69,9 @@ def _single(subject: Subject, timed: Timing) -> str:
 
 def _alerts(subject: Subject) -> Iterator[str]:
     """What makes the figures doubtful."""
+    if subject.is_quick:
+        yield "This is the quick variant of the study: it has fewer and shorter runs."
+    yield from machines.sentences(subject)
     for alerts in (
         [f"{run.name} diverged: {run.diverged}." for run in subject.runs if run.diverged],
         [*_risen(subject)],

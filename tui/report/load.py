@@ -66,6 +66,7 @@ class Reader:
             along=along,
             target=(study.target.metric, study.target.value) if study.target else None,
             again=_study_command(folder.name, place),
+            is_quick=study.is_quick,
         )
 
     def runs(self, folders: Sequence[Path]) -> Subject:

@@ -66,7 +66,8 @@ class Subject:
 
     `references` has for each group the index of that with which it is compared, None where there is
     none; `baseline` is the group of which the speed-up is 1. `is_study`: its groups were repeated
-    in blocks. `again` is the command that makes it all anew.
+    in blocks. `is_quick`: these are the runs of its short variant. `again` is the command that
+    makes it all anew.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Subject:
     along: Along = Along()
     target: tuple[str, float] | None = None
     again: str = ""
+    is_quick: bool = False
 
     @property
     def runs(self) -> list[RunFigures]:

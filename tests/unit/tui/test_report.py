@@ -161,6 +161,26 @@ def test_the_table_of_the_reference(page: Any) -> None:
     assert found[f"ring {EVIL}, nodes 4"]["runs"] == "2, 1 failed"
 
 
+def test_the_settings_are_listed(page: Any) -> None:
+    found = {row["setting"]: row["value"] for row in rows(page, "Settings of all runs")}
+    assert found["model"] == "lenet5"
+    assert found["global batch"] == "32"
+    assert found["batch of a rank"] == "16, 8, 32"
+    assert found["learning rate (SGD)"] == "0.1"
+    assert found["seed"] == "42, 43, 44"
+    assert found["images"] == "all for training, 4 for testing"
+    assert found["link of a host"] == "1gbit"
+    assert "machines" not in found  # each host is one of its own
+    cells = {row["cell"]: row for row in rows(page, "Settings that differ")}
+    assert cells[f"ring {EVIL}, nodes 4"] == {
+        "cell": f"ring {EVIL}, nodes 4",
+        "sync method": "ring",
+        "nodes": "4",
+        "ranks": "4",
+        "granularity": "flat",
+    }
+
+
 def test_cells_are_compared_with_intervals(page: Any) -> None:
     found = {row["cell"]: row for row in rows(page, "Speed-up and comparison")}
     assert found[f"ring {EVIL}, nodes 2"]["finding"] == "1.20 times as slow"

@@ -16,9 +16,10 @@ from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
 from tests.kit.studies import BYTES, study
 from training.job import Job
-from training.wire.events import Step
+from training.wire.events import Hello, HostSample, Step
 from tui.report.chapter import chapter
 from tui.report.load import Reader
+from tui.report.numbers import machines
 from tui.report.numbers.curves import POINTS, curve, loss_by_step, loss_by_time, smoothed
 from tui.report.numbers.network import traffic
 from tui.report.numbers.targets import reached, targets
@@ -208,3 +209,34 @@ def test_no_line_is_drawn_through_one_point(tmp_path: Path) -> None:
     assert base
     assert base.speed_up
     assert pictures(times.rows, base, found.along) == []
+
+
+def run_on(folder: Path, name: str, hosts: tuple[str, str], boots: tuple[str, str]) -> Subject:
+    """One run on two hosts of these names and boots, with a link of 1 Gbit/s."""
+    of = History(replace(plan(2), run=name))
+    for at in (0, 1):
+        facts = ("user", 1, "3.11.9", "/usr/bin/python3", "Linux-6.1", boots[at], 0.5, 2**33)
+        of.say(at, Hello(hosts[at], *facts))
+        of.say(at, HostSample((50.0, 70.0), 3, 8, 1, 1))
+    run = read(recorded(folder, of.training(3).done(0, 1).session(Closed())))
+    return subject(group(run, link=125e6))
+
+
+def test_virtual_hosts_are_said_to_be_one_machine(tmp_path: Path) -> None:
+    lab = run_on(tmp_path, "lab", ("node1", "node2"), ("boot", "boot"))
+    [alert] = chapter(lab).alerts
+    assert "2 virtual hosts on one machine with 2 cores" in alert
+    assert "each with 0.5 cores and a link of 1gbit." in alert
+    assert machines.where(lab) == ["2 hosts on one machine with 2 cores"]
+
+
+@pytest.mark.parametrize("boots", [("boot-1", "boot-2"), ("", "")])
+def test_hosts_of_their_own_are_no_virtual_ones(tmp_path: Path, boots: tuple[str, str]) -> None:
+    found = run_on(tmp_path, "real", ("node1", "node2"), boots)
+    assert machines.sentences(found) == machines.where(found) == []
+
+
+def test_a_quick_study_is_called_one(tmp_path: Path) -> None:
+    found = chapter(replace(subject_of(tmp_path, BUCKETS), is_quick=True))
+    assert found.title == "small (quick variant)"
+    assert found.alerts[0].startswith("This is the quick variant of the study")

@@ -16,6 +16,7 @@ from tui.report.sections import (
     procedure,
     results,
     scaling,
+    settings,
     testing,
     times,
     training,
@@ -26,6 +27,7 @@ from tui.report.subject import Subject
 
 ALL: tuple[Callable[[Subject, Timing], Section | None], ...] = (
     results.section,
+    settings.section,
     times.section,
     scaling.section,
     network.section,
