@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from training import figures
 from training.wire import events
+
+RISEN = 2.0
+"""How many times the first loss a last one is that has risen."""
+NOT_LEARNED = "did not learn"
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,18 @@ class Diverged:
     def what(self) -> str:
         """What the loss is, in a word."""
         return "NaN" if math.isnan(self.value) else "infinite"
+
+
+def not_learned(runs: Iterable[tuple[str, float, float]]) -> str:
+    """Which runs did not learn, in a sentence; "" if all did. Of each: its name, and its first and
+    last training loss."""
+    found = [run for run in runs if run[2] > RISEN * run[1]]
+    if not found:
+        return ""
+    name, first, last = found[0]
+    number = "1 run" if len(found) == 1 else f"{len(found)} runs"
+    rose = f"rose from {figures.loss(first)} to {figures.loss(last)}"
+    return f"{number} {NOT_LEARNED}: the training loss of {name} {rose}"
 
 
 @dataclass(frozen=True)

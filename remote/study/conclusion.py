@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from remote.format import count, percent, seconds
+from remote.run.progress import not_learned
 from remote.statistics.interval import Interval, Scale
 from remote.statistics.ratio import Finding, finding
 from remote.study.progress import CellState
@@ -70,7 +71,10 @@ def limits(result: StudyResult) -> list[str]:
     remarks = dict.fromkeys(
         text for row in result.cells for end in row.runs for text in end.remarks
     )
-    return [*found, *remarks]
+    learned = not_learned(
+        (end.trial, *end.losses) for row in result.cells for end in row.runs if end.losses
+    )
+    return [*found, *([learned] if learned else []), *remarks]
 
 
 def _lead(result: StudyResult, compared: Sequence[CellResult]) -> str:

@@ -60,7 +60,8 @@ class Begun:
 @dataclass(frozen=True)
 class Ended:
     """It has ended. `value` is what the study compares; `cause` says why it failed. `seconds` says
-    how long it took; 0 where that is not known."""
+    how long it took; 0 where that is not known. `losses` are its first and last training loss, if
+    known."""
 
     trial: str
     run: str
@@ -69,6 +70,7 @@ class Ended:
     cause: str = ""
     remarks: tuple[str, ...] = field(default=())
     seconds: float = 0.0
+    losses: tuple[float, float] | None = None
 
 
 Entry = Begun | Ended
@@ -217,7 +219,16 @@ def _entry(data: dict[str, Any]) -> Entry | None:
         str(data.get("cause", "")),
         tuple(map(str, remarks)) if isinstance(remarks, list) else (),
         max(0.0, number(data.get("seconds")) or 0.0),
+        _pair(data.get("losses")),
     )
+
+
+def _pair(value: Any) -> tuple[float, float] | None:
+    """Two numbers; None where it is something else."""
+    if not isinstance(value, list) or len(value) != 2:
+        return None
+    first, last = map(number, value)
+    return None if first is None or last is None else (first, last)
 
 
 def _is_name(run: Any) -> TypeGuard[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +23,16 @@ def remarks(cell: Cell, state: RunState) -> tuple[str, ...]:
     diverged = state.progress.diverged
     said = [f"{cell.key} diverged: the loss is no finite number"] if diverged else []
     return (*said, *summary.remarks(state))
+
+
+def losses(state: RunState) -> tuple[float, float] | None:
+    """The first and last training loss, means over the ranks; None unless both are finite."""
+    ranks = [rank for rank in state.ranks if len(rank.series["loss"])]
+    if not ranks:
+        return None
+    first = statistics.fmean(rank.series["loss"].mean[0] for rank in ranks)
+    last = statistics.fmean(rank.loss for rank in ranks)
+    return (first, last) if math.isfinite(first) and math.isfinite(last) else None
 
 
 def measured(metric: str, found: Mapping[str, Any]) -> float | None:

@@ -154,7 +154,10 @@ class Runner:
         if run.is_left and outcome is Outcome.FAILED:
             outcome = Outcome.INTERRUPTED
         remarks, seconds = measure.remarks(trial.cell, state), max(0.0, state.elapsed)
-        self._note(Ended(trial.key, state.plan.run, outcome, value, cause, remarks, seconds))
+        losses = measure.losses(state)
+        self._note(
+            Ended(trial.key, state.plan.run, outcome, value, cause, remarks, seconds, losses)
+        )
 
     def _outcome(self, state: RunState) -> tuple[Outcome, float | None, str]:
         """What the run was, its value, and why it failed."""

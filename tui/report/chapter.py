@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from remote.figures.run import RunFigures
 from remote.format import UNKNOWN, duration, seconds
+from remote.run.progress import NOT_LEARNED, not_learned
 from remote.sanitise import one_line
 from tui.report import text
 from tui.report.document import Chapter
@@ -19,8 +20,6 @@ HARMLESS = tuple("0123456789")
 QUICK = "quick variant"
 MOST = 4
 """Alerts of one kind."""
-RISEN = 2.0
-"""How many times the first loss a last one is that has risen."""
 
 
 def chapter(subject: Subject) -> Chapter:
@@ -101,17 +100,16 @@ def _open(subject: Subject) -> Iterator[RunFigures]:
 
 
 def _risen(subject: Subject) -> Iterator[str]:
-    """Which runs did not learn, in one sentence."""
-    found = []
+    """Which runs did not learn, where the verdict does not say it."""
+    if any(NOT_LEARNED in line for line in subject.verdict):
+        return
+    ends = []
     for run in subject.runs:
         _, losses = run.steps.mean_over_ranks("loss")
-        if losses.size and losses[-1] > RISEN * losses[0]:
-            ends = tuple(text.final(float(one), False) for one in (losses[0], losses[-1]))
-            found.append((run.name, *ends))
-    if found:
-        name, first, last = found[0]
-        runs = "1 run" if len(found) == 1 else f"{len(found)} runs"
-        yield f"{runs} did not learn: the training loss of {name} rose from {first} to {last}."
+        if losses.size:
+            ends.append((run.name, float(losses[0]), float(losses[-1])))
+    if said := not_learned(ends):
+        yield _sentence(said)
 
 
 def _sentence(said: str) -> str:

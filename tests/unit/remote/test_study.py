@@ -448,10 +448,15 @@ def test_a_line_of_the_journal_that_is_no_fact_does_not_count(
     assert list(folder.entries()) == [Ended("a #1", "run-1", Outcome.COUNTED, 0.5)]
 
 
-def test_remarks_of_a_journal_that_are_no_list_are_left_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "wrong", [{"remarks": 5}, {"losses": [1.0]}, {"losses": ["x", 1.0]}, {"losses": 3}], ids=str
+)
+def test_remarks_and_losses_of_a_journal_that_are_none_are_left_out(
+    tmp_path: Path, wrong: dict[str, object]
+) -> None:
     folder = StudyFolder.of(tmp_path, "two")
     folder.keep("", {})
-    (folder.path / JOURNAL).write_text(json.dumps(COUNTED | {"remarks": 5}))
+    (folder.path / JOURNAL).write_text(json.dumps(COUNTED | wrong))
     assert list(folder.entries()) == [Ended("a #1", "run-1", Outcome.COUNTED, 0.5)]
 
 
@@ -681,6 +686,24 @@ def test_a_diverged_run_is_remarked_on_and_its_loss_does_not_count(tmp_path: Pat
             assert end.cause == "the run has no test loss: loss is NaN at step 3 (rank 0)"
         else:
             assert (end.outcome, end.value) == (Outcome.COUNTED, pytest.approx(0.1, rel=0.2))
+
+
+def test_runs_of_which_the_loss_rises_are_counted_in_one_sentence(tmp_path: Path) -> None:
+    runner = acted_runner(tmp_path, 'repetitions = 3\n[axes]\nsync = ["ring"]\n')
+    for run, last in zip(runner.runs(), (8.0, 1.0, 9.0), strict=True):
+        session: Any = run.session
+        session.start(2)
+        for step, loss in enumerate((2.5, last), start=1):
+            session.say(0, events.Step(0, 1, step, loss, 0.1))
+        session.say(0, events.Finished(0, 1, 2, 40.0), events.Exited(0, 0))
+        session.close()
+        for _ in runner.batches(run):
+            pass
+    said = "2 runs did not learn: the training loss of sync=ring #1 rose from 2.5000 to 8.0000"
+    assert said in conclusion(results(runner.progress))
+    again = Progress.of(runner.study, runner.folder.entries())
+    assert said in conclusion(results(again))
+    assert again.cells["sync=ring"].counted[2].losses == (2.5, 1.0)
 
 
 def test_no_cell_is_repeated_without_end(study: Study) -> None:
