@@ -15,6 +15,7 @@ from tui.exit import STOPPED
 from tui.text import outcome
 from tui.text.study.lines import finish
 from tui.text.study.printer import Guarded, printer
+from tui.text.study.words import already
 
 
 def show_lines(runner: Runner, json: bool) -> None:
@@ -23,6 +24,8 @@ def show_lines(runner: Runner, json: bool) -> None:
     with suppress(OSError), printer(runner, json) as show:
         runner.ended = partial(_end, runner, show)
         is_told = False
+        if said := already(runner):
+            show.tell(said)
         for run in runner.runs():
             show.begin(run)
             for _ in runner.batches(run):

@@ -9,7 +9,7 @@ from remote.format import count, percent, seconds
 from remote.run.progress import not_learned
 from remote.statistics.interval import Interval, Scale
 from remote.statistics.ratio import Finding, finding
-from remote.study.progress import CellState
+from remote.study.progress import CellState, Progress
 from remote.study.results import CellResult, StudyResult, scale
 from remote.study.study import METRICS, Cell, Study
 
@@ -59,15 +59,15 @@ def limits(result: StudyResult) -> list[str]:
     ]
     if missing:
         total = count(len(result.cells), "cell")
-        found.append(f"not complete: {len(missing)} of {total}: {_some(missing)}")
+        found.append(f"not complete: {len(missing)} of {total}: {some(missing)}")
     unstable = [row for row in result.cells if not row.stability.stable]
     if unstable:
         is_repeated = all(len(row.runs) > result.study.repetitions for row in unstable)
         advice = "" if is_repeated else ": repeat with --until-stable 5"
-        names = _some([row.cell.key for row in unstable])
+        names = some([row.cell.key for row in unstable])
         found.append(f"unstable from run to run: {names}{advice}")
     if result.left_out:
-        found.append(f"left out of comparisons, as outliers: {_some(result.left_out)}")
+        found.append(f"left out of comparisons, as outliers: {some(result.left_out)}")
     remarks = dict.fromkeys(
         text for row in result.cells for end in row.runs for text in end.remarks
     )
@@ -75,6 +75,19 @@ def limits(result: StudyResult) -> list[str]:
         (end.trial, *end.losses) for row in result.cells for end in row.runs if end.losses
     )
     return [*found, *([learned] if learned else []), *remarks]
+
+
+def failures(progress: Progress) -> list[str]:
+    """Why cells failed, a line for each reason."""
+    found: dict[str, list[str]] = {}
+    for cell in progress.cells.values():
+        for cause in dict.fromkeys(end.cause for end in cell.failed.values() if end.cause):
+            found.setdefault(cause, []).append(cell.cell.key)
+    total = len(progress.cells)
+    return [
+        f"{f'all {total} cells' if len(keys) == total > 1 else some(keys)} failed: {cause}"
+        for cause, keys in found.items()
+    ]
 
 
 def _lead(result: StudyResult, compared: Sequence[CellResult]) -> str:
@@ -86,7 +99,8 @@ def _lead(result: StudyResult, compared: Sequence[CellResult]) -> str:
     if finding(mean, scale(study)) is better:
         over = f", averaged over {count(len(own), 'cell')}" if len(own) > 1 else ""
         worse = [row for row in own if row.finding not in (better, Finding.NOT_SHOWN)]
-        but = f", but not at {_some([_where(study, row) for row in worse])}" if worse else ""
+        places = some([_where(study, row) for row in worse])
+        but = f", but not at {places}" if worse else ""
         if scale(study) is Scale.RATIO:
             return f"{label} is fastest: {_times(mean.inverse())} as fast as {reference}{over}{but}"
         best = f"has the {'highest' if better is Finding.HIGHER else 'lowest'}"
@@ -98,8 +112,8 @@ def _lead(result: StudyResult, compared: Sequence[CellResult]) -> str:
         return f"no difference shown between {reference} and any other in {number}{bound}"
     is_time = scale(study) is Scale.RATIO
     what = "be faster than" if is_time else f"have a {better.value} {METRICS[study.metric]} than"
-    some = " everywhere" if any(row.finding is better for row in compared) else ""
-    return f"no {study.compare} is shown to {what} {reference}{some}"
+    all_over = " everywhere" if any(row.finding is better for row in compared) else ""
+    return f"no {study.compare} is shown to {what} {reference}{all_over}"
 
 
 def _measured(result: StudyResult) -> str:
@@ -251,7 +265,7 @@ def _certainty(compared: Sequence[CellResult]) -> str:
     return f"; 95% sure{together}, from {runs} of each cell"
 
 
-def _some(names: Sequence[str]) -> str:
+def some(names: Sequence[str]) -> str:
     """The first of these names, and how many more there are."""
     if len(names) <= NAMED:
         return ", ".join(names)

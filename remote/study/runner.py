@@ -25,6 +25,8 @@ from training.wire.events import Record
 
 LIMIT = "time limit of the study"
 LEFT = "the study was interrupted"
+ENOUGH = 3
+"""Cells that are refused for the same reason until the study stops, if all so far were."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Runner:
     """Runs what is left of a study. `stable`: with --until-stable, the widest interval of a cell as
     a share of its middle. `ended` hears of each run that has ended, or could not begin.
 
+    `refusal` says why it stopped by itself: every cell was refused for that reason.
+
     `progress` is written only while `lock` is held, by the thread that iterates `runs`; so is
     `is_over`; `changes` counts how often.
     """
@@ -56,6 +60,8 @@ class Runner:
     current: StudyRun | None = None
     stop_reason: str = ""
     is_over: bool = False
+    refusal: str = ""
+    _refused: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.lock = threading.Lock()
@@ -125,7 +131,17 @@ class Runner:
         except (PlanError, LabError) as error:
             run = self.progress.open.get(trial.key, "none")
             self._note(Ended(trial.key, run, Outcome.FAILED, cause=str(error)))
+            self._look_at_refusal(trial, str(error))
             return None
+
+    def _look_at_refusal(self, trial: Trial, cause: str) -> None:
+        """Stop once all cells so far were refused for one reason: so will be the others. `cause` is
+        "" of a run that was not refused."""
+        self._refused[trial.cell.key] = cause
+        enough = len(self._refused) >= min(ENOUGH, len(self.study.cells))
+        if cause and enough and set(self._refused.values()) == {cause} and not self.is_stopped:
+            self.refusal = cause
+            self.stop_reason = "each run was refused for the same reason"
 
     def _left(self) -> Iterator[StudyRun]:
         """The runs that an earlier call left, to be ended. One that had finished counts."""
@@ -153,6 +169,9 @@ class Runner:
         outcome, value, cause = self._outcome(state)
         if run.is_left and outcome is Outcome.FAILED:
             outcome = Outcome.INTERRUPTED
+        if not run.is_left:
+            is_refused = state.verdict is Verdict.REFUSED and outcome is Outcome.FAILED
+            self._look_at_refusal(trial, cause if is_refused else "")
         remarks, seconds = measure.remarks(trial.cell, state), max(0.0, state.elapsed)
         losses = measure.losses(state)
         self._note(

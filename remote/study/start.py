@@ -10,12 +10,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from remote.format import count
 from remote.study import file as format
 from remote.study.folder import STUDY, SUFFIX, StudyFolder
 from remote.study.progress import Progress
-from remote.study.reader import StudyError
-from remote.study.study import Study
+from remote.study.reader import StudyError, label_of, overridden
+from remote.study.study import Cell, Study
 
+ELSEWHERE = ("data_dir", "verify_data", "log_format")
+"""Settings on which no result depends: where the data lie, whether they are checked, how lines
+look."""
 QUICK = "-quick"
 """What the name of a study's quick variant ends with."""
 
@@ -37,11 +41,17 @@ class Call:
 
 
 def find(
-    name: str, runs_dir: Path, given: Mapping[str, Any], places: Mapping[str, Any], *, quick: bool
+    name: str,
+    runs_dir: Path,
+    given: Mapping[str, Any],
+    places: Mapping[str, Any],
+    *,
+    quick: bool,
+    new: bool = False,
 ) -> tuple[StudyFolder, Call]:
     """The directory of the study that is meant, and how to call it: a file, a bundled study, or one
-    that has been started. What the command line leaves out is as in the call that started it.
-    Raises: StudyError."""
+    that has been started. What the command line leaves out is as in the call that started it; job
+    fields are not where the study starts over: `new`. Raises: StudyError."""
     started = StudyFolder.of(runs_dir, name)
     if started.exists and not os.path.isfile(name) and name not in format.bundled():
         title, text, origin = name.removesuffix(QUICK) if quick else name, "", ""
@@ -52,16 +62,16 @@ def find(
         of = folder if folder.exists else started
         text, origin = of.text(), str(of.path / STUDY)
     call = Call(text, given, places, quick, origin)
-    return folder, _completed(folder, call) if folder.exists else call
+    return folder, _completed(folder, call, new=new) if folder.exists else call
 
 
-def _completed(folder: StudyFolder, call: Call) -> Call:
+def _completed(folder: StudyFolder, call: Call, *, new: bool) -> Call:
     """The call with what the first call said and this one leaves out. Hosts that somebody else
     named are not reached."""
     before = folder.place()
     return replace(
         call,
-        given=call.given or before["given"],
+        given=call.given if new else overridden(before["given"], call.given),
         places=call.places or (before["places"] if before["own"] else {}),
         quick=call.quick or before["quick"],
     )
@@ -73,51 +83,90 @@ def known(folder: StudyFolder, study: Study) -> Progress:
 
 
 @contextmanager
-def begun(folder: StudyFolder, call: Call, *, new: bool) -> Iterator[None]:
-    """Hold a study that begins or goes on. `new`: keep what there is beside, and begin.
+def begun(folder: StudyFolder, call: Call, *, new: bool) -> Iterator[str]:
+    """Hold a study that begins or goes on. `new`: keep what there is beside, and begin. Gives the
+    name under which that is kept, "" if there is nothing.
 
     Raises: StudyError, also where another process runs it, or where it was started with other
     settings.
     """
+    kept = ""
     if folder.exists and new:
         with folder.held():
-            beside = f"{folder.name}-{datetime.now():%Y%m%d-%H%M%S}{SUFFIX}"
-            folder.path.rename(folder.path.with_name(beside))
+            kept = f"{folder.name}-{datetime.now():%Y%m%d-%H%M%S}"
+            folder.path.rename(folder.path.with_name(f"{kept}{SUFFIX}"))
     with folder.held():
-        if folder.exists:
-            _check_equal(folder, call)
+        check(folder, call)
         given, places = dict(call.given), dict(call.places)
         folder.keep(call.text, {"given": given, "places": places, "quick": call.quick})
-        yield
+        yield kept
 
 
-def _check_equal(folder: StudyFolder, call: Call) -> None:
-    """Check that the runs so far fit the study as it is now: cells and repetitions may be added.
-    Raises: StudyError."""
+def check(folder: StudyFolder, call: Call) -> None:
+    """Check that the runs that count fit the study as it is now: cells and repetitions may be
+    added, and what no run counts of may change. Raises: StudyError."""
+    if not folder.exists:
+        return
     place = folder.place()
     origin = str(folder.path / STUDY)
     before = Call(folder.text(), place["given"], place["places"], place["quick"], origin)
     old, new = before.study(folder.name), call.study(folder.name)
-    cells = {cell.key: (cell.job, cell.place) for cell in new.cells}
-    gone = [cell.key for cell in old.cells if cell.key not in cells]
-    changed = [
-        cell.key
-        for cell in old.cells
-        if cells.get(cell.key, (cell.job, cell.place)) != (cell.job, cell.place)
-    ]
-    reasons = [f"the settings of {_first(changed)}"] if changed else []
+    progress = known(folder, old)
+    kept = [cell for cell in old.cells if _is_kept(progress, cell)]
+    if not kept:
+        return
+    cells = {cell.key: cell for cell in new.cells}
+    gone = [cell.key for cell in kept if cell.key not in cells]
+    reasons = list(changes([(cell, cells[cell.key]) for cell in kept if cell.key in cells]))
     if gone:
-        reasons.append(f"the cells, without {_first(gone)}")
+        reasons.append(f"{_first(gone)} {'is' if len(gone) == 1 else 'are'} no longer in it")
     if old.metric != new.metric:
-        reasons.append(f"the metric ({old.metric}, now {new.metric})")
+        reasons.append(f"metric {old.metric}, now {new.metric}")
     if dict(before.places) != dict(call.places):
-        reasons.append(f"the hosts ({_words(before.places)}, now {_words(call.places)})")
+        reasons.append(f"hosts {_words(before.places)}, now {_words(call.places)}")
     if reasons:
+        made = sum(len(progress.cells[cell.key].counted) for cell in kept)
         raise StudyError(
-            f"{folder.name} has been started, and since then changed: {' and '.join(reasons)}. "
-            "Start over with --new, which keeps the earlier results under another name, or undo "
-            "the change"
+            f"{folder.name} has been started, and since then changed: {'; '.join(reasons)}. "
+            f"{count(made, 'run')} would no longer fit. Start over with --new, which keeps the "
+            "earlier results under another name, or undo the change"
         )
+
+
+def _is_kept(progress: Progress, cell: Cell) -> bool:
+    """Whether there is a run of the cell that counts, or one left that may turn out to."""
+    left = any(trial.rpartition(" #")[0] == cell.key for trial in progress.open)
+    return left or bool(progress.cells[cell.key].counted)
+
+
+def changes(pairs: Sequence[tuple[Cell, Cell]]) -> Iterator[str]:
+    """Which settings of cells differ, each with its values before and now, and with the cells if it
+    differs in some only."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for before, now in pairs:
+        old, new = _settings(before), _settings(now)
+        for name in dict.fromkeys((*old, *new)):
+            if old.get(name) != new.get(name):
+                key = name, _shown(old.get(name)), _shown(new.get(name))
+                found.setdefault(key, []).append(before.key)
+    for (name, old_value, new_value), keys in found.items():
+        where = f" ({_first(keys)})" if len(keys) < len(pairs) else ""
+        yield f"{name} {old_value}, now {new_value}{where}"
+
+
+def _settings(cell: Cell) -> dict[str, object]:
+    """The settings of a cell that its results may depend on, with those of its sync method."""
+    own = {**vars(cell.job), **vars(cell.place)}
+    words = own.pop("sync_option")
+    method = dict(word.split("=", 1) for word in words)
+    return {name: value for name, value in own.items() if name not in ELSEWHERE} | method
+
+
+def _shown(value: object) -> str:
+    """A value as a person writes it; that of an option which is not given is the default."""
+    if value is None:
+        return "default"
+    return '""' if value == "" else label_of(value)
 
 
 def _first(keys: Sequence[str]) -> str:

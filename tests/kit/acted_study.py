@@ -41,16 +41,17 @@ baseline = { method = "all_reduce", nodes = 1 }
 @dataclass(frozen=True)
 class ActedLauncher:
     """Begins runs that a test acts out: the newest is the last of `sessions`. A job with a method
-    of `refused` cannot begin."""
+    of `refused` cannot begin, for that `reason`."""
 
     runs_dir: Path
     transport: Any = None
     sessions: list[ActedSession] = field(default_factory=list)
     refused: tuple[str, ...] = ()
+    reason: str = ""
 
     def plan(self, chosen: Cluster, job: Job) -> Plan:
         if job.sync in self.refused:
-            raise PlanError(f"{job.sync} does not work here")
+            raise PlanError(self.reason or f"{job.sync} does not work here")
         return make_plan(chosen, job)
 
     def begin(self, plan: Plan) -> ActedSession:
@@ -68,9 +69,11 @@ class ActedPlaces:
         return cluster(place.nodes, place.processes), None
 
 
-def acted_runner(runs_dir: Path, text: str = TEXT, refused: tuple[str, ...] = ()) -> Runner:
+def acted_runner(
+    runs_dir: Path, text: str = TEXT, refused: tuple[str, ...] = (), reason: str = ""
+) -> Runner:
     """A study of which nothing has been run."""
-    launcher: Any = ActedLauncher(runs_dir, refused=refused)
+    launcher: Any = ActedLauncher(runs_dir, refused=refused, reason=reason)
     places: Any = ActedPlaces()
     folder = StudyFolder.of(runs_dir, "three-ways")
     folder.keep(text, {})

@@ -76,9 +76,13 @@ def test_a_cell_of_which_a_rank_was_killed_is_measured_by_the_next_call(tmp_path
     assert [len(cell["values"]) for cell in results["cells"]] == [1, 0]
     before = counted(tmp_path)
     assert list(before) == ["length=short #1"]
+    changed = run(tmp_path, "study", *HERE, "--batch-size", "8", "--dry-run")
+    assert changed.returncode == 2
+    assert "changed: batch_size 16, now 8. 1 run would no longer fit" in changed.stderr
 
     second = run(tmp_path, "study", *HERE, "--run")
     assert second.returncode == 0, second.stderr
+    assert "rankboard: 1 of 2 runs is there" in second.stderr
     after = counted(tmp_path)
     assert [len(runs) for runs in after.values()] == [1, 1]
     assert after.items() >= before.items()

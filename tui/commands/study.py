@@ -14,6 +14,7 @@ from remote.plan.plan import Policy
 from remote.study import start
 from remote.study.file import bundled, parse
 from remote.study.places import Places
+from remote.study.progress import Progress
 from remote.study.runner import Runner
 from remote.transport.registry import Transports
 from tui import front, study_front
@@ -22,6 +23,7 @@ from tui.flags import selection
 from tui.flags.common import RUNS, RunsDir
 from tui.flags.job import with_job_flags
 from tui.flags.selection import with_host_flags
+from tui.narrate import narrate
 from tui.text.study.plan import describe
 from tui.text.table import print_table
 
@@ -93,17 +95,22 @@ def study(
         _check_flags(as_lines, dry_run, json)
         given = {key: value for key, value in job_flags.items() if value is not None}
         folder, call = start.find(
-            name, runs_dir.absolute(), given, _given_places(host_flags), quick=quick
+            name, runs_dir.absolute(), given, _given_places(host_flags), quick=quick, new=new
         )
         study = call.study(folder.name)
         with _places(call.places) as places:
             study = places.fitted(study)
             places.check(study)
             if dry_run:
-                describe(study, start.known(folder, study), runs_dir.absolute(), json=json)
+                if not new:
+                    start.check(folder, call)
+                progress = Progress(study) if new else start.known(folder, study)
+                describe(study, progress, runs_dir.absolute(), json=json)
                 return
             launcher = Launcher(Transports(), runs_dir.absolute(), Policy(fetch=False))
-            with start.begun(folder, call, new=new):
+            with start.begun(folder, call, new=new) as kept:
+                if kept:
+                    narrate(f"earlier results are kept as {kept}: rankboard report {kept}")
                 runner = Runner(study, folder, places, launcher, (until_stable or 0.0) / 100)
                 if as_lines:
                     study_front.show_lines(runner, json)
@@ -152,6 +159,8 @@ def _places(options: Mapping[str, Any]) -> Places:
 def _code(runner: Runner) -> int:
     """The exit code: whether all runs are there."""
     progress = runner.progress
+    if runner.refusal:
+        return FAILED
     if any(not progress.is_settled(trial) for trial in runner.study.trials()):
         return STOPPED
     return FAILED if any(cell.failed for cell in progress.cells.values()) else 0

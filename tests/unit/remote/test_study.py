@@ -20,7 +20,7 @@ from remote.statistics.layout import DRAWS, FEW_DRAWS
 from remote.statistics.ratio import Comparisons, compare
 from remote.study import estimate, start
 from remote.study.choose import next_trial
-from remote.study.conclusion import answer, conclusion, pair
+from remote.study.conclusion import answer, conclusion, failures, pair
 from remote.study.file import bundled, find, parse
 from remote.study.folder import JOURNAL, Begun, Ended, Outcome, StudyFolder
 from remote.study.places import Places
@@ -30,7 +30,7 @@ from remote.study.results import results
 from remote.study.runner import LIMIT, Runner
 from remote.study.study import Place, Study
 from remote.transport.warm import Warm
-from tests.kit.acted_study import acted_runner
+from tests.kit.acted_study import acted_runner, finish
 from training.wire import events
 
 TEXT = """
@@ -343,8 +343,7 @@ def test_more_cells_and_repetitions_extend_a_study_and_other_settings_do_not(
 ) -> None:
     folder = StudyFolder.of(tmp_path, "two")
     call = start.Call(TEXT, {}, {"local": 2}, False)
-    with start.begun(folder, call, new=False):
-        pass
+    _make(folder, call)
     more = replace(call, text=TEXT.replace("[1, 2]", "[1, 2, 4]").replace("= 3", "= 5"))
     with start.begun(folder, more, new=False):
         pass
@@ -354,10 +353,57 @@ def test_more_cells_and_repetitions_extend_a_study_and_other_settings_do_not(
         start.begun(folder, other, new=False),
     ):
         pass
-    assert "the settings of nodes=1 method=alone and 6 more" in str(error.value)
-    assert "the hosts (--local 2, now --local 4)" in str(error.value)
-    with start.begun(folder, other, new=True):
-        assert len(list(tmp_path.glob("two*.study"))) == 2
+    assert "changed: steps 20, now 30; hosts --local 2, now --local 4. 5 runs" in str(error.value)
+    with start.begun(folder, other, new=True) as kept:
+        assert {path.name for path in tmp_path.glob("two*.study")} == {"two.study", f"{kept}.study"}
+
+
+def test_what_no_run_counts_of_may_change(tmp_path: Path) -> None:
+    call = start.Call(TEXT, {}, {"local": 2}, False)
+    folder = _started(tmp_path, call)
+    key = "nodes=2 method=alone #1"
+    folder.write(Begun(key, "run-1"))
+    folder.write(Ended(key, "run-1", Outcome.FAILED, cause="no data"))
+    other = replace(call, text=TEXT.replace("steps = 20", "steps = 30"), places={"local": 4})
+    with start.begun(folder, other, new=False):
+        pass
+    assert folder.text() == other.text
+    folder.write(Begun(key, "run-2"))  # nobody knows what becomes of that one
+    with (
+        pytest.raises(StudyError, match="steps 30, now 20; hosts --local 4, now --local 2"),
+        start.begun(folder, call, new=False),
+    ):
+        pass
+    folder.write(Ended(key, "run-2", Outcome.COUNTED, 0.5))
+    one = replace(other, text=other.text.replace('"all_reduce", gr', '"gather_scatter", gr'))
+    with start.begun(folder, one, new=False):  # that cell has no run
+        pass
+
+
+def test_where_data_lie_is_no_change(tmp_path: Path) -> None:
+    file = tmp_path / "two.toml"
+    file.write_text(TEXT)
+    folder, call = start.find(str(file), tmp_path, {"seed": 7}, {"local": 2}, quick=False)
+    with start.begun(folder, call, new=False):
+        _make(folder, call)
+    elsewhere = {"data_dir": "/data", "verify_data": False, "log_format": "reference"}
+    _, again = start.find(str(file), tmp_path, elsewhere, {}, quick=False)
+    assert again.given == {"seed": 7, **elsewhere}
+    start.check(folder, again)
+    _, longer = start.find(str(file), tmp_path, {"epochs": 2}, {}, quick=False)
+    with pytest.raises(StudyError, match="changed: epochs default, now 2; steps 20, now default"):
+        start.check(folder, longer)
+    _, afresh = start.find(str(file), tmp_path, {"epochs": 2}, {}, quick=False, new=True)
+    assert (afresh.given, afresh.places) == ({"epochs": 2}, {"local": 2})
+
+
+def _make(folder: StudyFolder, call: start.Call) -> None:
+    """A run that counts of each cell."""
+    if not folder.exists:
+        with start.begun(folder, call, new=False):
+            pass
+    for cell in call.study("two").cells:
+        folder.write(Ended(f"{cell.key} #1", "run", Outcome.COUNTED, 0.5))
 
 
 def test_results_compare_each_cell_with_its_counterpart(study: Study) -> None:
@@ -470,9 +516,10 @@ def _started(runs_dir: Path, call: start.Call) -> StudyFolder:
 @pytest.mark.parametrize(
     ("before", "after", "reason"),
     [
-        ("[1, 2]", "[1]", "the cells, without nodes=2 method=alone and 1 more"),
-        ("repetitions = 3", 'metric = "loss"', r"the metric \(step_seconds, now loss\)"),
-        ("steps = 20", 'steps = 20\nlink = "1gbit"', "the settings of nodes=1 method=alone"),
+        ("[1, 2]", "[1]", "nodes=2 method=alone and 1 more are no longer in it"),
+        ("repetitions = 3", 'metric = "loss"', "changed: metric step_seconds, now loss"),
+        ("steps = 20", 'steps = 20\nlink = "1gbit"', 'changed: link "", now 1gbit'),
+        ("every = 4", "every = 5", r"every 4, now 5 \(nodes=1 method=alone and 1 more\)"),
     ],
 )
 def test_a_study_that_has_changed_does_not_go_on(
@@ -480,6 +527,7 @@ def test_a_study_that_has_changed_does_not_go_on(
 ) -> None:
     call = start.Call(TEXT, {}, {"local": 2}, False)
     folder = _started(tmp_path, call)
+    _make(folder, call)
     other = replace(call, text=TEXT.replace(before, after, 1))
     with pytest.raises(StudyError, match=reason), start.begun(folder, other, new=False):
         pass
@@ -488,6 +536,7 @@ def test_a_study_that_has_changed_does_not_go_on(
 
 def test_the_short_variant_of_a_started_study_is_a_study_of_its_own(tmp_path: Path) -> None:
     whole = _started(tmp_path, start.Call(TEXT, {}, {"local": 2}, False))
+    _make(whole, start.Call(TEXT, {}, {}, False))
     folder, call = start.find("two", tmp_path, {}, {"local": 2}, quick=True)
     assert folder.path == tmp_path / "two-quick.study"
     assert call.study("two").repetitions == 1
@@ -497,7 +546,7 @@ def test_the_short_variant_of_a_started_study_is_a_study_of_its_own(tmp_path: Pa
     assert (again, call.quick) == (folder, True)
     assert start.find("two-quick", tmp_path, {}, {}, quick=True)[0] == folder
     with (
-        pytest.raises(StudyError, match="the settings of nodes=1 method=alone and 4 more"),
+        pytest.raises(StudyError, match="changed: epochs default, now 2; steps 20, now default"),
         start.begun(whole, call, new=False),
     ):
         pass
@@ -514,14 +563,16 @@ def test_options_that_are_no_options_are_not_known(tmp_path: Path, place: str) -
 
 
 def test_hosts_that_somebody_else_named_are_not_reached(tmp_path: Path) -> None:
-    folder = _started(tmp_path, start.Call(TEXT, {}, {"hosts": "mine.toml"}, False))
+    mine = start.Call(TEXT, {}, {"hosts": "mine.toml"}, False)
+    folder = _started(tmp_path, mine)
+    _make(folder, mine)
     assert start.find("two", tmp_path, {}, {}, quick=False)[1].places == {"hosts": "mine.toml"}
     place = folder.path / "place.json"
     place.write_text(place.read_text().replace("mine", "evil"))
     call = start.find("two", tmp_path, {}, {}, quick=False)[1]
     assert call.places == {}
     with (
-        pytest.raises(StudyError, match=r"the hosts \(--hosts evil.toml, now no options\)"),
+        pytest.raises(StudyError, match=r"hosts --hosts evil\.toml, now no options"),
         start.begun(folder, call, new=False),
     ):
         pass
@@ -768,6 +819,27 @@ def test_a_run_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
     for _ in runner.batches(run):
         pass
     assert set(session.stops) == {LIMIT}
+
+
+@pytest.mark.parametrize(
+    ("refused", "begun"), [(("all_reduce", "ring", "ddp"), 0), (("all_reduce", "ring"), 4)]
+)
+def test_a_study_of_which_all_runs_are_refused_stops(
+    tmp_path: Path, refused: tuple[str, ...], begun: int
+) -> None:
+    runner = acted_runner(tmp_path, refused=refused, reason="there are no data")
+    made = []
+    for run in runner.runs():
+        session: Any = run.session
+        finish(session, 0.1)
+        for _ in runner.batches(run):
+            pass
+        made.append(run)
+    assert len(made) == begun
+    assert runner.refusal == ("" if begun else "there are no data")
+    assert runner.progress.settled == (12 if begun else 3)
+    (line,) = failures(runner.progress)
+    assert line.endswith("failed: there are no data")
 
 
 def test_a_run_that_begins_while_its_study_is_stopped_is_stopped(tmp_path: Path) -> None:

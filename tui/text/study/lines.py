@@ -21,6 +21,7 @@ class LinePrinter:
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
+        self._causes: dict[str, str] = {}
 
     def begin(self, run: StudyRun) -> None:
         """See `StudyPrinter`."""
@@ -38,7 +39,7 @@ class LinePrinter:
         if end.outcome is Outcome.COUNTED:
             typer.echo(f"{end.trial}: {value(end.value, study.metric)} {VALUES[study.metric]}")
         else:
-            self.tell(fate(end))
+            self.tell(fate(end, self._causes))
 
     def tell(self, text: str) -> None:
         """See `StudyPrinter`."""
@@ -51,7 +52,7 @@ class LinePrinter:
 
 def finish(runner: Runner) -> None:
     """Print the table of cells, why cells failed, the answer, and how to go on."""
-    from remote.study.conclusion import conclusion
+    from remote.study.conclusion import conclusion, failures
     from remote.study.results import results
     from tui.text.cells import cells
 
@@ -61,16 +62,16 @@ def finish(runner: Runner) -> None:
     shown = cells(found, room)
     for line in aligned([shown.head, *(tuple(map(one_line, row)) for row in shown.rows)]):
         typer.echo(line if len(line) <= room else f"{line[: int(room) - 1]}…")
-    for cell in progress.cells.values():
-        if cell.cause:
-            narrate(f"{cell.cell.key} failed: {cell.cause}")
+    narrate(*failures(progress))
     if any(row.value for row in found.cells):
         narrate(*conclusion(found))
     left = [one for one in runner.study.trials() if not progress.is_settled(one)]
     failed = sum(len(cell.failed) for cell in progress.cells.values())
     if left:
         why = f" ({runner.stop_reason})" if runner.stop_reason else ""
-        narrate(f"{count(len(left), 'run')} left{why}: the same command goes on")
-    if failed:
+        then = "mend that, and the same command goes on"
+        way = then if runner.refusal else "the same command goes on"
+        narrate(f"{count(len(left) + (failed if runner.refusal else 0), 'run')} left{why}: {way}")
+    if failed and not runner.refusal:
         narrate(f"{count(failed, 'run')} failed: the same command makes what failed again")
     narrate(f"report: rankboard report {runner.folder.name}")

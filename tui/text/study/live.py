@@ -45,6 +45,7 @@ class LivePrinter:
         self._drawn = 0.0
         self._changes = -1
         self._clock = SessionClock()
+        self._causes: dict[str, str] = {}
 
     def begin(self, run: StudyRun) -> None:
         """See `StudyPrinter`."""
@@ -82,7 +83,7 @@ class LivePrinter:
     def ended(self, end: Ended) -> None:
         """See `StudyPrinter`."""
         if end.outcome is not Outcome.COUNTED:
-            self.tell(fate(end))
+            self.tell(fate(end, self._causes))
 
     def tell(self, text: str) -> None:
         """See `StudyPrinter`."""

@@ -19,7 +19,19 @@ def ordinal(runner: Runner) -> str:
     return f"{number} of {total}" if number <= total else f"{number}, {number - total} more"
 
 
-def fate(end: Ended) -> str:
-    """What became of a run that does not count."""
+def fate(end: Ended, causes: dict[str, str]) -> str:
+    """What became of a run that does not count. `causes` are those that were told before, with the
+    first run of each; one is told once."""
     what = "failed" if end.outcome is Outcome.FAILED else "was interrupted"
+    first = causes.setdefault(end.cause, end.trial)
+    if end.cause and first != end.trial:
+        return f"{end.trial} {what} for the same reason as {first}"
     return f"{end.trial} {what}{f': {end.cause}' if end.cause else ''}"
+
+
+def already(runner: Runner) -> str:
+    """How many runs earlier calls made: "3 of 12 runs are there"; "" if none."""
+    trials = runner.study.trials()
+    made = sum(runner.progress.is_settled(trial) for trial in trials)
+    are = "is" if made == 1 else "are"
+    return f"{made} of {len(trials)} runs {are} there" if made else ""
