@@ -10,7 +10,7 @@ from remote.run.progress import NOT_LEARNED, not_learned
 from remote.sanitise import one_line
 from tui.report import text
 from tui.report.document import Chapter
-from tui.report.numbers import machines
+from tui.report.numbers import learning, machines
 from tui.report.numbers.timing import Timing, timing
 from tui.report.sections import ALL, equality, procedure
 from tui.report.subject import Subject
@@ -40,7 +40,7 @@ def _verdict(subject: Subject, timed: Timing) -> Iterator[str]:
     """What came out, and whether all trained the same."""
     names = [name.split(", ")[0] for one in subject.groups for name in (one.label, one.line)]
     remarks = {remark for run in subject.runs for remark in run.remarks}  # those are alerts
-    lines = [line for line in subject.verdict if line not in remarks]
+    lines = [line for line in subject.verdict if line not in remarks and NOT_LEARNED not in line]
     for said in (said for line in lines for said in line.split("; ")):
         is_name = said.startswith(tuple(names))
         yield _sentence(said if is_name else said[:1].upper() + said[1:])
@@ -100,14 +100,8 @@ def _open(subject: Subject) -> Iterator[RunFigures]:
 
 
 def _risen(subject: Subject) -> Iterator[str]:
-    """Which runs did not learn, where the verdict does not say it."""
-    if any(NOT_LEARNED in line for line in subject.verdict):
-        return
-    ends = []
-    for run in subject.runs:
-        _, losses = run.steps.mean_over_ranks("loss")
-        if losses.size:
-            ends.append((run.name, float(losses[0]), float(losses[-1])))
+    """Which runs did not learn, in one sentence."""
+    ends = [(run.name, *found) for run in subject.runs if (found := learning.ends(run))]
     if said := not_learned(ends):
         yield _sentence(said)
 

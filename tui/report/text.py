@@ -43,7 +43,7 @@ def finding(against: Comparison | None) -> str:
     if against is None:
         return UNKNOWN
     if math.isnan(against.ratio.low):
-        return "one run: not known"
+        return "not known: too few runs"
     if against.finding is Finding.NOT_SHOWN:
         return against.finding.value
     faster = against.finding is Finding.FASTER
@@ -51,16 +51,18 @@ def finding(against: Comparison | None) -> str:
     return f"{ratio.value:.2f} times as {'fast' if faster else 'slow'}"
 
 
-def equal(found: Equivalence | None, is_share: bool) -> str:
-    """Whether final values are the same: "equal to the last digit", "equal within 0.012"."""
+def equal(found: Equivalence | None, margin: float, is_share: bool) -> str:
+    """Whether final values are the same: "equal to the last digit", "equal within 0.012". What may
+    differ by more than the `margin` is not called equal."""
     if found is None:
         return UNKNOWN
     if found.exact:
         return "equal to the last digit"
     if math.isnan(found.within):
-        apart = abs(found.difference.value)
-        return UNKNOWN if math.isnan(apart) else f"{_extent(apart, is_share)} apart, of one run"
-    return f"equal within {_extent(found.within, is_share)}"
+        return UNKNOWN
+    if found.within <= margin:
+        return f"equal within {_extent(found.within, is_share)}"
+    return "not shown to be equal" if found.difference.holds(0.0) else "different"
 
 
 def _extent(value: float, is_share: bool) -> str:

@@ -217,7 +217,7 @@ def test_equal_losses_are_said_to_be_equal(page: Any) -> None:
     verdict = next(one for one in page.iter("section") if one.get("class") == "verdict")
     assert "The final training loss is equal to the last digit in all cells" in said(verdict)
     found = {row["cell"]: row for row in rows(page, "Final training loss")}
-    assert found[f"ring {EVIL}, nodes 2"]["so it is"] == "equal to the last digit"
+    assert found[f"ring {EVIL}, nodes 2"]["finding"] == "equal to the last digit"
 
 
 def test_a_failed_cell_keeps_its_cause_on_top(page: Any) -> None:

@@ -21,11 +21,14 @@ from tui.report.chapter import chapter
 from tui.report.load import Reader
 from tui.report.numbers import machines
 from tui.report.numbers.curves import POINTS, curve, loss_by_step, loss_by_time, smoothed
+from tui.report.numbers.equality import MEASURES, equality
 from tui.report.numbers.network import traffic
 from tui.report.numbers.targets import reached, targets
 from tui.report.numbers.timing import timing
 from tui.report.pictures.scaling import pictures
+from tui.report.sections.equality import sentences
 from tui.report.subject import Group, Subject
+from tui.report.text import equal, finding
 
 
 def run_of(
@@ -240,3 +243,62 @@ def test_a_quick_study_is_called_one(tmp_path: Path) -> None:
     found = chapter(replace(subject_of(tmp_path, BUCKETS), is_quick=True))
     assert found.title == "small (quick variant)"
     assert found.alerts[0].startswith("This is the quick variant of the study")
+
+
+@pytest.mark.parametrize(("repetitions", "has_bounds"), [(2, False), (3, True)])
+def test_two_runs_have_no_interval(tmp_path: Path, repetitions: int, has_bounds: bool) -> None:
+    text = WAYS.replace("repetitions = 2", f"repetitions = {repetitions}")
+    found = chapter(subject_of(tmp_path, text))
+    tables = {table.title: table for section in found.sections for table in section.tables}
+    for title in ("Seconds per iteration", "Final training loss"):
+        assert ("95% interval" in tables[title].head) is has_bounds, title
+    said = " ".join(said for section in found.sections for said in section.says)
+    few = "2 runs of a cell are too few for an interval of its own: 3 are the least."
+    assert said.count(few) == (not has_bounds)
+    alts = [one.alt for section in found.sections for one in section.pictures]
+    assert any("with intervals" in alt for alt in alts) is has_bounds
+
+
+def test_two_cells_of_two_runs_cannot_be_compared(tmp_path: Path) -> None:
+    rows = timing(subject_of(tmp_path, BUCKETS)).rows
+    against = rows[1].against
+    assert against
+    assert against.ratio.value == pytest.approx(2.0)
+    assert math.isnan(against.ratio.low)
+    assert finding(against) == "not known: too few runs"
+
+
+def losses(folder: Path, name: str, *last: float, first: float = 3.0) -> Group:
+    """A group of which each run ends with one of these losses."""
+    runs = [run_of(folder, f"{name}{at}", [first, 2.0, one]) for at, one in enumerate(last)]
+    return group(*runs, label=name)
+
+
+def test_models_that_did_not_learn_are_not_called_equal(tmp_path: Path) -> None:
+    rose = [losses(tmp_path, name, 7.0, 7.0, 7.0) for name in ("one", "two")]
+    found = chapter(subject(*rose))
+    assert sentences(subject(*rose)) == []
+    assert any("did not learn" in alert for alert in found.alerts)
+    fell = [losses(tmp_path, name, 1.0, 1.0, 1.0) for name in ("three", "four")]
+    [said] = sentences(subject(*fell))
+    assert said == "The final training loss is equal to the last digit in all cells compared"
+
+
+@pytest.mark.parametrize(
+    ("others", "said", "verdict"),
+    [
+        ((1.0, 1.0001, 1.0), "is that of the reference within 1e-4", "equal within 1e-4"),
+        ((1.2, 1.2001, 1.2), "differs from that of the reference by up to 0.200", "different"),
+        ((1.2, 0.7, 1.0), "differs from that of the reference by", "not shown to be equal"),
+        ((1.2, 1.2001), "", "-"),
+    ],
+)
+def test_only_close_losses_are_called_equal(
+    tmp_path: Path, others: tuple[float, ...], said: str, verdict: str
+) -> None:
+    first = losses(tmp_path, "first", *(1.0,) * len(others))
+    found = subject(first, losses(tmp_path, "other", *others))
+    assert said in "".join(sentences(found))
+    assert bool(sentences(found)) is bool(said)
+    against = equality(found, MEASURES[0])[1].against
+    assert equal(against, 0.01, False).startswith(verdict)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from remote.figures.run import RunFigures
 from remote.statistics.equivalence import Equivalence, equivalence
 from remote.statistics.interval import Interval, Scale, interval
+from tui.report.numbers.enough import known
 from tui.report.subject import Group, Subject
 
 
@@ -59,7 +60,7 @@ def equality(subject: Subject, measure: Measure) -> list[Equality]:
         found.append(
             Equality(
                 group,
-                interval(values, Scale.DIFFERENCE),
+                known(interval(values, Scale.DIFFERENCE)),
                 against,
                 reference.label if reference else "",
             )
@@ -74,4 +75,5 @@ def _compared(group: Group, reference: Group, measure: Measure) -> Equivalence:
         [measure.of(one.runs[number]) if number in one.runs else math.nan for number in numbers]
         for one in (group, reference)
     )
-    return equivalence(first, second)
+    found = equivalence(first, second)
+    return replace(found, difference=known(found.difference))

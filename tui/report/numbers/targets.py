@@ -11,6 +11,7 @@ import numpy as np
 from remote.figures.run import RunFigures
 from remote.statistics.interval import Interval, by_t
 from remote.statistics.steps import time_to_target
+from tui.report.numbers import enough
 from tui.report.numbers.curves import Points, accuracy_by_time, loss_by_step, loss_by_time
 from tui.report.subject import Group, Subject
 
@@ -44,7 +45,7 @@ class Reached:
 def targets(subject: Subject) -> list[Target]:
     """Training losses on the way to one that every group reaches, and the study's own target."""
     found = [
-        Target(f"training loss {value:.3g}", value, loss_by_time, True, WINDOW)
+        Target(f"training loss {value:.4g}", value, loss_by_time, True, WINDOW)
         for value in _losses(subject)
     ]
     if subject.target:
@@ -62,7 +63,7 @@ def reached(group: Group, target: Target) -> Reached:
         for run in group.all
     ]
     known = [one for one in times if math.isfinite(one)]
-    return Reached(by_t(known), len(known), len(times))
+    return Reached(enough.known(by_t(known)), len(known), len(times))
 
 
 def _test_loss(run: RunFigures) -> Points:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,6 +14,7 @@ from remote.figures.steps import Floats
 from remote.statistics.interval import Interval, Method, interval
 from remote.statistics.ratio import Comparison, compare, mean_ratio, scaling
 from remote.statistics.stability import Stability, stability
+from tui.report.numbers.enough import FEWEST, known, unknown
 from tui.report.subject import Group, Subject
 
 
@@ -52,8 +53,8 @@ class Timing:
 def timing(subject: Subject) -> Timing:
     """Time the groups of a subject."""
     timed = {at: _timed(group) for at, group in enumerate(subject.groups)}
-    known = {at: row for at, row in timed.items() if math.isfinite(row.seconds.value)}
-    return _of_study(subject, known) if subject.is_study else _of_runs(subject, known)
+    measured = {at: row for at, row in timed.items() if math.isfinite(row.seconds.value)}
+    return _of_study(subject, measured) if subject.is_study else _of_runs(subject, measured)
 
 
 def table(groups: tuple[Group, ...]) -> Floats:
@@ -72,33 +73,45 @@ def _timed(group: Group) -> Timed:
     seconds = np.concatenate(steps) if steps else np.array([])
     seconds = seconds[np.isfinite(seconds)]
     shares = np.percentile(seconds, [50, 99, 100]).tolist() if seconds.size else [math.nan] * 3
-    return Timed(group, interval(values), stability(values), tuple(shares))
+    return Timed(group, known(interval(values)), stability(values), tuple(shares))
 
 
-def _of_study(subject: Subject, known: dict[int, Timed]) -> Timing:
+def _of_study(subject: Subject, timed: dict[int, Timed]) -> Timing:
     """Compare in blocks: a run is one number."""
     values = table(subject.groups)
     pairs = [
         (at, other)
         for at, other in enumerate(subject.references)
-        if other is not None and at in known and other in known
+        if other is not None and at in timed and other in timed
     ]
     found = compare(values, pairs) if pairs else None
+    bounded = _bounded(values)
     for one in found.pairs if found else ():
-        known[one.cell] = replace(known[one.cell], against=one)
-    if subject.baseline in known:
+        timed[one.cell] = replace(timed[one.cell], against=replace(one, ratio=bounded(one.ratio)))
+    if subject.baseline in timed:
         workers = [group.ranks for group in subject.groups]
         for scaled in scaling(values, subject.baseline, workers):
-            if scaled.cell in known:
-                known[scaled.cell] = replace(
-                    known[scaled.cell], speed_up=scaled.speed_up, efficiency=scaled.efficiency
+            if scaled.cell in timed:
+                timed[scaled.cell] = replace(
+                    timed[scaled.cell],
+                    speed_up=bounded(scaled.speed_up),
+                    efficiency=bounded(scaled.efficiency),
                 )
     left_out = [
         f"{subject.groups[column].label} #{block + 1}"
         for block, column in (found.left_out if found else ())
     ]
     noise = found.noise if found else math.nan
-    return Timing(tuple(known.values()), _means(subject, values, pairs), tuple(left_out), noise)
+    return Timing(tuple(timed.values()), _means(subject, values, pairs), tuple(left_out), noise)
+
+
+def _bounded(values: Floats) -> Callable[[Interval], Interval]:
+    """What leaves intervals of ratios their bounds: these rest on the noise of all cells, and so on
+    as few runs of each as two where there are several cells."""
+    cells = np.isfinite(values).any(axis=0).sum()
+    blocks = np.isfinite(values).any(axis=1).sum()
+    is_known = (cells - 1) * (blocks - 1) >= FEWEST - 1
+    return (lambda value: value) if is_known else unknown
 
 
 def _means(
@@ -110,17 +123,17 @@ def _means(
         if line != other:
             lines.setdefault(line, []).append(pair)
     return {
-        line: mean_ratio(values, several).inverse()
+        line: known(mean_ratio(values, several)).inverse()
         for line, several in lines.items()
         if len(several) > 1
     }
 
 
-def _of_runs(subject: Subject, known: dict[int, Timed]) -> Timing:
+def _of_runs(subject: Subject, timed: dict[int, Timed]) -> Timing:
     """Compare single runs by their iterations with the first one that has some."""
-    if not known:
+    if not timed:
         return Timing(())
-    rows = list(known.values())
+    rows = list(timed.values())
     if len(rows) == 1:
         [one] = compare_runs([rows[0].group.all[0]])
         return Timing((replace(rows[0], seconds=one.seconds),))

@@ -33,7 +33,7 @@ def pictures(rows: Sequence[Timed], baseline: Timed | None, along: Along) -> lis
         Picture(
             "scaling",
             f"Seconds per iteration by {by}",
-            f"Lines with 95% intervals. Seconds per iteration {_said(times, seconds, along)}.",
+            f"Lines{_bounds(times)}. Seconds per iteration {_said(times, seconds, along)}.",
             lambda: _draw(times, along, "seconds per iteration"),
         )
     ]
@@ -43,7 +43,7 @@ def pictures(rows: Sequence[Timed], baseline: Timed | None, along: Along) -> lis
             Picture(
                 "speed-up",
                 f"Speed-up by {by}, beside the ideal",
-                "Lines with 95% intervals, and one that is ideal. "
+                f"Lines{_bounds(speed_ups)}, and one that is ideal. "
                 f"Speed-up {_said(speed_ups, number, along)}.",
                 lambda: _draw(speed_ups, along, "speed-up", ideal=True),
             )
@@ -73,6 +73,12 @@ def _lines(
 def _varies(rows: Sequence[Timed], row: Timed) -> bool:
     """Whether the line of a group has several places."""
     return len({one.group.at for one in rows if one.group.line == row.group.line}) > 1
+
+
+def _bounds(lines: Lines) -> str:
+    """Whether there are intervals to be seen."""
+    values = [value for points in lines.values() for _, value in points]
+    return " with 95% intervals" if any(value.low < value.high for value in values) else ""
 
 
 def _said(lines: Lines, written: Callable[[float], str], along: Along) -> str:

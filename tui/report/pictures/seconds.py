@@ -21,10 +21,12 @@ def picture(rows: Sequence[Timed]) -> Picture | None:
     if len(rows) < 2:
         return None
     said = "; ".join(f"{row.group.label} {_said(row)}" for row in rows)
+    has_intervals = any(math.isfinite(row.seconds.low) for row in rows)
+    intervals = "95% intervals and " if has_intervals else ""
     return Picture(
         "seconds",
-        "Seconds per iteration, with 95% intervals and single runs",
-        f"Dots with intervals. Seconds per iteration: {said}.",
+        f"Seconds per iteration, with {intervals}single runs",
+        f"Dots{' with intervals' if has_intervals else ''}. Seconds per iteration: {said}.",
         lambda: _draw(rows),
     )
 

@@ -10,11 +10,14 @@ from remote.statistics.equivalence import Equivalence
 from tui.report import text
 from tui.report.document import Section, Table
 from tui.report.numbers.equality import MEASURES, Equality, Measure, equality
+from tui.report.numbers.learning import learned
 from tui.report.numbers.timing import Timing
 from tui.report.subject import Subject
 
 MARGIN = 0.001
 """Share of the loss below which a difference is that of rounding."""
+CLOSE = 0.01
+"""Share of the loss, or part of the accuracy, within which values are called equal."""
 
 
 def section(subject: Subject, timing: Timing) -> Section | None:
@@ -25,6 +28,7 @@ def section(subject: Subject, timing: Timing) -> Section | None:
         return None
     says = [
         *(f"{one}." for one in sentences(subject)),
+        *_not_learned(subject),
         *_lower(subject),
     ]
     return Section("equality", "The same result?", says, [_table(*one) for one in found])
@@ -42,29 +46,41 @@ def _lower(subject: Subject) -> Iterator[str]:
 
 
 def sentences(subject: Subject) -> list[str]:
-    """What is known of the final training loss and accuracy, for the verdict on top."""
+    """What is known of the final training loss and accuracy, for the verdict on top. Models that
+    did not learn may well be equal: that is not worth a sentence."""
+    if not all(map(learned, subject.measured)):
+        return []
     found = []
     for measure in (MEASURES[0], MEASURES[2]):
         rows = [row for row in equality(subject, measure) if row.against]
         if rows:
-            found.append(_sentence(measure, rows))
+            found += _sentence(measure, rows)
     return found
 
 
-def _sentence(measure: Measure, rows: list[Equality]) -> str:
+def _not_learned(subject: Subject) -> list[str]:
+    if all(map(learned, subject.measured)):
+        return []
+    return ["Some models did not learn: how far such are apart says nothing about the methods."]
+
+
+def _sentence(measure: Measure, rows: list[Equality]) -> list[str]:
     if all(row.against and row.against.exact for row in rows):
-        return f"The final {measure.name} is equal to the last digit in all cells compared"
-    withins = [row.against.within for row in rows if row.against]
-    if any(map(math.isnan, withins)):
-        apart = max(abs(row.against.difference.value) for row in rows if row.against)
-        return (
-            f"The final {measure.name} is at most {_extent(apart, measure)} from that of the "
-            "reference, of single runs"
-        )
-    return (
-        f"The final {measure.name} is that of the reference within "
-        f"{_extent(max(withins), measure)} in all cells compared"
-    )
+        return [f"The final {measure.name} is equal to the last digit in all cells compared"]
+    if any(math.isnan(row.against.within) for row in rows if row.against):
+        return []
+    if all(row.against.within <= _margin(measure, row) for row in rows if row.against):
+        within = _extent(max(row.against.within for row in rows if row.against), measure)
+        return [
+            f"The final {measure.name} is that of the reference within {within} in all cells "
+            "compared"
+        ]
+    apart = _extent(max(abs(row.against.difference.value) for row in rows if row.against), measure)
+    return [f"The final {measure.name} differs from that of the reference by up to {apart}"]
+
+
+def _margin(measure: Measure, row: Equality) -> float:
+    return CLOSE if measure.is_share else CLOSE * abs(row.value.value)
 
 
 def _extent(value: float, measure: Measure) -> str:
@@ -72,11 +88,14 @@ def _extent(value: float, measure: Measure) -> str:
 
 
 def _table(measure: Measure, rows: list[Equality]) -> Table:
-    head = ("cell", measure.name, "95% interval", "compared with", "difference", "so it is")
-    note = (
-        "Difference: mean over repetitions, which share their seed. Equal within X: the 90% "
-        "interval of the difference lies within X, which is two one-sided tests at 5%."
-    )
+    head = ("cell", measure.name, "95% interval", "compared with", "difference", "finding")
+    note = "Difference: mean over repetitions, which share their seed."
+    if any(math.isfinite(row.against.within) for row in rows if row.against):
+        close = "1 point" if measure.is_share else f"{CLOSE:.0%} of the loss"
+        note += (
+            " Equal within X: the 90% interval of the difference lies within X, which is two "
+            f"one-sided tests at 5%, and X is at most {close}."
+        )
     return Table(f"Final {measure.name}", head, [_row(measure, row) for row in rows], note)
 
 
@@ -95,7 +114,7 @@ def _row(measure: Measure, row: Equality) -> tuple[str, ...]:
         interval,
         row.reference or UNKNOWN,
         _apart(against, measure) if against else UNKNOWN,
-        text.equal(against, measure.is_share),
+        text.equal(against, _margin(measure, row), measure.is_share),
     )
 
 

@@ -7,6 +7,7 @@ import math
 from remote.format import UNKNOWN, percent
 from tui.report import text
 from tui.report.document import Section, Table
+from tui.report.numbers import enough
 from tui.report.numbers.timing import Timed, Timing
 from tui.report.pictures import scaling
 from tui.report.subject import Subject
@@ -78,5 +79,7 @@ def _note(subject: Subject, timing: Timing) -> str:
             if shown > 1
             else ""
         )
-        return ratio + together + noise
+        few = any(len(row.group.runs) < enough.FEWEST for row in timing.rows)
+        shared = " Intervals here rest on the noise of all cells together." if few else ""
+        return ratio + together + noise + shared
     return f"{ratio} A single run cannot show how much runs differ: 3% is assumed."

@@ -7,6 +7,7 @@ import math
 from remote.format import UNKNOWN, percent, seconds
 from tui.report import text
 from tui.report.document import Section, Table
+from tui.report.numbers import enough
 from tui.report.numbers.timing import Timed, Timing
 from tui.report.pictures import seconds as picture
 from tui.report.subject import Subject
@@ -24,7 +25,11 @@ def section(subject: Subject, timing: Timing) -> Section | None:
     table = Table("Seconds per iteration", HEAD, [_row(row) for row in timing.rows], _note(subject))
     found = picture.picture(timing.rows)
     return Section(
-        "times", "Time per iteration", _unstable(timing), [table], [found] if found else []
+        "times",
+        "Time per iteration",
+        [*_unstable(timing), *enough.sentence(subject)],
+        [table],
+        [found] if found else [],
     )
 
 
@@ -43,7 +48,7 @@ def _row(row: Timed) -> tuple[str, ...]:
 
 
 def _stable(row: Timed) -> str:
-    if row.stability.runs < 2:
+    if row.stability.runs < enough.FEWEST and row.stability.stable:
         return "not known"
     return "yes" if row.stability.stable else "no"
 
