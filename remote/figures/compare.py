@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from remote.figures.run import RunFigures
+from remote.figures.settings import alike
 from remote.figures.steps import Floats
-from remote.statistics.interval import Interval
-from remote.statistics.ratio import Comparison
-from remote.statistics.steps import compare_steps
+from remote.statistics.interval import Interval, Method
+from remote.statistics.ratio import Comparison, Finding
+from remote.statistics.steps import BETWEEN_RUNS, compare_steps, spread
+
+
+@dataclass(frozen=True)
+class Between:
+    """How much runs with equal settings differ, as a share: measured with so many degrees of
+    `freedom` from the runs at hand, or assumed (0)."""
+
+    share: float = BETWEEN_RUNS
+    freedom: int = 0
 
 
 @dataclass(frozen=True)
@@ -21,15 +32,19 @@ class Compared:
     `seconds` is what an iteration took, by the reference's rule, with the interval of what is known
     of this one run. `against` compares it with the first run's: run / first; None for the first run
     itself, and where one of the two has no steps. `per_sample`: there, the seconds are those of a
-    sample, because the steps of the two runs have batches of other sizes. `common` is the number of
-    steps that both made, and `apart` the largest difference of their mean training losses there;
-    NaN without such.
+    sample, because the steps of the two runs have batches of other sizes. `between` is the noise
+    from run to run that the comparison allows for. `is_repetition`: all recorded settings are those
+    of the first run but the seed. Then `against` has no bounds and shows nothing: whatever they
+    are apart is noise. `common` is the number of steps that both made, and `apart` the largest
+    difference of their mean training losses there; NaN without such.
     """
 
     run: RunFigures
     seconds: Interval
     against: Comparison | None
     per_sample: bool = False
+    between: Between = Between()
+    is_repetition: bool = False
     common: int = 0
     apart: float = float("nan")
 
@@ -37,14 +52,53 @@ class Compared:
 def compare(runs: Sequence[RunFigures]) -> tuple[Compared, ...]:
     """Compare runs with the first one, in their order."""
     times = [_timed(run) for run in runs]
+    groups = _alike(runs)
+    between = _between(groups, times)
     first = runs[0]
     found = [Compared(first, _mean(times[0]), None)]
-    for run, seconds in zip(runs[1:], times[1:], strict=True):
-        known = times[0].size and seconds.size
+    for at, (run, seconds) in enumerate(zip(runs[1:], times[1:], strict=True), 1):
         size, others = _batch_sizes(run, first)
-        against = compare_steps(seconds / size, times[0] / others) if known else None
-        found.append(Compared(run, _mean(seconds), against, size != others, *_apart(run, first)))
+        against = None
+        if times[0].size and seconds.size:
+            against = compare_steps(
+                seconds / size, times[0] / others, between.share, between.freedom
+            )
+            if at in groups[0]:
+                against = _without_bounds(against)
+        found.append(
+            Compared(
+                *(run, _mean(seconds), against, size != others),
+                *(between, at in groups[0]),
+                *_apart(run, first),
+            )
+        )
     return tuple(found)
+
+
+def _alike(runs: Sequence[RunFigures]) -> list[list[int]]:
+    """The places of runs, those with equal settings together, the first run's group first."""
+    groups: list[list[int]] = []
+    for at, run in enumerate(runs):
+        group = next((one for one in groups if alike(runs[one[0]], run)), None)
+        if group is None:
+            groups.append([at])
+        else:
+            group.append(at)
+    return groups
+
+
+def _between(groups: Sequence[Sequence[int]], times: Sequence[Floats]) -> Between:
+    """The noise from run to run, as far as runs with equal settings show it."""
+    means = [[float(times[at].mean()) for at in group if times[at].size] for group in groups]
+    share, freedom = spread(means)
+    return Between(share, freedom) if freedom else Between()
+
+
+def _without_bounds(against: Comparison) -> Comparison:
+    """The comparison of two runs with equal settings: it shows how far they are apart, and nothing
+    of the settings."""
+    ratio = replace(against.ratio, low=math.nan, high=math.nan, method=Method.NONE)
+    return replace(against, ratio=ratio, p=math.nan, finding=Finding.NOT_SHOWN)
 
 
 def _timed(run: RunFigures) -> Floats:

@@ -50,6 +50,11 @@ def differing(runs: Sequence[RunFigures]) -> dict[str, tuple[str, ...]]:
     return {name: values for name, values in columns.items() if len(set(values)) > 1}
 
 
+def alike(run: RunFigures, other: RunFigures) -> bool:
+    """Whether all settings that are recorded of two runs are equal, but for the seed."""
+    return set(differing([run, other])) <= {"seed"}
+
+
 def _of_job(run: RunFigures) -> dict[str, str]:
     if run.job is None:
         return {"program": shlex.join(run.script)}

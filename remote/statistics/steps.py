@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from remote.statistics import student
 from remote.statistics.interval import LEVEL, Method, Numbers, Scale, around
 from remote.statistics.ratio import Comparison, finding
 
@@ -16,27 +18,55 @@ BETWEEN_RUNS = 0.03
 
 
 def compare_steps(
-    first: ArrayLike, second: ArrayLike, between: float = BETWEEN_RUNS, level: float = LEVEL
+    first: ArrayLike,
+    second: ArrayLike,
+    between: float = BETWEEN_RUNS,
+    freedom: int = 0,
+    level: float = LEVEL,
 ) -> Comparison:
     """Compare the mean step times of two runs: first / second.
 
     Each array has a run's seconds per iteration, as a mean over ranks, without its warm-up. The
     interval allows for the noise of iterations by a block bootstrap, because they are correlated;
     and for noise from run to run, which is assumed to be `between`.
+
+    `freedom`: with so many degrees of freedom `between` was measured, see `spread`. That noise
+    holds the noise of iterations, which only counts where it is larger.
     """
     runs = [np.asarray(each, dtype=np.float64) for each in (first, second)]
     runs = [each[np.isfinite(each)] for each in runs]
     fewest = min(map(len, runs))
-    middle = error = p = math.nan
+    middle = reach = p = math.nan
     if fewest:
         middle = math.log(runs[0].mean() / runs[1].mean())
     if fewest > 1:
-        error = math.sqrt(2 * between**2 + sum(_variance(each) for each in runs))
-        p = 2 * NormalDist().cdf(-abs(middle) / error) if error else float(not middle)
-    reach = NormalDist().inv_cdf((1 + level) / 2) * error
+        noises = 2 * between**2, sum(_variance(each) for each in runs)
+        error = math.sqrt(max(noises) if freedom else sum(noises))
+        reach = _bound(level, freedom) * error
+        p = _outside(abs(middle) / error, freedom) if error else float(not middle)
     method = Method.BLOCKS if fewest > 1 else Method.NONE
     ratio = around(middle, reach, fewest, method, Scale.RATIO, level)
     return Comparison(0, 1, ratio, p, finding(ratio, Scale.RATIO))
+
+
+def _bound(level: float, freedom: int) -> float:
+    """How many standard errors an interval reaches, by t where the noise was measured."""
+    return student.bound(level, freedom) if freedom else NormalDist().inv_cdf((1 + level) / 2)
+
+
+def _outside(errors: float, freedom: int) -> float:
+    return student.outside(errors, freedom) if freedom else 2 * NormalDist().cdf(-errors)
+
+
+def spread(groups: Iterable[Sequence[float]]) -> tuple[float, int]:
+    """How much values of the same group differ: the standard deviation of their logarithms, pooled
+    over all groups, and its degrees of freedom. NaN and 0 where no group has two values."""
+    logs = [np.log(np.asarray(group, dtype=np.float64)) for group in groups if len(group)]
+    freedom = sum(len(group) - 1 for group in logs)
+    if not freedom:
+        return math.nan, 0
+    squares = sum(float(((group - group.mean()) ** 2).sum()) for group in logs)
+    return math.sqrt(squares / freedom), freedom
 
 
 def _variance(values: Numbers) -> float:

@@ -8,14 +8,13 @@ from typing import Any
 
 import typer
 
-from remote.figures.compare import Compared
+from remote.figures.compare import Between, Compared
 from remote.figures.run import RunFigures
 from remote.figures.settings import differing, settings
 from remote.format import UNKNOWN, count, duration, fixed, number, percent, rate, seconds
 from remote.record.summary import finite
 from remote.sanitise import one_line
 from remote.statistics.ratio import Finding
-from remote.statistics.steps import BETWEEN_RUNS
 from training import figures
 from tui.text.table import Row, print_table
 
@@ -33,10 +32,7 @@ CAPTIONS = (
     "loss: training loss of the last step, mean over ranks; accuracy: of the last test",
     "s/iter, samples/s: means of iterations 2 to 40; the interval is that of this one run",
 )
-ONCE = (
-    f"A verdict allows for a difference of {BETWEEN_RUNS:.0%} from run to run, which single runs "
-    "cannot show."
-)
+REPEAT = "What settings change shows in repeated runs: that is a study."
 
 
 def objects(compared: Sequence[Compared]) -> dict[str, Any]:
@@ -68,6 +64,9 @@ def _object(one: Compared) -> dict[str, Any]:
             "ratio": against.ratio.value,
             "interval": _bounds(against.ratio.low, against.ratio.high),
             "p": against.p,
+            "same_settings": one.is_repetition,
+            "run_to_run": one.between.share,
+            "run_to_run_freedom": one.between.freedom,
         }
         if against
         else None,
@@ -215,12 +214,23 @@ def _verdict(one: Compared) -> str:
         return "no verdict on the time per step: a run without steps has none"
     ratio = one.against.ratio
     by = f"{ratio.value - 1:+.1%} time per {'sample' if one.per_sample else 'step'}"
+    if one.is_repetition:
+        same = f"no verdict: same recorded settings as A but {by}"
+        return f"{same}, so runs on these hosts differ by as much"
     if not math.isfinite(ratio.low):
         return f"no verdict on the time per step: too few steps ({by})"
-    known = f"{by} (95% interval {ratio.low - 1:+.1%} to {ratio.high - 1:+.1%})"
+    interval = f"95% interval {ratio.low - 1:+.1%} to {ratio.high - 1:+.1%}"
+    known = f"{by} ({interval}, {_noise(one.between)})"
     if one.against.finding is Finding.NOT_SHOWN:
         return f"no difference to A shown: {known}"
     return f"{one.against.finding.value} than A: {known}"
+
+
+def _noise(between: Between) -> str:
+    """What a verdict rests on: a single run does not show how much the next one differs."""
+    if not between.freedom:
+        return f"if runs differ by {between.share:.0%}"
+    return f"as runs with equal settings differ by {between.share:.1%} here"
 
 
 def _apart(one: Compared) -> str:
@@ -236,4 +246,4 @@ def _notes(compared: Sequence[Compared]) -> list[str]:
     """What the figures are, and what the verdicts rest on."""
     if not any(len(one.run.steps) for one in compared):
         return []
-    return [*CAPTIONS, *([ONCE] if any(one.against for one in compared) else [])]
+    return [*CAPTIONS, *([REPEAT] if any(one.against for one in compared) else [])]

@@ -28,21 +28,30 @@ def plot(
     signs = characters()
     cells = [[signs[dots] for dots in row] for row in shown.picture.dots.tolist()]
     for place, curve in enumerate(curves):
-        for row, column in _spots(shown.picture.curve == curve.colour, place, len(curves)):
+        mine = shown.picture.curve == curve.colour
+        alone = mine & (shown.picture.count == 1)
+        for row, column in _spots(mine, alone, (place + 0.5) / len(curves)):
             cells[row][column] = curve.label
     rows = zip(shown.rows, cells, shown.picture.curve, strict=True)
     lines = [label + _row(row, ink, colour) for label, row, ink in rows]
     return [line.rstrip() for line in (*lines, shown.beneath) if line]
 
 
-def _spots(there: Cells, place: int, count: int) -> list[tuple[int, int]]:
-    """Cells of a curve for its name: spread over the width, and elsewhere than those of others."""
-    columns = np.flatnonzero(there.any(axis=0))
-    if not columns.size:
-        return []
-    wanted = (np.arange(OFTEN) + (place + 0.5) / count) / OFTEN * there.shape[1]
-    nearest = {int(columns[np.abs(columns - column).argmin()]) for column in wanted}
-    return [(int(there[:, column].argmax()), column) for column in sorted(nearest)]
+def _spots(mine: Cells, alone: Cells, share: float) -> list[tuple[int, int]]:
+    """Cells of a curve for its name: spread over the width, at this share of each part, and so
+    elsewhere than those of others. Where curves meet, a name would stand on all of them: it keeps
+    to cells that are the curve's `alone`, if the part has any."""
+    part = mine.shape[1] / OFTEN
+    spots = set()
+    for column in (np.arange(OFTEN) + share) * part:
+        begin = int(column // part * part)
+        of_part = slice(begin, max(begin + 1, int(begin + part)))
+        there = alone if alone[:, of_part].any() else mine
+        columns = np.flatnonzero(there.any(axis=0))
+        if columns.size:
+            nearest = int(columns[np.abs(columns - column).argmin()])
+            spots.add((int(there[:, nearest].argmax()), nearest))
+    return sorted(spots, key=lambda spot: spot[1])
 
 
 def _row(cells: Sequence[str], ink: Cells, colour: bool) -> str:

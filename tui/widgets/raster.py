@@ -52,11 +52,12 @@ class Columns:
 @dataclass(frozen=True)
 class Picture:
     """Height x width cells: the `dots` of the curves as bits, the colour of a curve there (or MARK,
-    NONE) and a band's."""
+    NONE), a band's, and how many curves there are."""
 
     dots: Cells
     curve: Cells
     band: Cells
+    count: Cells
 
 
 def x_axis(curves: Sequence[Curve]) -> Axis | None:
@@ -133,7 +134,7 @@ def draw(
     `marks`: columns of cells that are marked from top to bottom, behind the curves.
     """
     width = all_columns[0].mean.size // 2
-    picture = Picture(*(np.full((height, width), start) for start in (0, NONE, NONE)))
+    picture = Picture(*(np.full((height, width), start) for start in (0, NONE, NONE, 0)))
     there = []
     for each in all_columns:
         mean, bottom, top = (
@@ -146,6 +147,7 @@ def draw(
         dots = (_cells(_between(*_joined(mean), height)) * WEIGHTS[None, :, None, :]).sum((1, 3))
         np.bitwise_or(picture.dots, dots, out=picture.dots)
         there.append(dots > 0)
+    picture.count[:] = np.sum(there, axis=0)
     picture.curve[:] = _shared(np.array(there), np.array([each.colour for each in all_columns]))
     for column in marks:
         picture.curve[picture.curve[:, column] == NONE, column] = MARK

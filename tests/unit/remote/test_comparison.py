@@ -11,9 +11,9 @@ import pytest
 
 from remote.cluster.hosts import Host
 from remote.events import Closed
-from remote.figures.compare import compare
+from remote.figures.compare import Between, compare
 from remote.figures.run import RunFigures, read
-from remote.figures.settings import differing, settings
+from remote.figures.settings import alike, differing, settings
 from remote.plan.plan import Plan, Script
 from remote.statistics.ratio import Finding
 from tests.kit.histories import History, plan, stepped
@@ -32,7 +32,7 @@ def made(folder: Path, name: str, seconds: float = 0.1, steps: int = 50, **job: 
 
 
 def test_a_slower_run_is_found_slower(tmp_path: Path) -> None:
-    first, second = made(tmp_path, "a"), made(tmp_path, "b", seconds=0.2)
+    first, second = made(tmp_path, "a"), made(tmp_path, "b", seconds=0.2, lr=0.2)
     found = compare([first, second])
     assert found[0].against is None
     against = found[1].against
@@ -42,10 +42,44 @@ def test_a_slower_run_is_found_slower(tmp_path: Path) -> None:
     assert against.ratio.low < 2.0 < against.ratio.high
     assert found[1].seconds.value == pytest.approx(second.step_seconds(), rel=1e-3)
     assert found[1].seconds.low < 0.2 < found[1].seconds.high
+    assert found[1].between == Between(0.03, 0), "assumed: no two runs have equal settings"
+
+
+def test_a_repetition_is_never_found_slower(tmp_path: Path) -> None:
+    runs = [made(tmp_path, "a"), made(tmp_path, "b", seconds=0.2, seed=43)]
+    found = compare(runs)[1]
+    assert found.is_repetition
+    assert found.against
+    assert found.against.ratio.value == pytest.approx(2.0)
+    assert found.against.finding is Finding.NOT_SHOWN
+    unknown = (found.against.p, found.against.ratio.low, found.against.ratio.high)
+    assert all(map(math.isnan, unknown))
+
+
+def test_runs_with_equal_settings_say_how_much_runs_differ(tmp_path: Path) -> None:
+    """Twice as slow is no finding where runs of one job are 1.5 times as slow, and is one where
+    they are within 0.1%: the bounds are those of Student's t."""
+    for name, apart, finding in (("far", 1.5, Finding.NOT_SHOWN), ("near", 1.001, Finding.SLOWER)):
+        runs = [
+            made(tmp_path, f"{name}-a"),
+            made(tmp_path, f"{name}-b", seconds=0.2, lr=0.2),
+            made(tmp_path, f"{name}-c", seconds=0.1 * apart, seed=1),
+            made(tmp_path, f"{name}-d", seconds=0.2 * apart, seed=2, lr=0.2),
+        ]
+        _, other, same, _ = compare(runs)
+        share = math.log(apart) / math.sqrt(2)
+        assert (other.between.share, other.between.freedom) == (pytest.approx(share, rel=1e-3), 2)
+        assert (other.is_repetition, same.is_repetition) == (False, True)
+        assert other.against
+        assert other.against.finding is finding
+        if name == "far":
+            reach = 4.302653 * math.sqrt(2) * share
+            assert math.log(other.against.ratio.high / 2) == pytest.approx(reach, rel=1e-3)
+            assert other.against.p > 0.05
 
 
 def test_runs_within_the_noise_are_not_told_apart(tmp_path: Path) -> None:
-    found = compare([made(tmp_path, "a"), made(tmp_path, "b", seconds=0.102)])
+    found = compare([made(tmp_path, "a"), made(tmp_path, "b", seconds=0.102, lr=0.2)])
     assert found[1].against
     assert found[1].against.finding is Finding.NOT_SHOWN
     assert (found[1].common, found[1].apart) == (50, 0.0)
@@ -95,6 +129,7 @@ def test_only_what_differs_is_named(tmp_path: Path) -> None:
         "bucket_mb": ("2.5", "5", "-"),
     }
     assert differing(runs[:1] * 2) == {}
+    assert [alike(runs[0], run) for run in runs] == [True, False, False]
 
 
 def test_hosts_and_programs_that_differ_are_named(tmp_path: Path) -> None:

@@ -52,9 +52,27 @@ def test_runs_are_compared_for_people(run: Run, runs: list[str]) -> None:
     assert rows[3][4] == "0.201"
     verdict = next(line for line in done.stdout.splitlines() if line.startswith("B: "))
     assert verdict.startswith("B: slower than A: +100.0% time per step (95% interval +")
+    assert "%, if runs differ by 3%); " in verdict
     assert verdict.endswith("the same training loss at 30 common steps")
     assert "training loss by step\n" in done.stdout
     assert "training loss by time\n" in done.stdout
+
+
+def test_a_repetition_is_no_evidence_about_settings(
+    run: Run, runs: list[str], tmp_path: Path
+) -> None:
+    of = replace(plan(2), run="c", work=Job(sync="ddp", seed=43))
+    recorded(tmp_path / "runs", History(of).training(steps=30, seconds=0.25))
+    lines = run(compare, runs=[runs[0], "c", "20261123-b"]).stdout.splitlines()
+    assert next(one for one in lines if one.startswith("B: ")).startswith(
+        "B: no verdict: same recorded settings as A but +148.8% time per step, so runs on these "
+        "hosts differ by as much; "
+    )
+    assert "as runs with equal settings differ by 64.5% here); " in "".join(lines)
+    found = json.loads(run(compare, runs=[runs[0], "c"], json=True).stdout)["runs"][1]
+    against = found["against_first"]
+    assert (against["same_settings"], against["finding"]) == (True, "no difference shown")
+    assert (against["interval"], against["p"]) == (None, None)
 
 
 def test_runs_are_compared_for_programs(run: Run, runs: list[str]) -> None:
@@ -157,6 +175,20 @@ def test_each_curve_has_its_letter_on_it() -> None:
     last = max(lines, key=lambda one: one.rfind("A") if "A" in one else -1)
     assert lines.index(last) < 3  # a rising curve ends at the top
     assert lines[-1].endswith("step")
+
+
+def test_where_curves_meet_no_letter_stands_on_both() -> None:
+    """They meet in the middle, where one letter of each would stand."""
+    x = np.arange(60, dtype=float)
+    y = np.where(abs(x - 30) < 8, 0.0, abs(x - 30))
+    curves = [Curve("A", 0, x, y, y, y), Curve("B", 1, x, -y, -y, -y)]
+    lines = plot(curves, Look("step"), 66, 12)
+    zero = next(at for at, line in enumerate(lines) if "0┤" in line and "20" not in line)
+    above, below = "".join(lines[:zero]), "".join(lines[zero + 1 :])
+    assert (above.count("A"), below.count("A")) == (3, 0)
+    assert (above.count("B"), below.count("B")) == (0, 3)
+    same = plot([curves[0], replace(curves[0], label="B", colour=1)], Look("step"), 66, 12)
+    assert {"".join(same).count(letter) for letter in "AB"} == {3}, "each where it has nothing else"
 
 
 def test_colours_only_add_to_the_text() -> None:

@@ -82,4 +82,7 @@ def _note(subject: Subject, timing: Timing) -> str:
         few = any(len(row.group.runs) < enough.FEWEST for row in timing.rows)
         shared = " Intervals here rest on the noise of all cells together." if few else ""
         return ratio + together + noise + shared
-    return f"{ratio} A single run cannot show how much runs differ: 3% is assumed."
+    return (
+        f"{ratio} A single run cannot show how much runs differ: 3% is assumed where no runs have "
+        "equal settings."
+    )
