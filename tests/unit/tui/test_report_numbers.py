@@ -24,7 +24,7 @@ from tui.report.numbers.curves import POINTS, curve, loss_by_step, loss_by_time,
 from tui.report.numbers.equality import MEASURES, equality
 from tui.report.numbers.network import traffic
 from tui.report.numbers.targets import reached, targets
-from tui.report.numbers.timing import timing
+from tui.report.numbers.timing import iterations, timing
 from tui.report.pictures.scaling import pictures
 from tui.report.sections.equality import sentences
 from tui.report.subject import Group, Subject
@@ -302,3 +302,16 @@ def test_only_close_losses_are_called_equal(
     assert bool(sentences(found)) is bool(said)
     against = equality(found, MEASURES[0])[1].against
     assert equal(against, 0.01, False).startswith(verdict)
+
+
+def test_the_iterations_that_were_averaged_are_named(tmp_path: Path) -> None:
+    short, long = run_of(tmp_path, "short", [1.0] * 8), run_of(tmp_path, "long", [1.0] * 50)
+    assert iterations(subject(group(short))) == "iterations 2 to 8"
+    assert iterations(subject(group(long))) == "iterations 2 to 40"
+    both = iterations(subject(group(short, long)))
+    assert both == "iterations 2 to 40, or to the last one of a run that has fewer"
+    notes = [
+        one.note for part in chapter(subject(group(short, short))).sections for one in part.tables
+    ]
+    assert sum("iterations 2 to 8" in note for note in notes) == 3
+    assert not any("2 to 40" in note for note in notes)

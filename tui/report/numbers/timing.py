@@ -10,7 +10,8 @@ import numpy as np
 
 from remote.figures.compare import Compared
 from remote.figures.compare import compare as compare_runs
-from remote.figures.steps import Floats
+from remote.figures.run import RunFigures
+from remote.figures.steps import FIRST, LAST, Floats
 from remote.statistics.interval import Interval, Method, interval
 from remote.statistics.ratio import Comparison, compare, mean_ratio, scaling
 from remote.statistics.stability import Stability, stability
@@ -55,6 +56,19 @@ def timing(subject: Subject) -> Timing:
     timed = {at: _timed(group) for at, group in enumerate(subject.groups)}
     measured = {at: row for at, row in timed.items() if math.isfinite(row.seconds.value)}
     return _of_study(subject, measured) if subject.is_study else _of_runs(subject, measured)
+
+
+def iterations(subject: Subject) -> str:
+    """Which iterations are averaged: "iterations 2 to 8"."""
+    ends = {FIRST - 1 + _most(run) for run in subject.runs if len(run.steps)}
+    last = max(ends, default=LAST)
+    fewer = ", or to the last one of a run that has fewer" if len(ends) > 1 else ""
+    return f"iterations {FIRST} to {max(FIRST, last)}{fewer}"
+
+
+def _most(run: RunFigures) -> int:
+    """How many iterations of a rank are averaged, at most."""
+    return int(np.unique(run.steps.early().rank, return_counts=True)[1].max(initial=0))
 
 
 def table(groups: tuple[Group, ...]) -> Floats:

@@ -12,8 +12,8 @@ from tui.report.numbers.timing import Timing
 from tui.report.subject import Subject
 
 HEAD = (
-    *("cell", "bytes per step", "gradients", "blocked", "busbw", "link", "share of link"),
-    *("at best", "hidden"),
+    *("cell", "bytes per step", "gradients", "blocked s", "busbw", "link", "share of link"),
+    *("at best s", "hidden"),
 )
 
 NOTE = (

@@ -9,10 +9,10 @@ import numpy as np
 from remote.figures.run import RunFigures
 from remote.format import fixed, seconds
 from tui.report.document import Section, Table
-from tui.report.numbers.timing import Timing
+from tui.report.numbers.timing import Timing, iterations
 from tui.report.subject import Group, Subject
 
-HEAD = ("node", "average batch duration", "epoch duration")
+HEAD = ("node", "average batch duration, s", "epoch duration, s")
 
 
 def section(subject: Subject, timing: Timing) -> Section | None:
@@ -25,8 +25,8 @@ def section(subject: Subject, timing: Timing) -> Section | None:
     if not tables:
         return None
     says = [
-        "Seconds, as means over runs. Average batch duration: iterations 2 to 40. Epoch duration: "
-        "only of whole epochs."
+        f"Means over runs. Average batch duration: {iterations(subject)}. Epoch duration: only of "
+        "whole epochs."
     ]
     return Section("nodes", "Nodes", says, tables)
 

@@ -6,11 +6,11 @@ import math
 
 from remote.format import percent, seconds
 from tui.report.document import Section, Table
-from tui.report.numbers.timing import Timing
+from tui.report.numbers.timing import Timing, iterations
 from tui.report.pictures import phases as picture
 from tui.report.subject import Group, Subject
 
-HEAD = ("cell", "s/iter", "data", "compute", "sync", "sync share")
+HEAD = ("cell", "s/iter", "data s", "compute s", "sync s", "sync share")
 
 
 def section(subject: Subject, timing: Timing) -> Section | None:
@@ -27,7 +27,12 @@ def section(subject: Subject, timing: Timing) -> Section | None:
         )
         for name, parts in found
     ]
-    note = "Means over ranks, iterations 2 to 40. sync: the time a rank is blocked on others."
+    note = f"Means over ranks of {iterations(subject)}. sync: the time a rank is blocked on others."
+    if any(len(row.group.runs) > 1 for row in timing.rows):
+        note += (
+            " Over runs these are arithmetic means, so that phases add up: s/iter may be a little "
+            "more than the geometric mean in the other tables."
+        )
     return Section(
         "phases", "Phases", (), [Table("Phases", HEAD, rows, note)], [picture.picture(found)]
     )

@@ -11,7 +11,7 @@ from remote.format import seconds
 from tui.report import text
 from tui.report.document import Section, Table
 from tui.report.numbers.equality import MEASURES, Measure
-from tui.report.numbers.timing import Timing
+from tui.report.numbers.timing import Timing, iterations
 from tui.report.subject import Group, Subject
 
 
@@ -24,10 +24,19 @@ def section(subject: Subject, timing: Timing) -> Section:
         "Results",
         ("task", "s/iter", *(one.name for one in measures), "speed-up", "runs"),
         [_row(group, timing, measures) for group in subject.groups],
-        "s/iter: mean of iterations 2 to 40, over ranks and runs. Loss and accuracy: means over "
-        "runs, at the end.",
+        f"s/iter: {rule(subject)}. Loss and accuracy: means over runs, at the end.",
     )
     return Section("results", "Results", tables=[table], says=_legend(subject))
+
+
+def rule(subject: Subject) -> str:
+    """What a time per iteration is the mean of."""
+    over = (
+        ""
+        if all(len(group.runs) < 2 for group in subject.groups)
+        else (", then the geometric mean over runs")
+    )
+    return f"the mean over ranks of {iterations(subject)}{over}"
 
 
 def _row(group: Group, timing: Timing, measures: tuple[Measure, ...]) -> tuple[str, ...]:

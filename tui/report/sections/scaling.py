@@ -71,6 +71,8 @@ def _means(timing: Timing) -> list[str]:
 def _note(subject: Subject, timing: Timing) -> str:
     noise = f" The noise from run to run is {timing.noise:.1%}." if timing.noise >= 0 else ""
     ratio = "Ratio: time of the cell / time of what it is compared with."
+    if any(row.against and math.isfinite(row.against.p) for row in timing.rows):
+        ratio += " p: how often chance alone shows at least such a difference."
     if subject.is_study:
         shown = sum(1 for row in timing.rows if row.against)
         together = (

@@ -10,11 +10,12 @@ from tui.report.document import Section, Table
 from tui.report.numbers import enough
 from tui.report.numbers.timing import Timed, Timing
 from tui.report.pictures import seconds as picture
+from tui.report.sections import results
 from tui.report.subject import Subject
 
 HEAD = (
     *("cell", "nodes", "ranks", "batch", "s/iter", "95% interval", "runs", "variation", "stable?"),
-    *("p50", "p99", "max"),
+    *("p50 s", "p99 s", "max s"),
 )
 
 
@@ -54,10 +55,16 @@ def _stable(row: Timed) -> str:
 
 
 def _note(subject: Subject) -> str:
-    rule = "Iterations 2 to 40. p50, p99 and max are of single iterations of ranks. "
+    note = (
+        f"s/iter: {results.rule(subject)}. p50, p99 and max are of single iterations of ranks: "
+        "half of them, 99% and all take at most that long. "
+    )
     if subject.is_study:
-        return rule + "The interval and the variation are those of runs: a run is one number."
-    return rule + "The interval is that of the iterations of one run; runs may differ by more."
+        return note + (
+            "The interval and the variation are those of runs: a run is one number. variation: "
+            "the standard deviation as a share of the mean; stable? is no from 10% on."
+        )
+    return note + "The interval is that of the iterations of one run; runs may differ by more."
 
 
 def _unstable(timing: Timing) -> list[str]:
