@@ -28,10 +28,12 @@ Labels = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Cells:
-    """Makes cells. `given` are job fields that override [job]."""
+    """Makes cells. `given` are job fields that override [job]; `nodes` are all hosts that there
+    are, 0 where that is not known."""
 
     reader: Reader
     given: Mapping[str, Any]
+    nodes: int = 0
 
     def read(self, data: Mapping[str, Any], axes: Sequence[Axis]) -> Iterator[Cell]:
         """The cells: the product of the axes, then the [[cell]] tables."""
@@ -112,10 +114,12 @@ class Cells:
         job, place = self._sorted(merged, own)
         if len(self.reader.mistakes) > before:
             return None
-        where = Place(**place)
+        is_known = bool(self.nodes) or "nodes" in place
+        where = Place(**{"nodes": self.nodes or 1, **place})
         try:
             work = Job.of(job)
-            work.check_world(where.ranks)
+            if is_known:
+                work.check_world(where.ranks)
         except (JobError, UnknownName) as error:
             cell = " ".join(f"{name}={label}" for name, label in labels)
             self.reader.add(f"{cell or 'the job'}: {error}")

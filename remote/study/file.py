@@ -63,9 +63,11 @@ def parse(
     *,
     file: str = "",
     quick: bool = False,
+    nodes: int = 0,
 ) -> Study:
     """The study of this text. `given` are job fields from the command line, which override [job].
-    Raises: StudyError, with all mistakes; `file` names it there."""
+    `nodes` are the hosts that there are, on all of which a cell runs that does not say on how many;
+    0 where that is not known. Raises: StudyError, with all mistakes; `file` names it there."""
     reader = Reader(file or f"{name}{SUFFIX}", text)
     try:
         data = tomllib.loads(text)
@@ -76,7 +78,8 @@ def parse(
     _check_tables(reader, data.get("quick", {}), "quick.")
     reader.check_keys(data.get("quick", {}), QUICK, "quick")
     reader.check_keys(data.get("compare", {}), COMPARE, "compare")
-    study = _study(reader, name, _quicker(data) if quick else data, given or {}, quick)
+    whole = _quicker(data) if quick else data
+    study = _study(reader, name, whole, Cells(reader, given or {}, nodes), quick)
     if reader.mistakes:
         raise StudyError("\n".join(dict.fromkeys(reader.mistakes)))
     return study
@@ -103,12 +106,10 @@ def _quicker(data: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _study(
-    reader: Reader, name: str, data: Mapping[str, Any], given: Mapping[str, Any], quick: bool
-) -> Study:
+def _study(reader: Reader, name: str, data: Mapping[str, Any], reads: Cells, quick: bool) -> Study:
     """The study, as far as it is free of mistakes."""
     axes = tuple(read_axes(reader, data.get("axes", {})))
-    cells = tuple(Cells(reader, given).read(data, axes))
+    cells = tuple(reads.read(data, axes))
     target = reader.target(data.get("target"))
     metric = reader.choice(data, "metric", "step_seconds", METRICS)
     compare, reference, baseline = _compare(reader, data.get("compare", {}), axes, cells)

@@ -2,7 +2,7 @@
 
 RUNS_DIR/NAME.study/
     study.toml       the study as it was started
-    place.json       where it runs, and how: hosts, lab, options of the command line
+    place.json       where it runs, and how: hosts, how many, lab, options of the command line
     place.mac        proves to the user who called it that nobody has changed place.json
     journal.jsonl    one line per fact: a run has begun for a trial, or has ended
     launcher.pid     held by the process that runs the study
@@ -157,8 +157,8 @@ class StudyFolder:
 
     def place(self) -> dict[str, Any]:
         """How the study was called, as far as that is known: `given` are job fields, `places` are
-        options for hosts, `quick` says whether it is the short variant. `own`: this user called it
-        so, and nobody has changed it since."""
+        options for hosts, `nodes` is the number of hosts, `quick` says whether it is the short
+        variant. `own`: this user called it so, and nobody has changed it since."""
         data = signed = b""
         with suppress(OSError):
             data = files.read(self.path / PLACE, LIMITS.plan)
@@ -171,6 +171,7 @@ class StudyFolder:
         return {
             "given": given,
             "places": {name: one for name, one in places.items() if type(one) is PLACES.get(name)},
+            "nodes": nodes if type(nodes := said.get("nodes")) is int and nodes > 0 else 1,
             "quick": said.get("quick") is True,
             "own": trust.is_signed(data, signed),
         }

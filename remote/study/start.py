@@ -27,17 +27,21 @@ QUICK = "-quick"
 @dataclass(frozen=True)
 class Call:
     """How a study is called. `given` are job fields of the command line, `places` its options for
-    hosts, both without those that are not given. `origin` names the study in messages."""
+    hosts, both without those that are not given. `origin` names the study in messages, `nodes` is
+    the number of hosts, 0 where it is not known."""
 
     text: str
     given: Mapping[str, Any]
     places: Mapping[str, Any]
     quick: bool
     origin: str = ""
+    nodes: int = 0
 
     def study(self, name: str) -> Study:
         """The study. Raises: StudyError."""
-        return format.parse(name, self.text, self.given, file=self.origin, quick=self.quick)
+        return format.parse(
+            name, self.text, self.given, file=self.origin, quick=self.quick, nodes=self.nodes
+        )
 
 
 def find(
@@ -97,8 +101,8 @@ def begun(folder: StudyFolder, call: Call, *, new: bool) -> Iterator[str]:
             folder.path.rename(folder.path.with_name(f"{kept}{SUFFIX}"))
     with folder.held():
         check(folder, call)
-        given, places = dict(call.given), dict(call.places)
-        folder.keep(call.text, {"given": given, "places": places, "quick": call.quick})
+        how = {"given": dict(call.given), "places": dict(call.places)}
+        folder.keep(call.text, how | {"nodes": call.nodes, "quick": call.quick})
         yield kept
 
 
@@ -109,7 +113,8 @@ def check(folder: StudyFolder, call: Call) -> None:
         return
     place = folder.place()
     origin = str(folder.path / STUDY)
-    before = Call(folder.text(), place["given"], place["places"], place["quick"], origin)
+    said = (place["given"], place["places"], place["quick"])
+    before = Call(folder.text(), *said, origin, place["nodes"])
     old, new = before.study(folder.name), call.study(folder.name)
     progress = known(folder, old)
     kept = [cell for cell in old.cells if _is_kept(progress, cell)]

@@ -22,6 +22,7 @@ model = "lenet5"
 dataset = "digits"
 batch_size = 16
 sync = "none"
+nodes = 1
 [axes]
 length = [{ label = "short", steps = 4 }, { label = "long", steps = 20 }]
 """

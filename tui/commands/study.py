@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -97,9 +98,10 @@ def study(
         folder, call = start.find(
             name, runs_dir.absolute(), given, _given_places(host_flags), quick=quick, new=new
         )
-        study = call.study(folder.name)
+        call.study(folder.name)  # so that mistakes in the file are told before those in the hosts
         with _places(call.places) as places:
-            study = places.fitted(study)
+            call = replace(call, nodes=len(places.cluster.hosts))
+            study = places.fitted(call.study(folder.name))
             places.check(study)
             if dry_run:
                 if not new:

@@ -142,6 +142,7 @@ def opened(folder: StudyFolder) -> Study:
         place.get("given", {}),
         file=str(folder.path),
         quick=bool(place.get("quick")),
+        nodes=place["nodes"],
     )
     begun = {entry.trial.rpartition(" #")[0] for entry in folder.entries()}
     if begun & {cell.key for cell in study.cells} or not begun:

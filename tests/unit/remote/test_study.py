@@ -173,6 +173,16 @@ def test_settings_may_have_dashes_everywhere() -> None:
         parse("two", text, {"batch_size": 5})
 
 
+def test_cells_that_do_not_say_on_how_many_hosts_they_run_run_on_all() -> None:
+    text = (
+        '[job]\nbatch_size = 2\n[axes]\nmethod = [{ sync = "ddp" }, { sync = "ring", nodes = 1 }]\n'
+    )
+    assert [cell.place.nodes for cell in parse("two", text, nodes=2).cells] == [2, 1]
+    with pytest.raises(StudyError, match="method=ddp: --batch-size 2 is smaller than the 3 ranks"):
+        parse("two", text, nodes=3)
+    parse("two", text)  # nobody knows yet
+
+
 def test_a_seed_that_a_study_varies_is_that_of_all_repetitions() -> None:
     study = parse("two", "repetitions = 2\n[axes]\nseed = [1, 2]\n")
     assert {(trial.cell.key, trial.job.seed) for trial in study.trials()} == {
@@ -197,6 +207,7 @@ def test_an_axis_is_not_overridden() -> None:
 @pytest.mark.parametrize("quick", [False, True], ids=["whole", "quick"])
 def test_bundled_studies_are_sound(name: str, quick: bool) -> None:
     study = parse(name, bundled()[name], quick=quick)
+    assert study.cells == parse(name, bundled()[name], quick=quick, nodes=7).cells
     assert study.question.endswith("?")
     assert any(study.counterpart(cell) for cell in study.cells)
     assert max(cell.place.nodes for cell in study.cells) <= 4
@@ -359,7 +370,7 @@ def test_more_cells_and_repetitions_extend_a_study_and_other_settings_do_not(
 
 
 def test_what_no_run_counts_of_may_change(tmp_path: Path) -> None:
-    call = start.Call(TEXT, {}, {"local": 2}, False)
+    call = start.Call(TEXT, {}, {"local": 2}, False, nodes=2)
     folder = _started(tmp_path, call)
     key = "nodes=2 method=alone #1"
     folder.write(Begun(key, "run-1"))
@@ -554,12 +565,18 @@ def test_the_short_variant_of_a_started_study_is_a_study_of_its_own(tmp_path: Pa
 
 @pytest.mark.parametrize(
     "place",
-    ["", "[]", '{"given":5,"places":[1],"quick":"no"}', '{"places":{"local":"x","by":"me"}}'],
+    [
+        "",
+        "[]",
+        '{"given":5,"places":[1],"quick":"no","nodes":"3"}',
+        '{"places":{"local":"x","by":"me"}}',
+    ],
 )
 def test_options_that_are_no_options_are_not_known(tmp_path: Path, place: str) -> None:
     folder = _started(tmp_path, start.Call(TEXT, {}, {"local": 2}, False))
     (folder.path / "place.json").write_text(place)
-    assert folder.place() == {"given": {}, "places": {}, "quick": False, "own": False}
+    unknown = {"given": {}, "places": {}, "nodes": 1, "quick": False, "own": False}
+    assert folder.place() == unknown
 
 
 def test_hosts_that_somebody_else_named_are_not_reached(tmp_path: Path) -> None:
