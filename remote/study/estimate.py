@@ -14,6 +14,7 @@ from remote.record.entry import number
 from remote.record.layout import recorded
 from remote.record.read import summarized
 from remote.study.progress import Progress
+from remote.study.reader import UNITS
 from remote.study.study import Cell
 from training.job import Job, JobError
 from training.registry import UnknownName
@@ -37,15 +38,20 @@ def text(progress: Progress, runs_dir: Path) -> str:
     if not left:
         return "no run is left"
     runs = count(len(left), "run")
-    most = duration(len(left) * study.limit)
     past = list(_past(runs_dir))
     known = {key: _of(cell, past) for key, cell in {cell.key: cell for cell in left}.items()}
     measured = [seconds for seconds in known.values() if seconds is not None]
     if not measured:
-        return f"{runs}, at most {most} by the limit of {duration(study.limit)} per run"
+        return f"{runs}, and none yet to estimate from: each may take {span(study.limit)}"
     usual = statistics.median(measured)
     total = sum(seconds if (seconds := known[cell.key]) is not None else usual for cell in left)
-    return f"{runs}, about {duration(total)} by runs so far; at most {most}"
+    return f"{runs}, about {duration(total)} by runs so far; each may take {span(study.limit)}"
+
+
+def span(seconds: float) -> str:
+    """A time as one writes it in a study: "90 s", "10 min", "2 h"."""
+    unit = next((one for one in ("h", "min") if seconds % UNITS[one] == 0), "s")
+    return f"{seconds / UNITS[unit]:g} {unit}"
 
 
 def remaining(progress: Progress, elapsed: float = 0.0) -> float:

@@ -149,7 +149,7 @@ def changes(pairs: Sequence[tuple[Cell, Cell]]) -> Iterator[str]:
     differs in some only."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for before, now in pairs:
-        old, new = _settings(before), _settings(now)
+        old, new = settings(before), settings(now)
         for name in dict.fromkeys((*old, *new)):
             if old.get(name) != new.get(name):
                 key = name, _shown(old.get(name)), _shown(new.get(name))
@@ -159,8 +159,8 @@ def changes(pairs: Sequence[tuple[Cell, Cell]]) -> Iterator[str]:
         yield f"{name} {old_value}, now {new_value}{where}"
 
 
-def _settings(cell: Cell) -> dict[str, object]:
-    """The settings of a cell that its results may depend on, with those of its sync method."""
+def settings(cell: Cell) -> dict[str, object]:
+    """The settings of a cell on which its results may depend, with those of its sync method."""
     own = {**vars(cell.job), **vars(cell.place)}
     words = own.pop("sync_option")
     method = dict(word.split("=", 1) for word in words)

@@ -54,7 +54,8 @@ def study(
         bool, typer.Option("--run", help="run without the dashboard, and print lines")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="print the runs and how long they may take")
+        bool,
+        typer.Option("--dry-run", help="print the settings, the runs and how long they may take"),
     ] = False,
     json: Annotated[
         bool,
@@ -107,7 +108,8 @@ def study(
                 if not new:
                     start.check(folder, call)
                 progress = Progress(study) if new else start.known(folder, study)
-                describe(study, progress, runs_dir.absolute(), json=json)
+                whole = places.fitted(replace(call, quick=False).study(folder.name))
+                describe(study, whole, progress, places, runs_dir.absolute(), json=json)
                 return
             launcher = Launcher(Transports(), runs_dir.absolute(), Policy(fetch=False))
             with start.begun(folder, call, new=new) as kept:

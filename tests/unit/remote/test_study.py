@@ -924,10 +924,12 @@ def test_an_estimate_rests_on_finished_runs_with_the_same_settings(
     monkeypatch.setattr("remote.study.estimate.recorded", lambda _: list(map(Path, found)))
     monkeypatch.setattr("remote.study.estimate.summarized", lambda folder: found[folder.name])
     text = estimate.text(Progress(study), tmp_path)
-    assert text == "4 runs, about 2:00 by runs so far; at most 4:00:00"
+    assert text == "4 runs, about 2:00 by runs so far; each may take 1 h"
     found.clear()
     text = estimate.text(Progress(study), tmp_path)
-    assert text == "4 runs, at most 4:00:00 by the limit of 1:00:00 per run"
+    assert text == "4 runs, and none yet to estimate from: each may take 1 h"
+    text = estimate.text(Progress(replace(study, limit=90.0)), tmp_path)
+    assert text == "4 runs, and none yet to estimate from: each may take 90 s"
 
 
 def test_a_cell_without_a_run_has_no_speed_up(study: Study) -> None:
