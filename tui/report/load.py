@@ -20,10 +20,10 @@ from remote.study.file import parse
 from remote.study.folder import StudyFolder
 from remote.study.places import Places
 from remote.study.progress import CellProgress, Progress
-from remote.study.results import results
+from remote.study.results import CellResult, results
 from remote.study.study import Cell, Study
 from training.job import Job
-from tui.report.subject import Along, Failure, Group, Subject
+from tui.report.subject import STEP_SECONDS, Along, Failure, Group, Outcome, Subject
 from tui.text.compare import LETTERS, verdicts
 
 ELSEWHERE = Host("host", "host")
@@ -67,6 +67,8 @@ class Reader:
             target=(study.target.metric, study.target.value) if study.target else None,
             again=_study_command(folder.name, place),
             is_quick=study.is_quick,
+            metric=study.metric,
+            outcomes=tuple(map(_outcome, found.cells)) if study.metric != STEP_SECONDS else (),
         )
 
     def runs(self, folders: Sequence[Path]) -> Subject:
@@ -131,6 +133,10 @@ class Reader:
             state="",
             command=_run_command(load_plan(run.folder)),
         )
+
+
+def _outcome(row: CellResult) -> Outcome:
+    return Outcome(row.value, row.comparison, row.is_same)
 
 
 def opened(folder: StudyFolder) -> Study:

@@ -6,6 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from remote.figures.run import RunFigures
+from remote.statistics.interval import Interval
+from remote.statistics.ratio import Comparison
+
+STEP_SECONDS = "step_seconds"
+"""The metric of a study that compares the time of a step."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,16 @@ class Along:
 
     name: str = "nodes"
     marks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a study compares of a group: its `value` with the interval, how that is `against` its
+    reference, and whether it `is_same` to the last digit; None where there is nothing."""
+
+    value: Interval | None
+    against: Comparison | None
+    is_same: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +82,8 @@ class Subject:
     `references` has for each group the index of that with which it is compared, None where there is
     none; `baseline` is the group of which the speed-up is 1. `is_study`: its groups were repeated
     in blocks. `is_quick`: these are the runs of its short variant. `again` is the command that
-    makes it all anew.
+    makes it all anew. `metric` is what the study compares, as it is called in its file; where that
+    is not the time of a step, `outcomes` has one of each group.
     """
 
     name: str
@@ -82,6 +98,8 @@ class Subject:
     target: tuple[str, float] | None = None
     again: str = ""
     is_quick: bool = False
+    metric: str = STEP_SECONDS
+    outcomes: tuple[Outcome, ...] = ()
 
     @property
     def runs(self) -> list[RunFigures]:

@@ -315,3 +315,54 @@ def test_the_iterations_that_were_averaged_are_named(tmp_path: Path) -> None:
     ]
     assert sum("iterations 2 to 8" in note for note in notes) == 3
     assert not any("2 to 40" in note for note in notes)
+
+
+SIZES = """
+repetitions = 3
+metric = "accuracy"
+[job]
+sync = "ddp"
+[axes]
+batch = [{ label = "32", batch_size = 32 }, { label = "128", batch_size = 128 }]
+[compare]
+axis = "batch"
+baseline = { batch = "32" }
+"""
+
+
+def test_batches_of_other_sizes_are_compared_by_the_sample(tmp_path: Path) -> None:
+    """A step with four times as many samples takes twice as long."""
+    folder, made = study(
+        tmp_path,
+        SIZES,
+        lambda trial: (0.2 if trial.job.batch_size == 32 else 0.4) + 0.001 * trial.repetition,
+    )
+    found = Reader(tmp_path, 0.0, str).study(folder, made)
+    row = timing(found).rows[1]
+    assert row.against
+    assert row.speed_up
+    assert row.against.ratio.value == pytest.approx(0.5, rel=0.01)
+    assert row.speed_up.value == pytest.approx(2.0, rel=0.01)
+    assert row.seconds.value == pytest.approx(0.402, rel=0.001)
+    sections = {section.name: section for section in chapter(found).sections}
+    assert any("time per sample" in said for said in sections["scaling"].says)
+    times = sections["times"].tables[0]
+    assert times.rows[1][times.head.index("ms/sample")] == "3.14"
+
+
+def test_a_study_of_the_accuracy_compares_that(tmp_path: Path) -> None:
+    folder, made = study(
+        tmp_path,
+        SIZES,
+        lambda trial: (0.9 if trial.job.batch_size == 32 else 0.6) + 0.01 * trial.repetition,
+    )
+    sections = chapter(Reader(tmp_path, 0.0, str).study(folder, made)).sections
+    [table] = next(section.tables for section in sections if section.name == "metric")
+    assert table.title == "Test accuracy compared"
+    row = dict(zip(table.head, table.rows[1], strict=True))
+    assert row["test accuracy"] == "62.00%"
+    assert (row["against"], row["difference"]) == ("batch 32", "-30.0 points")
+    assert row["finding"] == "lower"
+    assert not [
+        one for one in chapter(subject_of(tmp_path, LINKS)).sections if one.name == "metric"
+    ]

@@ -25,6 +25,12 @@ def unknown(value: Interval) -> Interval:
     return replace(value, low=math.nan, high=math.nan, method=Method.NONE)
 
 
+def are_known(runs: int, cells: int) -> bool:
+    """Whether comparisons of so many cells, by so many runs of each, have intervals: these rest on
+    the noise of all cells, and so on as few runs as two where there are several cells."""
+    return (runs - 1) * (cells - 1) >= FEWEST - 1
+
+
 def sentence(subject: Subject) -> list[str]:
     """Why cells have no interval, where some have none."""
     counts = {len(group.runs) for group in subject.measured if len(group.runs) < FEWEST}

@@ -15,7 +15,7 @@ from remote.figures.steps import FIRST, LAST, Floats
 from remote.statistics.interval import Interval, Method, interval
 from remote.statistics.ratio import Comparison, compare, mean_ratio, scaling
 from remote.statistics.stability import Stability, stability
-from tui.report.numbers.enough import FEWEST, known, unknown
+from tui.report.numbers.enough import are_known, known, unknown
 from tui.report.subject import Group, Subject
 
 
@@ -39,12 +39,14 @@ class Timing:
     """All groups that have steps, in order. `left_out` are runs that comparisons left out as
     outliers, as "LABEL #REPETITION". `means` has, for each line of which several groups are
     compared, how many times as fast it is on the geometric mean. `noise` is the standard deviation
-    from run to run, as a share; NaN where it is not known."""
+    from run to run, as a share; NaN where it is not known. `per_sample`: comparisons and speed-ups
+    are those of the time per sample, because groups have batches of other sizes."""
 
     rows: tuple[Timed, ...]
     means: Mapping[str, Interval] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     noise: float = math.nan
+    per_sample: bool = False
 
     def of(self, group: Group) -> Timed | None:
         """The row of a group; None where it has no steps."""
@@ -93,6 +95,10 @@ def _timed(group: Group) -> Timed:
 def _of_study(subject: Subject, timed: dict[int, Timed]) -> Timing:
     """Compare in blocks: a run is one number."""
     values = table(subject.groups)
+    sizes = np.array([group.batch for group in subject.groups], dtype=np.float64)
+    per_sample = sizes.min() > 0 and sizes.min() < sizes.max()
+    if per_sample:
+        values = values / sizes
     pairs = [
         (at, other)
         for at, other in enumerate(subject.references)
@@ -116,16 +122,19 @@ def _of_study(subject: Subject, timed: dict[int, Timed]) -> Timing:
         for block, column in (found.left_out if found else ())
     ]
     noise = found.noise if found else math.nan
-    return Timing(tuple(timed.values()), _means(subject, values, pairs), tuple(left_out), noise)
+    return Timing(
+        tuple(timed.values()),
+        _means(subject, values, pairs),
+        tuple(left_out),
+        noise,
+        bool(per_sample),
+    )
 
 
 def _bounded(values: Floats) -> Callable[[Interval], Interval]:
-    """What leaves intervals of ratios their bounds: these rest on the noise of all cells, and so on
-    as few runs of each as two where there are several cells."""
-    cells = np.isfinite(values).any(axis=0).sum()
-    blocks = np.isfinite(values).any(axis=1).sum()
-    is_known = (cells - 1) * (blocks - 1) >= FEWEST - 1
-    return (lambda value: value) if is_known else unknown
+    """What takes the bounds from intervals of ratios, where they are not known."""
+    blocks, cells = (int(np.isfinite(values).any(axis=axis).sum()) for axis in (1, 0))
+    return (lambda value: value) if are_known(blocks, cells) else unknown
 
 
 def _means(

@@ -10,6 +10,7 @@ from tui.report.numbers.timing import Timing
 from tui.report.sections import (
     equality,
     machines,
+    metric,
     network,
     nodes,
     phases,
@@ -28,6 +29,7 @@ from tui.report.subject import Subject
 ALL: tuple[Callable[[Subject, Timing], Section | None], ...] = (
     results.section,
     settings.section,
+    metric.section,
     times.section,
     scaling.section,
     network.section,

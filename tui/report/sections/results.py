@@ -24,9 +24,16 @@ def section(subject: Subject, timing: Timing) -> Section:
         "Results",
         ("task", "s/iter", *(one.name for one in measures), "speed-up", "runs"),
         [_row(group, timing, measures) for group in subject.groups],
-        f"s/iter: {rule(subject)}. Loss and accuracy: means over runs, at the end.",
+        f"s/iter: {rule(subject)}. Loss and accuracy: means over runs, at the end."
+        f"{_speed_ups(timing)}",
     )
     return Section("results", "Results", tables=[table], says=_legend(subject))
+
+
+def _speed_ups(timing: Timing) -> str:
+    if not timing.per_sample or not any(row.speed_up for row in timing.rows):
+        return ""
+    return " speed-up: of the time per sample, because the global batches differ in size."
 
 
 def rule(subject: Subject) -> str:

@@ -25,6 +25,8 @@ def section(subject: Subject, timing: Timing) -> Section | None:
     base = None if subject.baseline is None else timing.of(subject.groups[subject.baseline])
     rows = [_row(subject, row) for row in timing.rows]
     says = [] if base is None else [f"Speed-up 1 is {base.group.label}."]
+    if timing.per_sample:
+        says.append("The global batches differ in size: what is compared is the time per sample.")
     return Section(
         "scaling",
         "Speed-up and comparison",
@@ -70,7 +72,8 @@ def _means(timing: Timing) -> list[str]:
 
 def _note(subject: Subject, timing: Timing) -> str:
     noise = f" The noise from run to run is {timing.noise:.1%}." if timing.noise >= 0 else ""
-    ratio = "Ratio: time of the cell / time of what it is compared with."
+    time = "time per sample" if timing.per_sample else "time"
+    ratio = f"Ratio: {time} of the cell / {time} of what it is compared with."
     if any(row.against and math.isfinite(row.against.p) for row in timing.rows):
         ratio += " p: how often chance alone shows at least such a difference."
     if subject.is_study:

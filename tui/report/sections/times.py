@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from remote.format import UNKNOWN, percent, seconds
+from remote.format import UNKNOWN, number, percent, seconds
 from tui.report import text
 from tui.report.document import Section, Table
 from tui.report.numbers import enough
@@ -14,7 +14,8 @@ from tui.report.sections import results
 from tui.report.subject import Subject
 
 HEAD = (
-    *("cell", "nodes", "ranks", "batch", "s/iter", "95% interval", "runs", "variation", "stable?"),
+    *("cell", "nodes", "ranks", "batch", "s/iter", "95% interval", "ms/sample"),
+    *("runs", "variation", "stable?"),
     *("p50 s", "p99 s", "max s"),
 )
 
@@ -23,7 +24,9 @@ def section(subject: Subject, timing: Timing) -> Section | None:
     """The table and the picture."""
     if not timing.rows:
         return None
-    table = Table("Seconds per iteration", HEAD, [_row(row) for row in timing.rows], _note(subject))
+    table = Table(
+        "Seconds per iteration", HEAD, [_row(row, timing) for row in timing.rows], _note(subject)
+    )
     found = picture.picture(timing.rows)
     return Section(
         "times",
@@ -34,13 +37,14 @@ def section(subject: Subject, timing: Timing) -> Section | None:
     )
 
 
-def _row(row: Timed) -> tuple[str, ...]:
+def _row(row: Timed, timing: Timing) -> tuple[str, ...]:
     group, stability = row.group, row.stability
     return (
         group.label,
         *(str(one) if one else UNKNOWN for one in (group.nodes, group.ranks, group.batch)),
         seconds(row.seconds.value),
         text.seconds_bounds(row.seconds),
+        number(1e3 * row.seconds.value / group.batch) if timing.per_sample else UNKNOWN,
         str(len(group.runs)),
         percent(stability.variation, 1) if math.isfinite(stability.variation) else UNKNOWN,
         _stable(row),

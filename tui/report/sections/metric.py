@@ -1,0 +1,110 @@
+"""What the study compares, where that is not the time of a step."""
+
+from __future__ import annotations
+
+import math
+
+from remote.format import UNKNOWN, number, seconds
+from remote.statistics.interval import Interval
+from remote.statistics.ratio import Finding
+from remote.study.study import METRICS
+from tui.report import text
+from tui.report.document import Section, Table
+from tui.report.numbers import enough
+from tui.report.numbers.timing import Timing
+from tui.report.subject import Group, Outcome, Subject
+
+TIME, SHARE = "elapsed", "accuracy"
+
+
+def section(subject: Subject, timing: Timing) -> Section | None:
+    """The table of the comparison; None where the time of a step is compared."""
+    if not any(one.value for one in subject.outcomes):
+        return None
+    name = METRICS[subject.metric]
+    what = "ratio" if subject.metric == TIME else "difference"
+    head = ("cell", name, "95% interval", "against", what, "95% interval ", "p", "finding")
+    runs = max(len(group.runs) for group in subject.groups)
+    is_known = enough.are_known(runs, len(subject.measured))
+    rows = [
+        _row(subject, at, group, outcome, is_known)
+        for at, (group, outcome) in enumerate(zip(subject.groups, subject.outcomes, strict=True))
+        if outcome.value
+    ]
+    title = f"{name[:1].upper()}{name[1:]} compared"
+    return Section("metric", title, (), [Table(title, head, rows, _note(subject, what))])
+
+
+def _row(
+    subject: Subject, at: int, group: Group, outcome: Outcome, is_known: bool
+) -> tuple[str, ...]:
+    value, against, other = outcome.value, outcome.against, subject.references[at]
+    assert value
+    apart = against.ratio if against else None
+    if apart and not is_known:
+        apart = enough.unknown(apart)
+    return (
+        group.label,
+        _value(subject, value.value),
+        _bounds(subject, enough.known(value)),
+        subject.groups[other].label if other is not None and against else UNKNOWN,
+        _apart(subject, apart.value) if apart else UNKNOWN,
+        _between(subject, apart) if apart else UNKNOWN,
+        f"{against.p:.2g}" if against and is_known and math.isfinite(against.p) else UNKNOWN,
+        _finding(subject, outcome, apart),
+    )
+
+
+def _value(subject: Subject, value: float) -> str:
+    return seconds(value) if subject.metric == TIME else text.final(value, subject.metric == SHARE)
+
+
+def _bounds(subject: Subject, value: Interval) -> str:
+    if not math.isfinite(value.low):
+        return UNKNOWN
+    low, high = value.low, value.high
+    if subject.metric == SHARE:
+        low, high = max(0.0, low), min(1.0, high)
+    return f"{_value(subject, low)} to {_value(subject, high)}"
+
+
+def _apart(subject: Subject, value: float) -> str:
+    if not math.isfinite(value):
+        return UNKNOWN
+    if subject.metric == TIME:
+        return f"{value:.2f}"
+    points = " points" if subject.metric == SHARE else ""
+    sign = "+" if value > 0 else ""
+    return f"{sign}{number(value * (100 if points else 1))}{points}"
+
+
+def _between(subject: Subject, apart: Interval) -> str:
+    if not math.isfinite(apart.low) or apart.low == apart.high:
+        return UNKNOWN
+    low, high = (_apart(subject, one).removesuffix(" points") for one in (apart.low, apart.high))
+    return f"{low} to {high}"
+
+
+def _finding(subject: Subject, outcome: Outcome, apart: Interval | None) -> str:
+    against = outcome.against
+    if not against or not apart:
+        return UNKNOWN
+    if outcome.is_same:
+        return "equal to the last digit"
+    if math.isnan(apart.low):
+        return "not known: too few runs"
+    if subject.metric == TIME or against.finding is Finding.NOT_SHOWN:
+        return text.finding(against)
+    return against.finding.value
+
+
+def _note(subject: Subject, what: str) -> str:
+    compared = sum(1 for one in subject.outcomes if one.against)
+    if not compared:
+        return ""
+    of = "cell / reference" if what == "ratio" else "cell - reference"
+    family = f" The {compared} comparisons are one family." if compared > 1 else ""
+    return (
+        f"This is what the study compares. {what}: {of}. p: how often chance alone shows at least "
+        f"such a difference.{family}"
+    )
