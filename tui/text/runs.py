@@ -22,13 +22,16 @@ DISPENSABLE = {
     "ranks": 2,
     "study": 3,
     "data set": 4,
-    "settings": 5,
-    "model": 6,
-    "note": 7,
-    "step": 8,
+    "step": 5,
+    "settings": 6,
+    "model": 7,
+    "note": 8,
     "hosts": 9,
 }
-"""Columns that a narrow terminal leaves out, in this order: a run's name has its start."""
+"""Columns that a narrow terminal leaves out, in this order: a run's name has its start. What tells
+runs apart goes last."""
+OF_STUDY = DISPENSABLE | {"accuracy": 10, "method": 11, "trial": 12}
+"""The same where all runs are of one study: a trial names all that differs."""
 SHORTEST, LEAST = 13, 8
 """Characters of a run's name (its date and time) that are shown at least, and of a note."""
 ELSEWHERE = INCIDENTAL | {"sync", "sync_option", "model", "dataset"}
@@ -46,8 +49,14 @@ def show(runs: Sequence[Entry], everyone: Sequence[Entry]) -> list[str]:
             common = set(settings[0]).intersection(*settings[1:])
             settings = [[one for one in of if one not in common] for of in settings]
             shared = sorted(common)
+        is_study = len(runs) > 1 and all(run.trial and run.study == runs[0].study for run in runs)
+        if is_study:
+            settings = _trials(runs)
         table, folded = _folded(_table(runs, settings, _beginnings(everyone)))
-        table, shared = _fitted(table, width), folded + shared
+        if is_study:
+            table[0] = tuple("trial" if name == "settings" else name for name in table[0])
+        table = _fitted(table, width, OF_STUDY if is_study else DISPENSABLE)
+        shared = folded + shared
     print_table(table[0], table[1:])
     return shared
 
@@ -122,6 +131,13 @@ def _folded(table: Sequence[Row]) -> tuple[list[Row], list[str]]:
     return [tuple(row[index] for index in kept) for row in table], shared
 
 
+def _trials(runs: Sequence[Entry]) -> list[list[str]]:
+    """What each run is of its study, without the name of the first axis if all begin with it."""
+    axes = {run.trial.partition("=")[0] for run in runs}
+    begin = f"{axes.pop()}=" if len(axes) == 1 else ""
+    return [[run.trial.removeprefix(begin)] for run in runs]
+
+
 def _beginnings(everyone: Sequence[Entry]) -> dict[str, str]:
     """The beginning of each run's name that no other has: enough for every command."""
     names = [run.name for run in everyone]  # sorted, so the nearest are neighbours
@@ -138,9 +154,9 @@ def _common(one: str, other: str) -> int:
     return next((index for index, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
-def _fitted(table: list[Row], width: float) -> list[Row]:
-    """The table with as much of the notes and of `DISPENSABLE` as there is room for."""
-    clipped = without(DISPENSABLE, _clipped(table, LEAST), width)
+def _fitted(table: list[Row], width: float, turns: Mapping[str, int]) -> list[Row]:
+    """The table with as much of the notes and of these columns as there is room for."""
+    clipped = without(turns, _clipped(table, LEAST), width)
     if clipped[0][-1] != "note":
         return clipped
     notes = [row[-1] for row in table]

@@ -14,6 +14,7 @@ import pytest
 from remote.record import marks
 from remote.record.entry import Entry
 from remote.record.write import Recorder
+from remote.study.folder import Begun, StudyFolder
 from tests.kit.commands import Done
 from tests.kit.commands import run as run
 from tests.kit.histories import History, plan
@@ -70,6 +71,30 @@ def test_a_narrow_terminal_gets_what_differs(
         "rankboard: all 3 runs: model lenet5, data set digits, hosts 2, ranks 2, verdict finished, "
         "lr=0.01\n"
     )
+
+
+@pytest.mark.parametrize("columns", [60, 70, 200])
+def test_runs_of_one_study_are_told_apart_by_their_trials(
+    run: Callable[..., Done],
+    names: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    columns: int,
+) -> None:
+    """Two cells of one method, which only a setting tells apart, are not alike in any line."""
+    cells = ("all_reduce", "all_reduce, overlapped", "ring")
+    study = StudyFolder.of(tmp_path / "runs", "ways")
+    with study.held():
+        for name, cell in zip(names, cells, strict=True):
+            study.write(Begun(f"method={cell} #1", name))
+    wide(monkeypatch, columns)
+    head, *rows = run(runs, words=["study=ways"]).stdout.splitlines()
+    if columns == 200:
+        assert "settings" in head
+        return
+    assert max(map(len, (head, *rows))) <= columns
+    at = head.index("trial")
+    assert [row[at:].partition("  ")[0].strip() for row in rows] == [f"{one} #1" for one in cells]
 
 
 def test_a_name_is_shown_until_it_is_the_only_one() -> None:
