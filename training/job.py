@@ -130,7 +130,7 @@ class Job:
 
     def __post_init__(self) -> None:
         for setting in fields(self):
-            _check(setting, getattr(self, setting.name))
+            check(setting, getattr(self, setting.name))
         if self.epochs and self.steps:
             raise JobError("--epochs and --steps exclude each other: give one of them")
         every = self.checkpoint_every
@@ -324,7 +324,7 @@ def help_text(setting: Field[Any]) -> str:
     return f"{text}: {', '.join(known)}" if known else text
 
 
-def _check(setting: Field[Any], value: Any) -> None:
+def check(setting: Field[Any], value: Any) -> None:
     """Checks a value against the metadata of its field. Raises: JobError, UnknownName."""
     folder, known = setting.metadata["folder"], setting.metadata["choices"]
     low, high = setting.metadata["low"], setting.metadata["high"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from remote.study.reader import Reader, is_label, label_of
+from remote.study.reader import Reader, is_label, label_of, written
 from remote.study.study import Axis, Value
 
 
@@ -13,7 +13,9 @@ def read_axes(reader: Reader, tables: Mapping[str, Any]) -> Iterator[Axis]:
     """The axes, as far as they are free of mistakes."""
     for name, values in tables.items():
         if not isinstance(values, list) or not values:
-            reader.say(name, f"{name} = {values!r}: write a list of its values: [1, 2]", "axes")
+            reader.say(
+                name, f"{name} = {written(values)}: write a list of its values: [1, 2]", "axes"
+            )
             continue
         if not is_label(name):
             reader.say(name, f"{name!r}: write a name in one line", "axes")
@@ -34,7 +36,7 @@ def _value(reader: Reader, name: str, value: Any) -> Value | None:
     if not settings or not is_label(label):
         reader.say(
             name,
-            f"{name}: {value!r}: write the settings, and a label in quotes: "
+            f"{name}: {written(value)}: write the settings, and a label in quotes: "
             '{ label = "big", batch_size = 512 }',
             "axes",
         )

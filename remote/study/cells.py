@@ -5,15 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from remote.cluster.hosts import RANKS
+from remote.format import count
 from remote.record.entry import number
-from remote.study.reader import Reader, is_label, label_of, name_of, overridden
+from remote.study.reader import Reader, is_label, label_of, name_of, overridden, written
 from remote.study.study import Axis, Cell, Place
 from training import options, registry
-from training.job import SEVERAL, TYPES, Job, JobError
+from training.job import SEVERAL, TYPES, Job, JobError, check, flag
 from training.registry import UnknownName, did_you_mean
 
 PLACE = tuple(one.name for one in fields(Place))
@@ -21,6 +22,29 @@ JOB = {one.name: one for one in fields(Job)}
 MOST = 1_000
 """The most cells of a study."""
 EXAMPLES = {"link": '"1gbit"', "cpus": '"0.5"'}
+SETTINGS = ": write a job option, nodes, processes, link, cpus, or an option of a sync method"
+SGD = "the optimiser is SGD, with lr, momentum and weight_decay"
+MEANT = {
+    word: said if " " in said else f"did you mean '{said}'?"
+    for said, words in {
+        "lr": "learningrate eta",
+        "epochs": "epoch numepochs nepochs",
+        "steps": "step iterations iters maxsteps",
+        "batch_size": "batch batchsize bs globalbatchsize",
+        "dataset": "data dataname",
+        "model": "network net architecture arch",
+        "sync": "method strategy",
+        "seed": "randomseed",
+        "weight_decay": "wd decay l2",
+        "nodes": "hosts node workers machines numnodes nnodes",
+        "processes": "ranks procs slots process nprocpernode",
+        "link": "bandwidth rate",
+        "cpus": "cores cpu",
+        SGD: "optimizer optimiser optim",
+    }.items()
+    for word in words.split()
+}
+"""What others call the settings, without underscores, and what to write."""
 
 
 Labels = tuple[tuple[str, str], ...]
@@ -34,6 +58,10 @@ class Cells:
     reader: Reader
     given: Mapping[str, Any]
     nodes: int = 0
+    all_labels: list[Labels | None] = field(default_factory=list)
+    """Those of each cell, also of one with mistakes; None where they are not known."""
+    errors: dict[str, list[str]] = field(default_factory=dict)
+    """What is wrong with whole jobs, with the cells that have it."""
 
     def read(self, data: Mapping[str, Any], axes: Sequence[Axis]) -> Iterator[Cell]:
         """The cells: the product of the axes, then the [[cell]] tables."""
@@ -64,6 +92,9 @@ class Cells:
                 self.reader.add(f"the cell {cell.key} is there twice")
             seen.add(cell.key)
             yield cell
+        for error, (first, *others) in self.errors.items():
+            more = f" and {count(len(others), 'more cell')}" if others else ""
+            self.reader.add(f"{first or 'the job'}{more}: {error}")
 
     def _product(self, base: Mapping[str, Any], axes: Sequence[Axis]) -> Iterator[Cell]:
         for values in itertools.product(*(axis.values for axis in axes)):
@@ -88,9 +119,11 @@ class Cells:
             )
             missing = [axis.name for axis in axes if name_of(axis.name) not in settings]
             if own is None and missing:
+                self.all_labels.append(None)
                 self.reader.say("cell", f"a [[cell]] needs {missing[0]} = …, or a label = … for it")
                 continue
             if wrong := [label for _, label in labels if not is_label(label)]:
+                self.all_labels.append(None)
                 self.reader.say("cell", f"label = {wrong[0]!r}: write a label in one line")
                 continue
             if cell := self._cell(labels, base, settings):
@@ -100,17 +133,15 @@ class Cells:
         self, labels: Labels, base: Mapping[str, Any], settings: Mapping[str, Any]
     ) -> Cell | None:
         """The cell of these settings; None where they have a mistake."""
+        self.all_labels.append(labels)
         named = {name_of(key): one for key, one in settings.items()}
         merged = overridden(overridden(base, self.given), named)
-        sync = merged.get("sync", Job.sync)
-        if sync not in registry.names("sync"):
-            known = registry.names("sync")
-            near = did_you_mean(str(sync), known)
-            self.reader.say("sync", f"sync = {sync!r}: unknown{near} (known: {', '.join(known)})")
-            return None
         before = len(self.reader.mistakes)
-        own = [one.name for one in options.declared(sync)]
-        self._check_options(named, sync, own)
+        sync = merged.get("sync", Job.sync)
+        own: list[str] = []
+        if sync in registry.names("sync"):
+            own += [one.name for one in options.declared(sync)]
+            self._check_options(named, sync, own)
         job, place = self._sorted(merged, own)
         if len(self.reader.mistakes) > before:
             return None
@@ -122,7 +153,7 @@ class Cells:
                 work.check_world(where.ranks)
         except (JobError, UnknownName) as error:
             cell = " ".join(f"{name}={label}" for name, label in labels)
-            self.reader.add(f"{cell or 'the job'}: {error}")
+            self.errors.setdefault(str(error), []).append(cell)
             return None
         return Cell(labels, work, where, "seed" in named)
 
@@ -152,12 +183,9 @@ class Cells:
             elif key in JOB:
                 job[key] = self._setting(key, value)
             elif not self._is_option(key):
+                meant = f": {said}" if (said := MEANT.get(key.lower().replace("_", ""))) else ""
                 near = did_you_mean(key, (*JOB, *PLACE, *known))
-                self.reader.say(
-                    key,
-                    f"unknown setting '{key}'{near}: write a job field, nodes, processes, link, "
-                    "cpus, or an option of a sync method",
-                )
+                self.reader.say(key, f"unknown setting '{key}'{meant or near or SETTINGS}")
         job["sync_option"] = (*job.get("sync_option", ()), *words)
         return job, place
 
@@ -173,14 +201,28 @@ class Cells:
             if isinstance(value, str | int | float) and not isinstance(value, bool) and text:
                 return text
             write = f"a text in quotes, such as {EXAMPLES[key]}"
-            self.reader.say(key, f"{key} = {value!r}: write {write}")
+            self.reader.say(key, f"{key} = {written(value)}: write {write}")
         elif type(value) is int and 1 <= value <= RANKS:
             return value
         else:
-            self.reader.say(key, f"{key} = {value!r}: write a whole number from 1 to {RANKS}")
+            self.reader.say(
+                key, f"{key} = {written(value)}: write a whole number from 1 to {RANKS}"
+            )
         return "" if key in ("link", "cpus") else 1
 
     def _setting(self, key: str, value: Any) -> Any:
+        """The value of a job field, of the type of the field, and one that it may have."""
+        found = self._typed(key, value)
+        try:
+            check(JOB[key], found)
+        except UnknownName as error:
+            self.reader.say(key, str(error), value=value)
+        except JobError as error:
+            text = str(error).removeprefix(f"{flag(JOB[key])} {found}: ")
+            self.reader.say(key, f"{key} = {written(value)}: {text}", value=value)
+        return found
+
+    def _typed(self, key: str, value: Any) -> Any:
         """The value of a job field, of the type of the field."""
         wanted = str(JOB[key].type)
         kind = TYPES[wanted]
@@ -201,5 +243,5 @@ class Cells:
             if type(value) is kind:
                 return value
             write = "true or false" if kind is bool else "a whole number"
-        self.reader.say(key, f"{key} = {value!r}: write {write}")
+        self.reader.say(key, f"{key} = {written(value)}: write {write}", value=value)
         return JOB[key].default

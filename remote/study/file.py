@@ -12,9 +12,10 @@ import tomllib
 
 from remote.statistics import REPETITIONS
 from remote.study.axes import read_axes
-from remote.study.cells import Cells
+from remote.study.cells import Cells, Labels
 from remote.study.reader import Reader, StudyError, is_label, label_of, overridden
-from remote.study.study import METRICS, Axis, Cell, Study
+from remote.study.study import METRICS, Axis, Cell, Place, Study
+from training.job import Job
 from training.registry import did_you_mean
 
 SUFFIX = ".toml"
@@ -81,7 +82,7 @@ def parse(
     whole = _quicker(data) if quick else data
     study = _study(reader, name, whole, Cells(reader, given or {}, nodes), quick)
     if reader.mistakes:
-        raise StudyError("\n".join(dict.fromkeys(reader.mistakes)))
+        raise StudyError(reader.told())
     return study
 
 
@@ -108,11 +109,14 @@ def _quicker(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _study(reader: Reader, name: str, data: Mapping[str, Any], reads: Cells, quick: bool) -> Study:
     """The study, as far as it is free of mistakes."""
+    before = len(reader.mistakes)
     axes = tuple(read_axes(reader, data.get("axes", {})))
+    if len(reader.mistakes) > before:
+        reads.all_labels.append(None)
     cells = tuple(reads.read(data, axes))
     target = reader.target(data.get("target"))
     metric = reader.choice(data, "metric", "step_seconds", METRICS)
-    compare, reference, baseline = _compare(reader, data.get("compare", {}), axes, cells)
+    compare, reference, baseline = _compare(reader, data.get("compare", {}), axes, reads.all_labels)
     return Study(
         name,
         reader.one_line(data, "title", name),
@@ -133,10 +137,14 @@ def _study(reader: Reader, name: str, data: Mapping[str, Any], reads: Cells, qui
 
 
 def _compare(
-    reader: Reader, table: Mapping[str, Any], axes: Sequence[Axis], cells: Sequence[Cell]
+    reader: Reader,
+    table: Mapping[str, Any],
+    axes: Sequence[Axis],
+    all_labels: Sequence[Labels | None],
 ) -> tuple[str, str, str]:
     """The axis along which cells are compared, the label of its reference, and the key of the
-    baseline. Without [compare]: the first axis, and its first value."""
+    baseline. Without [compare]: the first axis, and its first value. `all_labels` are those of each
+    cell, None where a mistake leaves them unknown."""
     names = [axis.name for axis in axes]
     if not names:
         return "", "", ""
@@ -145,9 +153,11 @@ def _compare(
         near = did_you_mean(str(name), names)
         reader.say("axis", f"axis = {name!r}: write one of {', '.join(names)}{near}", "compare")
         return "", "", ""
+    is_known = bool(all_labels) and None not in all_labels
+    cells = [Cell(one, Job(), Place()) for one in all_labels if one]
     labels = list(dict.fromkeys(cell.label(name) for cell in cells))
     reference = label_of(table.get("reference", next(iter(labels), "")))
-    if labels and reference not in labels and not reader.mistakes:
+    if is_known and reference not in labels:
         near = did_you_mean(reference, labels)
         reader.say(
             "reference",
@@ -162,10 +172,14 @@ def _compare(
         return name, reference, ""
     chosen = {key: label_of(value) for key, value in wanted.items()}
     fits = [cell for cell in cells if chosen.items() <= dict(cell.labels).items()]
-    if len(fits) != 1 and not reader.mistakes:
+    if is_known and len(fits) != 1:
+        have = f"{len(fits)} cells have" if fits else "no cell has"
+        values = ", ".join(f"{key} = {value}" for key, value in chosen.items())
+        known = [label for cell in cells for axis, label in cell.labels if axis in chosen]
+        near = "" if fits else did_you_mean(" ".join(chosen.values()), known)
         reader.say(
             "baseline",
-            f"baseline: {len(fits)} cells have {chosen}: write values that one cell has",
+            f"baseline: {have} {values}{near}: write values that one cell has",
             "compare",
         )
     return name, reference, fits[0].key if fits else ""

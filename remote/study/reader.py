@@ -26,16 +26,22 @@ class Reader:
 
     file: str
     text: str
-    mistakes: list[str] = field(default_factory=list)
+    mistakes: list[tuple[float, str]] = field(default_factory=list)
 
     def add(self, mistake: str) -> None:
         """Note a mistake of the file as a whole."""
-        self.mistakes.append(f"{self.file}: {mistake}")
+        self.mistakes.append((math.inf, f"{self.file}: {mistake}"))
 
-    def say(self, key: str, mistake: str, table: str = "") -> None:
-        """Note a mistake at the line of this key."""
-        number = _line(self.text, key, table)
-        self.mistakes.append(f"{self.file}: {f'line {number}: ' if number else ''}{mistake}")
+    def say(self, key: str, mistake: str, table: str = "", value: Any = None) -> None:
+        """Note a mistake at the line of this key, if possible one that has the value, too."""
+        number = _line(self.text, key, table, value)
+        where = f"line {number}: " if number else ""
+        self.mistakes.append((number or math.inf, f"{self.file}: {where}{mistake}"))
+
+    def told(self) -> str:
+        """The mistakes, each once, in order of their lines."""
+        lines = (text for _, text in sorted(self.mistakes, key=lambda one: one[0]))
+        return "\n".join(dict.fromkeys(lines))
 
     def check_keys(self, table: Any, known: Sequence[str], name: str) -> None:
         """Note the keys of a table that are not known."""
@@ -49,14 +55,14 @@ class Reader:
         value = data.get(key, default)
         if isinstance(value, str) and value.isprintable():
             return value
-        self.say(key, f'{key} = {value!r}: write one line of text in quotes, {key} = "…"')
+        self.say(key, f'{key} = {written(value)}: write one line of text in quotes, {key} = "…"')
         return default
 
     def number(self, data: Mapping[str, Any], key: str, default: int, low: int, high: int) -> int:
         value = data.get(key, default)
         if type(value) is int and low <= value <= high:
             return value
-        self.say(key, f"{key} = {value!r}: write a whole number from {low} to {high}")
+        self.say(key, f"{key} = {written(value)}: write a whole number from {low} to {high}")
         return default
 
     def choice(
@@ -66,14 +72,16 @@ class Reader:
         if isinstance(value, str) and value in known:
             return value
         near = did_you_mean(str(value), known)
-        self.say(key, f"{key} = {value!r}: write one of {', '.join(known)}{near}")
+        self.say(key, f"{key} = {written(value)}: write one of {', '.join(known)}{near}")
         return default
 
     def seconds(self, value: Any) -> float:
         found = DURATION.fullmatch(value) if isinstance(value, str) else None
         if found and float(found[1]) > 0:
             return float(found[1]) * UNITS[found[2]]
-        self.say("limit", f'limit = {value!r}: write a time such as "90 s", "10 min" or "2 h"')
+        self.say(
+            "limit", f'limit = {written(value)}: write a time such as "90 s", "10 min" or "2 h"'
+        )
         return UNITS["h"]
 
     def target(self, value: Any) -> Target | None:
@@ -87,14 +95,16 @@ class Reader:
                 return Target(metric, float(goal))
         self.say(
             "target",
-            f"target = {value!r}: write {{ accuracy = 0.6 }}, a fraction, or {{ loss = 0.5 }}",
+            f"target = {written(value)}: write {{ accuracy = 0.6 }}, a fraction, or "
+            "{ loss = 0.5 }",
         )
         return None
 
 
-def _line(text: str, key: str, table: str = "") -> int:
+def _line(text: str, key: str, table: str = "", value: Any = None) -> int:
     """The number of the first line that sets this key, within this table if one is named; 0 where
-    none is found."""
+    none is found. With a value, a line that has it goes first."""
+    found = 0
     inside = not table
     pattern = re.compile(rf"""(^|[{{,]|\[\[?)\s*["']?{re.escape(key)}["']?\s*(=|\])""")
     dashed = re.compile(pattern.pattern.replace("_", "[-_]"))
@@ -102,8 +112,10 @@ def _line(text: str, key: str, table: str = "") -> int:
         if table and re.match(r"\s*\[", line):
             inside = bool(re.match(rf"\s*\[\[?\s*{re.escape(table)}\b", line))
         if inside and not line.lstrip().startswith("#") and dashed.search(line):
-            return number
-    return _line(text, key) if table else 0
+            if value is None or str(value) in line:
+                return number
+            found = found or number
+    return found or (_line(text, key, "", value) if table else 0)
 
 
 def is_label(value: Any) -> bool:
@@ -119,6 +131,15 @@ def name_of(key: str) -> str:
 def label_of(value: Any) -> str:
     """How a value is shown."""
     return options.write(value) if isinstance(value, bool | int | float) else str(value)
+
+
+def written(value: Any) -> str:
+    """A value as a file has it."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key} = {written(one)}' for key, one in value.items())} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(written, value))}]"
+    return label_of(value) if isinstance(value, bool) else repr(value)
 
 
 def overridden(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

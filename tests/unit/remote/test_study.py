@@ -117,7 +117,11 @@ MISTAKES = [
     ("nodes = [1, 2]", "nodes = 2", "line 10: nodes = 2: write a list of its values: [1, 2]"),
     ("nodes = [1, 2]", "nodes = [1, 1]", "line 10: nodes: the value 1 is there twice"),
     ("nodes = [1, 2]", "nodes = [0]", "line 10: nodes = 0: write a whole number from 1"),
-    ('"local_sgd"', '"local_sdg"', "unknown: did you mean 'local_sgd'?"),
+    (
+        '"local_sgd"',
+        '"local_sdg"',
+        "line 12: unknown sync method 'local_sdg': did you mean 'local_sgd'?",
+    ),
     ('"alone", sync', '"", sync', "write the settings, and a label in quotes"),
     ('reference = "together"', 'reference = "togeter"', "did you mean 'together'?"),
     (
@@ -125,8 +129,25 @@ MISTAKES = [
         'axis = "methods"',
         "line 20: axis = 'methods': write one of nodes,",
     ),
-    ('method = "one"', 'method = "ome"', "0 cells have"),
-    ('method = "one"', "nodes = 1", "3 cells have"),
+    ('method = "one"', 'method = "ome"', "no cell has method = ome: did you mean 'one'?: write"),
+    ('method = "one"', "nodes = 1", "3 cells have nodes = 1: write values that one cell has"),
+    (
+        "steps = 20",
+        "learning_rate = 1",
+        "line 7: unknown setting 'learning_rate': did you mean 'lr'",
+    ),
+    (
+        "steps = 20",
+        "Batch-Size = 1",
+        "line 7: unknown setting 'Batch_Size': did you mean 'batch_size'",
+    ),
+    (
+        "steps = 20",
+        'optimizer = "adam"',
+        "the optimiser is SGD, with lr, momentum and weight_decay",
+    ),
+    ("steps = 20", 'dataset = "minst"', "line 7: unknown data set 'minst': did you mean 'mnist'?"),
+    ("steps = 20", "lr = -1", "line 7: lr = -1: must be at least 0"),
     ('model = "lenet5"', 'model = "lenet6"', "did you mean 'lenet5'?"),
     ("repetitions = 3", "repetitions = 0", "line 3: repetitions = 0: write a whole number from 1"),
     ("repetitions = 3", "target = { accuracy = 60 }", "write { accuracy = 0.6 }, a fraction"),
@@ -142,7 +163,7 @@ MISTAKES = [
     ("method =", '"a\\u001b" =', "write a name in one line"),
     ('"one"\n', '"\\u001b[2J"\n', "line 15: label = '\\x1b[2J': write a label in one line"),
     ('"one"\n', '""\n', "line 15: label = '': write a label in one line"),
-    ("nodes = [1, 2]", 'data_dir = ["\\u001b[2J"]', "line 10: data_dir: {'data_dir'"),
+    ("nodes = [1, 2]", 'data_dir = ["\\u001b[2J"]', "line 10: data_dir: { data_dir = '"),
 ]
 
 
@@ -159,6 +180,27 @@ def test_all_mistakes_are_told_at_once() -> None:
     with pytest.raises(StudyError) as error:
         parse("two", text)
     assert len(str(error.value).splitlines()) == 3
+
+
+def test_mistakes_are_told_once_in_the_order_of_their_lines() -> None:
+    text = TEXT.replace("steps = 20", 'steps = 0\ndataset = "minst"\nprecision = "fp8"')
+    text = text.replace('"local_sgd"', '"local_sdg"').replace(
+        '"together"\nbase', '"tigether"\nbase'
+    )
+    with pytest.raises(StudyError) as error:
+        parse("two", text.replace("= 3", "= 0", 1).replace('"one" }', '"ane" }'))
+    lines = [re.search(r"line (\d+)", line) for line in str(error.value).splitlines()]
+    assert [int(line[1]) for line in lines if line] == [3, 7, 8, 9, 14, 23, 24]
+    assert None not in lines
+
+
+def test_what_is_wrong_with_several_cells_is_told_once() -> None:
+    with pytest.raises(StudyError) as error:
+        parse("two", TEXT.replace("steps = 20", "batch_size = 1"))
+    assert str(error.value) == (
+        "two.toml: nodes=2 method=alone and 1 more cell: --batch-size 1 is smaller than the 2 "
+        "ranks that share it: give at least 2, or use fewer ranks"
+    )
 
 
 def test_cells_without_axes_are_no_study() -> None:
