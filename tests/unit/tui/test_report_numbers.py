@@ -366,3 +366,29 @@ def test_a_study_of_the_accuracy_compares_that(tmp_path: Path) -> None:
     assert not [
         one for one in chapter(subject_of(tmp_path, LINKS)).sections if one.name == "metric"
     ]
+
+
+def test_the_root_sends_most(tmp_path: Path) -> None:
+    """Rank 0 sends to two others, and they send to it: the reason for what the exchange takes."""
+    of = History(replace(plan(3), run="star", work=Job(sync="gather_scatter"))).training()
+    for step in range(1, 5):
+        of.now += 0.5
+        for rank in range(3):
+            sent = BYTES * (1 if rank else 2)
+            of.rank(rank, Step(rank, 1, step, 1.0, 0.5, sync=0.2, compute=0.3, bytes_sent=sent))
+    run = read(recorded(tmp_path, of.done(0, 1, 2).session(Closed())))
+    star = Group("star", "star", 3, 3, 3, 64, 1e6, {1: run}, "done")
+    found = traffic(star)
+    assert found
+    assert (found.sent, found.most) == (pytest.approx(BYTES * 4 / 3), 2 * BYTES)
+    sections = {section.name: section for section in chapter(subject(star)).sections}
+    table = sections["network"].tables[0]
+    row = dict(zip(table.head, table.rows[0], strict=True))
+    assert (row["sent, mean"], row["sent, most"]) == ("321 KiB", "482 KiB")
+    first, second, third = sections["why"].says
+    assert first == (
+        "star: the root receives and sends 2 x 241 KiB per step, at least 0.494 s on a link of "
+        "8mbit."
+    )
+    assert second == "Share of a step that ranks spend in sync: star 40%."
+    assert third == "Share of the exchange that is hidden behind computing, at least: star 59%."

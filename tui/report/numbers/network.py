@@ -24,7 +24,9 @@ class Traffic:
     """A step of a group, as medians over steps and means over runs. Sizes are bytes, bandwidths
     bytes per second; NaN is not known.
 
-    `sent` is what a rank sends, `payload` the gradients of the model. `blocked` are seconds from
+    `sent` is what a rank sends as the mean over ranks, and `most` the most that any sends.
+    `payload` are the gradients of the model, `pattern` how they are averaged, as in
+    `remote.statistics.bandwidth.BEST`; "" where no formula holds. `blocked` are seconds from
     the moment when all ranks have their gradients to the end of the exchange: those of the rank
     that was blocked least. `busbw` is what the busiest link carried in that time; where the method
     `overlaps` the exchange with computing, it is over the whole iteration, and so the least that
@@ -33,11 +35,13 @@ class Traffic:
 
     group: Group
     sent: float
+    most: float
     payload: float
     blocked: float
     busbw: float
     at_best: float
     overlaps: bool
+    pattern: str
 
     @property
     def share(self) -> float:
@@ -60,6 +64,7 @@ def traffic(group: Group) -> Traffic | None:
     sent = float(np.mean([run.steps.early().mean("bytes_sent") for run in runs]))
     if not sent > 0:
         return None
+    most = float(np.mean([run.steps.early().per_rank("bytes_sent").max() for run in runs]))
     blocked = float(np.mean([_blocked(run) for run in runs]))
     payload = float(max(run.payload() for run in runs)) or math.nan
     unit = _at_best(runs[0], payload, 1.0)
@@ -68,11 +73,13 @@ def traffic(group: Group) -> Traffic | None:
     return Traffic(
         group,
         sent,
+        most,
         payload,
         blocked,
         unit / window if window > 0 else math.nan,
         unit / group.link if group.link else math.nan,
         overlaps,
+        _pattern(runs[0].job),
     )
 
 

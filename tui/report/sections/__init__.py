@@ -23,6 +23,7 @@ from tui.report.sections import (
     training,
     usage,
     waits,
+    why,
 )
 from tui.report.subject import Subject
 
@@ -30,6 +31,7 @@ ALL: tuple[Callable[[Subject, Timing], Section | None], ...] = (
     results.section,
     settings.section,
     metric.section,
+    why.section,
     times.section,
     scaling.section,
     network.section,

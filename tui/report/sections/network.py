@@ -12,16 +12,26 @@ from tui.report.numbers.timing import Timing
 from tui.report.subject import Subject
 
 HEAD = (
-    *("cell", "bytes per step", "gradients", "blocked s", "busbw", "link", "share of link"),
+    *(
+        "cell",
+        "sent, mean",
+        "sent, most",
+        "gradients",
+        "blocked s",
+        "busbw",
+        "link",
+        "share of link",
+    ),
     *("at best s", "hidden"),
 )
 
 NOTE = (
-    "bytes per step: what a rank sends. blocked: seconds that even the last rank to have its "
-    "gradients spends in the exchange. busbw: what the busiest link carries in that time, 2(n-1)/n "
-    "times the gradients in a ring, at the root of gather and scatter 2(n-1) times, in buckets n-1 "
-    "times. Where the exchange overlaps with computing, nobody knows how long it took: ≥ is what "
-    "the link carried on average over the whole iteration."
+    "sent: what ranks send in a step, as the mean over them and as the most that any sends. The "
+    "root of gather and scatter sends most and receives as much. blocked: seconds that even the "
+    "last rank to have its gradients spends in the exchange. busbw: what the busiest link carries "
+    "in that time, 2(n-1)/n times the gradients in a ring, at the root of gather and scatter "
+    "2(n-1) times, in buckets n-1 times. Where the exchange overlaps with computing, nobody "
+    "knows how long it took: ≥ is what the link carried on average over the whole iteration."
 )
 LINKS = (
     " at best: the seconds that the link allows. hidden: the share of the exchange that overlapped "
@@ -46,6 +56,7 @@ def _row(one: Traffic) -> tuple[str, ...]:
     return (
         one.group.label,
         size(one.sent),
+        size(one.most),
         size(one.payload) if math.isfinite(one.payload) else UNKNOWN,
         seconds(one.blocked),
         f"{least}{one.busbw * 8 / 1e9:.3g} Gbit/s" if math.isfinite(one.busbw) else UNKNOWN,
