@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -75,24 +76,26 @@ class Entry(NamedTuple):
         return None if self.job is None else self.job.get(name, DEFAULTS[name])
 
 
-def read(folder: Path) -> Entry:
-    """Read a recorded run; of one that has no plan which this version reads, only its name."""
-    kept: dict[str, Any] = {"star": marks.is_starred(folder), "note": marks.note(folder)}
-    plan, problem = _plan(folder)
+def read(folder: Path, failed: Callable[[OSError], object] = id) -> Entry:
+    """Read a recorded run; of one that has no plan which this version reads, only its name.
+    `failed` is told of each file that cannot be read, also of one that is not there."""
+    kept: dict[str, Any] = {"star": marks.is_starred(folder), "note": marks.note(folder, failed)}
+    plan, problem = _plan(folder, failed)
     if problem:
         return Entry(folder.name, problem, **kept)
-    summary = summarized(folder)
+    summary = summarized(folder, failed)
     word = summary.get("verdict")
     if word not in ENDS:
-        return Entry(folder.name, **_of_plan(plan), **asdict(latest(folder)), **kept)
+        return Entry(folder.name, **_of_plan(plan), **asdict(latest(folder, failed)), **kept)
     return Entry(folder.name, verdict=word, **_of_plan(plan), **_of_summary(summary), **kept)
 
 
-def _plan(folder: Path) -> tuple[dict[str, Any], str]:
+def _plan(folder: Path, failed: Callable[[OSError], object]) -> tuple[dict[str, Any], str]:
     """The plan of a run, and why it cannot be read."""
     try:
         data = load(files.read(folder / PLAN, LIMITS.plan)) or {}
     except OSError as error:
+        failed(error)
         return {}, error.strerror or "it cannot be read"
     if not isinstance(data.get("hosts"), list) or not isinstance(data.get("work"), dict):
         return {}, "it is no plan"

@@ -38,6 +38,8 @@ OTHERS = (*ENDED, f"/{EVENTS}")
 HEAD = [VERSION, [*STORED], DEFAULTS]
 """An index that begins otherwise is of another version."""
 NO_STUDY = ("", "")
+Failed = Callable[[OSError], object]
+Remark = Callable[[str, OSError], object]
 TYPES: dict[str, set[type]] = {
     "str": {str},
     "int": {int},
@@ -51,7 +53,7 @@ TYPES: dict[str, set[type]] = {
 
 class Kept(NamedTuple):
     """What the index keeps of one folder: the files that it was read from ("" for the folder
-    itself, else "/NAME"), their stamps, and what was read."""
+    itself, else "/NAME"), their stamps, and what was read. Without stamps it is not kept."""
 
     files: str
     stamps: str
@@ -67,21 +69,24 @@ class Index(NamedTuple):
 
 class _Kind(NamedTuple):
     """A kind of folder: the file that makes it one, and how to read it: what there is to keep, and
-    of which other files, as "/NAME"."""
+    of which other files, as "/NAME". `read` is given who is told of a file that it cannot read."""
 
     mark: str
-    read: Callable[[Path], tuple[Any, tuple[str, ...]]]
+    read: Callable[[Path, Failed], tuple[Any, tuple[str, ...]]]
 
 
-def entries(runs_dir: Path) -> tuple[Entry, ...]:
+def entries(runs_dir: Path, remark: Remark = lambda name, error: None) -> tuple[Entry, ...]:
     """The runs that are recorded in a folder, the newest last; none where it does not exist.
+    `remark` is told of each file that is there and cannot be read: the name of its folder, and why.
 
     What is new is kept in the index, unless the folder cannot be written to.
     """
     old, now = _load(runs_dir / INDEX), time.time_ns()
     found = _folders(runs_dir)
-    runs = _updated(runs_dir, [one for one in found if not one.endswith(STUDY)], old.runs, _RUN)
-    studies = _updated(runs_dir, [one for one in found if one.endswith(STUDY)], old.studies, _STUDY)
+    of_studies = [one for one in found if one.endswith(STUDY)]
+    of_runs = [one for one in found if not one.endswith(STUDY)]
+    runs = _updated(runs_dir, of_runs, old.runs, _RUN, remark)
+    studies = _updated(runs_dir, of_studies, old.studies, _STUDY, remark)
     new = Index(_settled(runs, old.runs, now), _settled(studies, old.studies, now))
     if new != old:
         _save(runs_dir / INDEX, new)
@@ -121,30 +126,37 @@ def _folders(runs_dir: Path) -> list[str]:
 
 
 def _updated(
-    runs_dir: Path, names: Iterable[str], old: Mapping[str, Kept], kind: _Kind
+    runs_dir: Path, names: Iterable[str], old: Mapping[str, Kept], kind: _Kind, remark: Remark
 ) -> dict[str, Kept]:
     """What these folders hold: from the index where nothing has changed, else read again."""
     made = {}
     for name in names:
         kept, folder = old.get(name), f"{runs_dir}/{name}"
         if not kept or not _is_fresh(folder, kept):
-            kept = _read(folder, kind)
+            kept, errors = _read(folder, kind)
+            for error in errors:
+                remark(name, error)
         if kept:
             made[name] = kept
     return made
 
 
-def _read(folder: str, kind: _Kind) -> Kept | None:
-    """Read a folder; None where it is not of this kind."""
+def _read(folder: str, kind: _Kind) -> tuple[Kept | None, list[OSError]]:
+    """Read a folder; None where it is not of this kind. Also gives why files that are there cannot
+    be read. What is read without them is not kept: a disk, or a limit of open files, fails for a
+    moment, and a permission that is given later changes no stamp."""
     # Looked at before it is read: what changes meanwhile is read again the next time.
     # The folder itself changes where a file is added, replaced or removed in it.
     mark = f"/{kind.mark}"
     stamps = {file: _stamp(folder + file) for file in ("", mark, *OTHERS)}
     if not stamps[mark]:
-        return None
-    data, others = kind.read(Path(folder))
+        return None, []
+    failures = list[OSError]()
+    data, others = kind.read(Path(folder), failures.append)
+    errors = [error for error in failures if not isinstance(error, FileNotFoundError)]
     made_from = [file for file in ("", mark, *others) if stamps[file]]
-    return Kept(" ".join(made_from), " ".join(stamps[file] for file in made_from), data)
+    known = "" if errors else " ".join(stamps[file] for file in made_from)
+    return Kept(" ".join(made_from), known, data), errors
 
 
 def _is_fresh(folder: str, kept: Kept) -> bool:
@@ -166,11 +178,11 @@ def _stamp(path: str) -> str:
 
 
 def _settled(found: dict[str, Kept], old: Mapping[str, Kept], now: int) -> dict[str, Kept]:
-    """Those of which no file has just changed."""
+    """Those that are read whole, and of which no file has just changed."""
     return {
         name: kept
         for name, kept in found.items()
-        if kept is old.get(name) or _newest(kept.stamps) < now - YOUNG
+        if kept is old.get(name) or (kept.stamps and _newest(kept.stamps) < now - YOUNG)
     }
 
 
@@ -178,22 +190,24 @@ def _newest(stamps: str) -> int:
     return max(int(stamp.partition(".")[0]) for stamp in stamps.split())
 
 
-def _run(folder: Path) -> tuple[list[Any], tuple[str, ...]]:
+def _run(folder: Path, failed: Failed) -> tuple[list[Any], tuple[str, ...]]:
     """The row of a run. Its events matter as long as it has not ended."""
-    found = entry.read(folder)
+    found = entry.read(folder, failed)
     row = list(found[1:-2])
     return row, ENDED if found.verdict else OTHERS
 
 
-def _study(folder: Path) -> tuple[dict[str, str], tuple[str, ...]]:
+def _study(folder: Path, failed: Failed) -> tuple[dict[str, str], tuple[str, ...]]:
     """The runs that the journal of a study names, with their trials ("": not known)."""
     found: dict[str, str] = {}
-    with suppress(OSError):
+    try:
         for line in files.lines(folder / JOURNAL):
             said = load(line) or {}
             run, trial = said.get("run"), said.get("trial")
             if isinstance(run, str):
                 found[run] = trial if isinstance(trial, str) else found.get(run, "")
+    except OSError as error:
+        failed(error)
     return found, ()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,11 +36,13 @@ class Latest:
     diverged: bool = False
 
 
-def latest(folder: Path) -> Latest:
-    """Read what the run has said first and last. A record that cannot be read tells nothing."""
+def latest(folder: Path, failed: Callable[[OSError], object] = id) -> Latest:
+    """Read what the run has said first and last. A record that cannot be read tells nothing;
+    `failed` is told why."""
     try:
         records = list(_records(_ends(folder / EVENTS)))
-    except OSError:
+    except OSError as error:
+        failed(error)
         return Latest()
     if not records:
         return Latest()

@@ -3,6 +3,7 @@ where it goes, and two commands at once change different files."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from remote.limits import LIMITS
@@ -37,9 +38,10 @@ def is_starred(folder: Path) -> bool:
     return (folder / STAR).is_file()
 
 
-def note(folder: Path) -> str:
-    """The note of a run; "" where there is none."""
+def note(folder: Path, failed: Callable[[OSError], object] = id) -> str:
+    """The note of a run; "" where there is none. `failed` is told why it cannot be read."""
     try:
         return files.read(folder / NOTE, LIMITS.small_file).decode(errors="replace").strip()
-    except OSError:
+    except OSError as error:
+        failed(error)
         return ""

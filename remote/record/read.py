@@ -38,11 +38,13 @@ def verdict(folder: Path) -> str:
     return word if isinstance(word, str) and word.isprintable() else ""
 
 
-def summarized(folder: Path) -> dict[str, Any]:
-    """The summary of a recorded run, as it stands in the file; empty where there is none."""
+def summarized(folder: Path, failed: Callable[[OSError], object] = id) -> dict[str, Any]:
+    """The summary of a recorded run, as it stands in the file; empty where there is none. `failed`
+    is told why it cannot be read."""
     try:
         return load(files.read(folder / SUMMARY, LIMITS.summary)) or {}
-    except OSError:
+    except OSError as error:
+        failed(error)
         return {}
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Sequence
 from json import dumps
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Annotated
 
 import typer
@@ -16,6 +16,7 @@ from remote.record import index, marks, query
 from remote.record.entry import Entry
 from remote.record.files import is_folder
 from remote.record.find import find
+from remote.record.layout import PLAN
 from tui.exit import UsageError, refusing
 from tui.flags.common import RUNS, RunsDir
 from tui.narrate import narrate
@@ -78,7 +79,8 @@ def _list(runs_dir: Path, words: Sequence[str], sort: str, reverse: bool, json: 
     """Print the runs that pass these filters. Raises: QueryError."""
     gc.freeze()  # the modules stay: searching them for garbage takes time where runs are many
     passes = query.parse(words)
-    everyone = index.entries(runs_dir)
+    errors: list[tuple[str, OSError]] = []
+    everyone = index.entries(runs_dir, lambda *one: errors.append(one))
     found = query.ordered(filter(passes, everyone), sort, reverse)
     if json:
         for run in found:
@@ -89,13 +91,18 @@ def _list(runs_dir: Path, words: Sequence[str], sort: str, reverse: bool, json: 
     else:
         recorded = count(len(everyone), "run")
         narrate(f"none of {recorded} fits" if everyone else f"no runs in {runs_dir}")
-    narrate(*_unreadable(found))
+    narrate(*_unreadable(found or everyone, errors))
 
 
-def _unreadable(runs: Sequence[Entry]) -> list[str]:
-    """A line for each reason why a plan cannot be read."""
-    first = {run.problem: run.name for run in reversed(runs) if run.problem}
-    return [f"{name}: its plan.json cannot be read: {problem}" for problem, name in first.items()]
+def _unreadable(runs: Sequence[Entry], errors: Sequence[tuple[str, OSError]]) -> list[str]:
+    """A line for each reason why a plan of these runs, or another file, cannot be read."""
+    first = {(PLAN, run.problem): run.name for run in reversed(runs) if run.problem}
+    for name, error in errors:
+        what = PurePath(error.filename).name if error.filename else "record"
+        first.setdefault((what, error.strerror or str(error)), name)
+    return [
+        f"{name}: its {what} cannot be read: {problem}" for (what, problem), name in first.items()
+    ]
 
 
 def _mark(

@@ -3,6 +3,7 @@ broken."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable
@@ -13,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from remote.plan.plan import Plan
-from remote.record import entry, index, latest, marks
+from remote.record import entry, files, index, latest, marks
 from remote.record.entry import Entry
-from remote.record.layout import EVENTS, INDEX, JOURNAL, PLAN, SUMMARY
+from remote.record.layout import EVENTS, INDEX, JOURNAL, NOTE, PLAN, SUMMARY
 from remote.record.write import Recorder
 from tests.kit.histories import START, History, plan
 from training.job import Job
@@ -60,9 +61,9 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     original = entry.read
 
-    def counting(folder: Path) -> Entry:
+    def counting(folder: Path, failed: Callable[[OSError], object]) -> Entry:
         names.append(folder.name)
-        return original(folder)
+        return original(folder, failed)
 
     monkeypatch.setattr(entry, "read", counting)
     return names
@@ -312,6 +313,42 @@ def test_a_summary_that_lies_gives_no_wrong_types(runs_dir: Path, value: object)
         for field in index.STORED:
             kinds = index.types_of(field) | {tuple}
             assert type(getattr(found, field)) in kinds, field
+
+
+@pytest.mark.parametrize(
+    ("file", "field"),
+    [(JOURNAL, "study"), (PLAN, "job"), (SUMMARY, "verdict"), (EVENTS, "step"), (NOTE, "note")],
+)
+def test_a_file_that_cannot_be_read_now_is_read_the_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, field: str
+) -> None:
+    """As where too many files are open, or a permission was missing, which changes no stamp."""
+    folder = recorded(tmp_path, named("a"))
+    marks.write_note(folder, "good")
+    if file == EVENTS:
+        (folder / SUMMARY).unlink()
+        history = History(named("a")).training(steps=4)
+        (folder / EVENTS).write_bytes(b"".join(encode(one).encode() for one in history.records))
+    (tmp_path / "ways.study").mkdir()
+    (tmp_path / "ways.study" / JOURNAL).write_text('{"run":"a","trial":"t #1"}\n')
+    age(tmp_path)
+    told = []
+    with monkeypatch.context() as failing:
+
+        def refused(path: Path, flags: int) -> int:
+            if path.name == file:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
+            return opened(path, flags)
+
+        opened = files.open_regular
+        failing.setattr(files, "open_regular", refused)
+        (without,) = index.entries(tmp_path, lambda name, error: told.append((name, str(error))))
+    (whole,) = index.entries(tmp_path, lambda *one: pytest.fail(str(one)))
+    (fresh,) = index.entries(tmp_path)
+    assert getattr(without, field) != getattr(whole, field)
+    assert whole == fresh
+    assert (whole.study, whole.trial, whole.note, whole.step) == ("ways", "t #1", "good", 4)
+    assert [name for name, _ in told] == ["ways.study" if file == JOURNAL else "a"]
 
 
 def test_runs_of_a_study_say_which(runs_dir: Path, read: list[str]) -> None:

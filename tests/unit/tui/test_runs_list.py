@@ -166,6 +166,22 @@ def test_a_run_that_cannot_be_read_is_told(
     assert done.stderr == f"rankboard: {names[0]}: its plan.json cannot be read: it is no plan\n"
 
 
+def test_where_none_fits_unread_files_are_told(
+    run: Callable[..., Done], names: list[str], tmp_path: Path
+) -> None:
+    """A run that cannot be read may be the one that is looked for."""
+    (tmp_path / "runs" / names[0] / "plan.json").write_text("{")
+    study = tmp_path / "runs" / "ways.study"
+    study.mkdir()
+    (study / "journal.jsonl").symlink_to("elsewhere")
+    assert run(runs, words=["study=ways"]).stderr.splitlines() == [
+        "rankboard: none of 3 runs fits",
+        f"rankboard: {names[0]}: its plan.json cannot be read: it is no plan",
+        "rankboard: ways.study: its journal.jsonl cannot be read: it is a link, which is not "
+        "followed",
+    ]
+
+
 def test_stars_and_notes(run: Callable[..., Done], names: list[str]) -> None:
     done = run(runs, star=["last", names[0][:14]], unstar=[names[1]], note=("last", "the best"))
     assert done.stderr.splitlines() == [
