@@ -44,7 +44,9 @@ def report(
     ] = None,
     submission: Annotated[
         bool,
-        typer.Option("--submission", help="also make an archive with configuration, logs and code"),
+        typer.Option(
+            "--submission", help="also make an archive with a README, configuration, logs and code"
+        ),
     ] = False,
     link: Annotated[
         str,
@@ -71,10 +73,11 @@ def report(
     """
     with refusing(StudyError):
         _check_installed()
-        target = out or Path(f"report-{_plain(names)}")
-        _check_target(target)
         rate = spec.rate(link) / 8 if link else 0.0
         studies, folders = _found(names, runs_dir.absolute())
+        called = _called(names, studies, runs_dir.absolute())
+        target = out or Path(f"report-{_plain(called)}")
+        _check_target(target)
         subjects = _read(studies, folders, runs_dir.absolute(), rate)
         _write(target, subjects, studies, submission)
 
@@ -108,6 +111,18 @@ def _found(names: Sequence[str], runs_dir: Path) -> tuple[dict[StudyFolder, Stud
     if len(folders) > MOST:
         raise UsageError(f"a report compares at most {MOST} runs: {len(folders)} given")
     return studies, folders
+
+
+def _called(names: Sequence[str], studies: dict[StudyFolder, Study], runs_dir: Path) -> list[str]:
+    """What is reported, by its own names: those of studies that have only their quick variant say
+    so."""
+    found = []
+    for name in names:
+        folder = _study_folder(name, runs_dir)
+        found.append(folder.name if folder else name)
+        if folder and studies[folder].is_quick and not Path(name).name.startswith(folder.name):
+            narrate(f"only the quick variant of {name} was started: this reports {folder.name}")
+    return found
 
 
 def _study_folder(name: str, runs_dir: Path) -> StudyFolder | None:

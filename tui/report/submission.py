@@ -1,16 +1,18 @@
 """The archive that an assignment asks for.
 
 NAME/
+    README.md          what is what, and where to begin
     report/            the report: report.html, report.md, pictures, values
     configuration/     STUDY.toml of each study, RUN.json of each run: the plan, without secrets
     logs/RUN/          rank-N.log of every rank; report.txt, the classification report
-    code/              the sync methods that were used, with the code that they share; of a user's
-                       own program the script, as it is on this machine now
+    code/training/     the code that ran on every host: training loop, models, sync methods; of a
+                       user's own program code/ has the script, as it is on this machine now
 """
 
 from __future__ import annotations
 
 import json
+import time
 import zipfile
 from collections.abc import Iterator, Sequence
 from importlib import resources
@@ -22,15 +24,23 @@ from remote.record import summary
 from remote.record.files import is_folder
 from remote.record.layout import LOGS, REPORT
 from remote.record.read import load_plan
-from tui.report.markdown import PICTURES
+from remote.sanitise import one_line
+from tui.report.markdown import PICTURES, code, plain, row
 from tui.report.subject import Subject
 from tui.report.write import FILES
 
 SUFFIX, SCRIPT = ".zip", ".py"
 LARGEST = 2**20
 """Bytes of a script."""
-SHARED = ("__init__.py", "parts")
-"""What all sync methods share."""
+CODE = "training"
+"""The package that runs on the hosts."""
+CACHE = "__pycache__"
+FOLDERS = {
+    "report/": "the report: open report.html in a browser; report.md is the same to edit",
+    "configuration/": "the file of each study, and the plan of each run as JSON",
+    "logs/": "of each run the output of every rank, and the classification report",
+    "code/": "the code that ran",
+}
 
 
 def write(target: Path, report: Path, subjects: Sequence[Subject], studies: dict[str, str]) -> None:
@@ -38,10 +48,12 @@ def write(target: Path, report: Path, subjects: Sequence[Subject], studies: dict
     name. Raises: OSError."""
     name = target.name.removesuffix(SUFFIX)
     runs = [run for subject in subjects for run in subject.runs]
+    now = time.localtime()[:6]
     part = target.with_name(f".{target.name}.part")
     with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path, data in _files(report, runs, studies):
-            entry = zipfile.ZipInfo(f"{name}/{path}")  # of 1980, so that equal reports are equal
+        readme = _readme(name, subjects, runs).encode()
+        for path, data in (("README.md", readme), *_files(report, runs, studies)):
+            entry = zipfile.ZipInfo(f"{name}/{path}", now)
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
     part.replace(target)
@@ -58,7 +70,8 @@ def _files(
     for run in runs:
         yield from _of_run(run)
     yield from _scripts(runs)
-    yield from _code(sorted({run.job.sync for run in runs if run.job}))
+    if any(run.job for run in runs):
+        yield from _source(resources.files(CODE), f"code/{CODE}")
 
 
 def _of_run(run: RunFigures) -> Iterator[tuple[str, bytes]]:
@@ -88,15 +101,49 @@ def _script(run: RunFigures) -> Iterator[Path]:
                 yield path
 
 
-def _code(methods: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    folder = resources.files("training") / "sync"
-    for name in (*(f"{method}.py" for method in methods), *(SHARED if methods else ())):
-        yield from _source(folder / name, f"code/sync/{name}")
+def _readme(name: str, subjects: Sequence[Subject], runs: Sequence[RunFigures]) -> str:
+    """What the archive holds, as Markdown."""
+    lines = [f"# {plain(name)}", ""]
+    lines += [f"- {plain(subject.title)}" for subject in subjects]
+    lines += ["", row(("folder", "what it is")), "|---|---|"]
+    lines += [row(one) for one in FOLDERS.items()]
+    if parts := _parts(runs):
+        lines += ["", "The parts of the code that decide what was trained, and how:", ""]
+        lines += [row(("part", "file")), "|---|---|", *map(row, parts)]
+    commands = [subject.again for subject in subjects if subject.again]
+    commands += [
+        group.command
+        for subject in subjects
+        if not subject.again
+        for group in subject.groups
+        if group.command
+    ]
+    if commands:
+        lines += ["", "Commands that repeat it:", "", code(list(map(one_line, commands)))]
+    return "\n".join([*lines, ""])
+
+
+def _parts(runs: Sequence[RunFigures]) -> list[tuple[str, str]]:
+    """The files that a reader wants to see first."""
+    jobs = [run.job for run in runs if run.job]
+    if not jobs:
+        return []
+    found = [("training loop", "loop.py")]
+    for what, folder, names in (
+        ("model", "models", [job.model for job in jobs]),
+        ("data set", "datasets", [job.dataset for job in jobs]),
+        ("sync method", "sync", [job.sync for job in jobs]),
+    ):
+        found += [
+            (f"{what} {name}", f"{folder}/{name.partition('/')[0]}.py")
+            for name in dict.fromkeys(names)
+        ]
+    return [(what, f"code/{CODE}/{path}") for what, path in found]
 
 
 def _source(found: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
-    if found.is_file() and name.endswith(".py"):
+    if found.is_file():
         yield name, found.read_bytes()
-    elif found.is_dir() and not name.endswith("__pycache__"):
+    elif found.is_dir() and not name.endswith(CACHE):
         for inner in sorted(found.iterdir(), key=lambda one: one.name):
             yield from _source(inner, f"{name}/{inner.name}")

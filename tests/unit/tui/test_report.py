@@ -10,6 +10,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -20,6 +21,7 @@ import pytest
 from remote.events import Closed
 from remote.plan.plan import Upload
 from remote.record.marks import write_note
+from remote.study.folder import StudyFolder
 from remote.study.study import Trial
 from tests.kit.commands import Done, run
 from tests.kit.histories import History, plan, raised
@@ -54,6 +56,13 @@ nodes = 1
 axis = "method"
 reference = "$ddp_1$"
 baseline = {{ method = "one node" , nodes = 1 }}
+"""
+QUICK = """
+repetitions = 1
+[axes]
+sync = ["ring"]
+[quick]
+job = { steps = 2 }
 """
 SECONDS = {("none", 1): 1.0, ("ring", 2): 0.6, ("ring", 4): 0.4, ("ddp", 2): 0.5, ("ddp", 4): 0.25}
 
@@ -282,16 +291,38 @@ def test_values_are_read_back(made: Path) -> None:
 
 def test_the_submission_has_what_an_assignment_asks_for(made: Path) -> None:
     with zipfile.ZipFile(made / "out.zip") as archive:
-        names = archive.namelist()
+        names, entries = archive.namelist(), archive.infolist()
+        readme = archive.read("out/README.md").decode()
         plan_of_run = json.loads(archive.read(next(n for n in names if n.endswith("-ring.json"))))
     assert "out/report/report.html" in names
     assert len(set(names)) == len(names)
     assert not [name for name in names if "/." in name]
     assert "out/configuration/small.toml" in names
-    assert {"out/code/sync/ring.py", "out/code/sync/ddp.py", "out/code/sync/none.py"} <= {*names}
-    assert "out/code/sync/gather_scatter.py" not in names
+    parts = re.findall(r"code/training/[\w/]*\.py", readme)
+    assert parts == [
+        f"code/training/{one}.py"
+        for one in (
+            *("loop", "models/lenet5", "datasets/digits"),
+            *("sync/ring", "sync/ddp", "sync/none"),
+        )
+    ]
+    assert {f"out/{one}" for one in parts} <= {*names}
+    assert "rankboard study small --new" in readme
+    assert EVIL not in re.sub(r"^ {4}.*$", "", readme, flags=re.M)
     assert not any("__pycache__" in name for name in names)
+    assert {one.date_time[0] for one in entries} == {datetime.now().year}
     assert plan_of_run.keys() == {"job", "script", "world_size", "ranks", "policy"}
+
+
+def test_a_quick_study_is_reported_under_its_own_name(run: Run, tmp_path: Path) -> None:
+    folder, _ = study(tmp_path / "runs", QUICK, lambda trial: 0.1)
+    quick = folder.path.rename(tmp_path / "runs" / "small-quick.study")
+    StudyFolder(quick).keep(QUICK, {"given": {}, "places": {}, "quick": True})
+    done = run(report, names=["small"])
+    assert (done.returncode, done.stdout) == (0, "report-small-quick/report.html\n"), done.stderr
+    said = "only the quick variant of small was started: this reports small-quick"
+    assert done.stderr == f"rankboard: {said}\n"
+    assert "(quick variant)" in Path("report-small-quick/report.html").read_text()
 
 
 # Runs ---------------------------------------------------------------------------------------------
