@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 STOP = signal.SIGUSR1
 """Asks that launcher to stop the run. SIGTERM would also come at a shutdown, which a kept run
 survives."""
+TRIES, MOMENT = 1000, 0.001
+"""How often the lock is tried where somebody only looks, and the seconds between two tries."""
 LONGEST = 256
 """Bytes of the file that are read."""
 
@@ -73,20 +76,34 @@ def take(path: Path) -> int:
     """A descriptor that holds the lock while it is open. Raises: OSError; PlanError, where another
     launcher holds it."""
     lock = files.open_regular(path, os.O_RDWR | os.O_CREAT)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not _exclusively(lock):
         holder = _named(os.pread(lock, LONGEST, 0))
         os.close(lock)
         there = f"the launcher of {path.parent.name} is still there, {holder}"
         raise PlanError(
             f"{there}: leave it there (q and d in its dashboard), or watch with rankboard logs "
             f"{path.parent.name} --follow"
-        ) from None
+        )
     os.ftruncate(lock, 0)
     os.write(lock, f"{os.getpid()} {socket.gethostname()}\n".encode())
     os.fsync(lock)  # for who looks from another machine
     return lock
+
+
+def _exclusively(lock: int) -> bool:
+    """Take the lock; False where another launcher has it. Who only looks (see `launcher`) shares it
+    for a moment, and is waited for."""
+    for _ in range(TRIES):
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        time.sleep(MOMENT)
+    return False
 
 
 def notify(folder: Path, number: signal.Signals) -> Holder | None:

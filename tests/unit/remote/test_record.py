@@ -3,19 +3,21 @@ tells what became of it."""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import socket
 import stat
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from remote.events import Said
 from remote.plan.plan import OnNan, Plan, PlanError, Policy
-from remote.record import layout, summary, trust
+from remote.record import layout, lock, summary, trust
 from remote.record.lock import Holder, launcher
 from remote.record.read import RunFolderError, load_plan
 from remote.record.read import records as read
@@ -85,6 +87,24 @@ def test_one_launcher_at_a_time_records_a_run(tmp_path: Path) -> None:
     assert launcher(first.folder) is None
     second = Recorder(tmp_path, plan(), again=True)
     second.release()
+
+
+def test_who_only_looks_keeps_no_launcher_from_its_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `rankboard runs` and `ps` do, of every run that has not ended."""
+    Recorder(tmp_path, plan()).release()
+    path = tmp_path / plan().run / layout.LOCK
+    path.touch()
+    looking = os.open(path, os.O_RDONLY)
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    monkeypatch.setattr(
+        lock, "time", SimpleNamespace(sleep=lambda _: fcntl.flock(looking, fcntl.LOCK_UN))
+    )
+    again = Recorder(tmp_path, plan(), again=True)
+    assert launcher(again.folder) == Holder(os.getpid(), socket.gethostname())
+    again.release()
+    os.close(looking)
 
 
 def test_a_line_that_an_earlier_launcher_tore_tears_no_other(tmp_path: Path) -> None:
