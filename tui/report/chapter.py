@@ -39,6 +39,7 @@ def chapter(subject: Subject) -> Chapter:
 def _verdict(subject: Subject, timed: Timing) -> Iterator[str]:
     """What came out, and whether all trained the same."""
     names = [name.split(", ")[0] for one in subject.groups for name in (one.label, one.line)]
+    names += [host.name for run in subject.runs for host in run.hosts]
     remarks = {remark for run in subject.runs for remark in run.remarks}  # those are alerts
     lines = [line for line in subject.verdict if line not in remarks and NOT_LEARNED not in line]
     for said in (said for line in lines for said in line.split("; ")):

@@ -7,7 +7,9 @@ import io
 import json
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 from remote.figures.run import RunFigures
@@ -52,18 +54,25 @@ def _rows(subject: Subject) -> Iterator[dict[str, Any]]:
                 "verdict": "failed",
                 "cause": failure.cause,
             }
+        for one in group.uncounted:
+            yield about | {
+                "repetition": one.repetition,
+                "run": one.run,
+                "verdict": one.verdict,
+                "cause": one.cause,
+            }
 
 
 def values(run: RunFigures) -> dict[str, Any]:
     """The figures of a run, one number each. Times in seconds, sizes in bytes, accuracies are
-    fractions."""
+    fractions; `started` is an ISO date."""
     early = run.steps.early()
     p50, p99, most = early.percentiles("seconds", (50, 99, 100))
     last = run.evaluations[-1] if run.evaluations else None
     return {
         "verdict": run.verdict.name.lower() if run.verdict else None,
         "cause": run.cause or run.diverged,
-        "started": run.started,
+        "started": _date(run.started),
         "nodes": run.nodes,
         "ranks": run.world_size,
         "batch_size": run.job.batch_size if run.job else None,
@@ -83,6 +92,13 @@ def values(run: RunFigures) -> dict[str, Any]:
         "training_seconds": run.summary["training_seconds"],
         "elapsed": run.elapsed,
     }
+
+
+def _date(when: float) -> str | None:
+    """A Unix time, which may be any number, as local date and time with its zone."""
+    with suppress(OverflowError, ValueError, OSError):
+        return datetime.fromtimestamp(when).astimezone().isoformat(timespec="seconds")
+    return None
 
 
 def _cell(value: Any) -> Any:

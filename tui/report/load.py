@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,13 @@ from remote.plan.plan import Plan, PlanError
 from remote.record.read import RunFolderError, load_plan
 from remote.study.conclusion import conclusion
 from remote.study.file import parse
-from remote.study.folder import StudyFolder
+from remote.study.folder import Begun, Ended, Entry, Outcome, StudyFolder
 from remote.study.places import Places
 from remote.study.progress import CellProgress, Progress
 from remote.study.results import CellResult, results
 from remote.study.study import Cell, Study
 from training.job import Job
-from tui.report.subject import STEP_SECONDS, Along, Failure, Group, Outcome, Subject
+from tui.report.subject import STEP_SECONDS, Along, Failure, Group, Judged, Subject, Uncounted
 from tui.text.compare import LETTERS, verdicts
 
 ELSEWHERE = Host("host", "host")
@@ -42,14 +42,17 @@ class Reader:
 
     def study(self, folder: StudyFolder, study: Study) -> Subject:
         """A study that has been started."""
-        progress = Progress(study)
-        for entry in folder.entries():
+        progress, entries = Progress(study), list(folder.entries())
+        for entry in entries:
             progress.apply(entry)
         found = results(progress)
         place = folder.place()
         along = _along(study)
         groups = tuple(
-            self._cell(study, along, row, place.get("places", {}))
+            replace(
+                self._cell(study, along, row, place.get("places", {})),
+                uncounted=tuple(_uncounted(row, entries)),
+            )
             for row in progress.cells.values()
         )
         keys = [cell.key for cell in study.cells]
@@ -68,7 +71,7 @@ class Reader:
             again=_study_command(folder.name, place),
             is_quick=study.is_quick,
             metric=study.metric,
-            outcomes=tuple(map(_outcome, found.cells)) if study.metric != STEP_SECONDS else (),
+            outcomes=tuple(map(_judged, found.cells)) if study.metric != STEP_SECONDS else (),
         )
 
     def runs(self, folders: Sequence[Path]) -> Subject:
@@ -135,8 +138,24 @@ class Reader:
         )
 
 
-def _outcome(row: CellResult) -> Outcome:
-    return Outcome(row.value, row.comparison, row.is_same)
+def _uncounted(row: CellProgress, entries: Sequence[Entry]) -> Iterator[Uncounted]:
+    """The runs of a cell that do not count and are not its last failures."""
+    ends = {entry.run: entry for entry in entries if isinstance(entry, Ended)}
+    said = {end.run for end in (*row.counted.values(), *row.failed.values())}
+    for entry in entries:
+        key, _, number = entry.trial.rpartition(" #")
+        if key != row.cell.key or entry.run in said or not isinstance(entry, Begun):
+            continue
+        said.add(entry.run)
+        end = ends.get(entry.run)
+        outcome = end.outcome if end else Outcome.INTERRUPTED
+        is_live = not end and entry.run == row.running
+        verdict = "not ended" if is_live else outcome.value
+        yield Uncounted(int(number), entry.run, verdict, end.cause if end else "")
+
+
+def _judged(row: CellResult) -> Judged:
+    return Judged(row.value, row.comparison, row.is_same)
 
 
 def opened(folder: StudyFolder) -> Study:

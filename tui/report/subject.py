@@ -23,6 +23,17 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Uncounted:
+    """A run that does not count, because another was made in its place, or is to be: its
+    repetition, whether it failed or was interrupted, and why."""
+
+    repetition: int
+    run: str
+    verdict: str
+    cause: str = ""
+
+
+@dataclass(frozen=True)
 class Along:
     """The axis of a study along which lines are drawn. `marks` are its values in order; none of
     nodes, of which the number is the place."""
@@ -32,7 +43,7 @@ class Along:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Judged:
     """What a study compares of a group: its `value` with the interval, how that is `against` its
     reference, and whether it `is_same` to the last digit; None where there is nothing."""
 
@@ -61,6 +72,7 @@ class Group:
     runs: Mapping[int, RunFigures]
     state: str
     failures: tuple[Failure, ...] = ()
+    uncounted: tuple[Uncounted, ...] = ()
     command: str = ""
 
     @property
@@ -99,7 +111,7 @@ class Subject:
     again: str = ""
     is_quick: bool = False
     metric: str = STEP_SECONDS
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[Judged, ...] = ()
 
     @property
     def runs(self) -> list[RunFigures]:

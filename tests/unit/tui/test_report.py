@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -21,7 +22,7 @@ import pytest
 from remote.events import Closed
 from remote.plan.plan import Upload
 from remote.record.marks import write_note
-from remote.study.folder import StudyFolder
+from remote.study.folder import Begun, Ended, Outcome, StudyFolder
 from remote.study.study import Trial
 from tests.kit.commands import Done, run
 from tests.kit.histories import History, plan, raised
@@ -29,6 +30,9 @@ from tests.kit.recorded import recorded
 from tests.kit.studies import BYTES, study
 from training.wire.events import Exited, HostSample
 from tui.commands.report import report
+from tui.report import data
+from tui.report.chapter import chapter
+from tui.report.load import Reader
 
 Run = Callable[..., Done]
 assert run  # the fixture
@@ -247,6 +251,35 @@ def test_a_failed_cell_keeps_its_cause_on_top(page: Any) -> None:
     assert [row["run"] for row in made] == sorted(row["run"] for row in made)
 
 
+def test_runs_that_do_not_count_are_in_the_table(tmp_path: Path) -> None:
+    folder, found = study(tmp_path, QUICK, lambda trial: 0.1)
+    [trial] = found.trials()
+    for at, end in enumerate((Outcome.INTERRUPTED, Outcome.FAILED, None)):
+        name = f"20261122-00000{at}-ring"
+        folder.write(Begun(trial.key, name))
+        if end:
+            folder.write(
+                Ended(trial.key, name, end, cause="" if end != "failed" else "a rank died")
+            )
+    folder.write(Begun(trial.key, "20261122-000003-ring"))
+    subject = Reader(tmp_path, 0.0, str).study(folder, found)
+    sections = {section.name: section for section in chapter(subject).sections}
+    [table] = sections["procedure"].tables
+    found_rows = [dict(zip(table.head, row, strict=True)) for row in table.rows]
+    assert [(row["verdict"], row["remark"]) for row in found_rows] == [
+        ("interrupted", "-"),
+        ("failed", "a rank died"),
+        ("interrupted", "-"),
+        ("not ended", "-"),
+        ("finished", "-"),
+    ]
+    says = " ".join(sections["procedure"].says)
+    assert "do not count or not yet: 2 interrupted, 1 failed, 1 not ended." in says
+    rows_of_csv = list(csv.DictReader(data.table([subject]).splitlines()))
+    verdicts = sorted(row["verdict"] for row in rows_of_csv)
+    assert verdicts == ["failed", "finished", "interrupted", "interrupted", "not ended"]
+
+
 def test_commands_repeat_each_cell(page: Any) -> None:
     lines = "\n".join("".join(one.itertext()) for one in page.iter("pre"))
     assert "rankboard study small --new --local 4 --link 1gbit" in lines
@@ -260,6 +293,8 @@ def test_markdown_has_its_pictures_and_no_markup(made: Path) -> None:
     assert len(pictures) == 2 * len(list((made / "pictures").glob("*.svg")))
     assert all((made / one).stat().st_size for one in pictures)
     assert not re.search(r"(?<!\\)<script", re.sub(r"^ {4}.*$", "", text, flags=re.M))
+    heads = re.findall(r"^#+ (.*)$", text, re.M)
+    assert not [one for one, after in pairwise(heads) if one == after]
     tables = re.findall(r"(?:^\|.*\n)+", text, re.M)
     assert len(tables) > 10
     for table in tables:
@@ -280,6 +315,7 @@ def test_values_are_read_back(made: Path) -> None:
     [bad] = [row for row in found if row["verdict"] == "failed"]
     assert bad["cause"] == f"\u202erank 3: =1+1 {EVIL}\x00"
     first = next(row for row in found if row["run"].endswith("none"))
+    assert datetime.fromisoformat(first["started"]).tzinfo
     assert float(first["step_seconds"]) in [pytest.approx(1 + 0.01 * at) for at in (1, 2, 3)]
     whole = json.loads((made / "data.json").read_text(), parse_constant=pytest.fail)
     [subject] = whole["subjects"]

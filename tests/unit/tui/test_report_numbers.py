@@ -392,3 +392,17 @@ def test_the_root_sends_most(tmp_path: Path) -> None:
     )
     assert second == "Share of a step that ranks spend in sync: star 40%."
     assert third == "Share of the exchange that is hidden behind computing, at least: star 59%."
+
+
+def test_steps_are_marked_by_whole_numbers(tmp_path: Path) -> None:
+    sections = chapter(subject(group(run_of(tmp_path, "short", [3.0, 2.0, 1.0, 0.5])))).sections
+    [first, *_] = next(section.pictures for section in sections if section.name == "training")
+    [axes] = first.draw().axes
+    assert all(float(tick).is_integer() for tick in axes.get_xticks())
+
+
+def test_a_sentence_keeps_the_name_of_a_host(tmp_path: Path) -> None:
+    found = run_on(tmp_path, "here", ("local", "local"), ("boot", "boot"))
+    name = found.runs[0].hosts[0].name
+    said = chapter(replace(found, verdict=(f"{name} is slow",))).verdict
+    assert said[0] == f"{name} is slow."

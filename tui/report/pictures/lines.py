@@ -11,7 +11,10 @@ from matplotlib.figure import Figure
 from remote.format import number
 from tui.report.document import Picture
 from tui.report.numbers.curves import Curve
-from tui.report.pictures.style import Look, canvas, label, legend, spaced
+from tui.report.pictures.style import Look, canvas, label, legend, spaced, whole
+
+STEP = "step"
+"""The axis that has whole numbers only."""
 
 
 def picture(
@@ -61,6 +64,8 @@ def _draw(across: str, up: str, curves: Sequence[Curve], least_top: float | None
             axes.fill_between(one.along, one.low, one.high, color=look.colour, alpha=0.18, lw=0)
     if not any(math.isfinite(value) for one in curves for value in one.middle):
         axes.text(0.5, 0.5, "no finite value", transform=axes.transAxes, ha="center")
+    if across == STEP:
+        whole(axes)
     if least_top is not None:
         axes.set_ylim(0, max(least_top, 1.05 * axes.dataLim.y1))
     if len(curves) > 1:

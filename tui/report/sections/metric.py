@@ -12,7 +12,7 @@ from tui.report import text
 from tui.report.document import Section, Table
 from tui.report.numbers import enough
 from tui.report.numbers.timing import Timing
-from tui.report.subject import Group, Outcome, Subject
+from tui.report.subject import Group, Judged, Subject
 
 TIME, SHARE = "elapsed", "accuracy"
 
@@ -36,7 +36,7 @@ def section(subject: Subject, timing: Timing) -> Section | None:
 
 
 def _row(
-    subject: Subject, at: int, group: Group, outcome: Outcome, is_known: bool
+    subject: Subject, at: int, group: Group, outcome: Judged, is_known: bool
 ) -> tuple[str, ...]:
     value, against, other = outcome.value, outcome.against, subject.references[at]
     assert value
@@ -85,7 +85,7 @@ def _between(subject: Subject, apart: Interval) -> str:
     return f"{low} to {high}"
 
 
-def _finding(subject: Subject, outcome: Outcome, apart: Interval | None) -> str:
+def _finding(subject: Subject, outcome: Judged, apart: Interval | None) -> str:
     against = outcome.against
     if not against or not apart:
         return UNKNOWN

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 
 from remote.figures.run import RunFigures
@@ -12,7 +13,7 @@ from remote.statistics.stability import warm_up
 from tui.report import text
 from tui.report.document import Section, Table, Text
 from tui.report.numbers.timing import Timing
-from tui.report.subject import Failure, Group, Subject
+from tui.report.subject import Failure, Group, Subject, Uncounted
 
 TITLE = "How it was measured"
 HEAD = ("started", "cell", "repetition", "run", "s/iter", "warm-up", "verdict", "remark")
@@ -51,6 +52,11 @@ def _says(subject: Subject, timing: Timing) -> Iterator[str]:
     failed = [one for group in subject.groups for one in group.failures]
     if failed:
         yield f"{count(len(failed), 'run')} failed and stay in the table."
+    uncounted = [one for group in subject.groups for one in group.uncounted]
+    if uncounted:
+        verdicts = Counter(one.verdict for one in uncounted)
+        said = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.items())
+        yield f"The table has runs, too, that do not count or not yet: {said}."
 
 
 def _rows(subject: Subject, timing: Timing) -> list[tuple[str, ...]]:
@@ -64,6 +70,7 @@ def _rows(subject: Subject, timing: Timing) -> list[tuple[str, ...]]:
             found.append((run.name, _row(group, number, run, is_far)))
         for failure in group.failures:
             found.append((failure.run, _failed(group, failure)))
+        found += [(one.run, _uncounted(group, one)) for one in group.uncounted]
     return [row for _, row in sorted(found)]
 
 
@@ -100,6 +107,11 @@ def _failed(group: Group, failure: Failure) -> tuple[str, ...]:
         "failed",
         failure.cause or UNKNOWN,
     )
+
+
+def _uncounted(group: Group, one: Uncounted) -> tuple[str, ...]:
+    known = (group.label, str(one.repetition), one.run, seconds(math.nan), UNKNOWN)
+    return (UNKNOWN, *known, one.verdict, one.cause or UNKNOWN)
 
 
 def _commands(subject: Subject) -> list[Text]:

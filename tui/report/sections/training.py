@@ -36,7 +36,7 @@ def section(subject: Subject, timing: Timing) -> Section | None:
 def _pictures(subject: Subject) -> list[Picture]:
     found = []
     for name, title, across, points in (
-        ("loss-by-step", "Training loss by step", "step", loss_by_step),
+        ("loss-by-step", "Training loss by step", lines.STEP, loss_by_step),
         ("loss-by-time", "Training loss by time", "seconds", loss_by_time),
     ):
         if curves := _curves(subject, points):

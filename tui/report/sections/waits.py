@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from remote.figures.run import RunFigures
 from remote.figures.waiting import Waiting
-from remote.format import fixed, percent
+from remote.format import count, fixed, percent
 from tui.report.document import Picture, Section, Table
 from tui.report.numbers.timing import Timing
 from tui.report.pictures import matrix
@@ -50,7 +50,10 @@ def _table(group: Group, run: RunFigures, waiting: Waiting) -> Table:
         )
         for at, rank in enumerate(waiting.ranks)
     ]
-    note = f"{run.name}: the others waited {percent(waiting.share, 1)} of a step."
+    note = (
+        f"{run.name}: seconds are totals over {count(len(waiting.step), 'step')}; the others "
+        f"waited {percent(waiting.share, 1)} of a step."
+    )
     return Table(f"Who waited: {group.label}", HEAD, rows, note)
 
 
@@ -59,13 +62,13 @@ def _picture(at: int, group: Group, run: RunFigures, waiting: Waiting) -> Pictur
     names = [str(rank) for rank in waiting.ranks]
     last = max(waiting.held_up().items(), key=lambda one: one[1])
     alt = (
-        f"Matrix of ranks of {group.label}: how many seconds the rank of a row waited for the rank "
-        f"of a column. Rank {_name(run, last[0])} was the last one in {percent(last[1])} of the "
-        "steps, more than any other."
+        f"Matrix of ranks of {group.label}: how many seconds in all the rank of a row waited for "
+        f"the rank of a column. Rank {_name(run, last[0])} was the last one in {percent(last[1])} "
+        "of the steps, more than any other."
     )
     return matrix.picture(
         f"waits-{at + 1}",
-        f"Seconds waited: {group.label}",
+        f"Seconds waited in all: {group.label}",
         alt,
         seconds.tolist(),
         names,
