@@ -79,14 +79,15 @@ def limits(result: StudyResult) -> list[str]:
 
 def failures(progress: Progress) -> list[str]:
     """Why cells failed, a line for each reason."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, tuple[str, list[str]]] = {}
     for cell in progress.cells.values():
-        for cause in dict.fromkeys(end.cause for end in cell.failed.values() if end.cause):
-            found.setdefault(cause, []).append(cell.cell.key)
+        for reason, cause in {end.reason: end.cause for end in cell.failed.values()}.items():
+            found.setdefault(reason or cause, (cause, []))[1].append(cell.cell.key)
     total = len(progress.cells)
     return [
         f"{f'all {total} cells' if len(keys) == total > 1 else some(keys)} failed: {cause}"
-        for cause, keys in found.items()
+        for cause, keys in found.values()
+        if cause
     ]
 
 

@@ -60,8 +60,9 @@ class Begun:
 @dataclass(frozen=True)
 class Ended:
     """It has ended. `value` is what the study compares; `cause` says why it failed. `seconds` says
-    how long it took; 0 where that is not known. `losses` are its first and last training loss, if
-    known."""
+    how long it took; 0 where that is not known. `reason` is the cause without the host and rank
+    that had it, equal for all runs that fail alike. `losses` are its first and last training
+    loss, if known."""
 
     trial: str
     run: str
@@ -71,6 +72,7 @@ class Ended:
     remarks: tuple[str, ...] = field(default=())
     seconds: float = 0.0
     losses: tuple[float, float] | None = None
+    reason: str = ""
 
 
 Entry = Begun | Ended
@@ -221,6 +223,7 @@ def _entry(data: dict[str, Any]) -> Entry | None:
         tuple(map(str, remarks)) if isinstance(remarks, list) else (),
         max(0.0, number(data.get("seconds")) or 0.0),
         _pair(data.get("losses")),
+        str(data.get("reason", "")),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections.abc import Mapping
 from typing import Any
@@ -23,6 +24,16 @@ def remarks(cell: Cell, state: RunState) -> tuple[str, ...]:
     diverged = state.progress.diverged
     said = [f"{cell.key} diverged: the loss is no finite number"] if diverged else []
     return (*said, *summary.remarks(state))
+
+
+def reason(state: RunState) -> str:
+    """Why a run failed, without the names of the host and the rank that were first."""
+    why = state.cause.what if state.cause else state.stop_reason
+    names = {host.name for host in state.hosts}
+    names |= {host.hello.name for host in state.hosts if host.hello}
+    for name in sorted(filter(None, names), key=len, reverse=True):
+        why = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", "HOST", why)
+    return why
 
 
 def losses(state: RunState) -> tuple[float, float] | None:

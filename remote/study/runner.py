@@ -26,7 +26,7 @@ from training.wire.events import Record
 LIMIT = "time limit of the study"
 LEFT = "the study was interrupted"
 ENOUGH = 3
-"""Cells that are refused for the same reason until the study stops, if all so far were."""
+"""Cells that fail for one reason before their first step until the study stops."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Runner:
     """Runs what is left of a study. `stable`: with --until-stable, the widest interval of a cell as
     a share of its middle. `ended` hears of each run that has ended, or could not begin.
 
-    `refusal` says why it stopped by itself: every cell was refused for that reason.
+    `refusal` says why it stopped by itself: every cell failed so before its first step.
 
     `progress` is written only while `lock` is held, by the thread that iterates `runs`; so is
     `is_over`; `changes` counts how often.
@@ -130,18 +130,19 @@ class Runner:
             return launcher.begin(plan)
         except (PlanError, LabError) as error:
             run = self.progress.open.get(trial.key, "none")
-            self._note(Ended(trial.key, run, Outcome.FAILED, cause=str(error)))
+            cause = str(error)
+            self._note(Ended(trial.key, run, Outcome.FAILED, cause=cause, reason=cause))
             self._look_at_refusal(trial, str(error))
             return None
 
-    def _look_at_refusal(self, trial: Trial, cause: str) -> None:
-        """Stop once all cells so far were refused for one reason: so will be the others. `cause` is
-        "" of a run that was not refused."""
-        self._refused[trial.cell.key] = cause
+    def _look_at_refusal(self, trial: Trial, reason: str) -> None:
+        """Stop once all cells so far failed before their first step for one reason: so will the
+        others. `reason` is "" of a run that came further."""
+        self._refused[trial.cell.key] = reason
         enough = len(self._refused) >= min(ENOUGH, len(self.study.cells))
-        if cause and enough and set(self._refused.values()) == {cause} and not self.is_stopped:
-            self.refusal = cause
-            self.stop_reason = "each run was refused for the same reason"
+        if reason and enough and set(self._refused.values()) == {reason} and not self.is_stopped:
+            self.refusal = reason
+            self.stop_reason = "all so far failed for one reason before their first step"
 
     def _left(self) -> Iterator[StudyRun]:
         """The runs that an earlier call left, to be ended. One that had finished counts."""
@@ -170,12 +171,21 @@ class Runner:
         if run.is_left and outcome is Outcome.FAILED:
             outcome = Outcome.INTERRUPTED
         if not run.is_left:
-            is_refused = state.verdict is Verdict.REFUSED and outcome is Outcome.FAILED
-            self._look_at_refusal(trial, cause if is_refused else "")
+            is_refused = outcome is Outcome.FAILED and not state.step and cause != LIMIT
+            self._look_at_refusal(trial, measure.reason(state) if is_refused else "")
         remarks, seconds = measure.remarks(trial.cell, state), max(0.0, state.elapsed)
-        losses = measure.losses(state)
         self._note(
-            Ended(trial.key, state.plan.run, outcome, value, cause, remarks, seconds, losses)
+            Ended(
+                trial.key,
+                state.plan.run,
+                outcome,
+                value,
+                cause,
+                remarks,
+                seconds,
+                measure.losses(state),
+                measure.reason(state) if cause else "",
+            )
         )
 
     def _outcome(self, state: RunState) -> tuple[Outcome, float | None, str]:

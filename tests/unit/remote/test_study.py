@@ -901,6 +901,25 @@ def test_a_study_of_which_all_runs_are_refused_stops(
     assert line.endswith("failed: there are no data")
 
 
+def test_runs_that_fail_alike_on_different_hosts_fail_for_one_reason(tmp_path: Path) -> None:
+    runner = acted_runner(tmp_path)
+    for rank, run in enumerate(runner.runs()):
+        session: Any = run.session
+        rank = min(rank, len(session.state.ranks) - 1)
+        name = session.state.hosts[session.state.ranks[rank].host].name
+        text = f"Traceback (most recent call last):\n  line 9, in load\nOSError: no data on {name}"
+        host = session.host_of(rank)
+        session.say(host, events.Text(rank, "stderr", text), events.Exited(rank, 1))
+        session.close()
+        for _ in runner.batches(run):
+            pass
+    assert runner.progress.settled == 3
+    assert runner.refusal
+    (line,) = failures(runner.progress)
+    assert " and " not in line.split(" failed: ")[0]
+    assert "no data on" in line
+
+
 def test_a_run_that_begins_while_its_study_is_stopped_is_stopped(tmp_path: Path) -> None:
     runner = acted_runner(tmp_path)
     places: Any = runner.places
