@@ -197,6 +197,17 @@ def pair(study: Study, row: CellResult) -> str:
     label, ratio = row.cell.label(study.compare), row.comparison.ratio
     if _is_outcome(study) and row.is_same:
         return f"{label} has the same {METRICS[study.metric]} as {other}, to the last digit"
+    if not _is_bounded(ratio):
+        if scale(study) is Scale.DIFFERENCE:
+            said = f"the {METRICS[study.metric]} of {label} is {_apart(study, ratio.value)}"
+            return f"as measured, {said} against {other}; {CHANCE}"
+        is_faster = ratio.value < 1
+        verb = (
+            f"is {_times(ratio.inverse())} as fast"
+            if is_faster
+            else f"takes {_times(ratio)} as long"
+        )
+        return f"as measured, {label} {verb} as {other}; {CHANCE}"
     match row.comparison.finding:
         case Finding.FASTER:
             return f"{label} is {_times(ratio.inverse())} as fast as {other}"

@@ -741,6 +741,20 @@ def test_the_answer_says_how_fast_the_fastest_is_against_the_baseline(
     assert "the fastest, " not in answer(results(_progress(parse("three", text), values)))
 
 
+@pytest.mark.parametrize(
+    ("metric", "value", "said"),
+    [
+        ("step_seconds", 0.5, "ring is 2 times as fast as all_reduce; one run of a cell cannot"),
+        ("step_seconds", 3.0, "ring takes 3 times as long as all_reduce; one run of a cell"),
+        ("loss", 0.9, "the test loss of ring is -0.1 against all_reduce; one run"),
+    ],
+)
+def test_a_cell_of_one_run_is_as_measured(metric: str, value: float, said: str) -> None:
+    study = parse("two", ACCURACY.replace("METRIC", metric))
+    rows = results(_progress(study, {"sync=all_reduce": [1.0], "sync=ring": [value]})).cells
+    assert pair(study, rows[1]).startswith(f"as measured, {said}")
+
+
 def test_a_run_that_does_not_fit_is_left_out_and_named() -> None:
     text = 'repetitions = 8\n[axes]\nsync = ["all_reduce", "ring"]\n'
     study = parse("two", text)

@@ -23,8 +23,8 @@ SIZES = [(80, 24), (120, 40), (200, 60)]
 class Stage:
     """A dashboard over a study whose runs are acted out."""
 
-    def __init__(self, folder: Path, refused: tuple[str, ...] = ()) -> None:
-        self.runner = acted_runner(folder / "runs", refused=refused)
+    def __init__(self, folder: Path, refused: tuple[str, ...] = (), reason: str = "") -> None:
+        self.runner = acted_runner(folder / "runs", refused=refused, reason=reason)
         self.app = StudyApp(self.runner)
 
     @property
@@ -144,6 +144,15 @@ async def test_a_cell_shows_its_runs_and_why_one_failed(tmp_path: Path) -> None:
         await pilot.press("escape", "q")
     assert stage.app.exit_code == 0
     assert stage.runner.progress.settled == 12
+
+
+async def test_a_study_of_which_all_runs_are_refused_says_why(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, ("all_reduce", "ring", "ddp"), "there are no data")
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: bool(stage.line("Three ways", "✗ failed")))
+        assert stage.line("failed: there are no data")
+        await pilot.press("q")
+    assert not stage.sessions
 
 
 async def test_q_asks_and_stops_the_study_which_then_goes_on(tmp_path: Path) -> None:
