@@ -17,7 +17,6 @@ from tui.report.subject import Subject
 
 HARMLESS = tuple("0123456789")
 """How a remark begins that makes no figure doubtful: that on the cost of checkpoints."""
-QUICK = "quick variant"
 MOST = 4
 """Alerts of one kind."""
 
@@ -28,7 +27,7 @@ def chapter(subject: Subject) -> Chapter:
     made = [section for make in ALL if (section := make(subject, timed))]
     return Chapter(
         one_line(subject.name),
-        one_line(f"{subject.title} ({QUICK})" if subject.is_quick else subject.title),
+        one_line(subject.heading),
         one_line(subject.question),
         list(map(one_line, _verdict(subject, timed))),
         list(dict.fromkeys(map(one_line, _alerts(subject)))),

@@ -114,6 +114,11 @@ class Subject:
     outcomes: tuple[Judged, ...] = ()
 
     @property
+    def heading(self) -> str:
+        """The title, which says of a quick study that it is one."""
+        return f"{self.title} (quick variant)" if self.is_quick else self.title
+
+    @property
     def runs(self) -> list[RunFigures]:
         """All runs, in order of their groups."""
         return [run for group in self.groups for run in group.all]

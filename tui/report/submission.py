@@ -104,12 +104,12 @@ def _script(run: RunFigures) -> Iterator[Path]:
 def _readme(name: str, subjects: Sequence[Subject], runs: Sequence[RunFigures]) -> str:
     """What the archive holds, as Markdown."""
     lines = [f"# {plain(name)}", ""]
-    lines += [f"- {plain(subject.title)}" for subject in subjects]
+    lines += [f"- {plain(subject.heading)}" for subject in subjects]
     lines += ["", row(("folder", "what it is")), "|---|---|"]
     lines += [row(one) for one in FOLDERS.items()]
     if parts := _parts(runs):
         lines += ["", "The parts of the code that decide what was trained, and how:", ""]
-        lines += [row(("part", "file")), "|---|---|", *map(row, parts)]
+        lines += [code([one_line(f"{path}  {what}") for what, path in parts])]
     commands = [subject.again for subject in subjects if subject.again]
     commands += [
         group.command

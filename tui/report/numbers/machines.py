@@ -53,8 +53,8 @@ def _sentence(hosts: tuple[HostFigures, ...], links: set[float]) -> str:
     each = " and ".join(_each(hosts, links))
     have = f", each with {each}" if each else ""
     return (
-        f"The hosts are no computers of their own: {hosts[0].name} to {hosts[-1].name} are "
-        f"{len(hosts)} virtual hosts on one machine{_cores(hosts)}{have}."
+        f"{hosts[0].name} to {hosts[-1].name} are no separate computers: they are {len(hosts)} "
+        f"virtual hosts on one machine{_cores(hosts)}{have}."
     )
 
 

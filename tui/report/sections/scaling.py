@@ -77,7 +77,9 @@ def _note(subject: Subject, timing: Timing) -> str:
     if any(row.against and math.isfinite(row.against.p) for row in timing.rows):
         ratio += " p: how often chance alone shows at least such a difference."
     if subject.is_study:
-        shown = sum(1 for row in timing.rows if row.against)
+        shown = sum(
+            1 for row in timing.rows if row.against and math.isfinite(row.against.ratio.low)
+        )
         together = (
             f" The {shown} comparisons are one family: of studies without any difference, 5% "
             "report one."
@@ -85,7 +87,7 @@ def _note(subject: Subject, timing: Timing) -> str:
             else ""
         )
         few = any(len(row.group.runs) < enough.FEWEST for row in timing.rows)
-        shared = " Intervals here rest on the noise of all cells together." if few else ""
+        shared = " Intervals here rest on the noise of all cells together." if few and shown else ""
         return ratio + together + noise + shared
     return (
         f"{ratio} A single run cannot show how much runs differ: 3% is assumed where no runs have "

@@ -25,7 +25,10 @@ def section(subject: Subject, timing: Timing) -> Section | None:
     if not timing.rows:
         return None
     table = Table(
-        "Seconds per iteration", HEAD, [_row(row, timing) for row in timing.rows], _note(subject)
+        "Seconds per iteration",
+        HEAD,
+        [_row(row, timing) for row in timing.rows],
+        _note(subject, timing),
     )
     found = picture.picture(timing.rows)
     return Section(
@@ -58,15 +61,19 @@ def _stable(row: Timed) -> str:
     return "yes" if row.stability.stable else "no"
 
 
-def _note(subject: Subject) -> str:
+def _note(subject: Subject, timing: Timing) -> str:
     note = (
         f"s/iter: {results.rule(subject)}. p50, p99 and max are of single iterations of ranks: "
         "half of them, 99% and all take at most that long. "
     )
+    if subject.is_study and not any(row.stability.variation >= 0 for row in timing.rows):
+        return note
     if subject.is_study:
+        has_interval = any(math.isfinite(row.seconds.low) for row in timing.rows)
+        what = "The interval and the variation are" if has_interval else "The variation is"
         return note + (
-            "The interval and the variation are those of runs: a run is one number. variation: "
-            "the standard deviation as a share of the mean; stable? is no from 10% on."
+            f"{what} over runs, each of which is one number. variation: their standard deviation "
+            "as a share of the mean; stable? is no from 10% on."
         )
     return note + "The interval is that of the iterations of one run; runs may differ by more."
 
