@@ -32,7 +32,8 @@ def describe(
             job = {"job": asdict(trial.job)}
             write(named(trial) | job | {"done": progress.is_settled(trial)})
         return
-    narrate(f"{study.title}: {study.question}", f"all runs: {', '.join(_common(study.cells))}")
+    question = f": {study.question}" if study.question else ""
+    narrate(f"{study.title}{question}", f"all runs: {', '.join(_common(study.cells))}")
     narrate(f"hosts: {_hosts(places)}")
     if study.is_quick:
         narrate(f"--quick changes: {'; '.join(_quicker(whole, study)) or 'nothing'}")
