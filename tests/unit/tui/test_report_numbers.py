@@ -350,6 +350,17 @@ def test_batches_of_other_sizes_are_compared_by_the_sample(tmp_path: Path) -> No
     assert times.rows[1][times.head.index("ms/sample")] == "3.14"
 
 
+def test_two_runs_with_other_batches_are_compared_by_the_sample(tmp_path: Path) -> None:
+    jobs = (Job(batch_size=32), Job(batch_size=128))
+    runs = [run_of(tmp_path, f"run-{at}", [1.0] * 6, 0.1, job) for at, job in enumerate(jobs)]
+    pair = replace(subject(*(group(run, label=run.name) for run in runs)), is_study=False)
+    found = timing(pair)
+    assert found.rows[1].speed_up
+    assert found.rows[1].speed_up.value == pytest.approx(4.0)
+    sections = {section.name: section for section in chapter(pair).sections}
+    assert any("time per sample" in said for said in sections["scaling"].says)
+
+
 def test_a_study_of_the_accuracy_compares_that(tmp_path: Path) -> None:
     folder, made = study(
         tmp_path,

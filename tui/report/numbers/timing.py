@@ -162,7 +162,8 @@ def _of_runs(subject: Subject, timed: dict[int, Timed]) -> Timing:
         return Timing((replace(rows[0], seconds=one.seconds),))
     compared = compare_runs([row.group.all[0] for row in rows])
     return Timing(
-        tuple(_scaled(row, one, rows[0].group) for row, one in zip(rows, compared, strict=True))
+        tuple(_scaled(row, one, rows[0].group) for row, one in zip(rows, compared, strict=True)),
+        per_sample=any(one.per_sample for one in compared),
     )
 
 

@@ -56,7 +56,8 @@ def section(subject: Subject, timing: Timing) -> Section | None:
         else ""
     )
     rows = [row for row in _rows(subject) if row[1] != UNKNOWN]
-    tables = [Table("Settings of all runs", ("setting", "value"), rows, note)]
+    title = "Settings of all runs" if len(subject.runs) > 1 else "Settings"
+    tables = [Table(title, ("setting", "value"), rows, note)]
     return Section("settings", "Settings", (), [*tables, *_of_cells(subject)])
 
 
