@@ -61,7 +61,7 @@ def launcher(host: Host, tmp_path: Path) -> Iterator[Launcher]:
         yield Launcher(transport, host, tmp_path)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
     """A launcher of several tests, on this machine: to import torch for each of them is slow."""
     folder = tmp_path_factory.mktemp("here")

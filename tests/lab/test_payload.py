@@ -41,7 +41,7 @@ CASES = [
 ]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What came out of all cases, with a rank on each host."""
     folder = tmp_path_factory.mktemp("payload")

@@ -221,7 +221,7 @@ def compiled(place: Place) -> list[float]:
 CALLED = ("synchronised", "settled", "bare", "measured", "served")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def found(
     forked: Forker, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[tuple[int, str], list[Any]]:

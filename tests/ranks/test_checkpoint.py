@@ -105,13 +105,13 @@ def several(forked: Forker, run: str, *numbers: int) -> list[Path]:
     return [host(forked, run, number, f"host{number}") for number in numbers]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def uninterrupted(forked: Forker) -> Forked:
     """It saves nothing."""
     return forked.run("uninterrupted", JOB, several(forked, "uninterrupted", 0, 0))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def saved(forked: Forker) -> str:
     """The name of a run of a rank on each of two hosts that has saved every second step."""
     job = replace(JOB, checkpoint_every="2", checkpoint_keep=JOB.steps)
@@ -119,7 +119,7 @@ def saved(forked: Forker) -> str:
     return "saved"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def alone(forked: Forker) -> str:
     """The same, of one rank that has made four steps."""
     forked.run("alone", replace(JOB, steps=4, checkpoint_every="2"), several(forked, "alone", 0))

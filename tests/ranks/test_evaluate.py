@@ -53,7 +53,7 @@ def evaluations(place: Place) -> dict[str, list[Any]]:
     }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def found(
     forked: Forker, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[tuple[int, str], list[Any]]:

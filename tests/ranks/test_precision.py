@@ -33,7 +33,7 @@ def net() -> nn.Module:
     )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def runs(forked: Forker) -> dict[str, Ranks]:
     """The same job on two ranks in both precisions."""
     job = {"sync": "all_reduce", "steps": 12, "batch_size": 32, "lr": 0.05, "momentum": 0.9}

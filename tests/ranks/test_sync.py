@@ -18,7 +18,7 @@ BATCH = 10
 Runs = Callable[[str, int], Ranks]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def runs(forked: Forker) -> Runs:
     """Runs a small job with a method on a number of ranks, once each."""
     made: dict[tuple[str, int], Ranks] = {}

@@ -282,7 +282,7 @@ ALL = [
 Outcomes = dict[tuple[int, str], list[Any]]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def outcomes(forked: Forker, tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
     return rank_calls.call(
         forked,

@@ -186,7 +186,7 @@ Outcomes = dict[tuple[int, str], list[Any]]
 NAMES = ["averages", "settles", "stays", "resumes_alone", "resumes_warming_up"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def outcomes(forked: Forker, tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
     return rank_calls.call(
         forked, tmp_path_factory.mktemp("ranks"), __name__, dict.fromkeys((1, 2, 3), NAMES)

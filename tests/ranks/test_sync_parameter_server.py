@@ -180,7 +180,7 @@ def patience(place: Place) -> dict[str, Any]:
 NAMES = ("in_turns", "shared_turns", "uninterrupted", "interrupted", "gone_on")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def ranks(
     forked: Forker, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, list[dict[str, Any]]]:

@@ -82,7 +82,7 @@ def failed(trial: Trial) -> str:
     return f"\u202erank 3: =1+1 {EVIL}\x00" if is_bad else ""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the report of a study, with its submission."""
     folder = tmp_path_factory.mktemp("report")
@@ -91,7 +91,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def page(made: Path) -> Any:
     """Its page, parsed; a mistake in the HTML fails."""
     parser = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False)
