@@ -24,7 +24,7 @@ batch_size = 16
 sync = "none"
 nodes = 1
 [axes]
-length = [{ label = "short", steps = 4 }, { label = "long", steps = 20 }]
+length = [{ label = "short", steps = 4 }, { label = "long", steps = 100 }]
 [quick]
 repetitions = 2
 limit = "60 s"
@@ -124,7 +124,7 @@ def test_a_dry_run_starts_nothing_and_the_dashboard_needs_a_terminal(tmp_path: P
         "--quick changes: repetitions 1, now 2; time limit 1 h, now 1 min; lr 0.1, now 0.2" in quick
     )
     lines = run(tmp_path, "study", *HERE, "--dry-run", "--json").stdout.splitlines()
-    assert [json.loads(line)["job"]["steps"] for line in lines] == [20, 4]
+    assert [json.loads(line)["job"]["steps"] for line in lines] == [100, 4]
     refused = run(tmp_path, "study", *HERE)
     assert refused.returncode == 2
     assert "without one, use --run" in refused.stderr

@@ -38,7 +38,7 @@ class Keys(Footer):
             self.call_after_refresh(self._show)
 
     def _show(self) -> None:
-        if not self.is_attached:  # any more: its screen has gone before the next drawing
+        if not self.is_attached or not self.query(Line):  # any more: the screen goes
             return
         shown: dict[str, Shown] = {}
         for _, binding, enabled, _ in self.screen.active_bindings.values():

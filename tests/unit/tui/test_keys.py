@@ -8,7 +8,7 @@ from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from tui.screens.dialogs import QuitDialog
 from tui.screens.help import HelpDialog
-from tui.widgets.keys import Line
+from tui.widgets.keys import Keys, Line
 
 
 async def test_a_click_on_a_key_presses_it() -> None:
@@ -38,6 +38,17 @@ async def test_the_key_under_the_mouse_is_highlighted() -> None:
         assert _colours(stage, 1) == [first]
         await pilot.hover(offset=(1, 1))
         await until(pilot, lambda: _colours(stage, 1, 10) == [first, second])
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_keys_that_change_while_their_screen_goes_are_not_drawn() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "q Quit  ? Help" in stage.text())
+        keys = stage.app.screen.query_one(Keys)
+        await keys.query(Line).remove()
+        keys._show()
         stage.session.close()
         await stage.ended(pilot)
 
