@@ -87,6 +87,8 @@ def _sorted_out(known: Inventory, named: Collection[str]) -> tuple[list[Run], li
         doubt = _doubt(run, known)
         if why := _use(run):
             kept += [Kept(run.name, why)] if named or not run.live else []
+        elif not named and run.record and is_starred(run.record.folder):
+            kept.append(Kept(run.name, "it has a star"))
         elif doubt and not named:
             kept.append(doubt)
         else:
@@ -114,8 +116,6 @@ def _doubt(run: Run, known: Inventory) -> Kept | None:
     """Why a run that is not known to be live may be live all the same."""
     if run.format != FORMAT:
         return Kept(run.name, "another version of rankboard recorded it", by_name=True)
-    if run.record and is_starred(run.record.folder):
-        return Kept(run.name, "it has a star", by_name=True)
     away = "hosts that cannot be asked may still be training"
     if run.parts and run.hosts > len(run.parts) and known.problems:
         return Kept(run.name, away, by_name=True)

@@ -10,7 +10,7 @@ from remote.run.progress import not_learned
 from remote.statistics.interval import Interval, Scale
 from remote.statistics.ratio import Finding, finding
 from remote.study.progress import CellState, Progress
-from remote.study.results import CellResult, StudyResult, scale
+from remote.study.results import CellResult, StudyResult, is_per_sample, scale
 from remote.study.study import METRICS, Cell, Study
 
 BETTER = {"step_seconds": Finding.FASTER, "elapsed": Finding.FASTER, "loss": Finding.LOWER}
@@ -32,7 +32,7 @@ def answer(result: StudyResult) -> str:
     rows = [row for row in result.cells if row.value]
     if not rows:
         return "nothing was measured: every run failed or is missing"
-    compared = [row for row in rows if row.comparison]
+    compared = [row for row in rows if row.comparison and math.isfinite(row.comparison.ratio.value)]
     if not compared:
         return f"best {METRICS[study.metric]}: {_best(study, rows)}"
     if _is_outcome(study) and all(row.is_same for row in compared):
@@ -42,32 +42,31 @@ def answer(result: StudyResult) -> str:
     if not any(map(_has_bounds, compared)):
         return f"as measured, {_measured(result)}; {CHANCE}"
     if len(compared) == 1:
-        said = pair(study, compared[0]) + _against_baseline(result)
-        return said + _certainty(compared)
+        return pair(study, compared[0]) + _certainty(compared) + _against_baseline(result)
     shown = [row for row in compared if row.finding is not Finding.NOT_SHOWN]
     number = f"{len(shown)} of {len(compared)} comparisons"
-    lead = _lead(result, compared) + _against_baseline(result)
-    verb = "shows" if len(shown) == 1 else "show"
-    return (f"{lead}; {number} {verb} a difference" if shown else lead) + _certainty(compared)
+    lead, verb = _lead(result, compared), "shows" if len(shown) == 1 else "show"
+    said = f"{lead}; {number} {verb} a difference" if shown else lead
+    return said + _certainty(compared) + _against_baseline(result)
 
 
 def limits(result: StudyResult) -> list[str]:
     """What limits the answer, a line each: what is missing or unstable, and remarks on runs."""
-    found = []
+    found = ["compared per sample: global batches differ"] if is_per_sample(result.study) else []
     missing = [
         row.cell.key for row in result.cells if row.state in (CellState.FAILED, CellState.WAITING)
     ]
     if missing:
         total = count(len(result.cells), "cell")
-        found.append(f"not complete: {len(missing)} of {total}: {some(missing)}")
+        found.append(f"not complete: {len(missing)} of {total}: {_some(missing)}")
     unstable = [row for row in result.cells if not row.stability.stable]
     if unstable:
         is_repeated = all(len(row.runs) > result.study.repetitions for row in unstable)
         advice = "" if is_repeated else ": repeat with --until-stable 5"
-        names = some([row.cell.key for row in unstable])
+        names = _some([row.cell.key for row in unstable])
         found.append(f"unstable from run to run: {names}{advice}")
     if result.left_out:
-        found.append(f"left out of comparisons, as outliers: {some(result.left_out)}")
+        found.append(f"left out of comparisons, as outliers: {_some(result.left_out)}")
     remarks = dict.fromkeys(
         text for row in result.cells for end in row.runs for text in end.remarks
     )
@@ -85,7 +84,7 @@ def failures(progress: Progress) -> list[str]:
             found.setdefault(reason or cause, (cause, []))[1].append(cell.cell.key)
     total = len(progress.cells)
     return [
-        f"{f'all {total} cells' if len(keys) == total > 1 else some(keys)} failed: {cause}"
+        f"{f'all {total} cells' if len(keys) == total > 1 else _some(keys)} failed: {cause}"
         for cause, keys in found.values()
         if cause
     ]
@@ -100,7 +99,7 @@ def _lead(result: StudyResult, compared: Sequence[CellResult]) -> str:
     if finding(mean, scale(study)) is better:
         over = f", averaged over {count(len(own), 'cell')}" if len(own) > 1 else ""
         worse = [row for row in own if row.finding not in (better, Finding.NOT_SHOWN)]
-        places = some([_where(study, row) for row in worse])
+        places = _some([_where(study, row) for row in worse])
         but = f", but not at {places}" if worse else ""
         if scale(study) is Scale.RATIO:
             return f"{label} is fastest: {_times(mean.inverse())} as fast as {reference}{over}{but}"
@@ -139,7 +138,11 @@ def _against_baseline(result: StudyResult) -> str:
     """How many times as fast as the baseline the fastest cell is; "" without a baseline, or where
     the comparison with the reference says it."""
     study = result.study
-    rows = [row for row in result.cells if row.speed_up and row.cell.key != study.baseline]
+    rows = [
+        row
+        for row in result.cells
+        if row.speed_up and math.isfinite(row.speed_up.value) and row.cell.key != study.baseline
+    ]
     baseline = study.cell(study.baseline)
     if not rows or not baseline:
         return ""
@@ -179,9 +182,9 @@ def _bound(study: Study, compared: Sequence[CellResult]) -> str:
     """How large a difference may still be; "" where that is not known."""
     ratios = [row.comparison.ratio for row in compared if row.comparison]
     same = 1.0 if scale(study) is Scale.RATIO else 0.0
-    reach = max(max(abs(ratio.high - same), abs(ratio.low - same)) for ratio in ratios)
-    if not math.isfinite(reach):
+    if not all(map(_is_bounded, ratios)):
         return ""
+    reach = max(max(abs(ratio.high - same), abs(ratio.low - same)) for ratio in ratios)
     if scale(study) is Scale.RATIO and reach >= 1:
         return " (the runs vary too much to exclude a factor of 2)"
     text = f"{reach:.2g}" if study.metric == "loss" else f"{reach:.1%}"
@@ -197,6 +200,8 @@ def pair(study: Study, row: CellResult) -> str:
     label, ratio = row.cell.label(study.compare), row.comparison.ratio
     if _is_outcome(study) and row.is_same:
         return f"{label} has the same {METRICS[study.metric]} as {other}, to the last digit"
+    if math.isnan(ratio.value):
+        return f"{label} and {other} have no repetition in common"
     if not _is_bounded(ratio):
         if scale(study) is Scale.DIFFERENCE:
             said = f"the {METRICS[study.metric]} of {label} is {_apart(study, ratio.value)}"
@@ -277,7 +282,7 @@ def _certainty(compared: Sequence[CellResult]) -> str:
     return f"; 95% sure{together}, from {runs} of each cell"
 
 
-def some(names: Sequence[str]) -> str:
+def _some(names: Sequence[str]) -> str:
     """The first of these names, and how many more there are."""
     if len(names) <= NAMED:
         return ", ".join(names)

@@ -37,12 +37,13 @@ def reason(state: RunState) -> str:
 
 
 def losses(state: RunState) -> tuple[float, float] | None:
-    """The first and last training loss, means over the ranks; None unless both are finite."""
+    """The training loss at the beginning and the end of its curve, means over the ranks; None
+    unless both are finite."""
     ranks = [rank for rank in state.ranks if len(rank.series["loss"])]
     if not ranks:
         return None
     first = statistics.fmean(rank.series["loss"].mean[0] for rank in ranks)
-    last = statistics.fmean(rank.loss for rank in ranks)
+    last = statistics.fmean(rank.series["loss"].mean[-1] for rank in ranks)
     return (first, last) if math.isfinite(first) and math.isfinite(last) else None
 
 

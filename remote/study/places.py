@@ -25,6 +25,20 @@ FASTEST = "10gbit"
 """The link of a lab where only its cores are limited."""
 
 
+def elsewhere(study: Study) -> Study:
+    """The study on hosts of a file: links and cores are as they are, and cells that differ in
+    nothing else are one."""
+    cells: dict[str, Cell] = {}
+    for cell in study.cells:
+        place = replace(cell.place, link="", cpus="")
+        labels = tuple(
+            (axis, AS_IT_IS if _is_shape(study, axis) else label) for axis, label in cell.labels
+        )
+        fitted = replace(cell, labels=labels, place=place)
+        cells.setdefault(fitted.key, fitted)
+    return replace(study, cells=tuple(cells.values()))
+
+
 @dataclass
 class Places:
     """Finds hosts for each place. Transports and labs stay open until it is closed, so that the
@@ -41,19 +55,8 @@ class Places:
     _reached: dict[tuple[str, str], tuple[tuple[Host, ...], Warm]] = field(default_factory=dict)
 
     def fitted(self, study: Study) -> Study:
-        """The study as it can be made here: the links and cores of hosts of a file are as they are,
-        and cells that differ in nothing else are one."""
-        if is_here(self.cluster.hosts):
-            return study
-        cells: dict[str, Cell] = {}
-        for cell in study.cells:
-            place = replace(cell.place, link="", cpus="")
-            labels = tuple(
-                (axis, AS_IT_IS if _is_shape(study, axis) else label) for axis, label in cell.labels
-            )
-            fitted = replace(cell, labels=labels, place=place)
-            cells.setdefault(fitted.key, fitted)
-        return replace(study, cells=tuple(cells.values()))
+        """The study as it can be made here."""
+        return study if is_here(self.cluster.hosts) else elsewhere(study)
 
     def check(self, study: Study) -> None:
         """Check that each cell can run here. Raises: StudyError, with all mistakes."""

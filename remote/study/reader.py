@@ -139,7 +139,7 @@ def written(value: Any) -> str:
         return f"{{ {', '.join(f'{key} = {written(one)}' for key, one in value.items())} }}"
     if isinstance(value, list):
         return f"[{', '.join(map(written, value))}]"
-    return label_of(value) if isinstance(value, bool) else repr(value)
+    return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
 def overridden(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

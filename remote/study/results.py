@@ -71,6 +71,11 @@ def scale(study: Study) -> Scale:
     return Scale.RATIO if study.metric in ("step_seconds", "elapsed") else Scale.DIFFERENCE
 
 
+def is_per_sample(study: Study) -> bool:
+    """Whether cells are compared by the time of a sample: their global batches differ."""
+    return study.metric == "step_seconds" and len({one.job.batch_size for one in study.cells}) > 1
+
+
 def results(progress: Progress) -> StudyResult:
     """The results of what has been measured so far: bounds are rougher while runs are missing, so
     that showing them takes nothing from the run under way."""
@@ -79,6 +84,8 @@ def results(progress: Progress) -> StudyResult:
     states = {row.state(study.repetitions) for row in rows}
     draws = FEW_DRAWS if states & {CellState.WAITING, CellState.RUNNING} else DRAWS
     blocks, table = _table(rows)
+    if is_per_sample(study):
+        table /= [row.cell.job.batch_size for row in rows]
     pairs = _pairs(study, rows)
     found = compare(table, pairs, scale(study), draws=draws) if pairs else None
     comparisons = {one.cell: one for one in found.pairs} if found else {}

@@ -26,7 +26,7 @@ from training.wire.events import Record
 LIMIT = "time limit of the study"
 LEFT = "the study was interrupted"
 ENOUGH = 3
-"""Cells that fail for one reason before their first step until the study stops."""
+"""Runs that fail for one reason before their first step until the study stops."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,8 @@ class Runner:
     """Runs what is left of a study. `stable`: with --until-stable, the widest interval of a cell as
     a share of its middle. `ended` hears of each run that has ended, or could not begin.
 
-    `refusal` says why it stopped by itself: every cell failed so before its first step.
+    `is_refused`: it stopped by itself, because all runs failed before their first step for one
+    reason.
 
     `progress` is written only while `lock` is held, by the thread that iterates `runs`; so is
     `is_over`; `changes` counts how often.
@@ -60,12 +61,13 @@ class Runner:
     current: StudyRun | None = None
     stop_reason: str = ""
     is_over: bool = False
-    refusal: str = ""
-    _refused: dict[str, str] = field(default_factory=dict)
+    is_refused: bool = False
+    _reasons: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.lock = threading.Lock()
         self.progress = Progress.of(self.study, self.folder.entries())
+        self._reasons = [""] * len(self.progress.runs)
 
     @property
     def is_stopped(self) -> bool:
@@ -113,12 +115,21 @@ class Runner:
         """The runs that earlier calls left, then those that are missing."""
         yield from self._left()
         while not self.is_stopped:
-            with self.lock:
-                trial = choose.next_trial(self.progress, self.stable, _width)
+            trial = choose.next_trial(self.progress) or self._again()
             if trial is None:
                 return
             if session := self._begin(trial):
                 yield StudyRun(trial, session)
+
+    def _again(self) -> Trial | None:
+        """With --until-stable, another run of a cell of which the interval is too wide."""
+        if not self.stable:
+            return None
+        unstable = choose.unstable(self.progress, self.stable, _width)
+        with self.lock:
+            for key, cell in self.progress.cells.items():
+                cell.is_unstable = key in unstable
+        return choose.another(self.progress, unstable)
 
     def _begin(self, trial: Trial) -> Session | None:
         """The session of a new run; None where it cannot begin, which fails the trial."""
@@ -132,16 +143,16 @@ class Runner:
             run = self.progress.open.get(trial.key, "none")
             cause = str(error)
             self._note(Ended(trial.key, run, Outcome.FAILED, cause=cause, reason=cause))
-            self._look_at_refusal(trial, str(error))
+            self._stop_if_all_fail(str(error))
             return None
 
-    def _look_at_refusal(self, trial: Trial, reason: str) -> None:
-        """Stop once all cells so far failed before their first step for one reason: so will the
+    def _stop_if_all_fail(self, reason: str) -> None:
+        """Stop once all runs so far failed before their first step for one reason: so will the
         others. `reason` is "" of a run that came further."""
-        self._refused[trial.cell.key] = reason
-        enough = len(self._refused) >= min(ENOUGH, len(self.study.cells))
-        if reason and enough and set(self._refused.values()) == {reason} and not self.is_stopped:
-            self.refusal = reason
+        self._reasons.append(reason)
+        is_enough = len(self._reasons) >= ENOUGH
+        if reason and is_enough and set(self._reasons) == {reason} and not self.is_stopped:
+            self.is_refused = True
             self.stop_reason = "all so far failed for one reason before their first step"
 
     def _left(self) -> Iterator[StudyRun]:
@@ -172,7 +183,7 @@ class Runner:
             outcome = Outcome.INTERRUPTED
         if not run.is_left:
             is_refused = outcome is Outcome.FAILED and not state.step and cause != LIMIT
-            self._look_at_refusal(trial, measure.reason(state) if is_refused else "")
+            self._stop_if_all_fail(measure.reason(state) if is_refused else "")
         remarks, seconds = measure.remarks(trial.cell, state), max(0.0, state.elapsed)
         self._note(
             Ended(

@@ -13,11 +13,12 @@ from typing import Any
 from remote.format import count
 from remote.study import file as format
 from remote.study.folder import STUDY, SUFFIX, StudyFolder
+from remote.study.places import elsewhere
 from remote.study.progress import Progress
 from remote.study.reader import StudyError, label_of, overridden
 from remote.study.study import Cell, Study
 
-ELSEWHERE = ("data_dir", "verify_data", "log_format")
+WITHOUT_EFFECT = ("data_dir", "verify_data", "log_format")
 """Settings on which no result depends: where the data lie, whether they are checked, how lines
 look."""
 QUICK = "-quick"
@@ -86,6 +87,25 @@ def known(folder: StudyFolder, study: Study) -> Progress:
     return Progress.of(study, folder.entries())
 
 
+def opened(folder: StudyFolder) -> Study:
+    """A study that was started, as it was started. Raises: StudyError."""
+    study = _before(folder).study(folder.name)
+    return elsewhere(study) if _is_elsewhere(folder, study) else study
+
+
+def _before(folder: StudyFolder) -> Call:
+    """How the study was called."""
+    place = folder.place()
+    said = (place["given"], place["places"], place["quick"])
+    return Call(folder.text(), *said, str(folder.path / STUDY), place["nodes"])
+
+
+def _is_elsewhere(folder: StudyFolder, study: Study) -> bool:
+    """Whether its runs were made on hosts of a file, as their cells say."""
+    begun = {entry.trial.rpartition(" #")[0] for entry in folder.entries()}
+    return bool(begun) and not begun & {cell.key for cell in study.cells}
+
+
 @contextmanager
 def begun(folder: StudyFolder, call: Call, *, new: bool) -> Iterator[str]:
     """Hold a study that begins or goes on. `new`: keep what there is beside, and begin. Gives the
@@ -111,11 +131,10 @@ def check(folder: StudyFolder, call: Call) -> None:
     added, and what no run counts of may change. Raises: StudyError."""
     if not folder.exists:
         return
-    place = folder.place()
-    origin = str(folder.path / STUDY)
-    said = (place["given"], place["places"], place["quick"])
-    before = Call(folder.text(), *said, origin, place["nodes"])
+    before = _before(folder)
     old, new = before.study(folder.name), call.study(folder.name)
+    if _is_elsewhere(folder, old):
+        old, new = elsewhere(old), elsewhere(new)
     progress = known(folder, old)
     kept = [cell for cell in old.cells if _is_kept(progress, cell)]
     if not kept:
@@ -131,10 +150,11 @@ def check(folder: StudyFolder, call: Call) -> None:
         reasons.append(f"hosts {_words(before.places)}, now {_words(call.places)}")
     if reasons:
         made = sum(len(progress.cells[cell.key].counted) for cell in kept)
+        lost = f"{count(made, 'run')} would no longer fit. " if made else ""
         raise StudyError(
             f"{folder.name} has been started, and since then changed: {'; '.join(reasons)}. "
-            f"{count(made, 'run')} would no longer fit. Start over with --new, which keeps the "
-            "earlier results under another name, or undo the change"
+            f"{lost}Start over with --new, which keeps the earlier results under another name, or "
+            "undo the change"
         )
 
 
@@ -161,10 +181,10 @@ def changes(pairs: Sequence[tuple[Cell, Cell]]) -> Iterator[str]:
 
 def settings(cell: Cell) -> dict[str, object]:
     """The settings of a cell on which its results may depend, with those of its sync method."""
-    own = {**vars(cell.job), **vars(cell.place)}
-    words = own.pop("sync_option")
-    method = dict(word.split("=", 1) for word in words)
-    return {name: value for name, value in own.items() if name not in ELSEWHERE} | method
+    own = {**vars(cell.job), **vars(cell.place), "repeated_seed": cell.has_seed}
+    del own["sync_option"]
+    method = vars(cell.job.sync_options())
+    return {name: value for name, value in own.items() if name not in WITHOUT_EFFECT} | method
 
 
 def _shown(value: object) -> str:

@@ -185,7 +185,7 @@ def test_what_of_the_runs_directory_may_go(tmp_path: Path) -> None:
 def test_a_run_with_a_star_goes_only_by_its_name(tmp_path: Path) -> None:
     marks.star(recorded(tmp_path, "best", True, "finished"), True)
     known = inventory.take(None, (), tmp_path)
-    why = pruning.Kept("best", "it has a star", by_name=True)
+    why = pruning.Kept("best", "it has a star")
     assert pruning.removable(known, 0, 0) == ([], [why])
     assert [one.run for one in pruning.removable(known, 0, 0, ["best"])[0]] == ["best"]
 

@@ -97,7 +97,7 @@ def _check_installed() -> None:
 def _found(names: Sequence[str], runs_dir: Path) -> tuple[dict[StudyFolder, Study], list[Path]]:
     """The studies and the folders of the runs that are named. Raises: UsageError, PlanError,
     StudyError."""
-    from tui.report.load import opened
+    from remote.study.start import opened
 
     studies: dict[StudyFolder, Study] = {}
     folders: list[Path] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -16,6 +17,7 @@ from remote.study import start
 from remote.study.file import bundled, parse
 from remote.study.places import Places
 from remote.study.progress import Progress
+from remote.study.reader import StudyError
 from remote.study.runner import Runner
 from remote.transport.registry import Transports
 from tui import front, study_front
@@ -108,7 +110,10 @@ def study(
                 if not new:
                     start.check(folder, call)
                 progress = Progress(study) if new else start.known(folder, study)
-                whole = places.fitted(replace(call, quick=False).study(folder.name))
+                whole = None
+                if study.is_quick and not json:
+                    with suppress(StudyError):
+                        whole = places.fitted(replace(call, quick=False).study(folder.name))
                 describe(study, whole, progress, places, runs_dir.absolute(), json=json)
                 return
             launcher = Launcher(Transports(), runs_dir.absolute(), Policy(fetch=False))
@@ -163,7 +168,7 @@ def _places(options: Mapping[str, Any]) -> Places:
 def _code(runner: Runner) -> int:
     """The exit code: whether all runs are there."""
     progress = runner.progress
-    if runner.refusal:
+    if runner.is_refused:
         return FAILED
     if any(not progress.is_settled(trial) for trial in runner.study.trials()):
         return STOPPED

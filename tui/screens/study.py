@@ -155,7 +155,7 @@ class StudyScreen(Screen[None]):
 
     def _state(self) -> str:
         """What becomes of the study, as a sign and a word."""
-        is_stopped = self._runner.is_stopped and not self._runner.refusal
+        is_stopped = self._runner.is_stopped and not self._runner.is_refused
         if is_stopped:
             return phase("stopped" if self._is_over else "stopping").text
         if not self._is_over:

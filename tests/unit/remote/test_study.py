@@ -19,7 +19,7 @@ from remote.lab.spec import Spec
 from remote.statistics.layout import DRAWS, FEW_DRAWS
 from remote.statistics.ratio import Comparisons, compare
 from remote.study import estimate, start
-from remote.study.choose import next_trial
+from remote.study.choose import Width, another, next_trial, unstable
 from remote.study.conclusion import answer, conclusion, failures, pair
 from remote.study.file import bundled, find, parse
 from remote.study.folder import JOURNAL, Begun, Ended, Outcome, StudyFolder
@@ -28,9 +28,10 @@ from remote.study.progress import CellState, Progress
 from remote.study.reader import StudyError
 from remote.study.results import results
 from remote.study.runner import LIMIT, Runner
-from remote.study.study import Place, Study
+from remote.study.study import Place, Study, Trial
 from remote.transport.warm import Warm
 from tests.kit.acted_study import acted_runner, finish
+from training.job import Job
 from training.wire import events
 
 TEXT = """
@@ -338,14 +339,19 @@ def test_an_interrupted_run_is_open_and_not_settled(study: Study) -> None:
 
 def test_a_cell_that_varies_is_repeated_until_it_is_stable(study: Study) -> None:
     steady = {cell.key: [1.0, 1.0, 1.0] for cell in study.cells}
-    assert next_trial(_progress(study, steady), 0.1, _spread) is None
+    assert _repeated(_progress(study, steady), _spread) is None
     wild = study.cells[1].key
     progress = _progress(study, steady | {wild: [1.0, 2.0, 1.0]})
-    trial = next_trial(progress, 0.1, _spread)
+    trial = _repeated(progress, _spread)
     assert trial is not None
     assert trial.key == f"{wild} #4"
     progress.apply(Ended(trial.key, "run", Outcome.FAILED))
-    assert next_trial(progress, 0.1, _spread) is None
+    assert _repeated(progress, _spread) is None
+
+
+def _repeated(progress: Progress, width: Width) -> Trial | None:
+    """The next run with --until-stable 10."""
+    return next_trial(progress) or another(progress, unstable(progress, 0.1, width))
 
 
 def _spread(values: Sequence[float]) -> float:
@@ -450,6 +456,39 @@ def test_where_data_lie_is_no_change(tmp_path: Path) -> None:
     assert (afresh.given, afresh.places) == ({"epochs": 2}, {"local": 2})
 
 
+LINKS = """
+[job]
+steps = 40
+[axes]
+link = ["10mbit", "1gbit"]
+sync = ["ring", "ddp"]
+"""
+
+
+def test_a_study_of_links_on_hosts_of_a_file_keeps_its_settings(tmp_path: Path) -> None:
+    call = start.Call(LINKS, {}, {"hosts": "hosts.toml"}, False, nodes=2)
+    folder = _started(tmp_path, call)
+    folder.write(Ended("link=as it is sync=ring #1", "run", Outcome.COUNTED, 0.5))
+    assert [cell.key for cell in start.opened(folder).cells] == [
+        "link=as it is sync=ring",
+        "link=as it is sync=ddp",
+    ]
+    start.check(folder, call)
+    with pytest.raises(StudyError, match="changed: steps 40, now 10"):
+        start.check(folder, replace(call, given={"steps": 10}))
+
+
+def test_options_that_are_as_before_are_no_change_and_a_seed_of_a_cell_is(tmp_path: Path) -> None:
+    text = '[axes]\nmethod = [{ label = "a", sync = "ring" }]\n'
+    call = start.Call(text, {}, {"local": 2}, False, nodes=2)
+    folder = _started(tmp_path, call)
+    folder.write(Ended("method=a #1", "run", Outcome.COUNTED, 0.5))
+    bucket = Job(sync="ring").sync_options().bucket_mb
+    start.check(folder, replace(call, text=text.replace(" }", f", bucket_mb = {bucket} }}")))
+    with pytest.raises(StudyError, match="repeated_seed no, now yes"):
+        start.check(folder, replace(call, text=text.replace(" }", ", seed = 42 }")))
+
+
 def _make(folder: StudyFolder, call: start.Call) -> None:
     """A run that counts of each cell."""
     if not folder.exists:
@@ -477,10 +516,10 @@ def test_results_compare_each_cell_with_its_counterpart(study: Study) -> None:
     assert alone.speed_up
     assert alone.speed_up.value == pytest.approx(4, rel=0.02)
     assert conclusion(found)[0].startswith("alone is fastest: 1.42 times (1.41 to 1.42) as fast as")
-    assert (
-        "averaged over 2 cells; the fastest, nodes=1 method=alone, is 4.0" in conclusion(found)[0]
-    )
-    assert "as fast as one; 2 of 3 comparisons show a difference;" in conclusion(found)[0]
+    said = conclusion(found)[0]
+    assert "averaged over 2 cells; 2 of 3 comparisons show a difference; 95% sure of all" in said
+    assert "; the fastest, nodes=1 method=alone, is 4.0" in said
+    assert said.endswith("as fast as one")
     first, second, third = (pair(study, row) for row in found.cells if row.comparison)
     assert first.startswith("alone is 2 times")
     assert first.endswith("as fast as together at nodes=1")
@@ -719,10 +758,10 @@ def test_the_answer_is_one_sentence(
 @pytest.mark.parametrize(
     ("seconds", "said"),
     [
-        ((1.0, 0.5, 4.0), "; the fastest, ring, is 8 times (X to Y) as fast as ddp;"),
-        ((1.0, 2.0, 4.0), "; the fastest, all_reduce, is 4 times (X to Y) as fast as ddp;"),
+        ((1.0, 0.5, 4.0), "; the fastest, ring, is 8 times (X to Y) as fast as ddp"),
+        ((1.0, 2.0, 4.0), "; the fastest, all_reduce, is 4 times (X to Y) as fast as ddp"),
         ((1.0, 0.9, 0.2), "; none is as fast as ddp: the fastest, ring, takes 4.5 times (X to Y)"),
-        ((1.0, 0.3, 0.3), "; no difference shown between the fastest, ring, and ddp;"),
+        ((1.0, 0.3, 0.3), "; no difference shown between the fastest, ring, and ddp"),
     ],
 )
 def test_the_answer_says_how_fast_the_fastest_is_against_the_baseline(
@@ -832,7 +871,7 @@ def test_runs_of_which_the_loss_rises_are_counted_in_one_sentence(tmp_path: Path
 
 def test_no_cell_is_repeated_without_end(study: Study) -> None:
     progress, made = Progress(study), 0
-    while trial := next_trial(progress, 0.1, lambda _: 1.0):
+    while trial := _repeated(progress, lambda _: 1.0):
         made += 1
         progress.apply(Ended(trial.key, "run", Outcome.COUNTED, 1.0))
     assert made == 10 * study.repetitions * len(study.cells)
@@ -840,7 +879,7 @@ def test_no_cell_is_repeated_without_end(study: Study) -> None:
 
 def test_one_run_is_not_known_to_be_stable() -> None:
     study = parse("two", 'repetitions = 1\n[axes]\nsync = ["ring"]\n')
-    trial = next_trial(_progress(study, {"sync=ring": [1.0]}), 0.1, lambda _: 0.0)
+    trial = _repeated(_progress(study, {"sync=ring": [1.0]}), lambda _: 0.0)
     assert trial
     assert trial.repetition == 2
 
@@ -850,7 +889,7 @@ def test_a_cell_that_fails_is_not_repeated_until_it_is_stable(study: Study) -> N
     failing = study.cells[0].key
     progress.apply(Ended(f"{failing} #4", "run", Outcome.FAILED))
     for _ in range(20):
-        trial = next_trial(progress, 0.1, _spread)
+        trial = _repeated(progress, _spread)
         assert trial
         assert trial.cell.key != failing
         progress.apply(Ended(trial.key, "run", Outcome.COUNTED, 1.0))
@@ -870,6 +909,17 @@ def test_a_run_that_begins_again_has_not_failed(study: Study) -> None:
     for entry in (Ended(key, "a", Outcome.FAILED, cause="no memory"), Begun(key, "b")):
         progress.apply(entry)
     assert progress.cells[study.cells[0].key].cause == ""
+
+
+def test_cells_without_a_common_repetition_are_not_compared(study: Study) -> None:
+    first, second = (f"nodes=1 method={name}" for name in ("alone", "together"))
+    progress = Progress(study)
+    progress.apply(Ended(f"{first} #1", "run", Outcome.COUNTED, 1.0))
+    progress.apply(Ended(f"{second} #2", "run", Outcome.COUNTED, 2.0))
+    found = results(progress)
+    assert answer(found).startswith("best seconds per step: nodes=1 method=alone")
+    row = next(row for row in found.cells if row.comparison)
+    assert "have no repetition in common" in pair(study, row)
 
 
 def test_the_largest_seed_is_followed_by_zero() -> None:
@@ -909,10 +959,23 @@ def test_a_study_of_which_all_runs_are_refused_stops(
             pass
         made.append(run)
     assert len(made) == begun
-    assert runner.refusal == ("" if begun else "there are no data")
+    assert runner.is_refused == (not begun)
     assert runner.progress.settled == (12 if begun else 3)
     (line,) = failures(runner.progress)
     assert line.endswith("failed: there are no data")
+
+
+def test_a_study_that_goes_on_is_not_stopped_by_cells_that_never_start(tmp_path: Path) -> None:
+    runner = acted_runner(tmp_path, refused=("ring", "ddp"), reason="no memory")
+    alone = next(cell for cell in runner.study.cells if cell.job.sync == "all_reduce")
+    runner.folder.write(Ended(f"{alone.key} #1", "run", Outcome.COUNTED, 0.5))
+    again = Runner(runner.study, runner.folder, runner.places, runner.launcher)
+    for run in again.runs():
+        session: Any = run.session
+        finish(session, 0.1)
+        for _ in again.batches(run):
+            pass
+    assert (again.is_refused, again.progress.settled) == (False, 12)
 
 
 def test_runs_that_fail_alike_on_different_hosts_fail_for_one_reason(tmp_path: Path) -> None:
@@ -928,7 +991,7 @@ def test_runs_that_fail_alike_on_different_hosts_fail_for_one_reason(tmp_path: P
         for _ in runner.batches(run):
             pass
     assert runner.progress.settled == 3
-    assert runner.refusal
+    assert runner.is_refused
     (line,) = failures(runner.progress)
     assert " and " not in line.split(" failed: ")[0]
     assert "no data on" in line

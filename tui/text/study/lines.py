@@ -67,11 +67,13 @@ def finish(runner: Runner) -> None:
         narrate(*conclusion(found))
     left = [one for one in runner.study.trials() if not progress.is_settled(one)]
     failed = sum(len(cell.failed) for cell in progress.cells.values())
-    if left:
-        why = f" ({runner.stop_reason})" if runner.stop_reason else ""
-        then = "mend that, and the same command goes on"
-        way = then if runner.refusal else "the same command goes on"
-        narrate(f"{count(len(left) + (failed if runner.refusal else 0), 'run')} left{why}: {way}")
-    if failed and not runner.refusal:
-        narrate(f"{count(failed, 'run')} failed: the same command makes what failed again")
+    why = f" ({runner.stop_reason})" if runner.stop_reason else ""
+    if runner.is_refused:
+        missing = count(len(left) + failed, "run")
+        narrate(f"{missing} left{why}: mend that, and the same command goes on")
+    else:
+        if left:
+            narrate(f"{count(len(left), 'run')} left{why}: the same command goes on")
+        if failed:
+            narrate(f"{count(failed, 'run')} failed: the same command makes them again")
     narrate(f"report: rankboard report {runner.folder.name}")

@@ -23,10 +23,16 @@ ALWAYS = ("model", "dataset", "batch_size", "lr", "steps", "epochs")
 
 
 def describe(
-    study: Study, whole: Study, progress: Progress, places: Places, runs_dir: Path, *, json: bool
+    study: Study,
+    whole: Study | None,
+    progress: Progress,
+    places: Places,
+    runs_dir: Path,
+    *,
+    json: bool,
 ) -> None:
     """Print what all runs of a study have in common, the runs in order, and how long they may take.
-    `whole` is the study without --quick."""
+    `whole` is the study without --quick, None where there is none."""
     if json:
         for trial in study.trials():
             job = {"job": asdict(trial.job)}
@@ -35,7 +41,7 @@ def describe(
     question = f": {study.question}" if study.question else ""
     narrate(f"{study.title}{question}", f"all runs: {', '.join(_common(study.cells))}")
     narrate(f"hosts: {_hosts(places)}")
-    if study.is_quick:
+    if whole:
         narrate(f"--quick changes: {'; '.join(_quicker(whole, study)) or 'nothing'}")
     rows = []
     for number, trial in enumerate(study.trials(), start=1):

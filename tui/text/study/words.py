@@ -23,7 +23,7 @@ def fate(end: Ended, causes: dict[str, str]) -> str:
     """What became of a run that does not count. `causes` are those that were told before, with the
     first run of each; one is told once."""
     what = "failed" if end.outcome is Outcome.FAILED else "was interrupted"
-    first = causes.setdefault(end.reason or end.cause, end.trial)
+    first = causes.setdefault(end.cause, end.trial)
     if end.cause and first != end.trial:
         return f"{end.trial} {what} for the same reason as {first}"
     return f"{end.trial} {what}{f': {end.cause}' if end.cause else ''}"
