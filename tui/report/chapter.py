@@ -39,7 +39,8 @@ def _verdict(subject: Subject, timed: Timing) -> Iterator[str]:
     """What came out, and whether all trained the same."""
     names = [name.split(", ")[0] for one in subject.groups for name in (one.label, one.line)]
     names += [host.name for run in subject.runs for host in run.hosts]
-    remarks = {remark for run in subject.runs for remark in run.remarks}  # those are alerts
+    remarks = {one for run in subject.runs for one in run.remarks if not one.startswith(HARMLESS)}
+    # remarks, and what did not learn, are alerts
     lines = [line for line in subject.verdict if line not in remarks and NOT_LEARNED not in line]
     for said in (said for line in lines for said in line.split("; ")):
         is_name = said.startswith(tuple(names))
@@ -69,7 +70,7 @@ def _single(subject: Subject, timed: Timing) -> str:
 def _alerts(subject: Subject) -> Iterator[str]:
     """What makes the figures doubtful."""
     if subject.is_quick:
-        yield "This is the quick variant of the study: it has fewer and shorter runs."
+        yield "This is the quick variant of the study, with the settings of its [quick]."
     yield from machines.sentences(subject)
     for alerts in (
         [f"{run.name} diverged: {run.diverged}." for run in subject.runs if run.diverged],
@@ -90,7 +91,8 @@ def _failures(subject: Subject) -> Iterator[str]:
             if run.cause:
                 yield f"{run.name} failed: {run.cause}."
         for failure in group.failures:
-            yield f"{failure.what} failed: {failure.cause or UNKNOWN} ({failure.run})."
+            what = f"{group.label} #{failure.repetition}"
+            yield f"{what} failed: {failure.cause or UNKNOWN} ({failure.run})."
         if subject.is_study and not group.runs and not group.failures:
             yield f"{group.label} has no run that counts: it is {group.state}."
 

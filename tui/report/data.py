@@ -47,20 +47,8 @@ def _rows(subject: Subject) -> Iterator[dict[str, Any]]:
         about = {"subject": subject.name, "cell": group.label}
         for number, run in sorted(group.runs.items()):
             yield about | {"repetition": number, "run": run.name} | values(run)
-        for failure in group.failures:
-            yield about | {
-                "repetition": failure.what.rpartition("#")[2],
-                "run": failure.run,
-                "verdict": "failed",
-                "cause": failure.cause,
-            }
-        for one in group.uncounted:
-            yield about | {
-                "repetition": one.repetition,
-                "run": one.run,
-                "verdict": one.verdict,
-                "cause": one.cause,
-            }
+        for one in (*group.failures, *group.uncounted):
+            yield about | asdict(one)
 
 
 def values(run: RunFigures) -> dict[str, Any]:
@@ -116,6 +104,8 @@ def _subject(subject: Subject, chapter: Chapter) -> dict[str, Any]:
         "name": subject.name,
         "title": subject.title,
         "question": subject.question,
+        "quick": subject.is_quick,
+        "metric": subject.metric,
         "verdict": chapter.verdict,
         "alerts": chapter.alerts,
         "noise": timed.noise,
@@ -126,7 +116,8 @@ def _subject(subject: Subject, chapter: Chapter) -> dict[str, Any]:
 
 def _group(subject: Subject, group: Group, timed: Timing) -> dict[str, Any]:
     row, sent = timed.of(group), traffic(group)
-    other = subject.references[subject.groups.index(group)]
+    at = subject.groups.index(group)
+    other = subject.references[at]
     return {
         "cell": group.label,
         "nodes": group.nodes,
@@ -139,11 +130,13 @@ def _group(subject: Subject, group: Group, timed: Timing) -> dict[str, Any]:
         "variation": row.stability.variation if row else None,
         "reference": subject.groups[other].label if other is not None else None,
         "against": asdict(row.against) if row and row.against else None,
+        "outcome": asdict(subject.outcomes[at]) if subject.outcomes else None,
         "speed_up": asdict(row.speed_up) if row and row.speed_up else None,
         "efficiency": asdict(row.efficiency) if row and row.efficiency else None,
         "blocked_seconds": sent.blocked if sent else None,
         "bus_bandwidth": sent.busbw if sent else None,
-        "failures": [asdict(failure) for failure in group.failures],
+        "failures": [asdict(one) for one in group.failures],
+        "uncounted": [asdict(one) for one in group.uncounted],
         "runs": [_run(number, run) for number, run in sorted(group.runs.items())],
     }
 

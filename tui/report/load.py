@@ -9,26 +9,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from remote.cluster.hosts import Cluster, Host
 from remote.figures.compare import compare
 from remote.figures.run import RunFigures, read
 from remote.lab import spec
 from remote.plan.plan import Plan, PlanError
 from remote.record.read import RunFolderError, load_plan
 from remote.study.conclusion import conclusion
-from remote.study.file import parse
 from remote.study.folder import Begun, Ended, Entry, Outcome, StudyFolder
-from remote.study.places import Places
 from remote.study.progress import CellProgress, Progress
 from remote.study.results import CellResult, results
 from remote.study.study import Cell, Study
 from training.job import Job
-from tui.report.subject import STEP_SECONDS, Along, Failure, Group, Judged, Subject, Uncounted
+from tui.report.subject import STEP_SECONDS, Along, Group, Judged, Subject, Uncounted
 from tui.text.compare import LETTERS, verdicts
 
-ELSEWHERE = Host("host", "host")
-"""Stands for the hosts of a file: there links and cores are as they are."""
 BITS = 8
+FAILED = Outcome.FAILED.value
 
 
 @dataclass(frozen=True)
@@ -99,15 +95,14 @@ class Reader:
     ) -> Group:
         cell = row.cell
         failures = [
-            Failure(f"{_label(cell.labels)} #{number}", end.run, end.cause)
-            for number, end in sorted(row.failed.items())
+            Uncounted(number, end.run, FAILED, end.cause) for number, end in row.failed.items()
         ]
         runs: dict[int, RunFigures] = {}
         for number, end in sorted(row.counted.items()):
             try:
                 runs[number] = read(self.runs_dir / end.run, self.remark)
             except (RunFolderError, PlanError) as error:
-                failures.append(Failure(f"{_label(cell.labels)} #{number}", end.run, str(error)))
+                failures.append(Uncounted(number, end.run, FAILED, str(error)))
         link = cell.place.link or str(places.get("link", ""))
         return Group(
             label=_label(cell.labels) or "all",
@@ -158,34 +153,19 @@ def _judged(row: CellResult) -> Judged:
     return Judged(row.value, row.comparison, row.is_same)
 
 
-def opened(folder: StudyFolder) -> Study:
-    """A study that was started, as it was started. Raises: StudyError."""
-    place = folder.place()
-    study = parse(
-        folder.name,
-        folder.text(),
-        place.get("given", {}),
-        file=str(folder.path),
-        quick=bool(place.get("quick")),
-        nodes=place["nodes"],
-    )
-    begun = {entry.trial.rpartition(" #")[0] for entry in folder.entries()}
-    if begun & {cell.key for cell in study.cells} or not begun:
-        return study
-    return Places(Cluster("hosts", (ELSEWHERE,))).fitted(study)
-
-
 def _what(run: RunFigures) -> str:
     return run.job.sync if run.job else (run.script[0] if run.script else "run")
 
 
 def _along(study: Study) -> Along:
     """The axis for lines: nodes, else the first of which all values are quantities."""
-    names = [axis.name for axis in study.axes]
+    if any(axis.name == Along().name for axis in study.axes):
+        return Along()
     for axis in study.axes:
-        is_quantity = all(label[:1].isdecimal() for label in axis.labels)
-        if Along().name not in names and is_quantity and len(axis.labels) > 1:
-            return Along(axis.name, axis.labels)
+        used = {cell.label(axis.name) for cell in study.cells}
+        marks = tuple(label for label in axis.labels if label in used and label[:1].isdecimal())
+        if len(marks) == len(axis.labels) > 1:
+            return Along(axis.name, marks)
     return Along()
 
 
@@ -206,8 +186,9 @@ def _label(labels: Sequence[tuple[str, str]]) -> str:
 
 
 def _rate(link: str, nodes: int) -> float:
-    """The rate of the slowest link in bytes per second; 0 where none is named."""
-    return min(spec.parse(nodes, link).rates) / BITS if link else 0.0
+    """The rate of the slowest link of these hosts in bytes per second; 0 where none is named."""
+    hosts = max(nodes, link.count(",") + 1)
+    return min(spec.parse(hosts, link).rates[:nodes]) / BITS if link else 0.0
 
 
 # Commands -----------------------------------------------------------------------------------------

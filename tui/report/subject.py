@@ -14,18 +14,9 @@ STEP_SECONDS = "step_seconds"
 
 
 @dataclass(frozen=True)
-class Failure:
-    """A run that failed. `what` is the run of a cell, such as "method=ring #2"."""
-
-    what: str
-    run: str
-    cause: str
-
-
-@dataclass(frozen=True)
 class Uncounted:
     """A run that does not count, because another was made in its place, or is to be: its
-    repetition, whether it failed or was interrupted, and why."""
+    repetition, whether it failed, was interrupted or has not ended, and why."""
 
     repetition: int
     run: str
@@ -71,7 +62,7 @@ class Group:
     link: float
     runs: Mapping[int, RunFigures]
     state: str
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[Uncounted, ...] = ()
     uncounted: tuple[Uncounted, ...] = ()
     command: str = ""
 
@@ -79,6 +70,12 @@ class Group:
     def all(self) -> tuple[RunFigures, ...]:
         """Its runs in order of the repetitions."""
         return tuple(self.runs[number] for number in sorted(self.runs))
+
+    @property
+    def own_link(self) -> float:
+        """The rate of the link that each rank has for itself; 0 where ranks share hosts, or it is
+        not known."""
+        return self.link if self.ranks == self.nodes else 0.0
 
     @property
     def first(self) -> RunFigures | None:
@@ -127,7 +124,7 @@ class Subject:
         """The groups that have runs, where a picture of each has place for so many: of each line
         the last, if there are more."""
         groups = self.measured
-        if len(groups) > most:
+        if len(groups) > most and len({group.line for group in groups}) > 1:
             last = {group.line: group for group in sorted(groups, key=lambda group: group.at)}
             groups = [group for group in groups if last[group.line] is group]
         return groups[:most]

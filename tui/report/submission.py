@@ -5,7 +5,7 @@ NAME/
     report/            the report: report.html, report.md, pictures, values
     configuration/     STUDY.toml of each study, RUN.json of each run: the plan, without secrets
     logs/RUN/          rank-N.log of every rank; report.txt, the classification report
-    code/training/     the code that ran on every host: training loop, models, sync methods; of a
+    code/training/     training loop, models and sync methods, as they are installed now; of a
                        user's own program code/ has the script, as it is on this machine now
 """
 
@@ -39,7 +39,7 @@ FOLDERS = {
     "report/": "the report: open report.html in a browser; report.md is the same to edit",
     "configuration/": "the file of each study, and the plan of each run as JSON",
     "logs/": "of each run the output of every rank, and the classification report",
-    "code/": "the code that ran",
+    "code/": "the code of the training, as it is installed now",
 }
 
 

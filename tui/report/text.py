@@ -7,6 +7,7 @@ import time
 from contextlib import suppress
 
 from remote.format import UNKNOWN, number, percent, seconds
+from remote.lab import spec
 from remote.statistics.equivalence import Equivalence
 from remote.statistics.interval import Interval
 from remote.statistics.ratio import Comparison, Finding
@@ -62,11 +63,16 @@ def equal(found: Equivalence | None, margin: float, is_share: bool) -> str:
         return UNKNOWN
     if found.within <= margin:
         return f"equal within {_extent(found.within, is_share)}"
-    return "not shown to be equal" if found.difference.holds(0.0) else "different"
+    return "not shown to be equal"
 
 
 def _extent(value: float, is_share: bool) -> str:
     return f"{number(value * 100)} points" if is_share else number(value)
+
+
+def link(rate: float) -> str:
+    """A rate in bytes per second as --link has it: "1gbit"."""
+    return spec.show(round(8 * rate)) if rate else UNKNOWN
 
 
 def moment(when: float) -> str:

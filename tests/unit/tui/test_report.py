@@ -274,7 +274,7 @@ def test_runs_that_do_not_count_are_in_the_table(tmp_path: Path) -> None:
         ("finished", "-"),
     ]
     says = " ".join(sections["procedure"].says)
-    assert "do not count or not yet: 2 interrupted, 1 failed, 1 not ended." in says
+    assert "do not count: 2 interrupted, 1 failed, 1 not ended." in says
     rows_of_csv = list(csv.DictReader(data.table([subject]).splitlines()))
     verdicts = sorted(row["verdict"] for row in rows_of_csv)
     assert verdicts == ["failed", "finished", "interrupted", "interrupted", "not ended"]

@@ -28,7 +28,7 @@ from tui.report.numbers.timing import iterations, timing
 from tui.report.pictures.scaling import pictures
 from tui.report.sections.equality import sentences
 from tui.report.subject import Group, Subject
-from tui.report.text import equal, finding
+from tui.report.text import equal
 
 
 def run_of(
@@ -259,15 +259,6 @@ def test_two_runs_have_no_interval(tmp_path: Path, repetitions: int, has_bounds:
     assert any("with intervals" in alt for alt in alts) is has_bounds
 
 
-def test_two_cells_of_two_runs_cannot_be_compared(tmp_path: Path) -> None:
-    rows = timing(subject_of(tmp_path, BUCKETS)).rows
-    against = rows[1].against
-    assert against
-    assert against.ratio.value == pytest.approx(2.0)
-    assert math.isnan(against.ratio.low)
-    assert finding(against) == "not known: too few runs"
-
-
 def losses(folder: Path, name: str, *last: float, first: float = 3.0) -> Group:
     """A group of which each run ends with one of these losses."""
     runs = [run_of(folder, f"{name}{at}", [first, 2.0, one]) for at, one in enumerate(last)]
@@ -288,8 +279,8 @@ def test_models_that_did_not_learn_are_not_called_equal(tmp_path: Path) -> None:
     ("others", "said", "verdict"),
     [
         ((1.0, 1.0001, 1.0), "is that of the reference within 1e-4", "equal within 1e-4"),
-        ((1.2, 1.2001, 1.2), "differs from that of the reference by up to 0.200", "different"),
-        ((1.2, 0.7, 1.0), "differs from that of the reference by", "not shown to be equal"),
+        ((1.2, 1.2001, 1.2), "not shown to be equal: means are up to 0.200 apart", "not shown"),
+        ((1.2, 0.7, 1.0), "is not shown to be equal: means are up to 0.0333 apart", "not shown"),
         ((1.2, 1.2001), "", "-"),
     ],
 )
@@ -302,6 +293,14 @@ def test_only_close_losses_are_called_equal(
     assert bool(sentences(found)) is bool(said)
     against = equality(found, MEASURES[0])[1].against
     assert equal(against, 0.01, False).startswith(verdict)
+
+
+def test_the_slowest_of_the_links_in_use_is_that_of_a_cell(tmp_path: Path) -> None:
+    text = BUCKETS.replace("[axes]", "nodes = 2\n[axes]")
+    folder, made = study(tmp_path, text, lambda trial: 1.0, places={"link": "1gbit,100mbit,10mbit"})
+    [first, _] = Reader(tmp_path, 0.0, str).study(folder, made).groups
+    assert first.link == first.own_link == pytest.approx(100e6 / 8)
+    assert replace(first, ranks=4).own_link == 0
 
 
 def test_the_iterations_that_were_averaged_are_named(tmp_path: Path) -> None:

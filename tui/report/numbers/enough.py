@@ -15,20 +15,9 @@ runs are apart, and reaches from losses below zero to some beyond any that was s
 
 def known(value: Interval) -> Interval:
     """The interval, without bounds where it rests on too few runs."""
-    return value if value.runs >= FEWEST else unknown(value)
-
-
-def unknown(value: Interval) -> Interval:
-    """The value without its bounds."""
-    if value.method is Method.EXACT:
+    if value.runs >= FEWEST or value.method is Method.EXACT:
         return value
     return replace(value, low=math.nan, high=math.nan, method=Method.NONE)
-
-
-def are_known(runs: int, cells: int) -> bool:
-    """Whether comparisons of so many cells, by so many runs of each, have intervals: these rest on
-    the noise of all cells, and so on as few runs as two where there are several cells."""
-    return (runs - 1) * (cells - 1) >= FEWEST - 1
 
 
 def sentence(subject: Subject) -> list[str]:

@@ -6,10 +6,8 @@ from collections.abc import Iterator
 
 from remote.figures.run import HostFigures, RunFigures
 from remote.format import count
-from remote.lab import spec
+from tui.report import text
 from tui.report.subject import Subject
-
-BITS = 8
 
 
 def sentences(subject: Subject) -> list[str]:
@@ -53,8 +51,8 @@ def _sentence(hosts: tuple[HostFigures, ...], links: set[float]) -> str:
     each = " and ".join(_each(hosts, links))
     have = f", each with {each}" if each else ""
     return (
-        f"{hosts[0].name} to {hosts[-1].name} are no separate computers: they are {len(hosts)} "
-        f"virtual hosts on one machine{_cores(hosts)}{have}."
+        f"{', '.join(host.name for host in hosts)} are no separate computers: they are "
+        f"{len(hosts)} virtual hosts on one machine{_cores(hosts)}{have}."
     )
 
 
@@ -62,9 +60,10 @@ def _each(hosts: tuple[HostFigures, ...], links: set[float]) -> Iterator[str]:
     cores = {host.facts["cores"] for host in hosts}
     if len(cores) == 1:
         [share] = cores
-        yield f"{share:g} {'core' if share == 1 else 'cores'}"
+        yield count(share, "core")
     if len(links) == 1:
-        yield f"a link of {spec.show(round(BITS * links.pop()))}"
+        [rate] = links
+        yield f"a link of {text.link(rate)}"
 
 
 def _cores(hosts: tuple[HostFigures, ...]) -> str:

@@ -46,7 +46,7 @@ class Traffic:
     @property
     def share(self) -> float:
         """The bus bandwidth as a share of the link."""
-        return self.busbw / self.group.link if self.group.link else math.nan
+        return self.busbw / self.group.own_link if self.group.own_link else math.nan
 
     @property
     def hidden(self) -> float:
@@ -77,7 +77,7 @@ def traffic(group: Group) -> Traffic | None:
         payload,
         blocked,
         unit / window if window > 0 else math.nan,
-        unit / group.link if group.link else math.nan,
+        unit / group.own_link if group.own_link else math.nan,
         overlaps,
         _pattern(runs[0].job),
     )
@@ -110,5 +110,5 @@ def _pattern(job: Job | None) -> str:
     if getattr(options, "compression", "none") != "none":
         return ""
     if job.sync == "gather_scatter":
-        return IN_BUCKETS if options.granularity == BUCKET else IN_TURN
+        return IN_TURN if options.granularity == "parameter" else IN_BUCKETS
     return PATTERNS.get(job.sync, "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,7 +15,7 @@ from remote.figures.steps import FIRST, LAST, Floats
 from remote.statistics.interval import Interval, Method, interval
 from remote.statistics.ratio import Comparison, compare, mean_ratio, scaling
 from remote.statistics.stability import Stability, stability
-from tui.report.numbers.enough import are_known, known, unknown
+from tui.report.numbers.enough import known
 from tui.report.subject import Group, Subject
 
 
@@ -68,6 +68,13 @@ def iterations(subject: Subject) -> str:
     return f"iterations {FIRST} to {max(FIRST, last)}{fewer}"
 
 
+def rule(subject: Subject) -> str:
+    """What a time per iteration is the mean of."""
+    is_repeated = any(len(group.runs) > 1 for group in subject.groups)
+    over = ", then the geometric mean over runs" if is_repeated else ""
+    return f"the mean over ranks of {iterations(subject)}{over}"
+
+
 def _most(run: RunFigures) -> int:
     """How many iterations of a rank are averaged, at most."""
     return int(np.unique(run.steps.early().rank, return_counts=True)[1].max(initial=0))
@@ -105,17 +112,14 @@ def _of_study(subject: Subject, timed: dict[int, Timed]) -> Timing:
         if other is not None and at in timed and other in timed
     ]
     found = compare(values, pairs) if pairs else None
-    bounded = _bounded(values)
     for one in found.pairs if found else ():
-        timed[one.cell] = replace(timed[one.cell], against=replace(one, ratio=bounded(one.ratio)))
+        timed[one.cell] = replace(timed[one.cell], against=one)
     if subject.baseline in timed:
         workers = [group.ranks for group in subject.groups]
         for scaled in scaling(values, subject.baseline, workers):
             if scaled.cell in timed:
                 timed[scaled.cell] = replace(
-                    timed[scaled.cell],
-                    speed_up=bounded(scaled.speed_up),
-                    efficiency=bounded(scaled.efficiency),
+                    timed[scaled.cell], speed_up=scaled.speed_up, efficiency=scaled.efficiency
                 )
     left_out = [
         f"{subject.groups[column].label} #{block + 1}"
@@ -129,12 +133,6 @@ def _of_study(subject: Subject, timed: dict[int, Timed]) -> Timing:
         noise,
         bool(per_sample),
     )
-
-
-def _bounded(values: Floats) -> Callable[[Interval], Interval]:
-    """What takes the bounds from intervals of ratios, where they are not known."""
-    blocks, cells = (int(np.isfinite(values).any(axis=axis).sum()) for axis in (1, 0))
-    return (lambda value: value) if are_known(blocks, cells) else unknown
 
 
 def _means(

@@ -8,9 +8,9 @@ from matplotlib.figure import Figure
 
 from remote.format import seconds
 from tui.report.document import Picture
+from tui.report.numbers.phases import PHASES
 from tui.report.pictures.style import HATCHES, INK, SERIES, canvas, names
 
-PHASES = ("data", "compute", "sync")
 COLOURS = dict(zip(PHASES, (SERIES[5], SERIES[0], SERIES[1]), strict=True))
 Phases = Sequence[tuple[str, Mapping[str, float]]]
 """By group: the seconds of each phase."""

@@ -99,7 +99,8 @@ def _draw(lines: Lines, along: Along, up: str, ideal: bool = False) -> Figure:
         _line(axes, Look.of(place), label(line), points)
     if ideal:
         most = max(at for points in lines.values() for at, _ in points)
-        axes.errorbar([1, most], [1, most], color=INK, linewidth=1, linestyle=":", label="ideal")
+        nodes = range(1, int(most) + 1)
+        axes.errorbar(nodes, nodes, color=INK, linewidth=1, linestyle=":", label="ideal")
     values = [value.value for points in lines.values() for _, value in points]
     if max(values) > WIDE * min(values):
         axes.set_yscale("log")

@@ -76,7 +76,7 @@ def _sentence(measure: Measure, rows: list[Equality]) -> list[str]:
             "compared"
         ]
     apart = _extent(max(abs(row.against.difference.value) for row in rows if row.against), measure)
-    return [f"The final {measure.name} differs from that of the reference by up to {apart}"]
+    return [f"The final {measure.name} is not shown to be equal: means are up to {apart} apart"]
 
 
 def _margin(measure: Measure, row: Equality) -> float:

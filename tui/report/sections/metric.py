@@ -24,10 +24,8 @@ def section(subject: Subject, timing: Timing) -> Section | None:
     name = METRICS[subject.metric]
     what = "ratio" if subject.metric == TIME else "difference"
     head = ("cell", name, "95% interval", "against", what, "95% interval ", "p", "finding")
-    runs = max(len(group.runs) for group in subject.groups)
-    is_known = enough.are_known(runs, len(subject.measured))
     rows = [
-        _row(subject, at, group, outcome, is_known)
+        _row(subject, at, group, outcome)
         for at, (group, outcome) in enumerate(zip(subject.groups, subject.outcomes, strict=True))
         if outcome.value
     ]
@@ -35,14 +33,10 @@ def section(subject: Subject, timing: Timing) -> Section | None:
     return Section("metric", title, (), [Table(title, head, rows, _note(subject, what))])
 
 
-def _row(
-    subject: Subject, at: int, group: Group, outcome: Judged, is_known: bool
-) -> tuple[str, ...]:
+def _row(subject: Subject, at: int, group: Group, outcome: Judged) -> tuple[str, ...]:
     value, against, other = outcome.value, outcome.against, subject.references[at]
     assert value
     apart = against.ratio if against else None
-    if apart and not is_known:
-        apart = enough.unknown(apart)
     return (
         group.label,
         _value(subject, value.value),
@@ -50,7 +44,7 @@ def _row(
         subject.groups[other].label if other is not None and against else UNKNOWN,
         _apart(subject, apart.value) if apart else UNKNOWN,
         _between(subject, apart) if apart else UNKNOWN,
-        f"{against.p:.2g}" if against and is_known and math.isfinite(against.p) else UNKNOWN,
+        f"{against.p:.2g}" if against and math.isfinite(against.p) else UNKNOWN,
         _finding(subject, outcome, apart),
     )
 
@@ -99,7 +93,7 @@ def _finding(subject: Subject, outcome: Judged, apart: Interval | None) -> str:
 
 
 def _note(subject: Subject, what: str) -> str:
-    compared = sum(1 for one in subject.outcomes if one.against)
+    compared = sum(1 for one in subject.outcomes if one.against and math.isfinite(one.against.p))
     if not compared:
         return ""
     of = "cell / reference" if what == "ratio" else "cell - reference"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from remote.format import UNKNOWN, percent, seconds, size
-from remote.lab import spec
+from tui.report import text
 from tui.report.document import Section, Table
 from tui.report.numbers.network import Traffic, traffic
 from tui.report.numbers.timing import Timing
@@ -51,7 +51,7 @@ def section(subject: Subject, timing: Timing) -> Section | None:
 
 
 def _row(one: Traffic) -> tuple[str, ...]:
-    link = spec.show(round(one.group.link * 8)) if one.group.link else UNKNOWN
+    link = text.link(one.group.link)
     least = LEAST if one.overlaps else ""
     return (
         one.group.label,

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import math
-
 from remote.format import percent, seconds
 from tui.report.document import Section, Table
+from tui.report.numbers.phases import PHASES, phases
 from tui.report.numbers.timing import Timing, iterations
 from tui.report.pictures import phases as picture
-from tui.report.subject import Group, Subject
+from tui.report.subject import Subject
 
 HEAD = ("cell", "s/iter", "data s", "compute s", "sync s", "sync share")
 
 
 def section(subject: Subject, timing: Timing) -> Section | None:
     """The table and the picture; None of programs that do not tell their phases."""
-    found = [(row.group.label, of(row.group)) for row in timing.rows]
+    found = [(row.group.label, phases(row.group)) for row in timing.rows]
     found = [(name, parts) for name, parts in found if sum(parts.values()) > parts["seconds"]]
     if not found:
         return None
     rows = [
         (
             name,
-            *(seconds(parts[phase]) for phase in ("seconds", *picture.PHASES)),
+            *(seconds(parts[phase]) for phase in ("seconds", *PHASES)),
             percent(parts["sync"] / parts["seconds"]),
         )
         for name, parts in found
@@ -36,12 +35,3 @@ def section(subject: Subject, timing: Timing) -> Section | None:
     return Section(
         "phases", "Phases", (), [Table("Phases", HEAD, rows, note)], [picture.picture(found)]
     )
-
-
-def of(group: Group) -> dict[str, float]:
-    """Seconds of an iteration and its phases, as means over runs; 0 where not known."""
-    found = [run.phases() for run in group.all]
-    return {
-        name: sum(one[name] for one in found if math.isfinite(one[name])) / max(1, len(found))
-        for name in ("seconds", *picture.PHASES)
-    }

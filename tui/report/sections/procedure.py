@@ -13,7 +13,7 @@ from remote.statistics.stability import warm_up
 from tui.report import text
 from tui.report.document import Section, Table, Text
 from tui.report.numbers.timing import Timing
-from tui.report.subject import Failure, Group, Subject, Uncounted
+from tui.report.subject import Group, Subject, Uncounted
 
 TITLE = "How it was measured"
 HEAD = ("started", "cell", "repetition", "run", "s/iter", "warm-up", "verdict", "remark")
@@ -51,12 +51,12 @@ def _says(subject: Subject, timing: Timing) -> Iterator[str]:
         yield "No run was left out as an outlier."
     failed = [one for group in subject.groups for one in group.failures]
     if failed:
-        yield f"{count(len(failed), 'run')} failed and stay in the table."
+        yield f"Failed: {count(len(failed), 'run')}, also in the table."
     uncounted = [one for group in subject.groups for one in group.uncounted]
     if uncounted:
         verdicts = Counter(one.verdict for one in uncounted)
         said = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.items())
-        yield f"The table has runs, too, that do not count or not yet: {said}."
+        yield f"The table also has runs that do not count: {said}."
 
 
 def _rows(subject: Subject, timing: Timing) -> list[tuple[str, ...]]:
@@ -68,9 +68,8 @@ def _rows(subject: Subject, timing: Timing) -> list[tuple[str, ...]]:
         for at, (number, run) in enumerate(sorted(group.runs.items())):
             is_far = at in far or f"{group.label} #{number}" in timing.left_out
             found.append((run.name, _row(group, number, run, is_far)))
-        for failure in group.failures:
-            found.append((failure.run, _failed(group, failure)))
-        found += [(one.run, _uncounted(group, one)) for one in group.uncounted]
+        for one in (*group.failures, *group.uncounted):
+            found.append((one.run, _uncounted(group, one)))
     return [row for _, row in sorted(found)]
 
 
@@ -92,20 +91,6 @@ def _row(group: Group, number: int, run: RunFigures, is_far: bool) -> tuple[str,
         count(warm_up(taken), "step"),
         run.verdict.name.lower() if run.verdict else "not ended",
         ", ".join(remarks) or UNKNOWN,
-    )
-
-
-def _failed(group: Group, failure: Failure) -> tuple[str, ...]:
-    number = failure.what.rpartition("#")[2]
-    return (
-        UNKNOWN,
-        group.label,
-        number if number.isdecimal() else UNKNOWN,
-        failure.run,
-        seconds(math.nan),
-        UNKNOWN,
-        "failed",
-        failure.cause or UNKNOWN,
     )
 
 

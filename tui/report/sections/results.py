@@ -11,7 +11,7 @@ from remote.format import seconds
 from tui.report import text
 from tui.report.document import Section, Table
 from tui.report.numbers.equality import MEASURES, Measure
-from tui.report.numbers.timing import Timing, iterations
+from tui.report.numbers.timing import Timing, rule
 from tui.report.subject import Group, Subject
 
 
@@ -34,16 +34,6 @@ def _speed_ups(timing: Timing) -> str:
     if not timing.per_sample or not any(row.speed_up for row in timing.rows):
         return ""
     return " speed-up: of the time per sample, because the global batches differ in size."
-
-
-def rule(subject: Subject) -> str:
-    """What a time per iteration is the mean of."""
-    over = (
-        ""
-        if all(len(group.runs) < 2 for group in subject.groups)
-        else (", then the geometric mean over runs")
-    )
-    return f"the mean over ranks of {iterations(subject)}{over}"
 
 
 def _row(group: Group, timing: Timing, measures: tuple[Measure, ...]) -> tuple[str, ...]:

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from remote.figures.run import RunFigures
 from remote.figures.settings import differing, settings
 from remote.format import UNKNOWN
-from remote.lab import spec
+from tui.report import text
 from tui.report.document import Section, Table
 from tui.report.numbers import machines
 from tui.report.numbers.timing import Timing
-from tui.report.subject import Group, Subject
+from tui.report.subject import Subject
 
 NAMES = {
     "program": "program",
@@ -51,7 +51,7 @@ def section(subject: Subject, timing: Timing) -> Section | None:
     if not subject.runs:
         return None
     note = (
-        "Where a setting has several values, cells differ in it; in the seed, repetitions do."
+        "Where a setting has several values, cells differ in it; in the seed, repetitions do, too."
         if subject.is_study
         else ""
     )
@@ -70,18 +70,22 @@ def _rows(subject: Subject) -> Iterator[tuple[str, str]]:
             yield words, ", ".join(values) or UNKNOWN
         if name == "dataset":
             yield "images", _listed(_images(run) for run in runs)
+        if name == "sync":
+            given = {run.job.sync_option for run in runs if run.job}
+            yield "options of the method", _listed(*given) if len(given) == 1 else UNKNOWN
         if name == "batch-size":
             yield "batch of a rank", _listed(_share(run) for run in runs)
         if name == "ranks":
             yield "machines", _listed(machines.where(subject))
-            yield "link of a host", _listed(_link(group) for group in subject.measured)
+            links = [text.link(group.link) for group in subject.measured if group.link]
+            yield "link of a host", _listed(links)
 
 
 def _images(run: RunFigures) -> str:
     """How many images there were to train and to test with."""
     if run.job is None:
         return ""
-    training = f"{run.job.limit} for training (--limit)" if run.job.limit else "all for training"
+    training = f"at most {run.job.limit} for training" if run.job.limit else "all for training"
     tested = run.evaluations[-1].samples if run.evaluations else 0
     return f"{training}, {tested} for testing" if tested else training
 
@@ -89,12 +93,8 @@ def _images(run: RunFigures) -> str:
 def _share(run: RunFigures) -> str:
     if run.job is None:
         return ""
-    least, over = divmod(run.job.batch_size, run.world_size)
+    least, over = divmod(run.job.batch_size, len(run.job.trainers(run.world_size)))
     return f"{least} to {least + 1}" if over else f"{least}"
-
-
-def _link(group: Group) -> str:
-    return spec.show(round(8 * group.link)) if group.link else ""
 
 
 def _listed(values: Iterable[str]) -> str:

@@ -8,9 +8,8 @@ from remote.format import UNKNOWN, number, percent, seconds
 from tui.report import text
 from tui.report.document import Section, Table
 from tui.report.numbers import enough
-from tui.report.numbers.timing import Timed, Timing
+from tui.report.numbers.timing import Timed, Timing, rule
 from tui.report.pictures import seconds as picture
-from tui.report.sections import results
 from tui.report.subject import Subject
 
 HEAD = (
@@ -47,7 +46,9 @@ def _row(row: Timed, timing: Timing) -> tuple[str, ...]:
         *(str(one) if one else UNKNOWN for one in (group.nodes, group.ranks, group.batch)),
         seconds(row.seconds.value),
         text.seconds_bounds(row.seconds),
-        number(1e3 * row.seconds.value / group.batch) if timing.per_sample else UNKNOWN,
+        number(1e3 * row.seconds.value / group.batch)
+        if timing.per_sample and group.batch
+        else UNKNOWN,
         str(len(group.runs)),
         percent(stability.variation, 1) if math.isfinite(stability.variation) else UNKNOWN,
         _stable(row),
@@ -63,7 +64,7 @@ def _stable(row: Timed) -> str:
 
 def _note(subject: Subject, timing: Timing) -> str:
     note = (
-        f"s/iter: {results.rule(subject)}. p50, p99 and max are of single iterations of ranks: "
+        f"s/iter: {rule(subject)}. p50, p99 and max are of single iterations of ranks: "
         "half of them, 99% and all take at most that long. "
     )
     if subject.is_study and not any(row.stability.variation >= 0 for row in timing.rows):

@@ -6,17 +6,17 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from remote.format import percent, seconds, size
-from remote.lab import spec
+from tui.report import text
 from tui.report.document import Section
 from tui.report.numbers.network import IN_BUCKETS, IN_TURN, RING, Traffic, traffic
+from tui.report.numbers.phases import phases
 from tui.report.numbers.timing import Timing
-from tui.report.sections import phases
 from tui.report.subject import Group, Subject
 
 TITLE = "What the numbers say"
 MOST = 8
 """Cells that a sentence names."""
-Known = Sequence[tuple[Group, Mapping[str, float]]]
+Phased = Sequence[tuple[Group, Mapping[str, float]]]
 """Groups with the seconds of a step and its phases."""
 
 
@@ -24,10 +24,15 @@ def section(subject: Subject, timing: Timing) -> Section | None:
     """The sentences; None where nothing was sent."""
     groups = [group for group in subject.shown(MOST) if timing.of(group)]
     sent = [one for group in groups if (one := traffic(group))]
-    parts = [(group, phases.of(group)) for group in groups]
-    known = [(group, one) for group, one in parts if one["seconds"] > 0 and one["compute"] > 0]
-    says = [*_exchange(sent), *_sync(known), *_hidden(sent), *_compute(subject, known)]
-    return Section("why", TITLE, says) if says else None
+    known = _phases(groups)
+    says = [*_exchange(sent), *_sync(known), *_hidden(sent)]
+    says += [*_compute(subject, _phases(subject.measured)), *subject.selection(MOST)]
+    return Section("why", TITLE, says) if len(says) > len(subject.selection(MOST)) else None
+
+
+def _phases(groups: Sequence[Group]) -> Phased:
+    parts = [(group, phases(group)) for group in groups]
+    return [(group, one) for group, one in parts if one["seconds"] > 0 and one["compute"] > 0]
 
 
 def _exchange(sent: list[Traffic]) -> Iterator[str]:
@@ -48,17 +53,16 @@ def _amount(one: Traffic) -> str:
         IN_BUCKETS: f"the root receives and sends {turns}{payload} per step",
         RING: f"each rank sends and receives {share}{payload} per step",
     }
-    if not one.group.link:
-        return amounts[one.pattern]
-    link = spec.show(round(8 * one.group.link))
-    return f"{amounts[one.pattern]}, at least {seconds(one.at_best)} s on a link of {link}"
+    rate = one.group.own_link
+    least = f", at least {seconds(one.at_best)} s on a link of {text.link(rate)}" if rate else ""
+    return f"{amounts[one.pattern]}{least}"
 
 
 def _times(factor: float) -> str:
     return "" if factor == 1 else f"{factor:.3g} x "
 
 
-def _sync(known: Known) -> Iterator[str]:
+def _sync(known: Phased) -> Iterator[str]:
     """How much of a step ranks are blocked on others."""
     shares = [(one["sync"] / one["seconds"], group) for group, one in known if group.ranks > 1]
     if shares:
@@ -75,7 +79,7 @@ def _hidden(sent: list[Traffic]) -> Iterator[str]:
         )
 
 
-def _compute(subject: Subject, known: Known) -> Iterator[str]:
+def _compute(subject: Subject, known: Phased) -> Iterator[str]:
     """How much less there is to compute than in the baseline."""
     base = None if subject.baseline is None else subject.groups[subject.baseline]
     own = next((one["compute"] for group, one in known if group is base), math.nan)
@@ -88,10 +92,9 @@ def _compute(subject: Subject, known: Known) -> Iterator[str]:
         return
     least, most = others[0], others[-1]
     span = seconds(least) if len(others) == 1 else f"{seconds(least)} to {seconds(most)}"
-    bound = f"{own / most:.2f}" if len(others) == 1 else f"{own / most:.2f} to {own / least:.2f}"
     yield (
         f"Computing a step takes {seconds(own)} s in the cell {base.label}, and {span} s where "
-        f"there are more ranks: without any sync that would be a speed-up of {bound}."
+        "there are more ranks."
     )
 
 
