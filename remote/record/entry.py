@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -76,7 +75,7 @@ class Entry(NamedTuple):
         return None if self.job is None else self.job.get(name, DEFAULTS[name])
 
 
-def read(folder: Path, failed: Callable[[OSError], object] = id) -> Entry:
+def read(folder: Path, failed: files.Failed = files.ignore) -> Entry:
     """Read a recorded run; of one that has no plan which this version reads, only its name.
     `failed` is told of each file that cannot be read, also of one that is not there."""
     kept: dict[str, Any] = {"star": marks.is_starred(folder), "note": marks.note(folder, failed)}
@@ -90,7 +89,7 @@ def read(folder: Path, failed: Callable[[OSError], object] = id) -> Entry:
     return Entry(folder.name, verdict=word, **_of_plan(plan), **_of_summary(summary), **kept)
 
 
-def _plan(folder: Path, failed: Callable[[OSError], object]) -> tuple[dict[str, Any], str]:
+def _plan(folder: Path, failed: files.Failed) -> tuple[dict[str, Any], str]:
     """The plan of a run, and why it cannot be read."""
     try:
         data = load(files.read(folder / PLAN, LIMITS.plan)) or {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -19,6 +19,12 @@ from training.writing import write_all, write_whole
 
 _SAFELY = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe is not waited for, but refused
 BLOCK = 1 << 20
+Failed = Callable[[OSError], object]
+"""Hears of a file that cannot be read, and is taken for an empty one."""
+
+
+def ignore(error: OSError) -> None:
+    """Say nothing of a file that cannot be read."""
 
 
 def open_regular(path: Path, flags: int) -> int:

@@ -38,7 +38,6 @@ OTHERS = (*ENDED, f"/{EVENTS}")
 HEAD = [VERSION, [*STORED], DEFAULTS]
 """An index that begins otherwise is of another version."""
 NO_STUDY = ("", "")
-Failed = Callable[[OSError], object]
 Remark = Callable[[str, OSError], object]
 TYPES: dict[str, set[type]] = {
     "str": {str},
@@ -72,7 +71,7 @@ class _Kind(NamedTuple):
     of which other files, as "/NAME". `read` is given who is told of a file that it cannot read."""
 
     mark: str
-    read: Callable[[Path, Failed], tuple[Any, tuple[str, ...]]]
+    read: Callable[[Path, files.Failed], tuple[Any, tuple[str, ...]]]
 
 
 def entries(runs_dir: Path, remark: Remark = lambda name, error: None) -> tuple[Entry, ...]:
@@ -190,14 +189,14 @@ def _newest(stamps: str) -> int:
     return max(int(stamp.partition(".")[0]) for stamp in stamps.split())
 
 
-def _run(folder: Path, failed: Failed) -> tuple[list[Any], tuple[str, ...]]:
+def _run(folder: Path, failed: files.Failed) -> tuple[list[Any], tuple[str, ...]]:
     """The row of a run. Its events matter as long as it has not ended."""
     found = entry.read(folder, failed)
     row = list(found[1:-2])
     return row, ENDED if found.verdict else OTHERS
 
 
-def _study(folder: Path, failed: Failed) -> tuple[dict[str, str], tuple[str, ...]]:
+def _study(folder: Path, failed: files.Failed) -> tuple[dict[str, str], tuple[str, ...]]:
     """The runs that the journal of a study names, with their trials ("": not known)."""
     found: dict[str, str] = {}
     try:

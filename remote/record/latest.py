@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,7 +36,7 @@ class Latest:
     diverged: bool = False
 
 
-def latest(folder: Path, failed: Callable[[OSError], object] = id) -> Latest:
+def latest(folder: Path, failed: files.Failed = files.ignore) -> Latest:
     """Read what the run has said first and last. A record that cannot be read tells nothing;
     `failed` is told why."""
     try:

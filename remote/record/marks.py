@@ -3,7 +3,6 @@ where it goes, and two commands at once change different files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from remote.limits import LIMITS
@@ -38,7 +37,7 @@ def is_starred(folder: Path) -> bool:
     return (folder / STAR).is_file()
 
 
-def note(folder: Path, failed: Callable[[OSError], object] = id) -> str:
+def note(folder: Path, failed: files.Failed = files.ignore) -> str:
     """The note of a run; "" where there is none. `failed` is told why it cannot be read."""
     try:
         return files.read(folder / NOTE, LIMITS.small_file).decode(errors="replace").strip()

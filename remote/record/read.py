@@ -38,7 +38,7 @@ def verdict(folder: Path) -> str:
     return word if isinstance(word, str) and word.isprintable() else ""
 
 
-def summarized(folder: Path, failed: Callable[[OSError], object] = id) -> dict[str, Any]:
+def summarized(folder: Path, failed: files.Failed = files.ignore) -> dict[str, Any]:
     """The summary of a recorded run, as it stands in the file; empty where there is none. `failed`
     is told why it cannot be read."""
     try:

@@ -69,8 +69,7 @@ class Cells:
         varied = {name_of(key) for axis in axes for value in axis.values for key in value.settings}
         for key in self.given:
             if key in varied:
-                flag = f"--{key.replace('_', '-')}"
-                self.reader.add(f"{flag}: the study varies {key}: leave the option out")
+                self.reader.add(f"{flag(JOB[key])}: the study varies {key}: leave the option out")
         extra = data.get("cell", [])
         if not isinstance(extra, list) or not all(isinstance(one, dict) for one in extra):
             self.reader.say("cell", "write [[cell]] with two brackets, once per cell")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from remote.study.folder import Begun, Ended, Entry, Outcome
-from remote.study.study import Cell, Study, Trial
+from remote.study.study import Cell, Study, Trial, parts
 
 
 class CellState(StrEnum):
@@ -79,11 +79,10 @@ class Progress:
 
     def apply(self, entry: Entry) -> None:
         """Take in a fact. One of a trial that the study no longer has does not count."""
-        key, _, repetition = entry.trial.rpartition(" #")
+        key, number = parts(entry.trial)
         cell = self.cells.get(key)
-        if not cell or not repetition.isdecimal():
+        if not cell or not number:
             return
-        number = int(repetition)
         match entry:
             case Begun(trial, run):
                 self.open[trial] = cell.running = run

@@ -16,7 +16,7 @@ from remote.study.folder import STUDY, SUFFIX, StudyFolder
 from remote.study.places import elsewhere
 from remote.study.progress import Progress
 from remote.study.reader import StudyError, label_of, overridden
-from remote.study.study import Cell, Study
+from remote.study.study import Cell, Study, parts
 
 WITHOUT_EFFECT = ("data_dir", "verify_data", "log_format")
 """Settings on which no result depends: where the data lie, whether they are checked, how lines
@@ -102,7 +102,7 @@ def _before(folder: StudyFolder) -> Call:
 
 def _is_elsewhere(folder: StudyFolder, study: Study) -> bool:
     """Whether its runs were made on hosts of a file, as their cells say."""
-    begun = {entry.trial.rpartition(" #")[0] for entry in folder.entries()}
+    begun = {parts(entry.trial)[0] for entry in folder.entries()}
     return bool(begun) and not begun & {cell.key for cell in study.cells}
 
 
@@ -160,7 +160,7 @@ def check(folder: StudyFolder, call: Call) -> None:
 
 def _is_kept(progress: Progress, cell: Cell) -> bool:
     """Whether there is a run of the cell that counts, or one left that may turn out to."""
-    left = any(trial.rpartition(" #")[0] == cell.key for trial in progress.open)
+    left = any(parts(trial)[0] == cell.key for trial in progress.open)
     return left or bool(progress.cells[cell.key].counted)
 
 

@@ -154,9 +154,9 @@ class Study:
 
     def trial(self, key: str) -> Trial | None:
         """The trial of this name."""
-        name, _, number = key.rpartition(" #")
+        name, repetition = parts(key)
         cell = self.cell(name)
-        return Trial(cell, int(number)) if cell and number.isdecimal() else None
+        return Trial(cell, repetition) if cell and repetition else None
 
     def counterpart(self, cell: Cell) -> Cell | None:
         """The cell with which this one is compared; None if it is the reference or there is
@@ -165,3 +165,9 @@ class Study:
             return None
         labels = {**dict(cell.labels), self.compare: self.reference}
         return next((other for other in self.cells if dict(other.labels) == labels), None)
+
+
+def parts(trial: str) -> tuple[str, int]:
+    """The cell and the repetition that the key of a trial names; 0 where it names none."""
+    cell, _, repetition = trial.rpartition(" #")
+    return cell, int(repetition) if repetition.isdecimal() else 0

@@ -18,7 +18,7 @@ from remote.study.conclusion import conclusion
 from remote.study.folder import Begun, Ended, Entry, Outcome, StudyFolder
 from remote.study.progress import CellProgress, Progress
 from remote.study.results import CellResult, results
-from remote.study.study import Cell, Study
+from remote.study.study import Cell, Study, parts
 from training.job import Job
 from tui.report.subject import STEP_SECONDS, Along, Group, Judged, Subject, Uncounted
 from tui.text.compare import LETTERS, verdicts
@@ -138,7 +138,7 @@ def _uncounted(row: CellProgress, entries: Sequence[Entry]) -> Iterator[Uncounte
     ends = {entry.run: entry for entry in entries if isinstance(entry, Ended)}
     said = {end.run for end in (*row.counted.values(), *row.failed.values())}
     for entry in entries:
-        key, _, number = entry.trial.rpartition(" #")
+        key, number = parts(entry.trial)
         if key != row.cell.key or entry.run in said or not isinstance(entry, Begun):
             continue
         said.add(entry.run)
@@ -146,7 +146,7 @@ def _uncounted(row: CellProgress, entries: Sequence[Entry]) -> Iterator[Uncounte
         outcome = end.outcome if end else Outcome.INTERRUPTED
         is_live = not end and entry.run == row.running
         verdict = "not ended" if is_live else outcome.value
-        yield Uncounted(int(number), entry.run, verdict, end.cause if end else "")
+        yield Uncounted(number, entry.run, verdict, end.cause if end else "")
 
 
 def _judged(row: CellResult) -> Judged:
