@@ -39,6 +39,22 @@ def final(value: float, is_share: bool) -> str:
     return percent(value, 2) if is_share else figures.loss(value)
 
 
+def final_bounds(value: Interval, is_share: bool) -> str:
+    """The interval of a loss or an accuracy."""
+    if not math.isfinite(value.low):
+        return UNKNOWN
+    low, high = (max(0.0, value.low), min(1.0, value.high)) if is_share else (value.low, value.high)
+    return f"{final(low, is_share)} to {final(high, is_share)}"
+
+
+def difference(value: float, is_share: bool) -> str:
+    """How far losses or accuracies are apart: "+0.012", "-1.5 points"."""
+    if not math.isfinite(value):
+        return UNKNOWN
+    said = f"{number(value * 100)} points" if is_share else number(value)
+    return f"+{said}" if value > 0 else said
+
+
 def finding(against: Comparison | None) -> str:
     """What a comparison shows: "1.52 times as slow", "no difference shown"."""
     if against is None:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 
 from remote.format import UNKNOWN, number
-from remote.statistics.equivalence import Equivalence
 from tui.report import text
 from tui.report.document import Section, Table
 from tui.report.numbers.equality import MEASURES, Equality, Measure, equality
@@ -101,24 +100,11 @@ def _table(measure: Measure, rows: list[Equality]) -> Table:
 
 def _row(measure: Measure, row: Equality) -> tuple[str, ...]:
     value, against = row.value, row.against
-    interval = UNKNOWN
-    if math.isfinite(value.low):
-        ends = (value.low, value.high)
-        if measure.is_share:
-            ends = (max(0.0, value.low), min(1.0, value.high))
-        low, high = (text.final(one, measure.is_share) for one in ends)
-        interval = f"{low} to {high}"
     return (
         row.group.label,
         text.final(value.value, measure.is_share),
-        interval,
+        text.final_bounds(value, measure.is_share),
         row.reference or UNKNOWN,
-        _apart(against, measure) if against else UNKNOWN,
+        text.difference(against.difference.value, measure.is_share) if against else UNKNOWN,
         text.equal(against, _margin(measure, row), measure.is_share),
     )
-
-
-def _apart(against: Equivalence, measure: Measure) -> str:
-    value = against.difference.value * (100 if measure.is_share else 1)
-    points = " points" if measure.is_share else ""
-    return f"{'+' if value > 0 else ''}{number(value)}{points}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from remote.format import UNKNOWN, number, seconds
+from remote.format import UNKNOWN, seconds
 from remote.statistics.interval import Interval
 from remote.statistics.ratio import Finding
 from remote.study.study import METRICS
@@ -54,22 +54,15 @@ def _value(subject: Subject, value: float) -> str:
 
 
 def _bounds(subject: Subject, value: Interval) -> str:
-    if not math.isfinite(value.low):
-        return UNKNOWN
-    low, high = value.low, value.high
-    if subject.metric == SHARE:
-        low, high = max(0.0, low), min(1.0, high)
-    return f"{_value(subject, low)} to {_value(subject, high)}"
+    if subject.metric == TIME:
+        return text.seconds_bounds(value)
+    return text.final_bounds(value, subject.metric == SHARE)
 
 
 def _apart(subject: Subject, value: float) -> str:
-    if not math.isfinite(value):
-        return UNKNOWN
     if subject.metric == TIME:
-        return f"{value:.2f}"
-    points = " points" if subject.metric == SHARE else ""
-    sign = "+" if value > 0 else ""
-    return f"{sign}{number(value * (100 if points else 1))}{points}"
+        return f"{value:.2f}" if math.isfinite(value) else UNKNOWN
+    return text.difference(value, subject.metric == SHARE)
 
 
 def _between(subject: Subject, apart: Interval) -> str:
