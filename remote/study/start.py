@@ -181,7 +181,7 @@ def changes(pairs: Sequence[tuple[Cell, Cell]]) -> Iterator[str]:
 
 def settings(cell: Cell) -> dict[str, object]:
     """The settings of a cell on which its results may depend, with those of its sync method."""
-    own = {**vars(cell.job), **vars(cell.place), "repeated_seed": cell.has_seed}
+    own = {**vars(cell.job), **vars(cell.place), "one seed for all repetitions": cell.has_seed}
     del own["sync_option"]
     method = vars(cell.job.sync_options())
     return {name: value for name, value in own.items() if name not in WITHOUT_EFFECT} | method

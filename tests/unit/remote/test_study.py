@@ -485,7 +485,7 @@ def test_options_that_are_as_before_are_no_change_and_a_seed_of_a_cell_is(tmp_pa
     folder.write(Ended("method=a #1", "run", Outcome.COUNTED, 0.5))
     bucket = Job(sync="ring").sync_options().bucket_mb
     start.check(folder, replace(call, text=text.replace(" }", f", bucket_mb = {bucket} }}")))
-    with pytest.raises(StudyError, match="repeated_seed no, now yes"):
+    with pytest.raises(StudyError, match="one seed for all repetitions no, now yes"):
         start.check(folder, replace(call, text=text.replace(" }", ", seed = 42 }")))
 
 
