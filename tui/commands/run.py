@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
@@ -12,25 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from remote.launch import Launcher
-from remote.plan import serialize
-from remote.plan.dry_run import dry_run as describe
-from remote.record import resume
-from remote.transport.registry import is_here
-from training.agent.layout import LAST
-from training.job import Job
-from tui import front
 from tui.exit import UsageError, refusing
-from tui.flags import selection
 from tui.flags.common import RUNS, RunsDir
-from tui.flags.policy import policy
-from tui.flags.selection import Selection
-from tui.front import Lines
-from tui.narrate import narrate
 from tui.text.usage import given, option
-
-NICE = 10
-"""How far the launcher steps back behind ranks that may share its machine."""
 
 
 def print_version(wanted: bool) -> None:
@@ -108,22 +90,10 @@ def run(
     with refusing():
         _check_flags(as_lines, dry_run, json, detach, verbose)
         _check_lab(detach, policy_flags["on_disconnect"], host_flags["link"])
-        at_once = any(value is not None for value in job_flags.values())
-        in_form = not (as_lines or dry_run or at_once) and front.on_terminal()
-        chosen = selection.selection(host_flags, upload or (), in_form=in_form)
-        local = is_here(chosen.cluster.hosts)
-        job = resume.job_of(job_flags, runs_dir, local)
-        if job_flags.get("resume") == LAST:
-            narrate(f"{LAST} is {job.resume}")
-        with selection.transports(replace(chosen, spec=None) if dry_run else chosen) as transports:
-            settings = policy(policy_flags, _keeps(chosen, local, detach, as_lines))
-            launcher = Launcher(transports, runs_dir.absolute(), settings)
-            if dry_run:
-                _print_plan(launcher, chosen, job, json)
-                return
-            _step_back(chosen)
-            lines = Lines(json, detach=detach, verbose=verbose) if as_lines else None
-            code = _start(launcher, chosen, job, lines, at_once=at_once)
+        from tui.start import Options, start  # the launcher, which the other commands do without
+
+        options = Options(upload or (), as_lines, dry_run, json, detach, verbose, runs_dir)
+        code = start(host_flags, job_flags, policy_flags, options)
     raise typer.Exit(code)
 
 
@@ -160,34 +130,3 @@ def _check_lab(detach: bool, on_disconnect: str | None, link: str) -> None:
                 f"{flag}: the lab of --link ends with this command; start one that stays with "
                 "rankboard lab up"
             )
-
-
-def _keeps(chosen: Selection, local: bool, detach: bool, as_lines: bool) -> bool:
-    """Whether the run survives its launcher, unless --on-disconnect says otherwise."""
-    keep = chosen.cluster.keep
-    return detach or ((keep if keep is not None else not as_lines) and not local)
-
-
-def _print_plan(launcher: Launcher, chosen: Selection, job: Job, json: bool) -> None:
-    plan = launcher.plan(chosen.hosts, job)
-    typer.echo(serialize.dump(plan) if json else describe(plan), nl=not json)
-
-
-def _step_back(chosen: Selection) -> None:
-    """Lower the priority of our threads where ranks share this machine.
-
-    The transport's own threads, which start the agents, are older and keep theirs.
-    """
-    if chosen.spec or any(host.address.startswith("127.") for host in chosen.hosts.hosts):
-        os.nice(NICE)
-
-
-def _start(
-    launcher: Launcher, chosen: Selection, job: Job, lines: Lines | None, *, at_once: bool
-) -> int:
-    if lines:
-        session = launcher.begin(launcher.plan(chosen.hosts, job))
-        return front.show_lines(launcher, session, lines)
-    return front.show_dashboard(
-        launcher, chosen.cluster, chosen.hosts, job, at_once=at_once, leavable=not chosen.spec
-    )

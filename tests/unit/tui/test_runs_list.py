@@ -225,10 +225,11 @@ def test_what_a_link_leads_to_is_not_marked(
     assert "is a link" in done.stderr
 
 
-def test_the_list_needs_no_library_for_figures() -> None:
+def test_the_list_loads_neither_a_library_for_figures_nor_the_launcher() -> None:
     code = (
         "import sys; from tui.cli import application; import tui.commands.runs; "
-        "print(sorted({'numpy', 'torch', 'textual', 'matplotlib'} & {*sys.modules}))"
+        "not_needed = {'numpy', 'torch', 'textual', 'matplotlib', 'remote.launch'}; "
+        "print(sorted(not_needed & {*sys.modules}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -1,0 +1,98 @@
+"""Start a run from the options of the command line: in the dashboard, as lines, or as a dry run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from remote.launch import Launcher
+from remote.plan import serialize
+from remote.plan.dry_run import dry_run as describe
+from remote.record import resume
+from remote.transport.registry import is_here
+from training.agent.layout import LAST
+from training.job import Job
+from tui import front
+from tui.flags import selection
+from tui.flags.policy import policy
+from tui.flags.selection import Selection
+from tui.front import Lines
+from tui.narrate import narrate
+
+NICE = 10
+"""How far the launcher steps back behind ranks that may share its machine."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of a run that are not about hosts, the job or the policy. The help of
+    `rankboard` describes them."""
+
+    upload: Sequence[Path]
+    as_lines: bool
+    dry_run: bool
+    json: bool
+    detach: bool
+    verbose: bool
+    runs_dir: Path
+
+
+def start(
+    host_flags: Mapping[str, Any],
+    job_flags: Mapping[str, Any],
+    policy_flags: Mapping[str, Any],
+    options: Options,
+) -> int:
+    """Start a run and show it until it ends or is left; or print its plan.
+
+    Returns the exit code.
+    """
+    as_lines, dry_run = options.as_lines, options.dry_run
+    at_once = any(value is not None for value in job_flags.values())
+    in_form = not (as_lines or dry_run or at_once) and front.on_terminal()
+    chosen = selection.selection(host_flags, options.upload, in_form=in_form)
+    local = is_here(chosen.cluster.hosts)
+    job = resume.job_of(job_flags, options.runs_dir, local)
+    if job_flags.get("resume") == LAST:
+        narrate(f"{LAST} is {job.resume}")
+    with selection.transports(replace(chosen, spec=None) if dry_run else chosen) as transports:
+        settings = policy(policy_flags, _keeps(chosen, local, options))
+        launcher = Launcher(transports, options.runs_dir.absolute(), settings)
+        if dry_run:
+            _print_plan(launcher, chosen, job, options.json)
+            return 0
+        _step_back(chosen)
+        if as_lines:
+            lines = Lines(options.json, detach=options.detach, verbose=options.verbose)
+            return front.show_lines(
+                launcher, launcher.begin(launcher.plan(chosen.hosts, job)), lines
+            )
+        return front.show_dashboard(
+            launcher, chosen.cluster, chosen.hosts, job, at_once=at_once, leavable=not chosen.spec
+        )
+
+
+def _keeps(chosen: Selection, local: bool, options: Options) -> bool:
+    """Whether the run survives its launcher, unless --on-disconnect says otherwise."""
+    keep = chosen.cluster.keep
+    keep = keep if keep is not None else not options.as_lines
+    return options.detach or (keep and not local)
+
+
+def _print_plan(launcher: Launcher, chosen: Selection, job: Job, json: bool) -> None:
+    plan = launcher.plan(chosen.hosts, job)
+    typer.echo(serialize.dump(plan) if json else describe(plan), nl=not json)
+
+
+def _step_back(chosen: Selection) -> None:
+    """Lower the priority of our threads where ranks share this machine.
+
+    The transport's own threads, which start the agents, are older and keep theirs.
+    """
+    if chosen.spec or any(host.address.startswith("127.") for host in chosen.hosts.hosts):
+        os.nice(NICE)
