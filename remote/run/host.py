@@ -15,19 +15,22 @@ SOUGHT = (HostPhase.CONNECTING, HostPhase.DEPLOYING, HostPhase.STARTING)
 LAST_WORDS = 200
 """Lines of stderr that are searched for the cause: a chain of tracebacks through torch, with its
 stacks of C++, takes 100 and more."""
+DISK_LOW = 1 << 30
+"""A disk with less than these free bytes is nearly full."""
 
 
 @dataclass
 class HostState:
     """One host as last heard of; `heard` is when, by the session's clock. `cpu` is percent per
-    core, memory and network bytes.
+    core, memory, network and free disk bytes.
 
     `since` is when its phase began. `reason` says why it
     is lost, refused or ended. `began` is when its agent began, before which nothing of it happened.
     `attempt` is the newest one whose ranks its agent has started, -1 before the first.
     `saved_step` is the newest checkpoint that its first rank said is complete: on this host alone,
     where others may be lost. `missed`: nothing is heard of it, `back` is when records came again;
-    `gone`: it was lost, or its agent killed; `parted`: a connection to it broke.
+    `gone`: it was lost, or its agent killed; `parted`: a connection to it broke. `disk_low` is when
+    its disk became nearly full, 0 where it is not.
     """
 
     index: int
@@ -43,6 +46,8 @@ class HostState:
     memory_total: int = 0
     sent: int = 0
     received: int = 0
+    disk_free: int = 0
+    disk_low: float = 0.0
     reason: str = ""
     gone: bool = False
     saved_step: int = 0
@@ -91,13 +96,14 @@ class HostState:
         self.reserved, self.death = None, None
         self.connected.clear()
 
-    def apply(self, event: Event, attempt: int) -> None:
+    def apply(self, event: Event, attempt: int, when: float) -> None:
         """Take in what its agent says of the host itself, in this attempt of the run."""
         match event:
             case events.HostSample():
                 self.cpu = event.cpu
                 self.memory_used, self.memory_total = event.memory_used, event.memory_total
                 self.sent, self.received = event.sent, event.received
+                self._look_at_disk(event.disk_free, when)
             case events.Reserved() if self.reserved is None:
                 self.reserved = event
             case events.Connected():
@@ -110,6 +116,11 @@ class HostState:
             case events.Ended():
                 self.ended = event
                 self.running.clear()
+
+    def _look_at_disk(self, free: int, when: float) -> None:
+        self.disk_free = free
+        is_low = 0 < free < DISK_LOW
+        self.disk_low = (self.disk_low or when) if is_low else 0.0
 
     def _connect(self, event: events.Connected) -> None:
         """Take in a connection that it tried, once."""

@@ -31,7 +31,7 @@ def apply(run: Run, record: Record, host: HostState, when: float) -> None:
         run.course.attempt = record.attempt
         _apply_rank(run, record.event, host, rank, when)
     if isinstance(record.event, events.Exited) and is_current:
-        host.apply(record.event, record.attempt)
+        host.apply(record.event, record.attempt, when)
 
 
 def _print(
@@ -53,8 +53,9 @@ def _apply_rank(run: Run, event: Event, host: HostState, rank: RankState, when: 
     match event:
         case events.Step():
             if not run.progress.diverged and not math.isfinite(event.loss):
-                _diverge(run, Diverged(rank.rank, event.step, event.loss), host, when)
+                _diverge(run, Diverged(rank.rank, event.step, event.loss, when), host, when)
             _look_at_stall(run, when)
+            run.stepped(rank, when)
         case events.Stack() if run.stall:
             run.stalls[-1] = stall.explained(run, run.stall)
         case events.Entered():
@@ -64,7 +65,7 @@ def _apply_rank(run: Run, event: Event, host: HostState, rank: RankState, when: 
             _enter(run, rank, RankPhase.TRAINING, when)
         case events.Evaluated() if rank.rank == 0:
             run.progress.evaluate(event)
-        case events.Drifted() if run.progress.compare(event):
+        case events.Drifted() if run.progress.compare(event, when):
             what = f"after step {event.step} the ranks' models differ {event.extent}"
             run.note("", f"drift: {what}", when)
         case events.Saved() if rank.local_rank == 0:
@@ -126,7 +127,7 @@ def _apply_agent(run: Run, record: Record, host: HostState, when: float) -> None
             host.stop_heard = True
         case events.Ended():
             _end_agent(run, record.event, host, when)
-    host.apply(record.event, record.attempt)
+    host.apply(record.event, record.attempt, when)
 
 
 def _master(run: Run) -> HostState | None:

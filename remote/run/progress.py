@@ -16,20 +16,23 @@ NOT_LEARNED = "did not learn"
 
 @dataclass(frozen=True)
 class Restart:
-    """The run was restarted `seconds` after it began, and goes on after `step`; 0 until a rank says
-    so."""
+    """The run was restarted `seconds` after it began, for this reason, and goes on after `step`; 0
+    until a rank says so."""
 
     seconds: float
     step: int = 0
+    reason: str = ""
 
 
 @dataclass(frozen=True)
 class Diverged:
-    """The first loss of the run that was no finite number: `value` is nan, inf or -inf."""
+    """The first loss of the run that was no finite number, at the time `when`: `value` is nan, inf
+    or -inf."""
 
     rank: int
     step: int
     value: float
+    when: float = 0.0
 
     @property
     def text(self) -> str:
@@ -75,12 +78,14 @@ class Stall:
 class Progress:
     """`begun` is the first rank's word on the size of the work, None before. `evaluations` are rank
     0's, the last one with its confusion matrix. `drift` is the first comparison that found the
-    ranks' models to differ, `largest_drift` the one that found them to differ most. `diverged` is
-    the first loss that was no finite number, `restarts` tell when the run was restarted."""
+    ranks' models to differ, at `drifted`, `largest_drift` the one that found them to differ most.
+    `diverged` is the first loss that was no finite number, `restarts` tell when the run was
+    restarted."""
 
     begun: events.Started | None = None
     evaluations: list[events.Evaluated] = field(default_factory=list)
     drift: events.Drifted | None = None
+    drifted: float = 0.0
     largest_drift: events.Drifted | None = None
     diverged: Diverged | None = None
     restarts: list[Restart] = field(default_factory=list)
@@ -118,11 +123,12 @@ class Progress:
         is_whole = any(map(any, counts)) and all(len(row) == len(counts) for row in counts)
         self.evaluations.append(event if is_whole else replace(event, confusion=()))
 
-    def compare(self, event: events.Drifted) -> bool:
+    def compare(self, event: events.Drifted, when: float) -> bool:
         """Take in a comparison of the ranks' models. Returns whether it is the first to find them
         different."""
         is_first = self.drift is None
-        self.drift = self.drift or event
+        if is_first:
+            self.drift, self.drifted = event, when
         if not self.largest_drift or event.difference > self.largest_drift.difference:
             self.largest_drift = event
         return is_first

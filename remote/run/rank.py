@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import statistics
 from collections import deque
 from dataclasses import dataclass, field, fields
 
 from remote.run.cause import Death
 from remote.run.host import LAST_WORDS
+from remote.run.pace import Pace
 from remote.run.phases import FATES, RankPhase
 from remote.run.series import NAN, Series, Timing
 from training.wire import events
 from training.wire.events import Event
-
-RECENT = 20
-"""Steps over which the current pace and the share of sync are taken."""
 
 
 def _curves(kind: type[events.Step | events.RankSample]) -> tuple[str, ...]:
@@ -42,8 +39,8 @@ class RankState:
     """One rank as last heard of. Times in seconds, memory in bytes, `cpu` in percent of one core,
     accuracies as fractions.
 
-    `since` is when its phase began. `accuracy` is over the epoch's samples so far; `sync_share`
-    over the last steps; `own_accuracy` by its own model or statistics where each rank keeps them;
+    `since` is when its phase began. `accuracy` is over the epoch's samples so far; `pace` of its
+    last steps; `own_accuracy` by its own model or statistics where each rank keeps them;
     `epochs` what it said at the end of each; `epoch_times` the sums of the steps' seconds of each
     finished epoch, `epoch_so_far` of the one under way. `begun` is what it said at its first step;
     `exit` its end in words, "" while it lives, `exited_from` the phase it ended in; `tail` its last
@@ -65,7 +62,6 @@ class RankState:
     loss: float = NAN
     accuracy: float = NAN
     seconds: float = NAN
-    sync_share: float = NAN
     cpu: float = NAN
     memory: int = 0
     test_loss: float = NAN
@@ -88,7 +84,7 @@ class RankState:
     exited_from: RankPhase = RankPhase.WAITING
     death: Death | None = None
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_WORDS))
-    recent: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=RECENT))
+    pace: Pace = field(default_factory=Pace)
     correct: int = 0
     samples: int = 0
     saved: int = 0
@@ -117,11 +113,6 @@ class RankState:
         """The seconds of the epochs that it has finished, from their first step on, in order."""
         return list(self.epoch_times.values())
 
-    @property
-    def pace(self) -> float:
-        """Median seconds of the last steps; NaN before the first."""
-        return statistics.median(seconds for seconds, _ in self.recent) if self.recent else NAN
-
     def enter(self, phase: RankPhase, when: float) -> None:
         """Go on to a phase."""
         if phase is not self.phase:
@@ -142,9 +133,7 @@ class RankState:
         self.samples += step.samples
         self.accuracy = self.correct / self.samples if self.samples > 0 else NAN
         self.timing.append(step.seconds, step.data, step.compute, step.sync, step.samples)
-        self.recent.append((step.seconds, step.sync))
-        total = sum(seconds for seconds, _ in self.recent)
-        self.sync_share = sum(sync for _, sync in self.recent) / total if total > 0 else NAN
+        self.pace.append(step)
         for name in STEP_SERIES:
             self.series[name].append(step.step, getattr(step, name))
         if self.begun and step.step == step.epoch * self.begun.steps_per_epoch:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 
 from remote import events as launcher
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
 from remote.run.cause import Cause
 from remote.run.course import Course
+from remote.run.forecast import Forecast
 from remote.run.host import HostState
 from remote.run.log import Log
 from remote.run.phases import FATES, RunPhase, Verdict
 from remote.run.progress import Progress, Restart, Stall
 from remote.run.rank import RankState
 from remote.run.series import NAN
+from remote.run.straggler import Watch
 from remote.run.verdict import Judge
 
 
@@ -23,7 +26,8 @@ class Run:
 
     `started` is the first record's time, `now` the newest's, `ended` 0 until the launcher has
     closed. `verdict` is None while the run lives. `course` is how far launchers have come with it,
-    `progress` how far its training has. `checks` are the latest results of checks, by host (or
+    `progress` how far its training has, `watch` knows which ranks hold it up, `forecast` when it
+    ends. `checks` are the latest results of checks, by host (or
     SESSION) and name. `rendezvous` is the address and port where ranks meet, "" before it is
     reserved. `stalls` are the times in which ranks made no steps. `seq` is the number of the newest
     record of a launcher.
@@ -37,6 +41,7 @@ class Run:
         self.ranks = [RankState(slot.rank, slot.local_rank, slot.host) for slot in plan.slots]
         self.course = Course(plan.policy, hosts=tuple(range(len(plan.hosts))))
         self.progress = Progress()
+        self.watch, self.forecast = Watch(), Forecast()
         self.log = Log(limits)
         self.checks: dict[tuple[int, str], launcher.Checked] = {}
         self.stalls: list[Stall] = []
@@ -91,15 +96,39 @@ class Run:
         """Seconds from the first record to the newest, or to the end."""
         return max(0.0, (self.ended or self.now) - self.started)
 
+    def eta(self, now: float) -> float:
+        """Seconds that are left at the time `now`; NaN where that is not known."""
+        return NAN if self.phase is RunPhase.ENDED else self.forecast.left(now)
+
     @property
-    def eta(self) -> float:
-        """Seconds left by the pace of the rank that is furthest behind; NaN where that is not
-        known."""
-        training = [rank for rank in self.ranks if rank.step and rank.phase not in FATES]
-        if not training or not self.progress.steps:
-            return NAN
-        last = min(training, key=lambda rank: rank.step)
-        return max(0, self.progress.steps - last.step) * last.pace
+    def throughput(self) -> float:
+        """Samples per second of all ranks, by their last steps; NaN before the first."""
+        return self._added("samples")
+
+    @property
+    def bytes_per_second(self) -> float:
+        """Bytes that the sync method of all ranks passes to the network in a second, by their last
+        steps; NaN before the first."""
+        return self._added("bytes_sent")
+
+    def _added(self, figure: str) -> float:
+        rates = [rank.pace.per_second(figure) for rank in self.ranks if rank.pace]
+        return sum(rates) if rates else NAN
+
+    @cached_property
+    def waits_for_slowest(self) -> bool:
+        """Whether all ranks wait for each other, so that one can hold up all."""
+        return self.plan.job is None or not self.plan.job.traits().stale
+
+    def stepped(self, rank: RankState, when: float) -> None:
+        """A rank has made a step. At those of the first one that trains, look how fast all are."""
+        training = (one for one in self.ranks if one.pace and one.phase not in FATES)
+        if rank is not next(training, None):
+            return
+        self.forecast.update(self.ranks, self.progress, self.plan, when)
+        if self.waits_for_slowest and self.watch.is_due(rank.step):
+            for text in self.watch.look(self.ranks, self.hosts, rank.step, when):
+                self.note("", text, when)
 
     def host_name(self, index: int) -> str:
         """The name of host number `index`; "" for the session."""
@@ -144,7 +173,9 @@ class Run:
         self.note("", f"restarted, attempt {attempt + 1}: {reason}", when)
         self.phase = RunPhase.STARTING
         self.course.begin(attempt, hosts, when, started=started)
-        self.progress.restarts.append(Restart(when - self.started))
+        self.progress.restarts.append(Restart(when - self.started, reason=reason))
+        self.watch.restart(when)
+        self.forecast = Forecast()
         self.progress.begun = None
         slots = replace(self.plan, hosts=tuple(self.plan.hosts[index] for index in hosts)).slots
         self.ranks = [

@@ -84,10 +84,10 @@ def silence(rank: RankState, host: HostState, moved: float, back: float) -> floa
 def limit(rank: RankState, plan: Plan, times: Times = TIMES) -> float:
     """Seconds without a step after which the rank counts as stalled."""
     if rank.phase in MEETINGS:
-        return max(times.compiling, times.factor * rank.pace, _evaluation(rank, plan))
-    if not rank.recent:
+        return max(times.compiling, times.factor * rank.pace.seconds, _evaluation(rank, plan))
+    if not rank.pace:
         return times.compiling if plan.job and plan.job.compile else times.least
-    return max(times.least, times.factor * rank.pace)
+    return max(times.least, times.factor * rank.pace.seconds)
 
 
 def _moved(rank: RankState) -> float:
@@ -103,7 +103,7 @@ def _evaluation(rank: RankState, plan: Plan) -> float:
     # Where each rank keeps something of its own, each tests that too.
     alone = rank.begun.world_size if _keeps_own_model(plan) else 0
     steps = rank.begun.test_samples / rank.begun.train_samples * rank.begun.steps_per_epoch
-    return rank.pace * steps * (1 + alone)
+    return rank.pace.seconds * steps * (1 + alone)
 
 
 def _keeps_own_model(plan: Plan) -> bool:
@@ -119,8 +119,8 @@ def _is_judged(rank: RankState, host: HostState, plan: Plan, now: float) -> bool
     if host.phase is not HostPhase.READY or now - host.heard > FRESH:
         return False
     if rank.phase is RankPhase.TRAINING:
-        return bool(rank.recent) or plan.job is not None  # a script may print none
-    return rank.phase in MEETINGS and bool(rank.recent)
+        return bool(rank.pace) or plan.job is not None  # a script may print none
+    return rank.phase in MEETINGS and bool(rank.pace)
 
 
 # For whom they wait -------------------------------------------------------------------------------

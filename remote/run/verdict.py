@@ -106,7 +106,7 @@ class Judge:
             rank.step,
             last_words(tuple(words), causes.TAIL),
             refused=is_unfit and not has_begun,
-            during=DURING.get(rank.exited_from, "") if is_ours and not rank.recent else "",
+            during=DURING.get(rank.exited_from, "") if is_ours and not rank.pace else "",
             advice=self.plan.named(causes.advice(rank.exited, words, host.name)),
         )
         self.settle()

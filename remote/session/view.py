@@ -68,7 +68,7 @@ class View:
         """The ranks that have made no step in this attempt; those of a user's own script: that have
         not been started."""
         if self.run.plan.job:
-            return [one.rank for one in self.run.ranks if not (one.recent or one.serves)]
+            return [one.rank for one in self.run.ranks if not (one.pace or one.serves)]
         return [one.rank for one in self.run.ranks if not one.pid]
 
     def may_return(self, host: HostState) -> bool:

@@ -301,13 +301,15 @@ class Text(Event):
 @dataclass(frozen=True, slots=True)
 class HostSample(Event):
     """A host in the last second: `cpu` in percent per core, memory in bytes, network bytes in the
-    second (loopback aside)."""
+    second (loopback aside). `disk_free` are the bytes left on the disk of the run's folder, 0 if
+    unknown."""
 
     cpu: tuple[float, ...]
     memory_used: int
     memory_total: int
     sent: int = 0
     received: int = 0
+    disk_free: int = 0
 
     def validate(self) -> None:
         """Raises: ValueError."""

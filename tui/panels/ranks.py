@@ -81,7 +81,7 @@ def _row(rank: RankState, host: str, far: str, dark: bool) -> Row:
         Cell("nan" if rank.step and math.isnan(rank.loss) else number(rank.loss)),
         Cell(percent(accuracy)),
         Cell(number(rank.seconds)),
-        Cell(percent(rank.sync_share)),
+        Cell(percent(rank.pace.per_second("sync"))),
         Cell(percent(rank.cpu / 100)),
         Cell(short_size(rank.memory)),
     )

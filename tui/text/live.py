@@ -114,7 +114,7 @@ def _progress(state: RunState, now: float) -> RenderableType:
         spent = duration(age(state.started, state, now))
         return Line(f"starting {spent}  {hosts}", style="bold", no_wrap=True, overflow="ellipsis")
     step, total = state.step, state.progress.steps
-    slowest = max((rank.pace for rank in state.ranks if rank.recent), default=float("nan"))
+    slowest = max((rank.pace.seconds for rank in state.ranks if rank.pace), default=float("nan"))
     row = Table.grid(padding=(0, 2))
     row.add_row(
         Line(state.phase.value, style="bold"),
@@ -122,7 +122,7 @@ def _progress(state: RunState, now: float) -> RenderableType:
         f"step {step}/{total}" if total else f"step {step}",
         f"{seconds(slowest)} s/iter",
         duration(state.elapsed),
-        f"ETA {duration(state.eta)}",
+        f"ETA {duration(state.eta(now))}",
     )
     return row
 
@@ -160,7 +160,7 @@ def _rank(rank: RankState, state: RunState, now: float) -> list[RenderableType]:
         loss(rank.loss, rank.step),
         percent(rank.accuracy, 1),
         seconds(rank.seconds),
-        percent(rank.sync_share),
+        percent(rank.pace.per_second("sync")),
         percent(rank.cpu / 100),
         size(rank.memory) if rank.memory else UNKNOWN,
     ]

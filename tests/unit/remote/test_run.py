@@ -218,7 +218,7 @@ def test_steps() -> None:
     assert rank.epoch_seconds == [pytest.approx(5.5), pytest.approx(15.5)]
     assert rank.epoch_so_far == pytest.approx(0.1 * sum(range(21, 26)))
     assert rank.accuracy == pytest.approx(sum(step % 8 for step in range(21, 26)) / 40)
-    assert rank.sync_share == pytest.approx(0.5)
+    assert rank.pace.per_second("sync") == pytest.approx(0.5)
     assert rank.timing.count == 25
     assert rank.timing.rule == pytest.approx(0.1 * statistics.mean(range(2, 26)))
     assert list(rank.series["loss"].x) == list(range(1, 26))
@@ -230,7 +230,7 @@ def test_the_share_of_sync_is_that_of_the_last_20_steps() -> None:
     history = History(plan(1)).training()
     for step in range(1, 41):
         history.rank(0, stepped(0, step, seconds=1.0, sync=0.9 if step <= 20 else 0.25))
-    assert history.state().ranks[0].sync_share == pytest.approx(0.25)
+    assert history.state().ranks[0].pace.per_second("sync") == pytest.approx(0.25)
 
 
 def test_an_epoch_ends_where_its_last_step_does() -> None:
@@ -246,27 +246,22 @@ def test_what_is_not_known_is_nan() -> None:
         rank.loss,
         rank.accuracy,
         rank.seconds,
-        rank.sync_share,
         rank.cpu,
         rank.test_loss,
         rank.test_accuracy,
-        rank.pace,
+        rank.pace.seconds,
+        rank.pace.lasting,
+        *map(rank.pace.per_second, ("sync", "samples")),
     )
-    times = (rank.timing.rule, rank.timing.median, rank.timing.p95, rank.timing.mean, state.eta)
+    times = (
+        rank.timing.rule,
+        rank.timing.median,
+        rank.timing.p95,
+        rank.timing.mean,
+        state.eta(0.0),
+    )
     assert all(math.isnan(figure) for figure in (*figures, *times))
     assert (state.elapsed, state.progress.steps, state.progress.epochs) == (0, 0, 0)
-
-
-def test_eta_is_that_of_the_rank_furthest_behind() -> None:
-    history = History(plan(2)).training()
-    for step in range(1, 11):
-        history.rank(0, stepped(0, step, seconds=0.5))
-    history.rank(
-        1, *(stepped(1, step, seconds=seconds) for step, seconds in ((1, 9.0), (2, 2.0), (3, 2.0)))
-    )
-    assert history.state().eta == pytest.approx(37 * 2.0)
-    history.rank(1, Exited(1, 1))
-    assert history.state().eta == pytest.approx(30 * 0.5)
 
 
 def test_samples_and_tests() -> None:

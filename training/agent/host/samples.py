@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from training.agent.host import processes
-from training.agent.host.system import LINUX, cgroups, memory, psutil
+from training.agent.host.system import LINUX, cgroups, disk_free, memory, psutil
 from training.wire.events import HostSample, RankSample
 
 
@@ -54,6 +54,7 @@ class ProcSampler:
             memory_total=total,
             sent=max(0, sent - sent_before),
             received=max(0, received - received_before),
+            disk_free=_disk_free(),
         )
 
     def rank(self, number: int, pid: int) -> RankSample | None:
@@ -112,6 +113,14 @@ def _net_bytes() -> tuple[int, int]:
     return received, sent
 
 
+def _disk_free() -> int:
+    """Bytes that are left on the disk of the agent's working folder, which is the run's; 0 if
+    unknown."""
+    with contextlib.suppress(OSError):
+        return disk_free(".")
+    return 0
+
+
 class _Usage(NamedTuple):
     """CPU ticks and resident pages of a process, and its start, in ticks after that of the
     machine."""
@@ -148,9 +157,9 @@ class PsutilSampler:
         self._net = net
         cpu = tuple(psutil.cpu_percent(percpu=True))
         sent, received = net.bytes_sent - before.bytes_sent, net.bytes_recv - before.bytes_recv
-        return HostSample(
-            cpu, present.total - present.available, present.total, max(0, sent), max(0, received)
-        )
+        used = present.total - present.available
+        traffic = (max(0, sent), max(0, received))
+        return HostSample(cpu, used, present.total, *traffic, _disk_free())
 
     def rank(self, number: int, pid: int) -> RankSample | None:
         cpu, resident, members = 0.0, 0, 0

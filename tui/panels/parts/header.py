@@ -99,7 +99,7 @@ def _progress(run: RunState, width: int, now: float) -> str:
     elapsed = duration(max(run.elapsed, now - run.started) if run.started else 0.0)
     times = f"{elapsed} elapsed"
     if run.phase is not RunPhase.ENDED:
-        times += f"  ETA {duration(run.eta)}"
+        times += f"  ETA {duration(run.eta(now))}"
     if width < len(facts) + len(times) + 2:
         return justified(f"{step}/{total or '?'}", elapsed, width)
     room = width - len(facts) - len(times) - 4

@@ -1,0 +1,95 @@
+"""What is wrong with a run, or was: what its user has to know while it trains. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from remote.format import duration, size
+from remote.run.run import Run
+from remote.run.straggler import sentence
+
+
+class Alarm(StrEnum):
+    """What an alert is about."""
+
+    RESTART = "restart"
+    DIVERGED = "diverged"
+    DRIFT = "drift"
+    STALL = "stall"
+    STRAGGLER = "straggler"
+    SILENCE = "silence"
+    DISK = "disk"
+
+
+@dataclass(frozen=True)
+class Alert:
+    """Something is wrong `since` a time of the session's clock; `over` is when it no longer was, 0
+    before. `subject` is the host or rank that it is about, -1 for the run."""
+
+    alarm: Alarm
+    since: float
+    text: str
+    over: float = 0.0
+    subject: int = -1
+
+    @property
+    def key(self) -> tuple[Alarm, int, float]:
+        """What tells it from others; its text may change."""
+        return self.alarm, self.subject, self.since
+
+
+def alerts(run: Run) -> list[Alert]:
+    """All alerts of a run, the oldest first."""
+    found = (*_restarts(run), *_training(run), *_stalls(run), *_stragglers(run), *_hosts(run))
+    return sorted(found, key=lambda alert: alert.since)
+
+
+def _restarts(run: Run) -> Iterator[Alert]:
+    restarts, most = run.progress.restarts, run.plan.policy.max_restarts
+    for number, restart in enumerate(restarts, 1):
+        of = f" {number} of {most}" if most else ""
+        step = f" from step {restart.step}" if restart.step else ""
+        trains = number < len(restarts) or run.progress.begun is not None
+        since = run.started + restart.seconds
+        text = f"restart{of}{step}: {restart.reason}"
+        yield Alert(Alarm.RESTART, since, text, since if trains else 0.0)
+
+
+def _training(run: Run) -> Iterator[Alert]:
+    progress = run.progress
+    if progress.diverged:
+        yield Alert(Alarm.DIVERGED, progress.diverged.when, progress.diverged.text)
+    if progress.drift:
+        extent = (progress.largest_drift or progress.drift).extent
+        text = f"the ranks' models differ {extent}, since step {progress.drift.step}"
+        yield Alert(Alarm.DRIFT, progress.drifted, text)
+
+
+def _stalls(run: Run) -> Iterator[Alert]:
+    for stall in run.stalls:
+        yield Alert(Alarm.STALL, stall.since, f"stalled: {stall.text}", stall.over)
+
+
+def _stragglers(run: Run) -> Iterator[Alert]:
+    for episode in run.watch.episodes:
+        slow = run.watch.found.get(episode.straggler.rank, episode.straggler)
+        known = episode.straggler if episode.over else slow
+        text = sentence([known], run.hosts)
+        yield Alert(Alarm.STRAGGLER, episode.since, text, episode.over, known.rank)
+
+
+def _hosts(run: Run) -> Iterator[Alert]:
+    for host in run.hosts:
+        if host.missed:
+            since = host.heard
+            text = f"{host.name} has been silent for {duration(run.now - since)}"
+            yield Alert(Alarm.SILENCE, since, text, subject=host.index)
+        elif host.back:
+            text = f"{host.name} was silent for {duration(host.away)}"
+            since = host.back - host.away
+            yield Alert(Alarm.SILENCE, since, text, host.back, host.index)
+        if host.disk_low:
+            text = f"{host.name} has only {size(host.disk_free)} left on the disk of its runs"
+            yield Alert(Alarm.DISK, host.disk_low, text, subject=host.index)

@@ -1,0 +1,66 @@
+"""How fast a rank makes its steps now, and where their time goes."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import deque
+from collections.abc import Iterator
+
+from remote.run.series import NAN
+from training.wire.events import Step
+
+RECENT = 20
+"""Steps that count as present."""
+LONG = 200
+"""Steps over which the lasting pace is taken."""
+
+
+class Pace:
+    """The last steps of a rank in its present attempt. Figures are those of `Step`; all are NaN
+    before the first one.
+
+    `count` is how many steps were timed, `lasting` the mean of the seconds of `LONG` steps, in
+    which the older ones count less. The first step warms up: it counts only while it is alone.
+    """
+
+    def __init__(self) -> None:
+        self.recent: deque[Step] = deque(maxlen=RECENT)
+        self.lasting = NAN
+        self.count = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.recent)
+
+    def append(self, step: Step) -> None:
+        """Take in a step."""
+        self.recent.append(step)
+        if not math.isfinite(step.seconds):
+            return
+        self.count += 1
+        if self.count <= 2:
+            self.lasting = step.seconds
+        else:
+            self.lasting += (step.seconds - self.lasting) / min(self.count - 1, LONG)
+
+    @property
+    def seconds(self) -> float:
+        """Median seconds of a step."""
+        return self.median("seconds")
+
+    def median(self, figure: str) -> float:
+        """The median of a figure."""
+        return statistics.median(self._all(figure)) if self.recent else NAN
+
+    def mean(self, figure: str) -> float:
+        """The mean of a figure."""
+        return statistics.fmean(self._all(figure)) if self.recent else NAN
+
+    def per_second(self, figure: str) -> float:
+        """How much of a figure comes in a second of the steps. Of `data`, `compute` and `sync`:
+        their share of a step."""
+        seconds = sum(self._all("seconds"))
+        return sum(self._all(figure)) / seconds if seconds > 0 else NAN
+
+    def _all(self, figure: str) -> Iterator[float]:
+        return (getattr(step, figure) for step in self.recent)

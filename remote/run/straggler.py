@@ -1,0 +1,286 @@
+"""Ranks that hold all others up, by the time until their last gradient is ready: no wait for others
+is part of it. Step times tell nothing, as all ranks that wait for each other take equally long."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from remote.format import number, seconds
+from remote.run.cause import ranks_text
+from remote.run.host import HostState
+from remote.run.phases import RankPhase
+from remote.run.rank import RankState
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When a rank is late: where its median `ready` of the last steps is `ratio` times that of the
+    others, and the difference is a `share` of a step. It is looked at every `every` steps, once all
+    ranks have made `least`. A rank that was late at `checks` checks in a row is slow, one that was
+    not at as many no longer is."""
+
+    least: int = 15
+    every: int = 5
+    ratio: float = 1.25
+    share: float = 0.10
+    checks: int = 5
+
+
+RULE = Rule()
+MOST = 100
+"""Episodes that are kept."""
+NAMES = 3
+"""Hosts that a sentence names."""
+CPU = "cpu"
+"""The device of ranks whose gradients the cores compute."""
+FEWER = 0.8
+"""A rank has fewer cores than the others where it has at most this share of theirs."""
+FULL = 0.9
+"""The cores of a host are all in use above this share of them."""
+FOREIGN = 0.25
+"""Other programs matter above this share of the cores."""
+SLOWER = 1.25
+"""A step takes more CPU time than elsewhere where it takes this many times as much."""
+
+
+class Grade(StrEnum):
+    """How sure it is that a rank holds the others up."""
+
+    SUSPECTED = "slow?"
+    SLOW = "slow"
+
+
+@dataclass(frozen=True)
+class Straggler:
+    """A rank that the others wait for. Times in seconds: `ready` until its last gradient, `others`
+    the median of the other ranks, `step` a whole step. `since` is the step of the first check that
+    found it late; `reason` is why, "" where nothing tells."""
+
+    rank: int
+    host: int
+    since: int
+    grade: Grade
+    ready: float
+    others: float
+    step: float
+    reason: str = ""
+
+    @property
+    def factor(self) -> float:
+        """How many times as long as the others it takes."""
+        return self.ready / self.others
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether it is sure."""
+        return self.grade is Grade.SLOW
+
+    @property
+    def mark(self) -> str:
+        """For a table: "slow?" or "SLOW 7.0x"."""
+        return f"SLOW {self.factor:.1f}x" if self.is_slow else self.grade.value
+
+
+@dataclass(frozen=True)
+class Episode:
+    """A rank was slow from the time `since` on; `over` is when it no longer was, 0 before."""
+
+    straggler: Straggler
+    since: float
+    over: float = 0.0
+
+
+class Watch:
+    """Finds stragglers while a run trains. `found` are those of the last check, by rank; `episodes`
+    are the times in which a rank was slow, of all attempts."""
+
+    def __init__(self, rule: Rule = RULE) -> None:
+        self.found: dict[int, Straggler] = {}
+        self.episodes: list[Episode] = []
+        self._rule = rule
+        self._late: dict[int, int] = {}
+        self._calm: dict[int, int] = {}
+
+    @property
+    def slow(self) -> list[Straggler]:
+        """The sure ones, the slowest first."""
+        slow = [one for one in self.found.values() if one.is_slow]
+        return sorted(slow, key=lambda one: -one.ready)
+
+    def is_due(self, step: int) -> bool:
+        """Whether ranks are to be looked at after this step."""
+        return step % self._rule.every == 0
+
+    def restart(self, when: float) -> None:
+        """The ranks begin again, perhaps elsewhere."""
+        self.found.clear()
+        self._late.clear()
+        self._calm.clear()
+        self._close(when)
+
+    def look(
+        self, ranks: Sequence[RankState], hosts: Sequence[HostState], step: int, when: float
+    ) -> list[str]:
+        """Look at the ranks after a step of the run. Returns what there is to say."""
+        training = [rank for rank in ranks if rank.phase is RankPhase.TRAINING and rank.pace]
+        if len(training) < 2 or not all(len(rank.pace.recent) >= self._rule.least for rank in training):
+            return []
+        late = {one.rank: one for one in _late(training, self._rule)}
+        before = {one.rank for one in self.slow}
+        for rank in training:
+            self._count(rank, late.get(rank.rank), step, training, hosts)
+        return self._compare(before, hosts, when)
+
+    def _compare(self, before: set[int], hosts: Sequence[HostState], when: float) -> list[str]:
+        """Open and close episodes. Returns what there is to say."""
+        slow = self.slow
+        new = [one for one in slow if one.rank not in before]
+        gone = before - {one.rank for one in slow}
+        self._close(when, gone)
+        self.episodes = [*self.episodes, *(Episode(one, when) for one in new)][-MOST:]
+        said = [sentence(new, hosts)] if new else []
+        if gone:
+            verb = "holds" if len(gone) == 1 else "hold"
+            said.append(f"{ranks_text(sorted(gone))} no longer {verb} up the others")
+        return said
+
+    def _close(self, when: float, ranks: set[int] | None = None) -> None:
+        """Close the episodes of these ranks; of all, where none are given."""
+        self.episodes = [
+            replace(one, over=when)
+            if not one.over and (ranks is None or one.straggler.rank in ranks)
+            else one
+            for one in self.episodes
+        ]
+
+    def _count(
+        self,
+        rank: RankState,
+        late: _Late | None,
+        step: int,
+        training: Sequence[RankState],
+        hosts: Sequence[HostState],
+    ) -> None:
+        """Take in whether a rank was late at a check."""
+        index, before = rank.rank, self.found.get(rank.rank)
+        if late is None:
+            self._late.pop(index, None)
+            self._calm[index] = self._calm.get(index, 0) + 1
+            if before and not (before.is_slow and self._calm[index] < self._rule.checks):
+                del self.found[index]
+            return
+        self._calm.pop(index, None)
+        checks = self._late[index] = self._late.get(index, 0) + 1
+        was_slow = before is not None and before.is_slow
+        grade = Grade.SLOW if was_slow or checks >= self._rule.checks else Grade.SUSPECTED
+        since = before.since if before else step
+        reason = why(rank, training, hosts) if grade is Grade.SLOW else ""
+        times = (late.ready, late.others, late.step)
+        self.found[index] = Straggler(index, rank.host, since, grade, *times, reason)
+
+
+@dataclass(frozen=True)
+class _Late:
+    rank: int
+    ready: float
+    others: float
+    step: float
+
+
+def _late(ranks: Sequence[RankState], rule: Rule) -> list[_Late]:
+    """The ranks that are late now."""
+    ready = {rank.rank: rank.pace.median("ready") for rank in ranks}
+    in_order = sorted(ready.values())
+    found = []
+    for rank in ranks:
+        own, others = ready[rank.rank], _median_without(in_order, ready[rank.rank])
+        if not own > rule.ratio * others > 0:
+            continue
+        step = rank.pace.mean("seconds")
+        if own - others > rule.share * step:
+            found.append(_Late(rank.rank, own, others, step))
+    return found
+
+
+def _median_without(in_order: Sequence[float], value: float) -> float:
+    """The median of at least two sorted values, without one that is this."""
+    place, left = bisect_left(in_order, value), len(in_order) - 1
+    low, high = (in_order[index + (index >= place)] for index in ((left - 1) // 2, left // 2))
+    return (low + high) / 2
+
+
+def sentence(slow: Sequence[Straggler], hosts: Sequence[HostState]) -> str:
+    """Who holds all others up, by how much, and why: of the slowest, where there are several."""
+    worst = max(slow, key=lambda one: one.ready)
+    who = ranks_text([one.rank for one in slow])
+    where = " and ".join(dict.fromkeys(hosts[one.host].name for one in slow[:NAMES]))
+    whose = "its gradients" if len(slow) == 1 else f"the gradients of rank {worst.rank}"
+    text = (
+        f"all ranks wait for {who} on {where}: {whose} take {seconds(worst.ready)} of each "
+        f"{seconds(worst.step)} s step, those of the others {seconds(worst.others)} s"
+    )
+    return f"{text}; {worst.reason}" if worst.reason else text
+
+
+# Why ----------------------------------------------------------------------------------------------
+
+
+def why(rank: RankState, ranks: Sequence[RankState], hosts: Sequence[HostState]) -> str:
+    """Why a rank takes longer than the others, in words; "" where nothing tells."""
+    others = [one for one in ranks if one is not rank]
+    late = rank.pace.median("ready") - _typical(others, "ready")
+    loads, load = rank.pace.mean("data"), _typical(others, "data")
+    if loads - load > late / 2:
+        return f"it waits {seconds(loads)} s per step for its data, the others {seconds(load)} s"
+    if rank.begun and rank.begun.device != CPU:
+        return ""
+    return _few_cores(rank, others, hosts) or _busy(rank, ranks, hosts) or _slow_cores(rank, others)
+
+
+def _few_cores(rank: RankState, others: Sequence[RankState], hosts: Sequence[HostState]) -> str:
+    """That it has fewer cores than the others."""
+    cores = {
+        host.index: host.hello.cores
+        / max(1, sum(one.host == host.index for one in (rank, *others)))
+        for host in hosts
+        if host.hello
+    }
+    theirs = [cores[one.host] for one in others if one.host in cores]
+    if rank.host not in cores or not theirs:
+        return ""
+    own, typical = cores[rank.host], statistics.median(theirs)
+    if own > FEWER * typical:
+        return ""
+    return f"it has {number(own)} {'core' if own == 1 else 'cores'}, the others {number(typical)}"
+
+
+def _busy(rank: RankState, ranks: Sequence[RankState], hosts: Sequence[HostState]) -> str:
+    """That other programs use the cores of its machine."""
+    host = hosts[rank.host]
+    if not (host.hello and host.cpu):
+        return ""
+    machine = {one.index for one in hosts if one.hello and one.hello.boot_id == host.hello.boot_id}
+    ours = sum(one.cpu for one in ranks if one.host in machine and not math.isnan(one.cpu))
+    total, foreign = len(host.cpu), (sum(host.cpu) - ours) / 100
+    if sum(host.cpu) < FULL * 100 * total or foreign < FOREIGN * total:
+        return ""
+    return f"other programs use {foreign:.1f} of the {total} cores of its host"
+
+
+def _slow_cores(rank: RankState, others: Sequence[RankState]) -> str:
+    """That the same work takes more CPU time there."""
+    own, typical = rank.pace.mean("cpu_seconds"), _typical(others, "cpu_seconds")
+    if not own > SLOWER * typical > 0:
+        return ""
+    spent = f"{seconds(own)} s of CPU time per step, the others {seconds(typical)} s"
+    return f"it needs {spent}: its cores are slower, or it has more work"
+
+
+def _typical(ranks: Sequence[RankState], figure: str) -> float:
+    """The median over ranks of a mean figure."""
+    return statistics.median(rank.pace.mean(figure) for rank in ranks)

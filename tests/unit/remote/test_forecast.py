@@ -1,0 +1,108 @@
+"""When a run will have made all its steps: near the truth, and steady."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+
+import pytest
+
+from remote.run.forecast import CHANGE
+from remote.run.state import RunState
+from tests.kit.histories import History, plan, stepped
+from training.job import Job
+from training.wire.events import Evaluated, Exited, Record, Saved
+
+
+def left(history: History) -> float:
+    state = history.state()
+    return state.eta(state.now)
+
+
+def made(history: History, seconds: list[float], ranks: int = 1) -> History:
+    """Each rank makes steps of so many seconds, in real time."""
+    for step, spent in enumerate(seconds, 1):
+        history.now += spent - 0.01 * ranks
+        for rank in range(ranks):
+            history.rank(rank, stepped(rank, step, seconds=spent, ready=spent))
+    return history
+
+
+def test_nothing_is_known_before_the_first_step_nor_at_the_end() -> None:
+    history = History(plan(1)).training()
+    assert math.isnan(left(history))
+    made(history, [1.0] * 40).done(0)
+    state = history.closed()
+    assert math.isnan(state.eta(state.now))
+
+
+def test_the_first_step_does_not_count_once_there_is_another() -> None:
+    history = made(History(plan(1)).training(), [9.0, 1.0, 1.0])
+    assert left(history) == pytest.approx(37 * 1.0 + evaluations(4), abs=0.1)
+
+
+def evaluations(number: int, seconds: float = 1.0) -> float:
+    """Seconds of evaluations of 100 samples, where 64 train in a step of so many seconds."""
+    return number * 0.26 * seconds * 100 / 64
+
+
+def test_it_is_that_of_the_rank_furthest_behind_that_trains() -> None:
+    history = History(plan(3)).training()
+    for step in range(1, 11):
+        history.now += 2.0
+        history.rank(1, stepped(1, step, seconds=2.0))
+        history.rank(0, *(stepped(0, 2 * step - more, seconds=1.0) for more in (1, 0)))
+    assert left(history) == pytest.approx(30 * 2.0, rel=0.05)
+    history.rank(0, Exited(0, 1)).rank(1, stepped(1, 11, seconds=2.0))
+    assert left(history) == pytest.approx(29 * 2.0, rel=0.05), "another one is looked at"
+
+
+def test_evaluations_and_checkpoints_to_come_count_as_they_took_before() -> None:
+    job = replace(Job(), checkpoint_every="10")
+    history = History(replace(plan(1), work=job)).training()
+    made(history, [1.0] * 12)
+    assert left(history) == pytest.approx(28 + evaluations(4), abs=0.1)
+    history.rank(0, Evaluated(0, 1, 10, 0.5, 0.9, 100, 5.0), Saved(0, 1, 10, 2.0, 1))
+    history.now += 1.0
+    for step in range(13, 33):
+        history.now += 0.99
+        history.rank(0, stepped(0, step, seconds=1.0))
+    assert left(history) == pytest.approx(8 + 3 * 5.0 + 0 * 2.0, abs=1.0)
+
+
+def test_it_never_jumps() -> None:
+    chance = random.Random(7)
+    seconds = [chance.choice((0.1, 0.1, 0.1, 0.2, 1.0)) for _ in range(400)]
+    history = made(History(plan(1)).training(total=800), seconds)
+    state, before, when = RunState(history.plan), math.nan, 0.0
+    for record in history.records:
+        state.apply(record)
+        now = state.now
+        if math.isfinite(before) and state.step > 5:
+            expected = before - (now - when)
+            assert abs(state.eta(now) - expected) <= CHANGE * (now - when) * before * 1.05 + 0.1
+        before, when = state.eta(now), now
+
+
+def test_it_stops_where_no_step_comes() -> None:
+    history = made(History(plan(1)).training(), [1.0] * 10)
+    state = history.state()
+    later = [state.eta(state.now + seconds) for seconds in (0.0, 2.0, 60.0, 3600.0)]
+    assert later[1] == pytest.approx(later[0] - 2.0, abs=0.1)
+    assert later[2] == later[3] > 25
+
+
+def test_a_restart_forgets_it() -> None:
+    history = made(History(plan(2)).training(), [1.0] * 10, ranks=2)
+    state = history.state()
+    state.restart(1, (0, 1), "killed", history.now, started=True)
+    assert math.isnan(state.eta(state.now))
+
+
+def test_figures_that_are_no_numbers_change_nothing() -> None:
+    history = made(History(plan(1)).training(), [1.0] * 10)
+    before = left(history)
+    bad = stepped(0, 11, seconds=math.inf)
+    history.records.append(Record(0, 0, len(history.records), history.now, bad))
+    assert left(history) == pytest.approx(before, rel=0.1)

@@ -1,0 +1,196 @@
+"""Ranks that hold the others up are named, and no others; and why they do."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from remote.events import Restarted
+from remote.plan.plan import Plan
+from remote.run.state import RunState
+from remote.run.straggler import RULE, _median_without
+from tests.kit.histories import History, plan, stepped
+from training.job import Job
+from training.wire.events import Hello, HostSample, RankSample
+
+HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30, "2.14.1")
+FAST = 0.05
+SURE = 20 + 5 * (RULE.checks - 1)
+"""Steps after which a rank that was late from the start is known to be slow."""
+
+
+def made(
+    history: History,
+    ready: Callable[[int, int], float],
+    steps: int,
+    *,
+    first: int = 1,
+    step: float = 0.45,
+    **more: float,
+) -> History:
+    """All ranks make steps of `step` seconds; `ready` is by rank and step."""
+    ranks = range(len(history.plan.slots))
+    for number in range(first, first + steps):
+        for rank in ranks:
+            history.rank(
+                rank, stepped(rank, number, seconds=step, ready=ready(rank, number), **more)
+            )
+    return history
+
+
+def slow_rank(slow: int, seconds: float = 0.36) -> Callable[[int, int], float]:
+    return lambda rank, _: seconds if rank == slow else FAST
+
+
+def begun(of: Plan | None = None) -> History:
+    return History(of or plan(4)).training(total=4000)
+
+
+def notes(state: RunState) -> list[str]:
+    return [note.text for note in state.log.notes]
+
+
+def test_a_slow_rank_is_suspected_then_sure() -> None:
+    history = made(begun(), slow_rank(2), 19)
+    assert not history.state().watch.found, "too few steps"
+    made(history, slow_rank(2), 1, first=20)
+    (found,) = history.state().watch.found.values()
+    assert (found.rank, found.mark, found.is_slow) == (2, "slow?", False)
+    assert not notes(history.state())
+    made(history, slow_rank(2), SURE - 20, first=21)
+    state = history.state()
+    (found,) = state.watch.slow
+    assert (found.rank, found.mark, found.since) == (2, "SLOW 7.2x", 20)
+    assert notes(state) == [
+        "all ranks wait for rank 2 on node3: its gradients take 0.360 of each 0.450 s step, those "
+        "of the others 0.0500 s"
+    ]
+    assert SURE <= 40, "within 40 steps"
+
+
+def test_one_that_is_no_longer_late_is_forgotten_little_by_little() -> None:
+    history = made(begun(), slow_rank(2), 60)
+    made(history, slow_rank(-1), 20, first=61)
+    assert history.state().watch.slow, "its window has to fill, and the checks to agree"
+    made(history, slow_rank(-1), 30, first=81)
+    state = history.state()
+    assert not state.watch.found
+    assert notes(state)[-1] == "rank 2 no longer holds up the others"
+    (episode,) = state.watch.episodes
+    assert episode.since < episode.over
+
+
+def test_two_slow_ranks_are_named_together() -> None:
+    late = {1: 0.2, 3: 0.3}
+    history = made(begun(plan(8)), lambda rank, _: late.get(rank, FAST), SURE)
+    state = history.state()
+    assert [one.rank for one in state.watch.slow] == [3, 1]
+    assert notes(state)[0].startswith(
+        "all ranks wait for ranks 1 and 3 on node4 and node2: the gradients of rank 3 take 0.300"
+    )
+
+
+@pytest.mark.parametrize(
+    "ready",
+    [
+        pytest.param(lambda rank, step: 0.05, id="equal"),
+        pytest.param(lambda rank, step: 0.09 if rank == 2 else 0.05, id="little of a step"),
+        pytest.param(lambda rank, step: 0.37 if rank == 2 else 0.31, id="little against others"),
+        pytest.param(lambda rank, step: 0.4 if step % 15 == 0 else 0.05, id="now and then"),
+        pytest.param(lambda rank, step: 0.4 if step % 4 == rank else 0.05, id="in turn"),
+        pytest.param(lambda rank, step: 0.05 if rank == 2 else 0.36, id="one is faster"),
+        pytest.param(lambda rank, step: 0.0, id="not known"),
+        pytest.param(lambda rank, step: float("nan"), id="no numbers"),
+    ],
+)
+def test_nobody_is_accused_where(ready: Callable[[int, int], float]) -> None:
+    assert not made(begun(), ready, 100).state().watch.slow
+
+
+def test_noise_accuses_nobody() -> None:
+    chance = random.Random(3)
+    history = made(begun(plan(8)), lambda *_: FAST * chance.lognormvariate(0, 0.3), 1000, step=0.1)
+    assert not history.state().watch.episodes
+
+
+def test_ranks_that_do_not_wait_for_each_other_hold_nobody_up() -> None:
+    job = replace(Job(), sync="parameter_server", sync_option=("mode=async",))
+    assert not made(begun(replace(plan(4), work=job)), slow_rank(2), 60).state().watch.found
+
+
+def test_a_restart_begins_anew() -> None:
+    history = made(begun(), slow_rank(2), 60)
+    history.session(Restarted((0, 1, 2, 3), "killed"))
+    state = history.state()
+    assert (state.watch.found, [bool(one.over) for one in state.watch.episodes]) == ({}, [True])
+
+
+@pytest.mark.parametrize("values", [(1.0, 2.0), (1.0, 2.0, 3.0), (1.0, 2.0, 2.0, 7.0, 9.0)])
+def test_the_median_of_the_others(values: Sequence[float]) -> None:
+    for place, value in enumerate(values):
+        others = [*values[:place], *values[place + 1 :]]
+        assert _median_without(values, value) == statistics.median(others)
+
+
+# Why ----------------------------------------------------------------------------------------------
+
+
+def reason(history: History) -> str:
+    (found,) = history.state().watch.slow
+    return found.reason
+
+
+def with_hosts(cores: Sequence[float] = (2.0,) * 4, machines: str = "abcd") -> History:
+    history = History(plan(4))
+    for host, (many, boot) in enumerate(zip(cores, machines, strict=True)):
+        history.say(host, replace(HELLO, cores=many, boot_id=boot))
+    return history.training(total=4000)
+
+
+def test_it_waits_for_its_data() -> None:
+    history = begun()
+    for step in range(1, SURE + 1):
+        for rank in range(4):
+            ready, data = (0.36, 0.3) if rank == 2 else (FAST, 0.001)
+            history.rank(rank, stepped(rank, step, seconds=0.45, ready=ready, data=data))
+    assert reason(history) == "it waits 0.300 s per step for its data, the others 0.0010 s"
+
+
+def test_it_has_fewer_cores() -> None:
+    history = made(with_hosts((0.3, 0.3, 0.05, 0.3)), slow_rank(2), SURE)
+    assert reason(history) == "it has 0.0500 cores, the others 0.300"
+
+
+def test_other_programs_use_its_cores() -> None:
+    history = with_hosts()
+    for rank in range(4):
+        busy = (95.0, 97.0) if rank == 2 else (50.0, 2.0)
+        history.say(rank, HostSample(busy, 1, 2)).rank(rank, RankSample(rank, 50.0, 1))
+    assert reason(made(history, slow_rank(2), SURE)) == (
+        "other programs use 1.4 of the 2 cores of its host"
+    )
+
+
+def test_ranks_of_the_same_machine_are_no_other_programs() -> None:
+    history = with_hosts(machines="aaaa")
+    for rank in range(4):
+        history.say(rank, HostSample((95.0, 97.0), 1, 2)).rank(rank, RankSample(rank, 45.0, 1))
+    assert reason(made(history, slow_rank(2), SURE)) == ""
+
+
+def test_its_cores_are_slower() -> None:
+    history = begun()
+    for step in range(1, SURE + 1):
+        for rank in range(4):
+            ready = 0.36 if rank == 2 else FAST
+            history.rank(
+                rank, stepped(rank, step, seconds=0.45, ready=ready, cpu_seconds=2 * ready)
+            )
+    assert reason(history) == (
+        "it needs 0.720 s of CPU time per step, the others 0.100 s: its cores are slower, or it "
+        "has more work"
+    )
