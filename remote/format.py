@@ -20,6 +20,8 @@ _AGES = (("d", 86_400), ("h", 3_600), ("min", 60))
 
 def size(count: float) -> str:
     """Format a number of bytes: "900 B", "64 KiB", "3.2 GiB"."""
+    if not math.isfinite(count):
+        return UNKNOWN
     value, unit = _scaled(count)
     return f"{value} {unit}"
 

@@ -10,6 +10,7 @@ from typing import Any
 from remote.format import count, size
 from remote.plan.plan import Plan, Script
 from remote.record.classification import Report, matrix
+from remote.run.alerts import alerts
 from remote.run.series import Means, joined
 from remote.run.state import HostState, RankState, RunState
 from training import figures
@@ -42,6 +43,7 @@ def of(state: RunState) -> dict[str, Any]:
             "ranks": [_rank(rank, state) for rank in state.ranks],
             "hosts": [_host(host) for host in state.hosts],
             "stalls": [asdict(stall) for stall in state.stalls],
+            "alerts": [asdict(alert) for alert in alerts(state)],
             "restarts": [asdict(restart) for restart in state.progress.restarts],
             "remarks": remarks(state),
         }

@@ -23,6 +23,9 @@ class Alarm(StrEnum):
     DISK = "disk"
 
 
+Key = tuple[Alarm, int, float]
+
+
 @dataclass(frozen=True)
 class Alert:
     """Something is wrong `since` a time of the session's clock; `over` is when it no longer was, 0
@@ -35,7 +38,7 @@ class Alert:
     subject: int = -1
 
     @property
-    def key(self) -> tuple[Alarm, int, float]:
+    def key(self) -> Key:
         """What tells it from others; its text may change."""
         return self.alarm, self.subject, self.since
 

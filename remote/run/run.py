@@ -101,6 +101,18 @@ class Run:
         return NAN if self.phase is RunPhase.ENDED else self.forecast.left(now)
 
     @property
+    def step_seconds(self) -> float:
+        """Median seconds of the last steps of the slowest rank; NaN before the first."""
+        return max((rank.pace.seconds for rank in self.ranks if rank.pace), default=NAN)
+
+    @property
+    def sync_share(self) -> float:
+        """The mean over ranks of the share of the last steps that they were blocked on others; NaN
+        before the first."""
+        shares = [rank.pace.per_second("sync") for rank in self.ranks if rank.pace]
+        return sum(shares) / len(shares) if shares else NAN
+
+    @property
     def throughput(self) -> float:
         """Samples per second of all ranks, by their last steps; NaN before the first."""
         return self._added("samples")

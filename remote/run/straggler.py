@@ -128,7 +128,9 @@ class Watch:
     ) -> list[str]:
         """Look at the ranks after a step of the run. Returns what there is to say."""
         training = [rank for rank in ranks if rank.phase is RankPhase.TRAINING and rank.pace]
-        if len(training) < 2 or not all(len(rank.pace.recent) >= self._rule.least for rank in training):
+        if len(training) < 2 or not all(
+            len(rank.pace.recent) >= self._rule.least for rank in training
+        ):
             return []
         late = {one.rank: one for one in _late(training, self._rule)}
         before = {one.rank for one in self.slow}

@@ -127,9 +127,17 @@ class ActedSession:
                 begun,
             )
 
-    def steps(self, first: int, last: int, seconds: float = 0.1, per_epoch: int = 100) -> None:
+    def steps(
+        self,
+        first: int,
+        last: int,
+        seconds: float = 0.1,
+        per_epoch: int = 100,
+        *,
+        late: int = -1,
+    ) -> None:
         """Steps `first` to `last` of all ranks, with a line of text each now and then and a sample
-        each second."""
+        each second. All wait for the rank that is `late`."""
         chance = random.Random(first)
         for step in range(first, last + 1):
             self.clock += seconds
@@ -145,7 +153,10 @@ class ActedSession:
                     step,
                     abs(loss),
                     took,
+                    data=took * 0.05,
+                    compute=took * 0.75,
                     sync=took * 0.2,
+                    ready=seconds * (0.8 if rank == late else 0.2),
                     samples=16,
                     correct=min(16, 2 + step // 30),
                 )

@@ -144,6 +144,29 @@ class LeaveDialog(Dialog):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("q", "answer('now')")]
 
 
+class TextDialog(ModalScreen[None]):
+    """A text to read, in the middle of the screen."""
+
+    CSS = """
+    TextDialog { align: center middle; background: $background 50%; }
+    TextDialog VerticalScroll {
+        width: 76; max-width: 100%; height: auto; max-height: 100%; padding: 0 1;
+        border: round $primary; background: $surface; scrollbar-size-vertical: 1;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "dismiss")]
+
+    def __init__(self, title: str, text: str) -> None:
+        super().__init__()
+        self._title, self._text = title, text
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll() as box:
+            box.border_title = self._title
+            box.border_subtitle = "esc"
+            yield Static(self._text.rstrip(), markup=False)
+
+
 class TooSmall(Screen[None]):
     """In place of everything while the terminal is smaller than `LEAST`."""
 

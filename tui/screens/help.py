@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
-from textual.widgets import Static
 
 from tui.panels import PANELS, panel_keys
+from tui.screens.dialogs import TextDialog
 
 WIDTH = 13
 """Columns of the names of keys."""
+LINE = 52
+"""Columns of what a panel shows."""
 MOVING = """\
 1, 2, ...    focus a panel; tab and shift+tab: the next and previous
 c            next of hosts and charts
@@ -24,6 +24,8 @@ RUN = """\
 s            stacks: where every rank is
 D            results of the checks before the start
 e            save the screen as SVG in the folder of the run
+x            hide the alerts, as noted
+!            all alerts of the run
 n            back to the launch form, once the run has ended
 q            quit; asks first while a run is live
 ctrl+c       like q: no key stops a run without a question
@@ -44,28 +46,24 @@ rank's failure, stopped or lost.
 def help_text() -> str:
     """Describe the keys of the run screen, of its panels, and of the launch form."""
     keys = "".join(f"{key.key:<{WIDTH}}{key.help}\n" for key in panel_keys())
-    panels = "".join(f"{kind.title:<{WIDTH + 4}}{kind.help}\n" for kind in PANELS)
+    panels = "".join(_described(kind.title, kind.help) for kind in PANELS)
     return f"{MOVING}{keys}{RUN}\nThe panels:\n{panels}\n{FORM}"
 
 
-class HelpDialog(ModalScreen[None]):
+def _described(title: str, text: str) -> str:
+    """A title, and its text in a column beside it."""
+    first, *more = textwrap.wrap(text, LINE)
+    return "".join(
+        f"{name:<{WIDTH + 4}}{line}\n"
+        for name, line in ((title, first), *(("", line) for line in more))
+    )
+
+
+class HelpDialog(TextDialog):
     """The keys; first those of a screen beside the run screen and the form."""
 
-    CSS = """
-    HelpDialog { align: center middle; background: $background 50%; }
-    HelpDialog VerticalScroll {
-        width: 76; max-width: 100%; height: auto; max-height: 100%; padding: 0 1;
-        border: round $primary; background: $surface; scrollbar-size-vertical: 1;
-    }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark,f1,enter", "dismiss")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark,f1", "dismiss")]
 
     def __init__(self, first: str = "") -> None:
-        super().__init__()
-        self._first = f"{first}\nOver a run:\n" if first else ""
-
-    def compose(self) -> ComposeResult:
-        with VerticalScroll() as box:
-            box.border_title = "keys"
-            box.border_subtitle = "esc"
-            yield Static(f"{self._first}{help_text()}".rstrip(), markup=False)
+        above = f"{first}\nOver a run:\n" if first else ""
+        super().__init__("keys", f"{above}{help_text()}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -11,15 +11,19 @@ from textual.containers import Container
 from textual.events import Resize
 from textual.screen import Screen
 
+from remote.run.alerts import Alert, alerts
 from remote.run.state import RunPhase
 from tui.messages import NewRun, ShowChecks, ShowStacks
 from tui.panels import PANELS, panel_keys
+from tui.panels.parts.alerts import Alerts, in_full
 from tui.panels.parts.grid import spans
 from tui.panels.parts.header import Header
 from tui.panels.parts.outcome import Outcome
 from tui.panels.parts.panel import Panel, ScreenRow
+from tui.screens.dialogs import TextDialog
 from tui.view import Session
 from tui.widgets.keys import Keys
+from tui.widgets.log_view import plain
 
 WIDE = 120
 """Columns from which on all panels are shown at once."""
@@ -61,6 +65,8 @@ class RunScreen(Screen[None]):
         Binding("z", "zoom", "Zoom"),
         Binding("s", "stacks", "Stacks"),
         Binding("e", "app.screenshot", "Screenshot"),
+        Binding("x", "acknowledge", "Hide alerts", show=False),
+        Binding("exclamation_mark", "alerts", "Alerts", key_display="!", show=False),
         Binding("D", "checks", "Doctor", show=False),
         *(
             Binding(str(number), f"panel({number})", f"Panel {number}", show=False)
@@ -74,10 +80,11 @@ class RunScreen(Screen[None]):
         self._inside = inside
         self._kinds = [kind for kind in PANELS if kind.suits(session.plan)]
         self._chosen_by_hand = False
-        self._ended = False
+        self._ended = self._watched = False
 
     def compose(self) -> ComposeResult:
         yield Header()
+        yield Alerts()
         yield Outcome()
         columns, widths = spans(self._kinds)
         with Container(id="body") as body:
@@ -126,6 +133,7 @@ class RunScreen(Screen[None]):
             if run.phase is not RunPhase.STARTING:
                 self._show_chart()
             self.query_one(Header).show(run)
+            self._warn(self.query_one(Alerts).show(run))
             self.query_one(Outcome).show(run)
             for panel in self.query(Panel):
                 if self._is_seen(panel):
@@ -133,6 +141,13 @@ class RunScreen(Screen[None]):
             if self.over and not self._ended:
                 self._ended = True
                 self.refresh_bindings()
+
+    def _warn(self, new: Sequence[Alert]) -> None:
+        """Ring the bell and show a note, once for each alert that comes while one watches."""
+        for alert in new if self._watched else ():
+            self.app.bell()
+            self.notify(plain(alert.text), severity="warning", markup=False)
+        self._watched = True
 
     def _show_chart(self) -> None:
         """Replace the panel of the start by a chart, unless the user has chosen a panel."""
@@ -197,6 +212,15 @@ class RunScreen(Screen[None]):
 
     def action_back(self) -> None:
         self.dismiss()
+
+    def action_acknowledge(self) -> None:
+        self.query_one(Alerts).acknowledge()
+        self.tick()
+
+    def action_alerts(self) -> None:
+        with self.session.lock:
+            found = [in_full(alert) for alert in alerts(self.session.state)]
+        self.app.push_screen(TextDialog("alerts", "\n".join(found) or "There are none."))
 
     def action_checks(self) -> None:
         self.post_message(ShowChecks())

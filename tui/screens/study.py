@@ -211,5 +211,4 @@ def rows(shown: Cells) -> list[Row]:
 
 def _pace(state: RunState) -> str:
     """The seconds of an iteration, of the rank that is slowest."""
-    pace = max((rank.pace.seconds for rank in state.ranks if rank.pace), default=float("nan"))
-    return f"{seconds(pace)} s/iter"
+    return f"{seconds(state.step_seconds)} s/iter"

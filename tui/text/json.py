@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
 from remote.events import to_object
 from remote.plan.plan import Plan
 from remote.record import summary
+from remote.run.alerts import Key, alerts
 from remote.run.state import RunState
 from remote.sanitise import UNSEEN
 from training.wire.events import SESSION, Record, Text
@@ -34,6 +36,7 @@ class JsonPrinter(PlainPrinter):
         super().__init__(out, err, told, verbose=verbose)
         self._folder = folder
         self._begun = False
+        self._warned: set[tuple[Key, bool]] = set()
 
     def replay(self, records: Iterable[Record], plan: Plan) -> RunState:
         """Print expanded records of the run from its beginning; return the state after them."""
@@ -43,6 +46,7 @@ class JsonPrinter(PlainPrinter):
             self._show(record, state)
             if self.gone:
                 break
+        self._warn(state)
         self._flush()
         return state
 
@@ -50,6 +54,7 @@ class JsonPrinter(PlainPrinter):
         """Print these records."""
         for record in records:
             self._show(record, state)
+        self._warn(state)
         self._tell(records, state)
         self._flush()
 
@@ -70,6 +75,14 @@ class JsonPrinter(PlainPrinter):
         for item in objects(record, state):
             self._begin(state, item["time"])
             self._object(item)
+
+    def _warn(self, state: RunState) -> None:
+        """Print an object for each alert, when it comes and when it is over."""
+        for alert in alerts(state):
+            if (alert.key, bool(alert.over)) not in self._warned:
+                self._warned.add((alert.key, bool(alert.over)))
+                self._begin(state, alert.since)
+                self._object(_head("alert", alert.over or alert.since) | asdict(alert))
 
     def _begin(self, state: RunState, when: float) -> None:
         """Print the first object, once."""

@@ -114,13 +114,12 @@ def _progress(state: RunState, now: float) -> RenderableType:
         spent = duration(age(state.started, state, now))
         return Line(f"starting {spent}  {hosts}", style="bold", no_wrap=True, overflow="ellipsis")
     step, total = state.step, state.progress.steps
-    slowest = max((rank.pace.seconds for rank in state.ranks if rank.pace), default=float("nan"))
     row = Table.grid(padding=(0, 2))
     row.add_row(
         Line(state.phase.value, style="bold"),
         ProgressBar(total=total or None, completed=step, width=24),
         f"step {step}/{total}" if total else f"step {step}",
-        f"{seconds(slowest)} s/iter",
+        f"{seconds(state.step_seconds)} s/iter",
         duration(state.elapsed),
         f"ETA {duration(state.eta(now))}",
     )

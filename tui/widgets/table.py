@@ -16,6 +16,7 @@ from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from tui import palette
 from tui.widgets.lines import Lines
 
 
@@ -43,7 +44,8 @@ Row = tuple[Cell, ...]
 
 
 class Table(ScrollView, Lines, can_focus=True):
-    """Rows of cells beneath the titles of their columns."""
+    """Rows of cells beneath the titles of their columns. The first column stays in view; a sign in
+    the head tells that there are more columns at the right."""
 
     DEFAULT_CSS = """
     Table { scrollbar-size-horizontal: 0; scrollbar-size-vertical: 1; }
@@ -55,16 +57,19 @@ class Table(ScrollView, Lines, can_focus=True):
     """
     COMPONENT_CLASSES = {"table--head", "table--good", "table--work", "table--bad", "table--dim"}  # noqa: RUF012
 
-    def __init__(self, columns: Sequence[Column]) -> None:
+    def __init__(self, columns: Sequence[Column] = ()) -> None:
         super().__init__()
         self._columns = columns
-        self._head = tuple(Cell(column.title, "table--head") for column in columns)
         self._rows: Sequence[Row] = ()
 
-    def fill(self, rows: Sequence[Row]) -> None:
-        """Show these rows, each with one cell per column."""
+    def fill(self, rows: Sequence[Row], columns: Sequence[Column] | None = None) -> None:
+        """Show these rows, each with one cell per column, and other columns where some are
+        given."""
         before, self._rows = self._rows, rows
-        if len(before) != len(rows):
+        changed = columns is not None and columns != self._columns
+        if columns is not None:
+            self._columns = columns
+        if changed or len(before) != len(rows):
             self._strips.clear()
             self.virtual_size = Size(sum(column.width for column in self._columns), len(rows) + 1)
             self.refresh()
@@ -84,10 +89,26 @@ class Table(ScrollView, Lines, can_focus=True):
         if number > len(self._rows):
             return Strip.blank(width, self.rich_style)
         if number not in self._strips:
-            cells = self._rows[number - 1] if number else self._head
+            head = tuple(Cell(column.title, "table--head") for column in self._columns)
+            cells = self._rows[number - 1] if number else head
             self._strips[number] = Strip(self._segments(cells))
-        left = self.scroll_offset.x
-        return self._strips[number].crop_extend(left, left + width, self.rich_style)
+        shown = self._in_view(self._strips[number], width)
+        return shown if number else self._hinted(shown, width)
+
+    def _in_view(self, strip: Strip, width: int) -> Strip:
+        """What of a line is in view: the first column, then those to which one has scrolled."""
+        left, first = self.scroll_offset.x, self._columns[0].width if self._columns else 0
+        if not left:
+            return strip.crop_extend(0, width, self.rich_style)
+        rest = strip.crop_extend(first + left, left + width, self.rich_style)
+        return Strip.join([strip.crop(0, first), rest])
+
+    def _hinted(self, head: Strip, width: int) -> Strip:
+        """The head, with a sign at its end where columns follow."""
+        if self.scroll_offset.x >= self.max_scroll_x:
+            return head
+        sign = Segment(palette.sign("more"), self._style("table--head"))
+        return Strip.join([head.crop(0, width - 1), Strip([sign])])
 
     def _segments(self, cells: Row) -> list[Segment]:
         widths = _widths(self._columns, self.size.width)

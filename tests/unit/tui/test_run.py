@@ -59,7 +59,8 @@ async def test_all_that_matters_is_on_the_screen(size: tuple[int, int]) -> None:
             "node2",
             "1:60",
             "20%",
-            "393M",
+            "ready",
+            "▒▒▒▒▒▒██",
             "loss",
             "epoch 1 step 60 loss",
             "q Quit",
@@ -234,7 +235,7 @@ async def test_on_a_narrower_terminal_no_row_is_left_blank() -> None:
     async with stage.app.run_test(size=(200, 60)) as pilot:
         await stage.train(pilot)
         await pilot.resize_terminal(80, 24)
-        await until(pilot, lambda: "1 ranks" in stage.text().splitlines()[2])
+        await until(pilot, lambda: "1 ranks" in stage.text().splitlines()[3])
         assert "step 60/400" in stage.text().splitlines()[1]
         stage.session.close()
         await stage.ended(pilot)
@@ -300,12 +301,12 @@ async def test_at_80_columns_a_new_run_is_offered_after_the_end() -> None:
 
 async def test_help_lists_every_key_of_the_footer() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(80, 24)) as pilot:
+    async with stage.app.run_test(size=(80, 60)) as pilot:
         await pilot.press("question_mark")
         await until(pilot, lambda: isinstance(stage.app.screen, HelpDialog))
         text = stage.text()
-        assert all(f"│ {key} " in text for key in "clrfzenq")
-        assert "│ ranks            every rank: its phase, step, loss, pace and load " in text
+        assert all(f"│ {key} " in text for key in "clrfzenqx!")
+        assert "│ ranks            every rank: state, step, loss, seconds per step and " in text
         await pilot.press("escape")
         assert isinstance(stage.app.screen, RunScreen)
         stage.session.close()

@@ -1,4 +1,4 @@
-"""The lines on top: the run, its progress, and what it waits for."""
+"""The lines on top: the run, its progress, its pace, and what it waits for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import textwrap
 from rich.text import Text
 from textual.widgets import Static
 
-from remote.format import count, duration
+from remote.format import count, duration, percent, rate, seconds, size
 from remote.plan.plan import Plan
 from remote.run.state import RunPhase, RunState
 from remote.run.waiting import Wait, waiting
@@ -16,16 +16,18 @@ from tui.panels.parts.phase import phase
 from tui.session_clock import SessionClock
 from tui.widgets.log_view import plain
 
+GAP = "  "
 _TIE = "\xa0"
 """A space that no line is broken at."""
 
 
 class Header(Static):
-    """Run, method, model and phase; progress, elapsed time and ETA; then what the run waits for."""
+    """Phase, method, model and run; progress, elapsed time and ETA; how fast it trains and how well
+    it has tested; then what the run waits for."""
 
     DEFAULT_CSS = """
     Header {
-        height: auto; min-height: 2; max-height: 5; padding: 0 1; background: $panel; color: $text;
+        height: auto; min-height: 2; max-height: 6; padding: 0 1; background: $panel; color: $text;
     }
     """
 
@@ -42,8 +44,9 @@ class Header(Static):
         found = [*map(Wait.text, waiting(run, now)), *_stall(run, now)]
         waits = [line for text in found for line in _folded(plain(text), max(width, 20))]
         lines = (
-            justified(_what(run.plan), _phase(run), width),
+            justified(f"{_phase(run)}  {_what(run.plan)}", run.plan.run, width),
             _progress(run, width, now),
+            *_pace(run, width),
             *waits,
         )
         if lines != self._shown:
@@ -74,20 +77,53 @@ def _folded(text: str, width: int) -> list[str]:
 
 def _what(plan: Plan) -> str:
     ranks = count(plan.world_size, "rank")
-    if plan.job:
-        return f"{plan.run}  {plan.what}, {ranks}"
-    return f"{plan.run}  {ranks}: {plan.what}"
+    hosts = f" on {count(len(plan.hosts), 'host')}" if len(plan.hosts) > 1 else ""
+    return f"{plan.what}, {ranks}{hosts}" if plan.job else f"{ranks}{hosts}: {plan.what}"
 
 
 def _phase(run: RunState) -> str:
     name = run.verdict.name.lower() if run.verdict else str(run.phase)
-    return phase(name).text
+    most = run.plan.policy.max_restarts + 1
+    attempt = f" (attempt {run.attempt + 1} of {most})" if run.attempt else ""
+    return f"{phase(name).text}{attempt}"
+
+
+def _pace(run: RunState, width: int) -> list[str]:
+    """Say how fast the run trains and how well it has tested: as much as there is room for."""
+    facts = [
+        *_known(run.throughput, f"{rate(run.throughput)} samples/s"),
+        *_known(run.step_seconds, f"{seconds(run.step_seconds)} s/iter"),
+        *_known(run.sync_share, f"sync {percent(run.sync_share)}"),
+        *_tested(run),
+        *_known(run.bytes_per_second, f"{size(run.bytes_per_second)}/s sent"),
+        *_saved(run),
+    ]
+    while facts and len(GAP.join(facts)) > width:
+        facts.pop()
+    return [GAP.join(facts)] if facts else []
+
+
+def _known(value: float, text: str) -> list[str]:
+    return [text] if value > 0 else []
+
+
+def _tested(run: RunState) -> list[str]:
+    accuracies = [one.accuracy for one in run.progress.evaluations]
+    if not accuracies:
+        return []
+    best = f", best {percent(max(accuracies), 1)}" if max(accuracies) > accuracies[-1] else ""
+    return [f"test {percent(accuracies[-1], 1)}{best}"]
+
+
+def _saved(run: RunState) -> list[str]:
+    step = max((rank.saved_step for rank in run.ranks), default=0)
+    return [f"checkpoint {step}"] if step else []
 
 
 def justified(left: str, right: str, width: int) -> str:
-    """Put `right` at the right edge, and cut `left` to make room."""
-    room = max(0, width - len(right) - 2)
-    return f"{left[:room]:<{room}}  {right}"[: max(width, 0)]
+    """Put `right` at the right edge; where both do not fit, leave it out, and cut `left`."""
+    room = width - len(right) - 2
+    return f"{left:<{room}}  {right}" if len(left) <= room else left[: max(width, 0)]
 
 
 def _progress(run: RunState, width: int, now: float) -> str:

@@ -114,10 +114,9 @@ def doing(state: RunState) -> str:
     """How far a run is: "training, step 12/40, 0.512 s/iter, ETA 14 s"."""
     parts = [state.phase.value]
     if state.step:
-        pace = max((rank.pace.seconds for rank in state.ranks if rank.pace), default=float("nan"))
         parts += [
             f"step {state.step}/{state.progress.steps or UNKNOWN}",
-            f"{seconds(pace)} s/iter",
+            f"{seconds(state.step_seconds)} s/iter",
             f"ETA {duration(state.eta(state.now))}",
         ]
     return ", ".join(parts)

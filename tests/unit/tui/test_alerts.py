@@ -1,0 +1,81 @@
+"""Alerts on the run screen and for programs: shown until the user has taken note of them."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from remote import events as launcher
+from tests.kit.acted import until
+from tests.kit.dashboard import Stage
+from tests.kit.histories import History, plan, stepped
+from training.wire.events import SESSION
+from tui.panels.parts.alerts import Alerts
+from tui.screens.dialogs import TextDialog
+from tui.text.json import JsonPrinter
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (40, 12)])
+async def test_a_straggler_is_marked_and_named_until_it_is_acknowledged(
+    size: tuple[int, int],
+) -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=size) as pilot:
+        await stage.train(pilot, 20)
+        stage.session.steps(21, 70, late=3)
+        await until(pilot, lambda: "all ranks wait for rank 3" in stage.text())
+        assert "x hide, ! list" in stage.text()
+        assert size[0] < 80 or "▲ SLOW 4.0x" in stage.text()
+        await pilot.press("x")
+        await until(pilot, lambda: not stage.screen.query_one(Alerts).display)
+        await pilot.press("exclamation_mark")
+        await until(pilot, lambda: isinstance(stage.app.screen, TextDialog))
+        assert "all ranks wait for rank 3" in " ".join(stage.text().split())
+        await pilot.press("escape")
+        await until(pilot, lambda: stage.app.screen is stage.screen)
+        stage.session.finish(70, 1)
+        await stage.ended(pilot)
+
+
+async def test_the_newest_alerts_are_shown_and_the_others_counted() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await stage.train(pilot, 20)
+        stage.session.say(SESSION, launcher.Silent(0, 10.0), launcher.Silent(1, 12.0))
+        stage.session.say(SESSION, launcher.Stalled((0, 1), 30.0))
+        await until(pilot, lambda: "1 more alert  x hide" in stage.text())
+        stage.session.close()
+        await stage.ended(pilot)
+        assert not stage.screen.query_one(Alerts).display, "the outcome takes their place"
+
+
+async def test_without_alerts_there_is_no_line() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot, 60)
+        assert not stage.screen.query_one(Alerts).display
+        await pilot.press("exclamation_mark")
+        await until(pilot, lambda: "There are none." in stage.text())
+        await pilot.press("escape")
+        stage.session.finish(60, 1)
+        await stage.ended(pilot)
+
+
+def test_a_program_is_told_when_an_alert_comes_and_when_it_is_over(tmp_path: Path) -> None:
+    history = History(plan(2)).training(3)
+    out = io.StringIO()
+    printer = JsonPrinter(out, io.StringIO(), folder=tmp_path)
+    printer.batch([], history.state())
+    printer.batch([], history.session(launcher.Stalled((0, 1), 30.0)).state())
+    printer.batch([], history.state())
+    printer.batch([], history.rank(0, stepped(0, 4)).rank(1, stepped(1, 4)).state())
+    found = [json.loads(line) for line in out.getvalue().splitlines()]
+    alerts = [one for one in found if one["event"] == "alert"]
+    assert [(one["alarm"], one["over"] > 0) for one in alerts] == [
+        ("stall", False),
+        ("stall", True),
+    ]
+    assert alerts[0]["text"] == "stalled: ranks 0 and 1 have made no step for 30 s"
