@@ -18,7 +18,7 @@ from tui.screens.dialogs import TextDialog
 from tui.text.json import JsonPrinter
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (40, 12)])
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (60, 20)])
 async def test_a_straggler_is_marked_and_named_until_it_is_acknowledged(
     size: tuple[int, int],
 ) -> None:
