@@ -103,8 +103,8 @@ class Watch:
         self.found: dict[int, Straggler] = {}
         self.episodes: list[Episode] = []
         self._rule = rule
-        self._late: dict[int, int] = {}
-        self._calm: dict[int, int] = {}
+        self._late_checks: dict[int, int] = {}
+        self._calm_checks: dict[int, int] = {}
 
     @property
     def slow(self) -> list[Straggler]:
@@ -119,8 +119,8 @@ class Watch:
     def restart(self, when: float) -> None:
         """The ranks begin again, perhaps elsewhere."""
         self.found.clear()
-        self._late.clear()
-        self._calm.clear()
+        self._late_checks.clear()
+        self._calm_checks.clear()
         self._close(when)
 
     def look(
@@ -171,13 +171,13 @@ class Watch:
         """Take in whether a rank was late at a check."""
         index, before = rank.rank, self.found.get(rank.rank)
         if late is None:
-            self._late.pop(index, None)
-            self._calm[index] = self._calm.get(index, 0) + 1
-            if before and not (before.is_slow and self._calm[index] < self._rule.checks):
+            self._late_checks.pop(index, None)
+            self._calm_checks[index] = self._calm_checks.get(index, 0) + 1
+            if before and not (before.is_slow and self._calm_checks[index] < self._rule.checks):
                 del self.found[index]
             return
-        self._calm.pop(index, None)
-        checks = self._late[index] = self._late.get(index, 0) + 1
+        self._calm_checks.pop(index, None)
+        checks = self._late_checks[index] = self._late_checks.get(index, 0) + 1
         was_slow = before is not None and before.is_slow
         grade = Grade.SLOW if was_slow or checks >= self._rule.checks else Grade.SUSPECTED
         since = before.since if before else step

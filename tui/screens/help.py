@@ -12,7 +12,7 @@ from tui.screens.dialogs import TextDialog
 
 WIDTH = 13
 """Columns of the names of keys."""
-LINE = 52
+LINE = 55
 """Columns of what a panel shows."""
 MOVING = """\
 1, 2, ...    focus a panel; tab and shift+tab: the next and previous

@@ -52,9 +52,9 @@ class JsonPrinter(PlainPrinter):
 
     def batch(self, records: list[Record], state: RunState) -> None:
         """Print these records."""
+        self._warn(state)
         for record in records:
             self._show(record, state)
-        self._warn(state)
         self._tell(records, state)
         self._flush()
 

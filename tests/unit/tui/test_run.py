@@ -210,7 +210,7 @@ async def test_each_panel_zoomed_takes_the_whole_screen() -> None:
         for panel in stage.screen.query(Panel):
             before = panel.size.height
             await pilot.press(str(panel.number), "z")
-            await until(pilot, lambda panel=panel: panel.size.height >= 21)
+            await until(pilot, lambda panel=panel: panel.size.height >= 20)
             await pilot.press("z")
             await until(
                 pilot, lambda panel=panel, before=before: not before or panel.size.height == before
@@ -304,8 +304,10 @@ async def test_help_lists_every_key_of_the_footer() -> None:
     async with stage.app.run_test(size=(80, 60)) as pilot:
         await pilot.press("question_mark")
         await until(pilot, lambda: isinstance(stage.app.screen, HelpDialog))
+        await until(
+            pilot, lambda: all(f"│ {key} " in stage.text() for key in "clrfzenqx!")
+        )  # the dialog is drawn a moment later
         text = stage.text()
-        assert all(f"│ {key} " in text for key in "clrfzenqx!")
         assert "│ ranks            every rank: state, step, loss, seconds per step and " in text
         await pilot.press("escape")
         assert isinstance(stage.app.screen, RunScreen)
