@@ -147,7 +147,7 @@ class LeaveDialog(Dialog):
 class TextDialog(ModalScreen[None]):
     """A text to read, in the middle of the screen."""
 
-    CSS = """
+    DEFAULT_CSS = """
     TextDialog { align: center middle; background: $background 50%; }
     TextDialog VerticalScroll {
         width: 76; max-width: 100%; height: auto; max-height: 100%; padding: 0 1;
