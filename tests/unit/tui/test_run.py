@@ -207,8 +207,8 @@ async def test_each_panel_zoomed_takes_the_whole_screen() -> None:
     stage = Stage()
     async with stage.app.run_test(size=(80, 24)) as pilot:
         await stage.train(pilot)
-        await pilot.pause()  # the header has grown
         for panel in stage.screen.query(Panel):
+            await pilot.pause()  # the layout has settled
             before = panel.size.height
             await pilot.press(str(panel.number), "z")
             await until(pilot, lambda panel=panel: panel.size.height >= 20)
