@@ -16,7 +16,7 @@ from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
 from tests.kit.studies import BYTES, study
 from training.job import Job
-from training.wire.events import Hello, HostSample, Step
+from training.wire.events import Epoch, Hello, HostSample, Step
 from tui.report.chapter import chapter
 from tui.report.load import Reader
 from tui.report.numbers import machines
@@ -416,3 +416,16 @@ def test_a_sentence_keeps_the_name_of_a_host(tmp_path: Path) -> None:
     name = found.runs[0].hosts[0].name
     said = chapter(replace(found, verdict=(f"{name} is slow",))).verdict
     assert said[0] == f"{name} is slow."
+
+
+def test_only_a_whole_epoch_has_a_duration(tmp_path: Path) -> None:
+    def durations(name: str, steps: int) -> list[str]:
+        of = History(replace(plan(2), run=name)).training(steps)
+        for rank in (0, 1):
+            of.rank(rank, Epoch(rank, 1, steps, 1.0, 0.5, 64, 0.1 * steps))
+        run = read(recorded(tmp_path, of.done(0, 1).session(Closed())))
+        parts = {part.name: part for part in chapter(subject(group(run))).sections}
+        return [row[2] for row in parts["nodes"].tables[0].rows]
+
+    assert durations("whole", 10) == ["1.00", "1.00"]
+    assert durations("part", 6) == ["-", "-"]

@@ -54,7 +54,7 @@ def _batches(run: RunFigures) -> list[float]:
 
 
 def _epochs(run: RunFigures) -> list[float]:
-    return [_mean(np.array([one.seconds for one in rank.epochs])) for rank in run.ranks]
+    return [_mean(np.array(rank.epoch_seconds)) for rank in run.ranks]
 
 
 def _mean(values: np.ndarray) -> float:
