@@ -363,7 +363,7 @@ def test_a_rank_that_serves_takes_no_part_in_figures_and_progress() -> None:
         history.rank(rank, *(stepped(rank, step, staleness=3) for step in range(1, 21)))
     run = history.state()
     assert (run.step, run.phase) == (20, RunPhase.TRAINING)
-    assert run.eta(run.now) == pytest.approx(2.0, abs=0.2)
+    assert 0 < run.eta(run.now) < 4, "not that of the rank that makes no steps"
     assert list(run.ranks[1].series["staleness"].mean) == [3.0] * 20
     server, *_, average, _ = outcome.table(run)
     assert set(server[2:]) == {"-"}

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from remote.figures.run import RunFigures
-from remote.format import fixed, seconds
+from remote.format import UNKNOWN, fixed, seconds
 from tui.report.document import Section, Table
 from tui.report.numbers.timing import Timing, iterations
 from tui.report.subject import Group, Subject
@@ -24,11 +24,10 @@ def section(subject: Subject, timing: Timing) -> Section | None:
     ]
     if not tables:
         return None
-    says = [
-        f"Means over runs. Average batch duration: {iterations(subject)}. Epoch duration: only of "
-        "whole epochs."
-    ]
-    return Section("nodes", "Nodes", says, tables)
+    says = f"Means over runs. Average batch duration: {iterations(subject)}."
+    if any(row[-1] != UNKNOWN for table in tables for row in table.rows):
+        says += " Epoch duration: only of whole epochs."
+    return Section("nodes", "Nodes", [says], tables)
 
 
 def _rows(group: Group) -> list[tuple[str, ...]]:
