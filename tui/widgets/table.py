@@ -93,7 +93,7 @@ class Table(ScrollView, Lines, can_focus=True):
             cells = self._rows[number - 1] if number else head
             self._strips[number] = Strip(self._segments(cells))
         shown = self._in_view(self._strips[number], width)
-        return shown if number else self._hinted(shown, width)
+        return self._hinted(shown, width, palette.sign("more") if not number else " ")
 
     def _in_view(self, strip: Strip, width: int) -> Strip:
         """What of a line is in view: the first column, then those to which one has scrolled."""
@@ -103,12 +103,12 @@ class Table(ScrollView, Lines, can_focus=True):
         rest = strip.crop_extend(first + left, left + width, self.rich_style)
         return Strip.join([strip.crop(0, first), rest])
 
-    def _hinted(self, head: Strip, width: int) -> Strip:
-        """The head, with a sign at its end where columns follow."""
+    def _hinted(self, line: Strip, width: int, sign: str) -> Strip:
+        """A line, with a sign at its end where columns follow."""
         if self.scroll_offset.x >= self.max_scroll_x:
-            return head
-        sign = Segment(palette.sign("more"), self._style("table--head"))
-        return Strip.join([head.crop(0, width - 1), Strip([sign])])
+            return line
+        end = Segment(sign, self._style("table--head"))
+        return Strip.join([line.crop(0, width - 1), Strip([end])])
 
     def _segments(self, cells: Row) -> list[Segment]:
         widths = _widths(self._columns, self.size.width)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 from rich.text import Text
@@ -14,11 +15,13 @@ from tui import palette
 from tui.widgets.log_view import plain
 
 LINES = 2
-"""Alerts that are shown at once; a key lists all."""
+"""Lines of alerts that are shown at once; a key lists all."""
+LEAST = 40
+"""Columns that a line takes at least."""
 
 
 class Alerts(Static):
-    """The newest alerts that the user has not acknowledged, one line each."""
+    """The newest alerts that the user has not acknowledged."""
 
     DEFAULT_CSS = """
     Alerts { display: none; height: auto; padding: 0 1; color: $text; background: $warning 25%; }
@@ -54,17 +57,25 @@ class Alerts(Static):
 
 
 def _lines(found: Sequence[Alert], width: int) -> tuple[str, ...]:
-    """The newest alerts; the last line says how many more there are, and which key hides them."""
+    """The newest alerts, as much of them as there is room for. The last line says how many more
+    there are, and which keys hide and list them."""
     if not found:
         return ()
-    newest = found[: -LINES - 1 : -1]
-    more = len(found) - len(newest)
-    hint = f"{count(more, 'more alert')}  " if more else ""
-    hint = f"  ({hint}x hide, ! list)"
-    lines = [f"{sign(one)} {plain(one.text)}" for one in newest]
-    room = max(0, width - len(hint))
-    last = lines[-1] if len(lines[-1]) <= room else f"{lines[-1][: max(0, room - 1)]}…"
-    return (*lines[:-1], f"{last:<{room}}{hint}"[:width])
+    room = max(width, LEAST)
+    lines: list[str] = []
+    shown = 0
+    for one in reversed(found):
+        folded = textwrap.wrap(f"{sign(one)} {plain(one.text)}", room, subsequent_indent="  ")
+        if lines and len(lines) + len(folded) > LINES:
+            break
+        lines += folded
+        shown += 1
+    more = f"{count(len(found) - shown, 'more alert')}  " if len(found) > shown else ""
+    hint = f"  ({more}x hide, ! list)"
+    *above, last = lines[:LINES]
+    if len(lines) > LINES or len(last) > room - len(hint):
+        last = f"{last[: max(0, room - len(hint) - 1)]}…"
+    return (*above, f"{last:<{room - len(hint)}}{hint}"[:room])
 
 
 def sign(alert: Alert) -> str:
