@@ -11,7 +11,7 @@ from remote.statistics.interval import Interval, Scale
 from remote.statistics.ratio import Finding, finding
 from remote.study.progress import CellState, Progress
 from remote.study.results import CellResult, StudyResult, is_per_sample, scale
-from remote.study.study import METRICS, Cell, Study
+from remote.study.study import METRICS, Axis, Cell, Study
 
 BETTER = {"step_seconds": Finding.FASTER, "elapsed": Finding.FASTER, "loss": Finding.LOWER}
 """What a comparison shows of a cell that is better; of an accuracy it is higher."""
@@ -21,8 +21,8 @@ CHANCE = "one run of a cell cannot show whether that is more than chance: repeat
 
 
 def conclusion(result: StudyResult) -> list[str]:
-    """One sentence with the answer, then what limits it, a line each."""
-    return [answer(result), *limits(result)]
+    """The answer, what the other axes change, and what limits it, a line each."""
+    return [answer(result), *effects(result), *limits(result)]
 
 
 def answer(result: StudyResult) -> str:
@@ -38,7 +38,7 @@ def answer(result: StudyResult) -> str:
     if _is_outcome(study) and all(row.is_same for row in compared):
         labels = dict.fromkeys(row.cell.label(study.compare) for row in compared)
         names = _listed([*labels, study.reference])
-        return f"{names} have the same {METRICS[study.metric]} to the last digit, in every run"
+        return f"{names} have the same {METRICS[study.metric]} in every run, within rounding"
     if not any(map(_has_bounds, compared)):
         return f"as measured, {_measured(result)}; {CHANCE}"
     if len(compared) == 1:
@@ -48,6 +48,29 @@ def answer(result: StudyResult) -> str:
     lead, verb = _lead(result, compared), "shows" if len(shown) == 1 else "show"
     said = f"{lead}; {number} {verb} a difference" if shown else lead
     return said + _certainty(compared) + _against_baseline(result)
+
+
+def effects(result: StudyResult) -> list[str]:
+    """What each axis that is not compared changes in a loss or an accuracy, a line each."""
+    study = result.study
+    if not (study.compare and _is_outcome(study)):
+        return []
+    return [
+        f"{METRICS[study.metric]} by {axis.name}: {_means(result, axis)}"
+        for axis in study.axes
+        if axis.name != study.compare
+    ]
+
+
+def _means(result: StudyResult, axis: Axis) -> str:
+    """The mean value of the cells at each label of an axis."""
+    found = {}
+    for label in axis.labels:
+        cells = [row.value for row in result.cells if row.cell.label(axis.name) == label]
+        values = [value.value for value in cells if value]
+        if values:
+            found[label] = _text(math.fsum(values) / len(values), result.study)
+    return "; ".join(f"{label} {value}" for label, value in found.items()) or "not measured"
 
 
 def limits(result: StudyResult) -> list[str]:
@@ -199,7 +222,7 @@ def pair(study: Study, row: CellResult) -> str:
     other = f"{study.reference}{f' at {where}' if where else ''}"
     label, ratio = row.cell.label(study.compare), row.comparison.ratio
     if _is_outcome(study) and row.is_same:
-        return f"{label} has the same {METRICS[study.metric]} as {other}, to the last digit"
+        return f"{label} has the same {METRICS[study.metric]} as {other}, within rounding"
     if math.isnan(ratio.value):
         return f"{label} and {other} have no repetition in common"
     if not _is_bounded(ratio):
@@ -232,7 +255,7 @@ def _where(study: Study, row: CellResult) -> str:
 
 
 def _is_outcome(study: Study) -> bool:
-    """Whether the study compares what training leads to, which may be equal to the last digit."""
+    """Whether the study compares what training leads to, which may be equal."""
     return study.metric in ("loss", "accuracy")
 
 
@@ -240,7 +263,7 @@ def _best(study: Study, rows: list[CellResult]) -> str:
     """The best cell and its value."""
     sign = -1 if study.metric == "accuracy" else 1
     best = min(rows, key=lambda row: sign * row.value.value if row.value else math.inf)
-    return f"{best.cell.key}, {_value(best.value, study)}"
+    return f"{best.cell.key}, {_text(best.value.value, study)}" if best.value else ""
 
 
 def _times(ratio: Interval) -> str:
@@ -265,12 +288,11 @@ def _apart(study: Study, value: float) -> str:
     return f"{value:+.1%}" if study.metric == "accuracy" else f"{value:+.3g}"
 
 
-def _value(value: Interval | None, study: Study) -> str:
-    if value is None:
-        return ""
+def _text(value: float, study: Study) -> str:
+    """A value of the study's metric."""
     if study.metric == "accuracy":
-        return percent(value.value, 1)
-    return f"{value.value:.4f}" if study.metric == "loss" else f"{seconds(value.value)} s"
+        return percent(value, 1)
+    return f"{value:.4f}" if study.metric == "loss" else f"{seconds(value)} s"
 
 
 def _certainty(compared: Sequence[CellResult]) -> str:

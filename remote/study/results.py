@@ -19,13 +19,17 @@ from remote.study.folder import Ended
 from remote.study.progress import CellProgress, CellState, Progress
 from remote.study.study import Cell, Study, Trial
 
+ROUNDING = 1e-6
+"""How far equal values may be apart, as a share of them: float32 numbers that are summed in another
+order differ in their last digits."""
+
 
 @dataclass(frozen=True)
 class CellResult:
     """One row. `value` is None without a run; `comparison` and `speed_up` where there is nothing to
     compare with. `runs` are those that count, in order of the repetitions; `cause` says why one
-    failed, "" if none did. `is_same`: all its values are those of the reference, to the last
-    digit."""
+    failed, "" if none did. `is_same`: all its values are those of the reference, within
+    `ROUNDING`."""
 
     cell: Cell
     state: CellState
@@ -116,10 +120,11 @@ def results(progress: Progress) -> StudyResult:
 
 
 def _is_same(row: CellProgress, reference: CellProgress) -> bool:
-    """Whether the two have equal values in all repetitions that both have."""
+    """Whether the two have equal values in all repetitions that both have, within rounding."""
     both = row.counted.keys() & reference.counted.keys()
     return bool(both) and all(
-        row.counted[number].value == reference.counted[number].value for number in both
+        math.isclose(row.counted[number].value, reference.counted[number].value, rel_tol=ROUNDING)
+        for number in both
     )
 
 

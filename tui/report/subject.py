@@ -36,7 +36,7 @@ class Along:
 @dataclass(frozen=True)
 class Judged:
     """What a study compares of a group: its `value` with the interval, how that is `against` its
-    reference, and whether it `is_same` to the last digit; None where there is nothing."""
+    reference, and whether it `is_same` within rounding; None where there is nothing."""
 
     value: Interval | None
     against: Comparison | None

@@ -15,7 +15,7 @@ from textual.widgets import Static
 from remote.format import count, duration, seconds
 from remote.run.state import RunState
 from remote.study import estimate
-from remote.study.conclusion import answer, failures, limits
+from remote.study.conclusion import answer, effects, failures, limits
 from remote.study.results import results
 from remote.study.runner import Runner, StudyRun
 from tui import palette
@@ -118,7 +118,7 @@ class StudyScreen(Screen[None]):
         table.show(columns(shown), rows(shown))
         is_over, is_known = self._is_over, any(row.value for row in result.cells)
         told = [answer(result) if is_over or is_known else "no run has ended yet"]
-        told += (*failures(self._progress), *limits(result)) if is_over else ()
+        told += (*effects(result), *failures(self._progress), *limits(result)) if is_over else ()
         head = "so far: " if is_known and not is_over else ""
         self.query_one("#answer Static", Static).update(
             "\n".join(map(plain, (f"{head}{told[0]}", *told[1:])))

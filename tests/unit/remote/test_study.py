@@ -20,7 +20,7 @@ from remote.statistics.layout import DRAWS, FEW_DRAWS
 from remote.statistics.ratio import Comparisons, compare
 from remote.study import estimate, start
 from remote.study.choose import Width, another, next_trial, unstable
-from remote.study.conclusion import answer, conclusion, failures, pair
+from remote.study.conclusion import answer, conclusion, effects, failures, pair
 from remote.study.file import bundled, find, parse
 from remote.study.folder import JOURNAL, Begun, Ended, Outcome, StudyFolder
 from remote.study.places import Places
@@ -702,8 +702,8 @@ sync = ["all_reduce", "ring", "ddp"]
     [
         (
             "loss",
-            {"all_reduce": [0.5, 0.4], "ring": [0.5, 0.4], "ddp": [0.5, 0.4]},
-            "ring, ddp and all_reduce have the same test loss to the last digit, in every run",
+            {"all_reduce": [0.5, 0.4], "ring": [0.5000001, 0.4], "ddp": [0.5, 0.4]},
+            "ring, ddp and all_reduce have the same test loss in every run, within rounding",
         ),
         (
             "loss",
@@ -753,6 +753,23 @@ def test_the_answer_is_one_sentence(
     study = parse("three", ACCURACY.replace("METRIC", metric))
     found = answer(results(_progress(study, {f"sync={key}": each for key, each in values.items()})))
     assert found.startswith(expected)
+
+
+def test_the_answer_is_followed_by_what_the_other_axes_change() -> None:
+    text = ACCURACY.replace("METRIC", "loss") + "batch_size = [20, 100]\n"
+    text += '[compare]\naxis = "sync"\nreference = "ring"\n'
+    losses = {20: [0.5, 0.25], 100: [2.0]}
+    study = parse("three", text)
+    values = {
+        f"sync={name} batch_size={size}": each
+        for name in ("all_reduce", "ring")
+        for size, each in losses.items()
+    }
+    found = results(_progress(study, values))
+    assert effects(found) == ["test loss by batch_size: 20 0.3750; 100 2.0000"]
+    assert conclusion(found)[1:2] == effects(found)
+    time = parse("three", text.replace('"loss"', '"step_seconds"'))
+    assert effects(results(_progress(time, values))) == []
 
 
 @pytest.mark.parametrize(

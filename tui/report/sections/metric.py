@@ -77,7 +77,7 @@ def _finding(subject: Subject, outcome: Judged, apart: Interval | None) -> str:
     if not against or not apart:
         return UNKNOWN
     if outcome.is_same:
-        return "equal to the last digit"
+        return "equal within rounding"
     if math.isnan(apart.low):
         return "not known: too few runs"
     if subject.metric == TIME or against.finding is Finding.NOT_SHOWN:

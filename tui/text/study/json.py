@@ -40,11 +40,11 @@ class JsonPrinter:
 
     def end(self) -> None:
         """See `StudyPrinter`."""
-        from remote.study.conclusion import answer, limits
+        from remote.study.conclusion import answer, effects, limits
         from remote.study.results import objects, results
 
         found = results(self._runner.progress)
-        told = {"answer": answer(found), "limits": limits(found)}
+        told = {"answer": answer(found), "effects": effects(found), "limits": limits(found)}
         write({"event": "results"} | objects(found) | told)
 
 
