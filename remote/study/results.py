@@ -121,10 +121,12 @@ def results(progress: Progress) -> StudyResult:
 
 def _is_same(row: CellProgress, reference: CellProgress) -> bool:
     """Whether the two have equal values in all repetitions that both have, within rounding."""
-    both = row.counted.keys() & reference.counted.keys()
+    both = sorted(row.counted.keys() & reference.counted.keys())
+    found, expected = ([one.counted[number].value for number in both] for one in (row, reference))
+    pairs = zip(found, expected, strict=True)
     return bool(both) and all(
-        math.isclose(row.counted[number].value, reference.counted[number].value, rel_tol=ROUNDING)
-        for number in both
+        one is not None and other is not None and math.isclose(one, other, rel_tol=ROUNDING)
+        for one, other in pairs
     )
 
 
