@@ -70,7 +70,7 @@ def _means(result: StudyResult, axis: Axis) -> str:
         values = [value.value for value in cells if value]
         if values:
             found[label] = _text(math.fsum(values) / len(values), result.study)
-    return "; ".join(f"{label} {value}" for label, value in found.items()) or "not measured"
+    return ", ".join(f"{value} ({label})" for label, value in found.items()) or "not measured"
 
 
 def limits(result: StudyResult) -> list[str]:

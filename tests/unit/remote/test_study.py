@@ -766,7 +766,7 @@ def test_the_answer_is_followed_by_what_the_other_axes_change() -> None:
         for size, each in losses.items()
     }
     found = results(_progress(study, values))
-    assert effects(found) == ["test loss by batch_size: 20 0.3750; 100 2.0000"]
+    assert effects(found) == ["test loss by batch_size: 0.3750 (20), 2.0000 (100)"]
     assert conclusion(found)[1:2] == effects(found)
     time = parse("three", text.replace('"loss"', '"step_seconds"'))
     assert effects(results(_progress(time, values))) == []
