@@ -53,15 +53,18 @@ class Job:
     """
 
     sync: str = _setting(
-        "ddp", "how ranks synchronise their gradients", folder="sync", group="training"
+        "ddp", "how ranks synchronise their gradients", folder="sync", group="method"
     )
     sync_option: tuple[str, ...] = _setting(
         (), "an option of the sync method, such as bucket_mb=10 (repeatable)", metavar="KEY=VALUE"
     )
-    model: str = _setting("lenet5", "the model", folder="models")
+    model: str = _setting("lenet5", "the model", folder="models", group="model and data set")
     dataset: str = _setting("digits", "the data set", folder="datasets")
     epochs: int | None = _setting(
-        None, "number of epochs (default: 1, unless --steps is given)", low=1
+        None,
+        "number of epochs (default: 1, unless --steps is given)",
+        low=1,
+        group="optimisation",
     )
     steps: int | None = _setting(None, "number of iterations, instead of whole epochs", low=1)
     batch_size: int = _setting(64, "global batch size, split over the ranks", low=1)
@@ -89,7 +92,7 @@ class Job:
     data_dir: str = _setting(
         "~/.cache/rankboard/data",
         "folder with the data sets on each host",
-        group="data",
+        group="data files",
         metavar="PATH",
     )
     verify_data: bool = _setting(
@@ -197,13 +200,19 @@ class Job:
     def command_line(self) -> str:
         """The command of one rank as a person would type it: the model, the data set, the sync
         method, and every setting that is not the default."""
-        defaults = {one.name: one.default for one in fields(self)} | {"lr": usual_lr(self.model)}
-        shown = [
-            one
-            for one in fields(self)
-            if one.metadata["folder"] or getattr(self, one.name) != defaults[one.name]
-        ]
+        changed = self.changed()
+        shown = [one for one in fields(self) if one.metadata["folder"] or one.name in changed]
         return shlex.join(("python", "-m", "training", *self._words(shown)))
+
+    def flags(self) -> tuple[str, ...]:
+        """The flags of the settings that are not the defaults, with their values."""
+        changed = self.changed()
+        return self._words(one for one in fields(self) if one.name in changed)
+
+    def changed(self) -> set[str]:
+        """The names of the settings that are not the defaults."""
+        defaults = {one.name: one.default for one in fields(self)} | {"lr": usual_lr(self.model)}
+        return {name for name, default in defaults.items() if getattr(self, name) != default}
 
     def _words(self, settings: Iterable[Field[Any]]) -> tuple[str, ...]:
         """The flags of these settings, with their values."""

@@ -11,9 +11,11 @@ What must be known of a module before it is imported, it declares as literals at
 - a sync method: `OPTIONS` (see `training.options`) and `TRAITS` (see `training.traits`);
 - a model: `IMAGE_SIZES = (32, 35)`, the smallest and the largest side of the images that it takes
   (0: no limit), or a dictionary of such pairs by the beginning of the argument; `LR`, its default
-  learning rate, if that is not `Job`'s;
+  learning rate, if that is not `Job`'s; `PARAMETERS = (60_706, 150, 85)`, how many it has in any
+  case, and how many more for each channel of the images and each class;
 - a data set: `IMAGE_SIZE`, the side of its images, or `DEFAULT_SIZE`, the side to which it resizes
-  images unless the model needs another; `FILES`, the files that it reads in the data folder (a .gz
+  images unless the model needs another; `TRAINING = (60_000, 1, 10)`, its training images, their
+  channels and its classes; `FILES`, the files that it reads in the data folder (a .gz
   file may also be there unpacked), `ARCHIVE`, a file with all of them, `DOWNLOAD_MB`, the size of
   the download, and `ROOM_MB`, the size of the unpacked files, where that is more.
 """

@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 
 import torch
 
+from training import shares
 from training.job import Job, JobError
+from training.shares import share_sizes
 
 
 @dataclass(frozen=True)
@@ -55,12 +57,12 @@ class Shard:
     @property
     def batches(self) -> int:
         """The global batches of an epoch; a last one smaller than `world_size` is dropped."""
-        return self.samples // self.batch_size + (self.samples % self.batch_size >= self.world_size)
+        return shares.batches(self.samples, self.batch_size, self.world_size)
 
     @property
     def steps(self) -> int:
         """The steps of an epoch."""
-        return -(-self.batches // self.accumulate)
+        return shares.steps(self.batches, self.accumulate)
 
     @property
     def dropped(self) -> int:
@@ -109,7 +111,7 @@ class LabelShard(Shard):
     @property
     def batches(self) -> int:
         """Global batches of an epoch."""
-        return min(-(-part // share) for part, share in self._sizes())
+        return shares.own_batches(self.samples, self.batch_size, self.world_size)
 
     @property
     def dropped(self) -> int:
@@ -141,11 +143,6 @@ def shard(job: Job, labels: torch.Tensor, rank: int, world_size: int) -> Shard:
     JobError."""
     split = (len(labels), job.batch_size, job.accumulate, job.seed, rank, world_size)
     return LabelShard(*split, labels) if job.partition == "by_label" else Shard(*split)
-
-
-def share_sizes(batch: int, world_size: int) -> list[int]:
-    """The number of samples of a global batch that each rank takes."""
-    return [len(range(rank, batch, world_size)) for rank in range(world_size)]
 
 
 def share(batch: torch.Tensor, rank: int, world_size: int) -> torch.Tensor:

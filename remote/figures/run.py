@@ -12,6 +12,7 @@ from remote.figures.steps import StepTable
 from remote.figures.usage import HostUsage, RankUsage, host_usage, rank_usage
 from remote.figures.waiting import Waiting, waiting
 from remote.limits import LIMITS
+from remote.plan.expected import GRADIENT
 from remote.plan.plan import Plan, Script
 from remote.record import files, summary
 from remote.record.layout import PLAN
@@ -21,9 +22,6 @@ from remote.run.state import RankState, Restart, RunState, Stall, Verdict
 from training.job import Job
 from training.wire.events import Epoch, Saved
 from training.wire.jsonl import load
-
-GRADIENT = {"fp32": 4, "bf16": 2}
-"""Bytes of one number of a gradient that is sent, by precision."""
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from torch import distributed, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import batch_norm
 
+from training import payload
 from training.meter import Meter
-from training.sync.parts import payload
 
 SumOverRanks = Callable[[torch.Tensor], None]
 """Replaces a tensor by its sum over the ranks."""

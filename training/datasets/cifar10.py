@@ -15,6 +15,7 @@ from training.datasets import Images, Wanted, _cache, _download
 
 NAME = "cifar10"
 IMAGE_SIZE = 32
+TRAINING = (50_000, 3, 10)
 FILES = (
     "cifar-10-batches-py/data_batch_1",
     "cifar-10-batches-py/data_batch_2",

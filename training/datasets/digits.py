@@ -21,8 +21,8 @@ from training.datasets import Images, Wanted
 
 IMAGE_SIZE = 32
 FILES = ()
+TRAINING = (1437, 1, 10)
 SAMPLES = 1797
-TRAIN = 1437
 SIDE = 8
 FILE = Path(__file__).with_name("digits.gz")
 
@@ -30,7 +30,7 @@ FILE = Path(__file__).with_name("digits.gz")
 def load(wanted: Wanted) -> Images:
     """1,437 or 360 images of 1x32x32. Reads the shipped file only."""
     values = torch.frombuffer(bytearray(gzip.decompress(FILE.read_bytes())), dtype=torch.uint8)
-    part = slice(TRAIN) if wanted.split == "train" else slice(TRAIN, SAMPLES)
+    part = slice(TRAINING[0]) if wanted.split == "train" else slice(TRAINING[0], SAMPLES)
     pixels = values[: SAMPLES * SIDE * SIDE].view(SAMPLES, 1, SIDE, SIDE)[part]
     labels = values[SAMPLES * SIDE * SIDE :][part].long()
     pixels = (pixels.int() * 255 // 16).to(torch.uint8)

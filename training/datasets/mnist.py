@@ -5,6 +5,7 @@ from __future__ import annotations
 from training.datasets import Images, Wanted, _idx
 
 IMAGE_SIZE = 32
+TRAINING = (60_000, 1, 10)
 FILES = (
     "MNIST/raw/train-images-idx3-ubyte.gz",
     "MNIST/raw/train-labels-idx1-ubyte.gz",

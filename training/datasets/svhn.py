@@ -17,6 +17,7 @@ from training.datasets import DataError, Images, Wanted, _cache, _download
 
 NAME = "svhn"
 IMAGE_SIZE = 32
+TRAINING = (73_257, 3, 10)
 FILES = ("svhn/train_32x32.mat", "svhn/test_32x32.mat")
 DOWNLOAD_MB = 247
 

@@ -12,8 +12,9 @@ from training.datasets import Images, Wanted
 
 IMAGE_SIZE = 32
 FILES = ()
+TRAINING = (4096, 3, 10)
 CLASSES = 10
-SAMPLES = {"train": 4096, "test": 1024}
+SAMPLES = {"train": TRAINING[0], "test": 1024}
 CONTRAST = 40.0
 NOISE = 50.0
 

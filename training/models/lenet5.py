@@ -4,6 +4,7 @@ classes."""
 from torch import nn
 
 IMAGE_SIZES = (32, 35)
+PARAMETERS = (60_706, 150, 85)
 
 
 def build(channels: int, classes: int) -> nn.Module:

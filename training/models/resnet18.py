@@ -6,6 +6,7 @@ pooling, as is usual for CIFAR-10.
 import torch
 from torch import nn
 
+PARAMETERS = (11_167_104, 576, 513)
 WIDTHS = (64, 128, 256, 512)
 BLOCKS = 2
 """Residual blocks of each width."""

@@ -4,6 +4,7 @@ channels and ten classes."""
 from torch import nn
 
 IMAGE_SIZES = (32, 35)
+PARAMETERS = (52_662, 150, 65)
 
 
 def build(channels: int, classes: int) -> nn.Module:

@@ -5,6 +5,7 @@ from torch import nn
 
 IMAGE_SIZES = (32, 63)
 LR = 0.01
+PARAMETERS = (9_224_256, 576, 513)
 POOL = 0
 LAYERS = (64, POOL, 128, POOL, 256, 256, POOL, 512, 512, POOL, 512, 512, POOL)
 """Output channels of each 3x3 convolution, and where 2x2 max-pooling stands."""

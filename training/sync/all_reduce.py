@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from torch import distributed
 
-from training.sync.parts import payload
+from training import payload
 from training.sync.parts.bucketed import Bucketed
 from training.sync.parts.gradients import Bucket
 

@@ -19,11 +19,11 @@ from torch import distributed, nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
+from training import payload
 from training.job import JobError
 from training.meter import Meter
 from training.place import Place
 from training.sync import SyncMethod
-from training.sync.parts import payload
 from training.sync.parts.power_sgd import PowerSGD
 
 OPTIONS = {

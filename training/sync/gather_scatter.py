@@ -14,8 +14,8 @@ from collections.abc import Iterator
 import torch
 from torch import distributed
 
+from training import payload
 from training.rendezvous import new_group
-from training.sync.parts import payload
 from training.sync.parts.bucketed import Background, Bucketed, segment_count, wait
 from training.sync.parts.gradients import Bucket
 

@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch import distributed, nn
 
+from training import payload
 from training.meter import Meter
 from training.place import Place
 from training.rendezvous import PATIENCE, new_group
 from training.sync import SyncMethod
-from training.sync.parts import payload
 from training.sync.parts.gradients import Bucket, Gradients
 
 OPTIONS = {

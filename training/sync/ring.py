@@ -17,7 +17,7 @@ from itertools import pairwise
 import torch
 from torch import distributed
 
-from training.sync.parts import payload
+from training import payload
 from training.sync.parts.bucketed import Background, Bucketed, segment_count, wait
 from training.sync.parts.gradients import Bucket
 

@@ -151,6 +151,8 @@ def test_the_sets_without_files(name: str, tmp_path: Path) -> None:
     for split in ("train", "test"):
         images = load(name, split, tmp_path / "nowhere")
         assert images.pixels.shape == (len(images), images.channels, 32, 32)
+        declared = registry.declared("datasets", name, "TRAINING")
+        assert split == "test" or (len(images), images.channels, images.classes) == declared
         assert (images.pixels.dtype, images.labels.dtype) == (torch.uint8, torch.int64)
         assert images.labels.unique().tolist() == list(range(images.classes))
         assert torch.equal(images.pixels, load(name, split, tmp_path).pixels)

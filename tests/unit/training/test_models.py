@@ -34,6 +34,14 @@ def test_parameter_counts(name: str, channels: int, count: int) -> None:
     assert parameters(models.build(name, (channels, 32, 32), 10)) == count
 
 
+@pytest.mark.parametrize("name", OWN)
+def test_declared_parameters_hold_for_any_channels_and_classes(name: str) -> None:
+    always, per_channel, per_class = registry.declared("models", name, "PARAMETERS")
+    for channels, classes in ((1, 10), (3, 7)):
+        count = parameters(models.build(name, (channels, 32, 32), classes))
+        assert count == always + channels * per_channel + classes * per_class
+
+
 def test_each_file_is_a_model_and_those_of_torchvision_are_a_form() -> None:
     assert {*OWN, "torchvision/NAME"} <= set(registry.names("models"))
 

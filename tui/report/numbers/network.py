@@ -8,15 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from remote.figures.run import RunFigures
+from remote.plan.expected import pattern
 from remote.statistics.bandwidth import best_seconds
 from training.job import Job
 from tui.report.subject import Group
 
-IN_BUCKETS = "gather and scatter in buckets"
-IN_TURN = "gather, then scatter"
-RING, BUCKET = "ring", "bucket"
-PATTERNS = {"ring": RING, "all_reduce": RING, "ddp": RING}
-"""How methods average gradients, as `remote.statistics.bandwidth.BEST` calls it."""
+BUCKET = "bucket"
 
 
 @dataclass(frozen=True)
@@ -106,9 +103,6 @@ def _pattern(job: Job | None) -> str:
     """How the job averages gradients; "" where the reference's formulas do not hold."""
     if job is None or job.accumulate > 1:
         return ""
-    options = job.sync_options()
-    if getattr(options, "compression", "none") != "none":
+    if getattr(job.sync_options(), "compression", "none") != "none":
         return ""
-    if job.sync == "gather_scatter":
-        return IN_TURN if options.granularity == "parameter" else IN_BUCKETS
-    return PATTERNS.get(job.sync, "")
+    return pattern(job)

@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from remote.format import percent, seconds, size
+from remote.plan.expected import IN_BUCKETS, IN_TURN, RING
 from tui.report import text
 from tui.report.document import Section
-from tui.report.numbers.network import IN_BUCKETS, IN_TURN, RING, Traffic, traffic
+from tui.report.numbers.network import Traffic, traffic
 from tui.report.numbers.phases import phases
 from tui.report.numbers.timing import Timing
 from tui.report.subject import Group, Subject

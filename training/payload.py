@@ -1,5 +1,8 @@
 """The bytes that a rank sends to synchronise `size` bytes among `ranks`: one formula per pattern of
-traffic."""
+traffic.
+
+Standard library only: the launcher says it before the start.
+"""
 
 from __future__ import annotations
 

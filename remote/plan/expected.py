@@ -1,0 +1,142 @@
+"""What can be said of a job before it starts: shares of a batch, steps, parameters, bytes on the
+network. Pure: models and data sets declare what it takes (see `training.registry`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from remote.plan.plan import Plan
+from remote.statistics.bandwidth import BEST
+from training import payload, registry, shares
+from training.job import Job
+
+GRADIENT = {"fp32": 4, "bf16": 2}
+"""Bytes of one number of a gradient that is sent, by precision."""
+PARAMETER = 4
+"""Bytes of one parameter."""
+NARROW = ("fp16", "bf16")
+"""Compressions that send two bytes for each number."""
+IN_BUCKETS = "gather and scatter in buckets"
+IN_TURN = "gather, then scatter"
+RING = "ring"
+RINGS = ("all_reduce", "ring", "ddp")
+
+
+class Traffic(NamedTuple):
+    """What is sent in a step to synchronise the ranks, in bytes, without headers.
+
+    `each` is what a rank sends, and `most` what the one sends that sends most, such as a server.
+    `link` is the least that the busiest link of a host carries in one direction; 0 where all ranks
+    are on one host.
+    """
+
+    each: float
+    most: float
+    link: float
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is expected of a job; None and 0 are not known.
+
+    `shares` are the samples of a global batch, by the ranks that train. `steps` are those of an
+    epoch, `parameters` the model's, and `gradients` the bytes of their gradients.
+    """
+
+    shares: tuple[int, ...]
+    steps: int
+    parameters: int
+    gradients: int
+    traffic: Traffic | None
+
+
+def expected(plan: Plan) -> Expected | None:
+    """What is expected of the job of a plan; None of a user's own program."""
+    job = plan.job
+    if job is None:
+        return None
+    ranks = len(job.trainers(plan.world_size))
+    count = parameters(job)
+    hosts = [host.slots for host in plan.hosts]
+    return Expected(
+        tuple(shares.share_sizes(job.batch_size, ranks)),
+        steps_per_epoch(job, ranks),
+        count,
+        count * GRADIENT[job.precision],
+        traffic(job, hosts, count) if count or job.sync == "none" else None,
+    )
+
+
+def steps_per_epoch(job: Job, ranks: int) -> int:
+    """The steps of an epoch on as many training ranks; 0 where it is not known."""
+    images = _training(job)[0]
+    samples = min(images, job.limit) if job.limit else images
+    if not samples or samples < ranks:
+        return 0
+    batches = shares.own_batches if job.partition == "by_label" else shares.batches
+    return shares.steps(batches(samples, job.batch_size, ranks), job.accumulate)
+
+
+def parameters(job: Job) -> int:
+    """The parameters of the job's model; 0 where they are not known."""
+    declared = registry.declared("models", job.model, "PARAMETERS")
+    _, channels, classes = _training(job)
+    if not declared or not channels or not classes:
+        return 0
+    always, per_channel, per_class = declared
+    return int(always + channels * per_channel + classes * per_class)
+
+
+def _training(job: Job) -> tuple[int, int, int]:
+    """The training images of the job's data set, their channels and classes; 0: not known."""
+    images, channels, classes = registry.declared("datasets", job.dataset, "TRAINING", (0, 0, 0))
+    return images, channels, classes
+
+
+def pattern(job: Job) -> str:
+    """How the job averages gradients, as `remote.statistics.bandwidth.BEST` calls it; "" where it
+    has no formula."""
+    if job.sync == "gather_scatter":
+        return IN_TURN if job.sync_options().granularity == "parameter" else IN_BUCKETS
+    return RING if job.sync in RINGS else ""
+
+
+def traffic(job: Job, hosts: list[int], count: int) -> Traffic | None:
+    """What the job sends in a step on hosts with so many ranks each, for a model of `count`
+    parameters; None where no formula holds."""
+    ranks, options = sum(hosts), job.sync_options()
+    size = count * GRADIENT[job.precision]
+    if ranks == 1 or job.sync == "none":
+        return Traffic(0, 0, 0)
+    if job.sync in RINGS:
+        compression = getattr(options, "compression", "none")
+        if compression not in ("none", *NARROW):
+            return None
+        return _ring(2 * count if compression in NARROW else size, ranks, hosts)
+    if job.sync == "local_sgd":
+        return Traffic(*(one / options.every for one in _ring(PARAMETER * count, ranks, hosts)))
+    if job.sync == "hierarchical":
+        return Traffic(0, *_ring(size, len(hosts), hosts)[1:])
+    if job.sync == "gather_scatter":
+        link = BEST[pattern(job)](ranks - hosts[0] + 1) * size
+        return Traffic(size, payload.star(size, ranks, root=True), link)
+    if job.sync == "parameter_server":
+        answer = PARAMETER * count  # the server sends parameters, in their own type
+        remote = ranks - hosts[_host_of(options.server, hosts)]
+        return Traffic(size, payload.star(answer, ranks, root=True), remote * max(size, answer))
+    return None
+
+
+def _ring(size: int, ranks: int, hosts: list[int]) -> Traffic:
+    sent = payload.ring(size, ranks)
+    return Traffic(sent, sent, sent if len(hosts) > 1 else 0)
+
+
+def _host_of(rank: int, hosts: list[int]) -> int:
+    """The number of the host that a rank is on."""
+    first = 0
+    for number, slots in enumerate(hosts):
+        if first <= rank < (first := first + slots):
+            return number
+    return 0
