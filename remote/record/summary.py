@@ -11,8 +11,8 @@ from remote.format import count, size
 from remote.plan.plan import Plan, Script
 from remote.record.classification import Report, matrix
 from remote.run.alerts import alerts
-from remote.run.series import Means, joined
 from remote.run.state import HostState, RankState, RunState
+from remote.run.timing import Means, joined
 from training import figures
 from training.wire.events import Epoch, Evaluated
 

@@ -9,7 +9,7 @@ from remote.plan.plan import Plan
 from remote.run.phases import FATES
 from remote.run.progress import Progress
 from remote.run.rank import RankState
-from remote.run.series import NAN
+from remote.run.timing import NAN
 
 CHANGE = 0.05
 """By which share the time that is left may change in a second, besides that second."""

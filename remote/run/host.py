@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from remote.run.cause import Death
 from remote.run.phases import HostPhase
+from remote.run.timing import NAN
 from training.wire import events
 from training.wire.events import Event
 
@@ -22,7 +23,7 @@ DISK_LOW = 1 << 30
 @dataclass
 class HostState:
     """One host as last heard of; `heard` is when, by the session's clock. `cpu` is percent per
-    core, memory, network and free disk bytes.
+    core, memory, network and free disk bytes; `loads` the CPU of its ranks, in percent of one core.
 
     `since` is when its phase began. `reason` says why it
     is lost, refused or ended. `began` is when its agent began, before which nothing of it happened.
@@ -47,6 +48,7 @@ class HostState:
     sent: int = 0
     received: int = 0
     disk_free: int = 0
+    loads: dict[int, float] = field(default_factory=dict)
     disk_low: float = 0.0
     reason: str = ""
     gone: bool = False
@@ -68,6 +70,14 @@ class HostState:
     stop_heard: bool = False
     away: float = 0.0
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_WORDS))
+
+    @property
+    def used(self) -> float:
+        """The share of the cores that it may use which its ranks keep busy; NaN where that is not
+        known."""
+        if not self.hello or not self.loads:
+            return NAN
+        return sum(self.loads.values()) / 100 / self.hello.cores
 
     @property
     def done(self) -> bool:
@@ -93,6 +103,7 @@ class HostState:
         """Another attempt begins: what was asked for the one before counts no more."""
         self.launched = self.stop_heard = False
         self.running.clear()
+        self.loads.clear()
         self.reserved, self.death = None, None
         self.connected.clear()
 

@@ -49,19 +49,23 @@ def _print(
 def _apply_rank(run: Run, event: Event, host: HostState, rank: RankState, when: float) -> None:
     if isinstance(event, events.Exited) and rank.exited:  # a process ends once
         return
-    rank.apply(event, when, when - run.started)
+    rank.apply(event, when)
+    run.curves.take(event, rank.rank, rank.step, when - run.started)
     match event:
         case events.Step():
             if not run.progress.diverged and not math.isfinite(event.loss):
                 _diverge(run, Diverged(rank.rank, event.step, event.loss, when), host, when)
             _look_at_stall(run, when)
             run.stepped(rank, when)
+        case events.RankSample():
+            host.loads[rank.rank] = event.cpu
         case events.Stack() if run.stall:
             run.stalls[-1] = stall.explained(run, run.stall)
         case events.Entered():
             _enter(run, rank, RankPhase(event.phase), when)
         case events.Started():
-            run.progress.start(event)
+            if run.progress.start(event):
+                run.curves.rewind(event.resumed)
             _enter(run, rank, RankPhase.TRAINING, when)
         case events.Evaluated() if rank.rank == 0:
             run.progress.evaluate(event)
@@ -125,6 +129,8 @@ def _apply_agent(run: Run, record: Record, host: HostState, when: float) -> None
         case events.StopHeard(by_person=True) if _is_current(run, record):
             run.judge.hear_stop(when)
             host.stop_heard = True
+        case events.HostSample():
+            run.curves.sample(host.index, record.event, host.used, when - run.started)
         case events.Ended():
             _end_agent(run, record.event, host, when)
     host.apply(record.event, record.attempt, when)

@@ -7,7 +7,7 @@ import statistics
 from collections import deque
 from collections.abc import Iterator
 
-from remote.run.series import NAN
+from remote.run.timing import NAN
 from training.wire.events import Step
 
 RECENT = 20

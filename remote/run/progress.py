@@ -102,15 +102,17 @@ class Progress:
             return 0
         return -(-self.begun.steps // self.begun.steps_per_epoch)
 
-    def start(self, event: events.Started) -> None:
-        """Take in a rank's first word in an attempt."""
+    def start(self, event: events.Started) -> bool:
+        """Take in a rank's first word in an attempt. Returns whether it is the first of all
+        ranks."""
         if self.begun:
-            return
+            return False
         self.begun = event
         if self.diverged and event.resumed < self.diverged.step:  # those steps are made anew
             self.diverged = None
         if self.restarts:
             self.restarts[-1] = replace(self.restarts[-1], step=event.resumed)
+        return True
 
     def evaluate(self, event: events.Evaluated) -> None:
         """Take in an evaluation of rank 0. Of confusion matrices, which may be large, only the last

@@ -3,35 +3,22 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 from remote.run.cause import Death
 from remote.run.host import LAST_WORDS
 from remote.run.pace import Pace
 from remote.run.phases import FATES, RankPhase
-from remote.run.series import NAN, Series, Timing
+from remote.run.timing import NAN, Timing
 from training.wire import events
 from training.wire.events import Event
 
-
-def _curves(kind: type[events.Step | events.RankSample]) -> tuple[str, ...]:
-    return tuple(figure.name for figure in fields(kind) if "curve" in figure.metadata)
-
-
-STEP_SERIES = _curves(events.Step)
-"""The figures of a `Step` that are kept to be drawn, by step."""
-SAMPLE_SERIES = _curves(events.RankSample)
-"""The figures of a `RankSample` that are kept to be drawn, by seconds since the run began."""
 LASTING = (
-    *("timing", "series", "epochs", "epoch_times"),
+    *("timing", "epochs", "epoch_times"),
     *("epoch", "step", "loss", "accuracy", "test_loss", "test_accuracy", "own_accuracy"),
     *("saved", "saved_step", "saved_bytes", "saving_seconds"),
 )
 """What of a rank's state goes on when it is started again."""
-
-
-def _all_series() -> dict[str, Series]:
-    return {name: Series() for name in (*STEP_SERIES, *SAMPLE_SERIES)}
 
 
 @dataclass
@@ -69,7 +56,6 @@ class RankState:
     own_accuracy: float = NAN
     exit: str = ""
     timing: Timing = field(default_factory=Timing)
-    series: dict[str, Series] = field(default_factory=_all_series)
     epochs: list[events.Epoch] = field(default_factory=list)
     epoch_times: dict[int, float] = field(default_factory=dict)
     epoch_so_far: float = 0.0
@@ -124,9 +110,6 @@ class RankState:
         if step.epoch != self.epoch:
             self._close_epoch()
             self.epoch, self.correct, self.samples = step.epoch, 0, 0
-        if step.step <= self.step:  # it was started again, from a checkpoint
-            for name in STEP_SERIES:
-                self.series[name].rewind(step.step)
         self.step, self.loss, self.seconds = step.step, step.loss, step.seconds
         self.epoch_so_far += step.seconds
         self.correct += step.correct
@@ -134,8 +117,6 @@ class RankState:
         self.accuracy = self.correct / self.samples if self.samples > 0 else NAN
         self.timing.append(step.seconds, step.data, step.compute, step.sync, step.samples)
         self.pace.append(step)
-        for name in STEP_SERIES:
-            self.series[name].append(step.step, getattr(step, name))
         if self.begun and step.step == step.epoch * self.begun.steps_per_epoch:
             self._close_epoch()
 
@@ -173,8 +154,8 @@ class RankState:
         whole, more = divmod(self.begun.resumed, self.begun.steps_per_epoch)
         return more > 0 and self.epoch == whole + 1
 
-    def apply(self, event: Event, when: float, elapsed: float) -> None:
-        """Take in what it, or its agent, says of it; `elapsed` seconds after the run began."""
+    def apply(self, event: Event, when: float) -> None:
+        """Take in what it, or its agent, says of it."""
         match event:
             case events.Step():
                 self.stepped(event)
@@ -183,8 +164,6 @@ class RankState:
                 self.stack, self.stack_time = event, when
             case events.RankSample():
                 self.cpu, self.memory = event.cpu, event.memory
-                for name in SAMPLE_SERIES:
-                    self.series[name].append(elapsed, getattr(event, name))
             case events.Started():
                 self.begun, self.pid = event, event.pid
             case events.Evaluated():

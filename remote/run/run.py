@@ -10,14 +10,15 @@ from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
 from remote.run.cause import Cause
 from remote.run.course import Course
+from remote.run.curves import Curves
 from remote.run.forecast import Forecast
 from remote.run.host import HostState
 from remote.run.log import Log
 from remote.run.phases import FATES, RunPhase, Verdict
 from remote.run.progress import Progress, Restart, Stall
 from remote.run.rank import RankState
-from remote.run.series import NAN
 from remote.run.straggler import Watch
+from remote.run.timing import NAN
 from remote.run.verdict import Judge
 
 
@@ -43,6 +44,7 @@ class Run:
         self.progress = Progress()
         self.watch, self.forecast = Watch(), Forecast()
         self.log = Log(limits)
+        self.curves = Curves(len(self.ranks), len(self.hosts))
         self.checks: dict[tuple[int, str], launcher.Checked] = {}
         self.stalls: list[Stall] = []
         self.rendezvous = ""

@@ -15,7 +15,7 @@ from remote.run.phases import FATES, HostPhase, RankPhase, RunPhase, Verdict
 from remote.run.progress import Diverged, Restart, Stall
 from remote.run.rank import RankState
 from remote.run.run import Run
-from remote.run.series import Series, Timing
+from remote.run.timing import Timing
 from remote.sanitise import fit
 from training.wire import events
 from training.wire.events import Record
@@ -32,7 +32,6 @@ __all__ = [
     "Restart",
     "RunPhase",
     "RunState",
-    "Series",
     "Stage",
     "Stall",
     "Timing",

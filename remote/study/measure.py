@@ -39,11 +39,12 @@ def reason(state: RunState) -> str:
 def losses(state: RunState) -> tuple[float, float] | None:
     """The training loss at the beginning and the end of its curve, means over the ranks; None
     unless both are finite."""
-    ranks = [rank for rank in state.ranks if len(rank.series["loss"])]
+    ranks = state.curves.rows("loss")
     if not ranks:
         return None
-    first = statistics.fmean(rank.series["loss"].mean[0] for rank in ranks)
-    last = statistics.fmean(rank.series["loss"].mean[-1] for rank in ranks)
+    curves = [state.curves.of("loss", rank).mean for rank in ranks]
+    first = statistics.fmean(float(curve[0]) for curve in curves)
+    last = statistics.fmean(float(curve[-1]) for curve in curves)
     return (first, last) if math.isfinite(first) and math.isfinite(last) else None
 
 

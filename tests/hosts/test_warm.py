@@ -124,7 +124,7 @@ def test_runs_share_their_server_and_nothing_else(launcher: Launcher) -> None:
     assert len(set(launcher.servers)) == 1
     assert launcher.servers[0] > 0
     assert len({rank.pid for rank in launcher.ranks}) == 3
-    first, other, again = (state.ranks[0].series["loss"].mean for state in seeds)
+    first, other, again = (state.curves.of("loss", 0).mean for state in seeds)
     assert list(first) == list(again) != list(other)
     launcher.transport.close()
     wait(lambda: not runs(launcher.servers[0]), "the server has ended")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from training.wire.enums import DEATHS, EndReason, Phase
 from training.wire.jsonl import dumps, load
@@ -33,8 +33,6 @@ AGENT = -1
 """`rank` of text that the agent or preload of a host wrote, not a rank."""
 MOST_CORES = 65_536
 MOST_CPU = 100.0 * MOST_CORES
-CURVE = {"curve": True}
-"""Marks a field of which a run keeps a curve to draw."""
 
 
 # From a rank --------------------------------------------------------------------------------------
@@ -86,8 +84,8 @@ class Step(Event):
     rank: int
     epoch: int
     step: int
-    loss: float = field(metadata=CURVE)
-    seconds: float = field(metadata=CURVE)
+    loss: float
+    seconds: float
     data: float = 0.0
     compute: float = 0.0
     sync: float = 0.0
@@ -96,7 +94,7 @@ class Step(Event):
     samples: int = 0
     correct: int = 0
     bytes_sent: int = 0
-    staleness: int = field(default=0, metadata=CURVE)
+    staleness: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +320,7 @@ class RankSample(Event):
     bytes."""
 
     rank: int
-    cpu: float = field(metadata=CURVE)
+    cpu: float
     memory: int
     processes: int = 1
 

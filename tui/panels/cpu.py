@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from remote.run.state import RankState, Series
 from tui.panels.parts.curves import Curves
 from tui.widgets.frame import Look
 
@@ -13,6 +12,4 @@ class Cpu(Curves):
     title = "CPU % of a core"
     help = "CPU use of every rank's processes"
     look = Look("time", clock=True, from_zero=True)
-
-    def series(self, rank: RankState) -> Series:
-        return rank.series["cpu"]
+    series = "cpu"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from remote.run.state import RankState, Series
 from tui.panels.parts.curves import Curves
 from tui.widgets.frame import Look
 
@@ -13,6 +12,4 @@ class Loss(Curves):
     title = "loss"
     help = "the loss of every rank on its own samples"
     look = Look("step")
-
-    def series(self, rank: RankState) -> Series:
-        return rank.series["loss"]
+    series = "loss"

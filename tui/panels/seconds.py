@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from remote.run.state import RankState, Series
 from tui.panels.parts.curves import Curves
 from tui.widgets.frame import Look
 
@@ -13,6 +12,4 @@ class Seconds(Curves):
     title = "s/iteration"
     help = "how long every rank's iterations take"
     look = Look("step", from_zero=True)
-
-    def series(self, rank: RankState) -> Series:
-        return rank.series["seconds"]
+    series = "seconds"

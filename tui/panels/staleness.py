@@ -4,7 +4,6 @@ step."""
 from __future__ import annotations
 
 from remote.plan.plan import Plan
-from remote.run.state import RankState, Series
 from tui.panels.parts.curves import Curves
 from tui.widgets.frame import Look
 
@@ -16,11 +15,9 @@ class Staleness(Curves):
     title = "staleness"
     help = "updates between a rank's pull and its push"
     look = Look("step", from_zero=True)
+    series = "staleness"
 
     @classmethod
     def suits(cls, plan: Plan) -> bool:
         """Only for a sync method whose gradients may be stale."""
         return plan.job is not None and plan.job.traits().stale
-
-    def series(self, rank: RankState) -> Series:
-        return rank.series["staleness"]

@@ -11,8 +11,8 @@ from dataclasses import replace
 from remote.format import count, duration, fixed, loss, or_unknown, percent, rate, seconds
 from remote.run.last_words import HEADER
 from remote.run.phases import FATES
-from remote.run.series import Means, joined
 from remote.run.state import Cause, RankState, RunState, Verdict
+from remote.run.timing import Means, joined
 from tui.text.table import ruled
 
 LEAST = 8

@@ -27,8 +27,8 @@ from remote.events import (
 )
 from remote.plan.plan import OnNan, Policy
 from remote.record import summary
-from remote.run.series import Means, joined
-from remote.run.state import HostPhase, RankPhase, RunPhase, RunState, Series, Timing, Verdict
+from remote.run.state import HostPhase, RankPhase, RunPhase, RunState, Timing, Verdict
+from remote.run.timing import Means, joined
 from remote.sanitise import shown
 from tests.kit.histories import GLOO, START, History, plan, raised, said, state_of, stepped
 from training.wire.enums import EndReason, Phase, Reach
@@ -64,10 +64,6 @@ HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8
 def facts(state: RunState) -> bytes:
     """All of a state, to compare."""
     return pickle.dumps([vars(part) for part in (state, *state.hosts, *state.ranks)])
-
-
-def curves(series: Series) -> list[list[float]]:
-    return [list(curve) for curve in (series.x, series.low, series.high, series.mean)]
 
 
 # Phases -------------------------------------------------------------------------------------------
@@ -221,8 +217,10 @@ def test_steps() -> None:
     assert rank.pace.per_second("sync") == pytest.approx(0.5)
     assert rank.timing.count == 25
     assert rank.timing.rule == pytest.approx(0.1 * statistics.mean(range(2, 26)))
-    assert list(rank.series["loss"].x) == list(range(1, 26))
-    assert list(rank.series["seconds"].mean) == pytest.approx([0.1 * step for step in range(1, 26)])
+    assert list(state.curves.of("loss", 0).step) == list(range(1, 26))
+    assert list(state.curves.of("seconds", 0).mean) == pytest.approx(
+        [0.1 * step for step in range(1, 26)]
+    )
     assert (state.progress.steps, state.progress.epochs) == (40, 4)
 
 
@@ -281,8 +279,8 @@ def test_samples_and_tests() -> None:
         5,
         6,
     )
-    assert list(rank.series["cpu"].mean) == [95.5]
-    assert list(rank.series["cpu"].x) == [pytest.approx(0.03)]
+    assert list(state.curves.of("cpu", 0).mean) == [pytest.approx(0.955)]
+    assert list(state.curves.of("cpu", 0).time) == [pytest.approx(0.03)]
 
 
 def test_a_host_is_ready_as_soon_as_it_is_heard_again_whichever_way() -> None:
@@ -312,7 +310,7 @@ def test_curves_go_on_over_a_restart_with_a_mark(told: tuple[int, Event]) -> Non
     again = Started(1, 77, 2, "cpu", "gloo", "2.14.1", 1, 61_706, 40, 10, 640, 100, resumed=15)
     for at, said_again in enumerate([again, *(stepped(1, step) for step in range(16, 26))]):
         state.apply(Record(2, 1, 901 + at, START + 61 + at, said_again))
-    assert list(state.ranks[1].series["loss"].x) == list(range(1, 26))
+    assert list(state.curves.of("loss", 1).step) == list(range(1, 26))
     ((seconds, step),) = [(restart.seconds, restart.step) for restart in state.progress.restarts]
     assert (round(seconds), step) == (60, 15)
 
@@ -443,7 +441,7 @@ def test_times_are_by_the_sessions_clock() -> None:
         state.apply(record)
     assert (state.started, state.now, state.elapsed) == (START, START + 5, 5)
     assert state.hosts[0].heard >= START + 5
-    assert list(state.ranks[0].series["cpu"].x) == [5.0]
+    assert list(state.curves.of("cpu", 0).time) == [5.0]
 
 
 def test_time_does_not_run_backwards() -> None:
@@ -583,49 +581,6 @@ def test_a_record_that_fits_nothing_changes_nothing_and_raises_nothing() -> None
 # Curves and timings -------------------------------------------------------------------------------
 
 
-def test_a_curve_keeps_every_point_while_there_is_room() -> None:
-    series = Series(capacity=8)
-    for x in range(8):
-        series.append(x, x * x)
-    assert curves(series) == [list(range(8)), *[[x * x for x in range(8)]] * 3]
-    assert (len(series), series.version) == (8, 8)
-
-
-@pytest.mark.parametrize("count", [0, 1, 8, 9, 100, 1_000])
-def test_a_curve_is_bounded_and_its_buckets_are_right(count: int) -> None:
-    dice = random.Random(count)
-    values = [float("nan") if dice.random() < 0.3 else dice.gauss(0, 1) for _ in range(count)]
-    series = Series(capacity=8)
-    for x, y in enumerate(values):
-        series.append(x, y)
-    span = 1
-    while span * 8 < count:
-        span *= 2
-    buckets = [values[start : start + span] for start in range(0, count, span)]
-    assert list(series.x) == list(range(0, count, span))
-    for bucket, low, high, mean in zip(buckets, series.low, series.high, series.mean, strict=True):
-        known = [y for y in bucket if not math.isnan(y)]
-        if known:
-            assert (low, high, mean) == (
-                min(known),
-                max(known),
-                pytest.approx(statistics.fmean(known)),
-            )
-        else:
-            assert all(math.isnan(value) for value in (low, high, mean))
-
-
-def test_numpy_wraps_a_curve_that_goes_on_growing() -> None:
-    series = Series(capacity=8)
-    series.append(1, 2.0)
-    held = np.asarray(series.mean)
-    for x in range(2, 40):
-        series.append(x, 2.0)
-    assert held.tolist() == [2.0]
-    assert np.asarray(series.mean).dtype == np.float64
-    assert np.shares_memory(np.asarray(series.mean), held)
-
-
 def test_the_rule_is_the_mean_of_iterations_2_to_40() -> None:
     timing = Timing()
     for seconds in [100.0, *range(2, 200)]:
@@ -678,7 +633,7 @@ def test_a_step_of_nan_does_not_raise() -> None:
     state = RunState(plan(1))
     state.apply(Record(0, 0, 1, START, Step(0, 1, 1, float("nan"), 0.1)))
     assert math.isnan(state.ranks[0].loss)
-    assert math.isnan(state.ranks[0].series["loss"].mean[0])
+    assert math.isnan(state.curves.of("loss", 0).mean[0])
 
 
 @pytest.mark.parametrize(("unfit", "verdict"), [(True, Verdict.REFUSED), (False, Verdict.LOST)])

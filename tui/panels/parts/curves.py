@@ -5,11 +5,10 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import ClassVar
 
-import numpy as np
 from textual.app import ComposeResult
 from textual.content import Content
 
-from remote.run.state import RankState, RunPhase, RunState, Series
+from remote.run.state import RunPhase, RunState
 from tui import palette
 from tui.panels.parts.panel import Key, Panel, ScreenRow
 from tui.widgets.chart import Chart
@@ -29,30 +28,32 @@ class Curves(Panel):
     staged = True
     keys = (Key("l", "toggle_log", "Log y", "logarithmic y axis of the charts, on and off"),)
     look: ClassVar[Look]
-
-    def series(self, rank: RankState) -> Series:
-        """The series of a rank that is drawn."""
-        raise NotImplementedError
+    series: ClassVar[str]
+    """The id of the series that is drawn."""
 
     def compose(self) -> ComposeResult:
-        self._versions: list[int] = []
+        self._version = -1
         self._age = EVERY
         yield Chart(self.look)
 
     def show(self, run: RunState) -> None:
-        series = [self.series(rank) for rank in run.ranks]
-        versions = [each.version for each in series]
+        version = run.curves.version
         self._age += 1
-        if versions != self._versions and (self._age >= EVERY or run.phase is RunPhase.ENDED):
-            self._versions, self._age = versions, 0
+        if version != self._version and (self._age >= EVERY or run.phase is RunPhase.ENDED):
+            self._version, self._age = version, 0
             restarts = [
                 restart.seconds if self.look.clock else restart.step
                 for restart in run.progress.restarts
             ]
             self.query_one(Chart).draw(
-                [_curve(number, each) for number, each in enumerate(series)], restarts
+                [self._curve(number, run) for number in run.curves.rows(self.series)], restarts
             )
-        self.caption(self._legend(len(series), bool(run.progress.restarts)))
+        self.caption(self._legend(len(run.ranks), bool(run.progress.restarts)))
+
+    def _curve(self, number: int, run: RunState) -> Curve:
+        points = run.curves.of(self.series, number)
+        x = points.time if self.look.clock else points.step
+        return Curve(str(number), number, x, points.low, points.high, points.mean)
 
     def toggle_log(self) -> None:
         """Switch between a logarithmic and a linear y axis."""
@@ -79,12 +80,3 @@ def _named(ranks: int, room: int) -> list[str]:
     if ends[-1] <= room + 1:  # the last one's blank needs no room
         return names
     return names[: max(1, sum(end < room for end in ends))]
-
-
-def _curve(number: int, series: Series) -> Curve:
-    """The series as it is now; the reducer changes it in place."""
-    return Curve(
-        str(number),
-        number,
-        *(np.array(values) for values in (series.x, series.low, series.high, series.mean)),
-    )

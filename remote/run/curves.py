@@ -1,0 +1,194 @@
+"""The curves of a run: its series over steps and time, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from remote.run.series import (
+    CORES,
+    HOST_SAMPLE,
+    RANK_SAMPLE,
+    SERIES,
+    SOURCES,
+    STEP,
+    TEST,
+    Scope,
+    Source,
+    Spec,
+)
+from training.wire import events
+
+if TYPE_CHECKING:  # numpy takes a while to import
+    from remote.run.buckets import Buckets, Points
+
+BLOCK = 4096
+"""Points that are kept as they came before they become arrays."""
+CAPACITY = 1024
+"""Buckets of a curve."""
+ROOM = 1 << 17
+"""Buckets of one figure of all ranks together."""
+LEAST = 64
+"""Buckets of a curve of a rank, however many ranks there are."""
+Point = tuple[float, ...]
+"""Row, who it is of, step, time, figures."""
+_figures: Callable[[events.Step], tuple[float, ...]] = attrgetter(*STEP.figures)
+
+
+class Curves:
+    """What is kept of all series of a run. `version` rises with every point.
+
+    Points are gathered first, so that a record costs next to nothing, and made into arrays when
+    they are many or somebody reads.
+    """
+
+    def __init__(self, ranks: int, hosts: int) -> None:
+        rows = {Scope.RANK: max(ranks, 1), Scope.HOST: max(hosts, 1), Scope.RUN: 1}
+        self._kept = {source.name: Kept(source, rows[source.scope]) for source in SOURCES}
+        self._step = 0
+
+    @property
+    def version(self) -> int:
+        """How many points have come."""
+        return sum(kept.version for kept in self._kept.values())
+
+    # Writing
+
+    def take(self, event: object, row: int, step: int, time: float) -> None:
+        """Take in what rank `row` says, `time` seconds after the run began and after `step`."""
+        match event:
+            case events.Step():
+                self._step = step
+                self._kept[STEP.name].append((row, row, step, time, *_figures(event)))
+            case events.RankSample():
+                self._kept[RANK_SAMPLE.name].append((row, row, step, time, event.cpu, event.memory))
+            case events.Evaluated() if row == 0:
+                figures = (event.loss, event.accuracy)
+                self._kept[TEST.name].append((0, 0, event.step, time, *figures))
+
+    def sample(self, host: int, sample: events.HostSample, used: float, time: float) -> None:
+        """Take in a sample of a host, whose ranks have `used` this share of its cores."""
+        figures = (used, sample.memory_used, sample.sent, sample.received)
+        self._kept[HOST_SAMPLE.name].append((host, host, self._step, time, *figures))
+        for core, cpu in enumerate(sample.cpu):
+            self._kept[CORES.name].append((host, core, self._step, time, cpu))
+
+    def rewind(self, step: int) -> None:
+        """Forget the steps behind this one: the ranks make them anew."""
+        self._step = step
+        for kept in self._kept.values():
+            if not kept.source.by_time:
+                kept.rewind(step)
+
+    # Reading
+
+    def rows(self, series: str) -> tuple[int, ...]:
+        """The ranks or hosts that have points of a series, in order."""
+        kept = self._of(series)
+        kept.finest(0.0)
+        return tuple(sorted(kept.seen))
+
+    def of(self, series: str, row: int, since: float = 0.0) -> Points:
+        """The curve of one rank or host; finer where only what comes `since` a step is wanted."""
+        return _points(self._of(series), SERIES[series], row, since)
+
+    def whole(self, series: str, since: float = 0.0) -> Points:
+        """The curve of all ranks or hosts together, see `Spec.adds`; `low` and `high` are those of
+        a single one. See `of`."""
+        return _points(self._of(series), SERIES[series], None, since)
+
+    def _of(self, series: str) -> Kept:
+        return self._kept[SERIES[series].source.name]
+
+
+class Kept:
+    """The figures of one source, of each row and of all together: over the whole run, and each step
+    of the last ones."""
+
+    def __init__(self, source: Source, rows: int) -> None:
+        self.source = source
+        self.version = 0
+        self.seen: set[int] = set()
+        self._rows = rows
+        self._fresh: list[Point] = []
+        self._levels: list[tuple[Buckets, Buckets]] = []
+
+    def append(self, point: Point) -> None:
+        """Take in a point."""
+        self.version += 1
+        self._fresh.append(point)
+        if len(self._fresh) >= BLOCK:
+            self._pack()
+
+    def rewind(self, step: int) -> None:
+        """Forget the points behind this step."""
+        self.version += 1
+        self._pack()
+        for level in self._levels:
+            for buckets in level:
+                buckets.rewind(step + 1)
+
+    def finest(self, since: float) -> tuple[Buckets, Buckets] | None:
+        """The finest buckets that reach back to this step, of each row and of all together; None
+        before the first point."""
+        self._pack()
+        if not self._levels:
+            return None
+        whole, recent = self._levels
+        return recent if recent[1].begin <= since else whole
+
+    def _pack(self) -> None:
+        if not self._fresh:
+            return
+        import numpy as np  # takes a while, and not every command has steps
+
+        if not self._levels:
+            self._levels = [self._level(recent=False), self._level(recent=True)]
+        points = np.array(self._fresh, dtype=np.float64)
+        self._fresh = []
+        points = points[np.isfinite(points[:, :4]).all(axis=1)]
+        if not len(points):
+            return
+        row, who = points[:, :2].astype(np.int64).T
+        self.seen.update(np.unique(row).tolist())
+        x, other = points[:, 2:4].T
+        if self.source.by_time:
+            x, other = other, x
+        for each, together in self._levels:
+            each.add(row, who, x, other, points[:, 4:].T)
+            told = who if self.source.name == CORES.name else row
+            together.add(np.zeros_like(row), told, x, other, points[:, 4:].T)
+
+    def _level(self, *, recent: bool) -> tuple[Buckets, Buckets]:
+        from remote.run.buckets import Buckets
+
+        figures = len(self.source.figures)
+        fits = ROOM // self._rows // (4 if recent else 1)
+        capacity = 1 << (max(LEAST, min(CAPACITY, fits)).bit_length() - 1)
+        each = Buckets(figures, self._rows, capacity, recent=recent)
+        return each, Buckets(figures, 1, CAPACITY * (4 if recent else 1), recent=recent)
+
+
+def _points(kept: Kept, spec: Spec, row: int | None, since: float) -> Points:
+    """The curve of a row, or of all together."""
+    from remote.run.buckets import NO_POINTS, Points
+
+    level = kept.finest(since)
+    if level is None:
+        return NO_POINTS
+    buckets, at = (level[1], 0) if row is None else (level[0], row)
+    x, other, filled = buckets.columns(at)
+    step, time = (other, x) if kept.source.by_time else (x, other)
+    figure = kept.source.figures.index(spec.figure)
+    low, high, lowest, highest = buckets.ends(figure, at)
+    if spec.over:
+        over = kept.source.figures.index(spec.over)
+        mean = buckets.ratio(figure, over, at)
+    else:
+        mean = buckets.mean(figure, at)
+    if spec.over or spec.adds:  # the parts are no measure of the whole
+        low = high = mean
+    factor = spec.factor * (len(kept.seen) if spec.adds and row is None else 1)
+    low, high, mean = (values * factor for values in (low, high, mean))
+    return Points(step, time, low, high, mean, lowest, highest).where(filled).lasting()

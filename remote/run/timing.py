@@ -1,0 +1,164 @@
+"""How long the iterations of a rank take, in bounded memory."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+NAN = float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """Mean seconds of an iteration, how many of them went into `data`, `compute` and `sync`, and
+    samples per second.
+
+    What is not known is NaN.
+    """
+
+    seconds: float = NAN
+    data: float = NAN
+    compute: float = NAN
+    sync: float = NAN
+    throughput: float = NAN
+
+    def share(self, phase: float) -> float:
+        """The share of the iteration that these seconds of it are."""
+        return phase / self.seconds if self.seconds > 0 else NAN
+
+
+def joined(ranks: Iterable[Means]) -> Means:
+    """Those of a run: means over its ranks that make steps, whose samples per second add up."""
+    known = [rank for rank in ranks if not math.isnan(rank.seconds)]
+    if not known:
+        return Means()
+    names = ("seconds", "data", "compute", "sync")
+    mean = {name: sum(getattr(rank, name) for rank in known) / len(known) for name in names}
+    return Means(**mean, throughput=sum(rank.throughput for rank in known))
+
+
+_Sums = tuple[int, float, float, float, float, int]
+"""Iterations; their seconds, and those that went into data, compute and sync; their samples."""
+
+
+def _means(
+    count: float, seconds: float, data: float, compute: float, sync: float, samples: float
+) -> Means:
+    if not count:
+        return Means()
+    return Means(
+        seconds / count,
+        data / count,
+        compute / count,
+        sync / count,
+        samples / seconds if seconds > 0 else NAN,
+    )
+
+
+class Timing:
+    """Iteration times of one rank in seconds.
+
+    `count`, `mean` and `whole` are of all. `rule` and `early` are the reference's: of iterations 2
+    to 40, or of what there is of them. `median` and `p95` are exact up to `KEPT` iterations;
+    beyond, of every second value, then of every fourth, and so on. All are NaN before their first
+    value.
+    """
+
+    KEPT = 16_384
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._seconds = self._data = self._compute = self._sync = 0.0
+        self._samples = 0
+        self._first: _Sums = self._sums()
+        self._at_40: _Sums | None = None
+        self._kept = array("d")
+        self._stride = 1
+        self._sorted: tuple[int, list[float]] = (0, [])
+
+    def append(
+        self,
+        seconds: float,
+        data: float = 0.0,
+        compute: float = 0.0,
+        sync: float = 0.0,
+        samples: int = 0,
+    ) -> None:
+        """Add the next iteration; one whose seconds are not finite counts for nothing."""
+        if not math.isfinite(seconds):
+            return
+        self.count += 1
+        self._seconds += seconds
+        self._data += data
+        self._compute += compute
+        self._sync += sync
+        self._samples += samples
+        if self.count == 1:
+            self._first = self._sums()
+        elif self.count == 40:
+            self._at_40 = self._sums()
+        if (self.count - 1) % self._stride == 0:
+            self._keep(seconds)
+
+    @property
+    def early(self) -> Means:
+        """Means over iterations 2 to 40, or over what there is of them."""
+        last = self._at_40 or self._sums()
+        return _means(
+            *(float(after - before) for after, before in zip(last, self._first, strict=True))
+        )
+
+    @property
+    def whole(self) -> Means:
+        """Means over all iterations."""
+        return _means(*self._sums())
+
+    @property
+    def rule(self) -> float:
+        """Mean seconds of iterations 2 to 40, or of what there is of them."""
+        return self.early.seconds
+
+    @property
+    def total(self) -> float:
+        """What all iterations took together; 0 before the first."""
+        return self._seconds
+
+    @property
+    def mean(self) -> float:
+        """Mean seconds of all iterations."""
+        return self._seconds / self.count if self.count else NAN
+
+    def _sums(self) -> _Sums:
+        return self.count, self._seconds, self._data, self._compute, self._sync, self._samples
+
+    @property
+    def median(self) -> float:
+        """The time that half of the iterations took at most."""
+        return self._quantile(0.5)
+
+    @property
+    def p95(self) -> float:
+        """The time that 95 % of the iterations took at most."""
+        return self._quantile(0.95)
+
+    def _keep(self, seconds: float) -> None:
+        if len(self._kept) == self.KEPT:
+            self._kept = self._kept[::2]
+            self._stride *= 2
+            if (self.count - 1) % self._stride:
+                return
+        self._kept.append(seconds)
+
+    def _quantile(self, share: float) -> float:
+        """Between the two nearest values in proportion, as numpy does by default."""
+        if self._sorted[0] != self.count:
+            self._sorted = (self.count, sorted(self._kept))
+        values = self._sorted[1]
+        if not values:
+            return NAN
+        below, rest = divmod(share * (len(values) - 1), 1)
+        low = values[int(below)]
+        high = values[min(int(below) + 1, len(values) - 1)]
+        return low + (high - low) * rest

@@ -1,0 +1,214 @@
+"""The curves of a run: what is kept of its series, and that it is right and bounded."""
+
+from __future__ import annotations
+
+import math
+import random
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from remote.events import Restarted
+from remote.run.buckets import Buckets, Points
+from remote.run.curves import CAPACITY, Curves
+from remote.run.series import SERIES
+from remote.run.state import RunState
+from tests.kit.histories import START, History, plan, state_of, stepped
+from training.wire.events import (
+    SESSION,
+    Evaluated,
+    HostSample,
+    RankSample,
+    Record,
+    Started,
+    Step,
+)
+
+
+def steps_of(curves: Curves, rank: int, count: int, **figures: float) -> None:
+    for step in range(1, count + 1):
+        curves.take(replace(stepped(rank, step), **figures), rank, step, step / 10)
+
+
+def as_lists(points: Points) -> list[list[float]]:
+    return [list(column) for column in (points.step, points.low, points.high, points.mean)]
+
+
+def add(buckets: Buckets, values: list[float], first: int = 0) -> None:
+    x = np.arange(first, first + len(values), dtype=float)
+    rows = np.zeros(len(values), np.int64)
+    buckets.add(rows, rows, x, x / 10, np.array([values]))
+
+
+@pytest.mark.parametrize("count", [1, 8, 9, 100, 1_000])
+@pytest.mark.parametrize("block", [1, 7, 1_000])
+def test_buckets_are_bounded_and_right(count: int, block: int) -> None:
+    dice = random.Random(count)
+    values = [math.nan if dice.random() < 0.3 else dice.gauss(0, 1) for _ in range(count)]
+    buckets = Buckets(1, 1, 8)
+    for start in range(0, count, block):
+        add(buckets, values[start : start + block], start)
+    span = 1
+    while span * 8 < count:
+        span *= 2
+    assert buckets.span == span
+    parts = [values[start : start + span] for start in range(0, count, span)]
+    x, other, filled = buckets.columns(0)
+    low, high, _, _ = buckets.ends(0, 0)
+    assert filled.all()
+    assert other == pytest.approx(x / 10)
+    for part, *found in zip(parts, low, high, buckets.mean(0, 0), strict=True):
+        known = [value for value in part if not math.isnan(value)]
+        wanted = [min(known), max(known), sum(known) / len(known)] if known else [math.nan] * 3
+        assert found == pytest.approx(wanted, nan_ok=True)
+
+
+def test_points_may_come_in_any_order() -> None:
+    dice = random.Random(3)
+    places = list(range(500, 900))
+    dice.shuffle(places)
+    shuffled, sorted_ = Buckets(1, 1, 16), Buckets(1, 1, 16)
+    add(sorted_, [math.sin(place) for place in range(500, 900)], 500)
+    for place in places:
+        add(shuffled, [math.sin(place)], place)
+    assert shuffled.span == sorted_.span
+    assert shuffled.mean(0, 0) == pytest.approx(sorted_.mean(0, 0))
+    assert list(shuffled.ends(0, 0)[0]) == list(sorted_.ends(0, 0)[0])
+
+
+def test_recent_buckets_keep_each_of_the_last_points() -> None:
+    buckets = Buckets(1, 1, 64, recent=True)
+    for start in range(0, 5_000, 10):
+        add(buckets, [float(value) for value in range(start, start + 10)], start)
+        assert buckets.span == 1
+    x, _, _ = buckets.columns(0)
+    assert list(x) == list(range(int(x[0]), 5_000))
+    assert 32 <= len(x) <= 64
+    assert list(buckets.mean(0, 0)) == list(x)
+
+
+def test_a_rank_and_all_together() -> None:
+    curves = Curves(3, 1)
+    for rank, loss in enumerate((1.0, 4.0, 1.5)):
+        steps_of(curves, rank, 4, loss=loss)
+    assert curves.rows("loss") == (0, 1, 2)
+    assert as_lists(curves.of("loss", 1)) == [[1, 2, 3, 4], *[[4.0] * 4] * 3]
+    whole = curves.whole("loss")
+    assert as_lists(whole)[:3] == [[1, 2, 3, 4], [1.0] * 4, [4.0] * 4]
+    assert list(whole.mean) == pytest.approx([6.5 / 3] * 4)
+    assert (list(whole.lowest), list(whole.highest)) == ([0] * 4, [1] * 4)
+    assert list(whole.time) == pytest.approx([0.1, 0.2, 0.3, 0.4])
+
+
+def test_rates_are_quotients_of_sums_and_add_up() -> None:
+    curves = Curves(2, 1)
+    for rank in range(2):
+        for step, seconds in enumerate((0.5, 1.5), 1):
+            curves.take(Step(rank, 1, step, 1.0, seconds, samples=8, correct=2), rank, step, step)
+    assert list(curves.of("throughput", 0).mean) == pytest.approx([16, 16 / 3])
+    assert list(curves.whole("throughput").mean) == pytest.approx([32, 32 / 3])
+    assert list(curves.whole("accuracy").mean) == [0.25, 0.25]
+
+
+def test_a_long_run_stays_bounded_and_its_end_fine() -> None:
+    curves = Curves(2, 1)
+    for rank in range(2):
+        steps_of(curves, rank, 30_000, loss=2.0)
+    for points in (curves.of("loss", 1), curves.whole("loss")):
+        assert CAPACITY // 4 < len(points) <= CAPACITY
+        assert points.step[-1] > 29_900
+    fine = curves.whole("loss", since=29_000)
+    assert list(fine.step[-1_000:]) == list(range(29_001, 30_001))
+
+
+def test_many_ranks_take_no_more_room() -> None:
+    kept = [Curves(ranks, 1) for ranks in (128, 1_024)]
+    for curves in kept:
+        curves.take(stepped(0, 1), 0, 1, 0.1)
+        curves.take(stepped(0, 5_000), 0, 5_000, 0.1)
+    sizes = [
+        sum(
+            part.nbytes
+            for level in curves._kept["step"]._levels
+            for buckets in level
+            for part in vars(buckets).values()
+            if isinstance(part, np.ndarray)
+        )
+        for curves in kept
+        if curves.rows("loss")
+    ]
+    assert max(sizes) < 100 << 20
+
+
+def test_a_restart_makes_steps_anew() -> None:
+    state = state_of(plan(2), History(plan(2)).training(steps=20).records)
+    test = Evaluated(0, 2, 20, 0.3, 0.9, 100, 0.1)
+    sample = RankSample(0, 50.0, 1 << 20)
+    records = [
+        Record(0, 0, 800, START + 40, test),
+        Record(0, 0, 801, START + 41, sample),
+        Record(SESSION, 1, 900, START + 60, Restarted((0, 1), "a rank failed")),
+    ]
+    for rank in (0, 1):
+        again = Started(rank, 7, 2, "cpu", "gloo", "2", 1, 6, 40, 10, 640, 100, resumed=15)
+        said = [again, *(replace(stepped(rank, step), loss=7.0) for step in (16, 17))]
+        records += [Record(rank, 1, 901 + at, START + 61 + at, one) for at, one in enumerate(said)]
+    records.append(Record(0, 1, 950, START + 70, sample))
+    for record in records:
+        state.apply(record)
+    whole = state.curves.whole("loss")
+    assert list(whole.step) == list(range(1, 18))
+    assert list(whole.mean[15:]) == [7.0, 7.0]
+    assert not len(state.curves.whole("test_loss"))
+    assert list(state.curves.of("cpu", 0).step) == [17.0], "that of step 20 was undone"
+
+
+def test_samples_of_hosts_are_against_what_they_may_use() -> None:
+    history = History(plan(1, slots=2)).training()
+    state = history.state()
+    cores = state.hosts[0].hello
+    assert cores is None or cores.cores
+    for seq, event in enumerate(
+        (RankSample(0, 60.0, 1), RankSample(1, 30.0, 1), HostSample((20.0, 90.0), 5, 9, 1, 2))
+    ):
+        state.apply(Record(0, 0, 900 + seq, history.now + 1, event))
+    machine = state.curves.of("cores", 0)
+    assert as_lists(machine)[1:] == [[pytest.approx(0.2)], [pytest.approx(0.9)], [0.55]]
+    assert machine.highest[0] == 1
+    assert list(state.curves.of("host_memory", 0).mean) == [5.0]
+    used = state.curves.of("host_cpu", 0).mean[0]
+    assert math.isnan(used) if not cores else used == pytest.approx(0.9 / cores.cores)
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324])
+def test_odd_values_are_kept_apart(odd: float) -> None:
+    curves = Curves(1, 1)
+    for step, loss in enumerate((1.0, odd, 2.0), 1):
+        curves.take(Step(0, 1, step, loss, 0.1), 0, step, step)
+    for points in (curves.of("loss", 0), curves.whole("loss")):
+        assert list(points.mean) == pytest.approx([1.0, odd, 2.0], nan_ok=True)
+
+
+def test_steps_far_apart_do_not_fill_the_memory() -> None:
+    curves = Curves(1, 1)
+    for step in (1, 2, 2**40, 3, 2**62):
+        curves.take(stepped(0, step), 0, step, 1.0)
+    assert 1 <= len(curves.whole("loss")) <= CAPACITY
+    assert len(curves.of("loss", 0, since=2**61)) >= 1
+
+
+def test_every_series_can_be_read_before_there_is_anything() -> None:
+    state = RunState(plan(2))
+    for series in SERIES:
+        assert not len(state.curves.whole(series))
+        assert not len(state.curves.of(series, 0))
+        assert state.curves.rows(series) == ()
+
+
+def test_the_state_of_a_run_needs_no_numpy_before_its_first_step() -> None:
+    program = "import sys; import remote.run.state; print('numpy' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert found.stdout == "False\n", found.stderr
