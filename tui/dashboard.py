@@ -21,8 +21,10 @@ from textual.events import Event, Key, Resize
 from textual.screen import Screen
 
 from remote.record.lock import STOP
+from tui import keymap
+from tui.actions import Place, bindings, places
 from tui.exit import STOPPED
-from tui.screens.bindings import LISTED, own_bindings
+from tui.key_names import written
 from tui.screens.dialogs import (
     Dialog,
     Leave,
@@ -43,6 +45,8 @@ BLURRED = 4
 GARBAGE = 50_000
 """New objects after which Python looks for garbage: searching all lines of a log takes as long as
 several frames."""
+READING = 15.0
+"""Seconds for which it is shown what is wrong with the user's keys."""
 MOUNTING = 0.01
 """Seconds between two looks at whether a screen has its widgets."""
 
@@ -83,9 +87,8 @@ class Dashboard(App[None], Generic[W]):
 
     TITLE = "rankboard"
     CSS = "ToastRack { align-horizontal: right; }"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+c,ctrl+q", "quit", show=False, priority=True)
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings(Place.EVERYWHERE)
+    ENABLE_COMMAND_PALETTE = False  # its key is one of ours, see `tui.actions`
 
     drawn: ClassVar[tuple[type[Any], ...]] = (RunScreen,)
     """Screens that `tick` draws."""
@@ -95,6 +98,10 @@ class Dashboard(App[None], Generic[W]):
         self.runs = runs
         self._leaving = self._abandoned = self._exiting = False
         self._ticks = 0
+        found = keymap.read(keymap.path())
+        self.keymap = found.keys
+        """The keys that the user has chosen, see `tui.keymap`."""
+        self._remarks = found.remarks
 
     @property
     def exit_code(self) -> int:
@@ -105,7 +112,10 @@ class Dashboard(App[None], Generic[W]):
         gc.set_threshold(GARBAGE, *gc.get_threshold()[1:])
         if not self.is_headless:
             self._handle_signals()
+        self.set_keymap(dict(self.keymap))
         self.open()
+        for remark in self._remarks:
+            self.notify(remark, severity="warning", timeout=READING, markup=False)
         self.set_interval(TICK, self._on_time)
 
     def open(self) -> None:
@@ -172,16 +182,21 @@ class Dashboard(App[None], Generic[W]):
             self.push_screen(CommandPalette())
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterator[SystemCommand]:
-        """List all commands: the keys of this screen, then Textual's own commands."""
-        listed = set(LISTED)
-        for node, binding in own_bindings(screen):
-            listed.add(binding.description)
-            act = partial(self.run_action, binding.action, node)
-            yield SystemCommand(binding.description, f"key {self.get_key_display(binding)}", act)
-        yield SystemCommand("Quit", "asks first while a run is live", self.action_quit)
+        """List all commands: the actions that work here, then Textual's own commands."""
+        listed = {"Keys", "Commands"}  # the help replaces the first, and this is the second
+        for node, binding, enabled, help_text in screen.active_bindings.values():
+            name = binding.description
+            if enabled and binding.id and name not in listed:
+                listed.add(name)
+                act = partial(self.run_action, binding.action, node)
+                yield SystemCommand(name, f"{help_text} (key {self.get_key_display(binding)})", act)
         for command in super().get_system_commands(screen):
             if command.title not in listed:
                 yield command
+
+    def get_key_display(self, binding: Binding) -> str:
+        """How the key of a binding is written."""
+        return written(binding.key)
 
     def deliver_screenshot(
         self, filename: str | None = None, path: str | None = None, time_format: str | None = None
@@ -197,7 +212,7 @@ class Dashboard(App[None], Generic[W]):
         return saved
 
     def action_help(self) -> None:
-        self.push_screen(HelpDialog(getattr(self.screen, "keys", "")))
+        self.push_screen(HelpDialog(self, places(self.screen)))
 
     # Leaving
 

@@ -4,20 +4,13 @@ A panel is one file here, and one entry below. The panels of a row stand togethe
 the order of the screen. Panels that do not suit a run are left out.
 """
 
-from collections.abc import Iterator
-
 from tui.panels.cpu import Cpu
 from tui.panels.hosts import Hosts
 from tui.panels.log import Log
 from tui.panels.loss import Loss
-from tui.panels.parts.panel import Key, Panel
+from tui.panels.parts.panel import Panel
 from tui.panels.ranks import Ranks
 from tui.panels.seconds import Seconds
 from tui.panels.staleness import Staleness
 
 PANELS: tuple[type[Panel], ...] = (Ranks, Hosts, Loss, Seconds, Staleness, Cpu, Log)
-
-
-def panel_keys() -> Iterator[Key]:
-    """The keys of all panels, each once."""
-    yield from dict.fromkeys(key for kind in PANELS for key in kind.keys)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from statistics import fmean
+from typing import ClassVar
 
 from textual.app import ComposeResult
+from textual.binding import BindingType
 
 from remote.format import UNKNOWN, duration, percent, short_size
 from remote.plan.place import is_loopback
 from remote.run.state import HostPhase, HostState, RunState
 from remote.run.waiting import REACHING, age
+from tui.actions import Place, bindings
 from tui.panels.parts.panel import Panel, ScreenRow
 from tui.panels.parts.phase import phase
 from tui.session_clock import SessionClock
@@ -34,6 +37,8 @@ class Hosts(Panel):
     """One line per host, with the age of its phase, and the reason if it was lost or refused."""
 
     title = "hosts"
+    place = Place.HOSTS
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     help = "every host: its phase, CPU, network and memory"
     row = ScreenRow.TOP
     staged = True

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from textual.app import ComposeResult
+from textual.binding import BindingType
 
 from remote.run.state import RunState
-from tui.panels.parts.panel import Key, Panel, ScreenRow
+from tui.actions import Place, bindings
+from tui.panels.parts.panel import Panel, ScreenRow
 from tui.widgets.log_view import LogView
 
 
@@ -15,11 +19,8 @@ class Log(Panel):
     title = "log"
     help = "the output of ranks and hosts, and what rankboard does"
     row = ScreenRow.BOTTOM
-    keys = (
-        Key("r", "cycle_rank", "Rank", "log of the next rank only"),
-        Key("R", "all_ranks", "All ranks", "log of all ranks", shown=False),
-        Key("f", "toggle_follow", "Follow", "follow the log, or pause; scrolling up pauses it"),
-    )
+    place = Place.LOG
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
     def compose(self) -> ComposeResult:
         self._ranks = 0
@@ -30,17 +31,17 @@ class Log(Panel):
         self.query_one(LogView).show(run.log.lines, run.log.count)
         self._describe()
 
-    def cycle_rank(self) -> None:
+    def action_next_rank(self) -> None:
         """Show only the next rank; after the last one hosts and session, then all."""
         order = [None, *range(self._ranks), -1]
         view = self.query_one(LogView)
         view.rank = order[(order.index(view.rank) + 1) % len(order)]
 
-    def all_ranks(self) -> None:
+    def action_all_ranks(self) -> None:
         """Show the lines of all ranks."""
         self.query_one(LogView).rank = None
 
-    def toggle_follow(self) -> None:
+    def action_follow(self) -> None:
         """Follow the newest line, or stop following."""
         view = self.query_one(LogView)
         view.follow = not view.follow

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from textual.app import ComposeResult
+from textual.binding import BindingType
 
 from remote.format import UNKNOWN, duration, number, percent, rate, short_size
 from remote.plan.plan import Plan
 from remote.run.state import RankPhase, RankState, RunState
 from remote.run.waiting import STARTING, age
 from tui import palette
+from tui.actions import Place, bindings
 from tui.panels.parts.panel import Panel, ScreenRow
 from tui.panels.parts.phase import phase
 from tui.session_clock import SessionClock
@@ -122,6 +125,8 @@ class Ranks(Panel):
     """One line per rank: its host, state, progress, pace and load."""
 
     title = "ranks"
+    place = Place.RANKS
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     help = (
         "every rank: state, step, loss, seconds per step and until its gradients are ready; how "
         "data ░, compute ▒ and sync █ split a step; load"

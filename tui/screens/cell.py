@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.events import Resize
 from textual.screen import Screen
@@ -19,9 +19,9 @@ from remote.study.progress import CellProgress, CellState, Progress
 from remote.study.results import results
 from remote.study.runner import Runner
 from remote.study.study import Trial
+from tui.actions import Place, bindings
 from tui.messages import ShowRun
 from tui.panels.parts.phase import phase
-from tui.screens.bindings import STUDY_KEYS
 from tui.text.cells import value
 from tui.widgets.choices import Choices
 from tui.widgets.keys import Keys
@@ -50,15 +50,8 @@ class CellScreen(Screen[None]):
     }
     CellScreen #about Static { height: auto; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "dismiss", "Back", key_display="esc"),
-        Binding("question_mark,f1", "app.help", "Help", key_display="?"),
-        Binding("enter", "open", "Open the run under way"),
-        Binding("e", "app.screenshot", "Screenshot"),
-        Binding("ctrl+q", "app.quit", "Quit", key_display="^q", priority=True),
-    ]
-
-    keys = STUDY_KEYS
+    place = Place.CELL
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
     def __init__(self, runner: Runner, key: str) -> None:
         super().__init__()
@@ -114,6 +107,9 @@ class CellScreen(Screen[None]):
 
     def on_choices_chosen(self) -> None:
         self.tick()
+
+    def action_back(self) -> None:
+        self.dismiss()
 
     def action_open(self) -> None:
         run = self._runner.current

@@ -7,12 +7,15 @@ from enum import Enum
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
 from textual.geometry import Size
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Button, Static
+
+from tui.actions import Place, bindings, key_of
 
 LEAST = (40, 10)
 """Columns and rows below which nothing is shown."""
@@ -31,6 +34,10 @@ class Leave(Enum):
     DETACH = "detach"
     NOW = "now"
     STAY = "stay"
+
+
+KEYS = {Leave.STAY: "back", Leave.DETACH: "detach", Leave.NOW: "leave-now"}
+"""The actions of answers, see `tui.actions`. To stop a run takes more than a key."""
 
 
 class Dialog(ModalScreen[Leave]):
@@ -53,11 +60,8 @@ class Dialog(ModalScreen[Leave]):
     """
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (66, "-wide")]  # noqa: RUF012
     AUTO_FOCUS = "#stay"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "answer('stay')"),
-        Binding("left,up,h", "app.focus_previous", show=False),
-        Binding("right,down,l", "app.focus_next", show=False),
-    ]
+    place = Place.DIALOG
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     question: str
     answers: tuple[tuple[Leave, str], ...]
     drawn = math.inf
@@ -75,7 +79,7 @@ class Dialog(ModalScreen[Leave]):
             with Horizontal():
                 for answer, text in self.answers:
                     yield Button(
-                        text,
+                        Content(self._label(answer, text)),
                         "primary" if answer is Leave.STAY else "error",
                         id=answer.value,
                         compact=True,
@@ -84,25 +88,35 @@ class Dialog(ModalScreen[Leave]):
     def on_button_pressed(self, event: Button.Pressed) -> None:
         self.action_answer(event.button.id or Leave.STAY.value)
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Allow only the answers that the question offers."""
+        return action != "answer" or parameters[0] in [each.value for each, _ in self.answers]
+
+    def action_back(self) -> None:
+        """Close the dialog, and stay."""
+        self.dismiss(Leave.STAY)
+
     def action_answer(self, answer: str) -> None:
         """Close the dialog with this answer."""
         self.dismiss(Leave(answer))
+
+    def _label(self, answer: Leave, text: str) -> str:
+        """An answer with its key, if it has one."""
+        name = KEYS.get(answer)
+        return f"{text} ({key_of(self.app, name)})" if name else text
 
 
 class QuitDialog(Dialog):
     """The question how to leave a live run."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("d", "answer('detach')")]
-
     def __init__(self, keep: bool, leavable: bool, waits: bool) -> None:
         """`keep`: the run continues without a launcher; `leavable`: it can; `waits`: it may have to
         be restarted, which takes a launcher."""
         super().__init__()
-        self._leavable = leavable
         fate = "continues" if keep else "stops"
         self.question = f"The run is still live. If this terminal is lost, it {fate}."
         self.answers = (
-            (Leave.STAY, "Watch (esc)"),
+            (Leave.STAY, "Watch"),
             (Leave.STOP, "Stop"),
             (Leave.STOP_AND_QUIT, "Stop and quit"),
         )
@@ -110,19 +124,15 @@ class QuitDialog(Dialog):
             self.question += "\nDetach leaves it running; rankboard attach reattaches to it."
             self.question += " Until then, a failed run is not restarted." if waits else ""
             watch, *stops = self.answers
-            self.answers = (watch, (Leave.DETACH, "Detach (d)"), *stops)
+            self.answers = (watch, (Leave.DETACH, "Detach"), *stops)
         self.question += "\nTo stop it, select Stop with the arrow keys and press enter."
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Detach only from a run that can continue."""
-        return self._leavable or parameters != ("detach",)
 
 
 class StudyDialog(Dialog):
     """The question whether to stop a study."""
 
     answers = (
-        (Leave.STAY, "Watch (esc)"),
+        (Leave.STAY, "Watch"),
         (Leave.STOP, "Stop"),
         (Leave.STOP_AND_QUIT, "Stop and quit"),
     )
@@ -140,8 +150,7 @@ class LeaveDialog(Dialog):
         "The run is stopping. Leave without waiting for its end? The hosts then stop it on their "
         "own."
     )
-    answers = ((Leave.STAY, "Wait (esc)"), (Leave.NOW, "Leave now (q)"))
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("q", "answer('now')")]
+    answers = ((Leave.STAY, "Wait"), (Leave.NOW, "Leave now"))
 
 
 class TextDialog(ModalScreen[None]):
@@ -154,7 +163,8 @@ class TextDialog(ModalScreen[None]):
         border: round $primary; background: $surface; scrollbar-size-vertical: 1;
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "dismiss")]
+    place = Place.TEXT
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
     def __init__(self, title: str, text: str) -> None:
         super().__init__()
@@ -163,8 +173,11 @@ class TextDialog(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         with VerticalScroll() as box:
             box.border_title = self._title
-            box.border_subtitle = "esc"
+            box.border_subtitle = key_of(self.app, "back")
             yield Static(self._text.rstrip(), markup=False)
+
+    def action_back(self) -> None:
+        self.dismiss()
 
 
 class TooSmall(Screen[None]):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.events import Resize
@@ -17,6 +17,7 @@ from remote.doctor.doctor import FAILED, OK, WARNING
 from remote.format import count
 from remote.run.state import RunPhase, RunState
 from remote.run.waiting import REACHING, Wait, waiting
+from tui.actions import Place, bindings
 from tui.session_clock import SessionClock
 from tui.text import checks
 from tui.view import Checks
@@ -40,11 +41,8 @@ class DoctorScreen(Screen[None]):
     DoctorScreen VerticalScroll { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1; }
     DoctorScreen #verdict { height: auto; max-height: 3; padding: 0 1; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "leave", "Back", key_display="esc"),
-        Binding("r", "again", "Check again"),
-        Binding("ctrl+q", "app.quit", "Quit", key_display="^q", priority=True),
-    ]
+    place = Place.CHECKS
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
     def __init__(self, session: Checks, again: Callable[[], Checks] | None = None) -> None:
         """`again` repeats the same checks."""
@@ -105,7 +103,7 @@ class DoctorScreen(Screen[None]):
             self._session, self._clock = self._again(), SessionClock()
             self.tick()
 
-    def action_leave(self) -> None:
+    def action_back(self) -> None:
         if self._again is not None and not self.over:
             self._session.stop("the checks were closed")
         self.dismiss()

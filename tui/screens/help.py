@@ -1,69 +1,73 @@
-"""The help of the dashboard: its keys. The panels describe themselves."""
+"""The help: the keys of the place where the focus is, then all others, and the panels."""
 
 from __future__ import annotations
 
 import textwrap
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
 
-from textual.binding import Binding, BindingType
+from textual.app import App
 
-from tui.panels import PANELS, panel_keys
+from tui.actions import ACTIONS, Action, Place, keys_of, panels_of
+from tui.panels import PANELS
 from tui.screens.dialogs import TextDialog
 
-WIDTH = 13
-"""Columns of the names of keys."""
-LINE = 55
-"""Columns of what a panel shows."""
-MOVING = """\
-1, 2, ...    focus a panel; tab and shift+tab: the next and previous
-c            next of hosts and charts
-z            zoom the focused panel
-arrows       scroll; also page up, page down, home and end
-"""
-RUN = """\
-s            stacks: where every rank is
-D            results of the checks before the start
-e            save the screen as SVG in the folder of the run
-x            hide the alerts, as noted
-!            all alerts of the run
-n            back to the launch form, once the run has ended
-q            quit; asks first while a run is live
-ctrl+c       like q: no key stops a run without a question
-ctrl+p       all commands, and the themes
-"""
-FORM = """\
-In the launch form, tab and shift+tab move, enter opens a
-choice, ctrl+s or f5 starts the run, f2 checks the hosts,
-f1 shows this help, ctrl+q quits.
-
-A rank is waiting, importing, loading, in the rendezvous,
-joining, training (or serving parameters), evaluating or
-saving; then it is finished, failed, a victim of another
-rank's failure, stopped or lost.
-"""
-
-
-def help_text() -> str:
-    """Describe the keys of the run screen, of its panels, and of the launch form."""
-    keys = "".join(f"{key.key:<{WIDTH}}{key.help}\n" for key in panel_keys())
-    panels = "".join(_described(kind.title, kind.help) for kind in PANELS)
-    return f"{MOVING}{keys}{RUN}\nThe panels:\n{panels}\n{FORM}"
-
-
-def _described(title: str, text: str) -> str:
-    """A title, and its text in a column beside it."""
-    first, *more = textwrap.wrap(text, LINE)
-    return "".join(
-        f"{name:<{WIDTH + 4}}{line}\n"
-        for name, line in ((title, first), *(("", line) for line in more))
-    )
+WIDTH = 15
+"""Columns of keys, and of the titles of panels."""
+LINE = 53
+"""Columns of what they mean."""
+MOST = 4
+"""Keys that are written out; of more, the first and the last one."""
+SCROLL = "arrows, page up, page down, home and end scroll; the mouse works, too"
+STATES = (
+    "A rank is waiting, importing, loading, in the rendezvous, joining, training (or serving "
+    "parameters), evaluating or saving; then it is finished, failed, a victim of another rank's "
+    "failure, stopped or lost."
+)
 
 
 class HelpDialog(TextDialog):
-    """The keys; first those of a screen beside the run screen and the form."""
+    """The keys of `here`, the places from the focus outwards, and then of all other places."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark,f1", "dismiss")]
+    def __init__(self, app: App[Any], here: Sequence[Place]) -> None:
+        super().__init__("keys", "\n".join(_help(app, here)))
 
-    def __init__(self, first: str = "") -> None:
-        above = f"{first}\nOver a run:\n" if first else ""
-        super().__init__("keys", f"{above}{help_text()}")
+
+def _help(app: App[Any], here: Sequence[Place]) -> Iterator[str]:
+    panels = [panel for place in here for panel in panels_of(place)]
+    near = list(dict.fromkeys((*here, *panels)))
+    told: set[str] = set()
+    yield from _places(app, near, told)
+    yield "panels of a run; a key of another panel goes to that panel:"
+    for kind in PANELS:
+        yield from _beside(kind.title, kind.help)
+    yield ""
+    yield from _places(app, [place for place in Place if place not in near], told)
+    yield from textwrap.wrap(STATES, WIDTH + LINE)
+
+
+def _places(app: App[Any], places: Sequence[Place], told: set[str]) -> Iterator[str]:
+    """The actions of these places that are not told yet; each is told once."""
+    for place in places:
+        if actions := [one for one in ACTIONS[place] if one.name not in told]:
+            told.update(one.name for one in actions)
+            yield f"{place.value}:"
+            yield from _keys(app, actions)
+            if place is Place.EVERYWHERE:
+                yield from _beside("", SCROLL)
+            yield ""
+
+
+def _keys(app: App[Any], actions: Sequence[Action]) -> Iterator[str]:
+    """A line for each action; for those that are explained alike, such as the panels', one."""
+    for text, alike in groupby(actions, lambda one: one.help):
+        keys = [key for action in alike for key in keys_of(app, action)]
+        shown = ", ".join(keys) if len(keys) <= MOST else f"{keys[0]} ... {keys[-1]}"
+        yield from _beside(shown, text)
+
+
+def _beside(name: str, text: str) -> Iterator[str]:
+    """A name, and beside it a text in a column."""
+    for number, line in enumerate(textwrap.wrap(text, LINE)):
+        yield f"  {'' if number else name:<{WIDTH}} {line}"

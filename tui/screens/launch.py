@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container, Horizontal, VerticalScroll
 from textual.content import Content
 from textual.events import DescendantFocus
@@ -24,6 +24,7 @@ from training import options
 from training.agent.here import cpu_flags, lacks_bf16
 from training.job import Job, JobError, groups, help_text, usual_lr
 from training.registry import UnknownName
+from tui.actions import Place, bindings
 from tui.messages import CheckHosts, StartRun
 from tui.screens.fields import ARGUMENT, Argument, Box, controls, heading, labelled, value
 from tui.widgets.keys import Keys
@@ -75,12 +76,8 @@ class LaunchScreen(Screen[None]):
     """
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (18, "-tall")]  # noqa: RUF012
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+s,f5", "start", "Start", key_display="^s", priority=True),
-        Binding("ctrl+q", "app.quit", "Quit", key_display="^q", priority=True),
-        Binding("f2", "check", "Doctor"),
-        Binding("f1", "app.help", "Help"),
-    ]
+    place = Place.FORM
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     AUTO_FOCUS = "Select"
 
     def __init__(

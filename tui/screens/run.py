@@ -6,15 +6,16 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container
 from textual.events import Resize
 from textual.screen import Screen
 
 from remote.run.alerts import Alert, alerts
 from remote.run.state import RunPhase
+from tui.actions import Place, bindings, panel_action
 from tui.messages import NewRun, ShowChecks, ShowStacks
-from tui.panels import PANELS, panel_keys
+from tui.panels import PANELS
 from tui.panels.parts.alerts import Alerts, in_full
 from tui.panels.parts.grid import spans
 from tui.panels.parts.header import Header
@@ -52,27 +53,8 @@ class RunScreen(Screen[None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-low"), (LOW, "-flat"), (FLAT, "-tall")]  # noqa: RUF012
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "back", "Back", key_display="esc"),
-        Binding("q", "app.quit", "Quit"),
-        Binding("question_mark", "app.help", "Help", key_display="?"),
-        Binding("n", "new", "New run"),
-        Binding("c", "cycle", "Chart"),
-        *(
-            Binding(key.key, f"panel_key('{key.action}')", key.label, show=key.shown)
-            for key in panel_keys()
-        ),
-        Binding("z", "zoom", "Zoom"),
-        Binding("s", "stacks", "Stacks"),
-        Binding("e", "app.screenshot", "Screenshot"),
-        Binding("x", "acknowledge", "Hide alerts", show=False),
-        Binding("exclamation_mark", "alerts", "Alerts", key_display="!", show=False),
-        Binding("D", "checks", "Doctor", show=False),
-        *(
-            Binding(str(number), f"panel({number})", f"Panel {number}", show=False)
-            for number in range(1, len(PANELS) + 1)
-        ),
-    ]
+    place = Place.RUN
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
     def __init__(self, session: Session, *, inside: bool = False) -> None:
         super().__init__()
@@ -103,10 +85,14 @@ class RunScreen(Screen[None]):
         self.set_class(self.app.size.width < WIDE, "-narrow")
         self._choose(next(self._staged()))
         self.query(Panel).last().query("*").first().focus()
-        self.watch(self, "maximized", lambda: self._fit(*self.size), init=False)
+        self.watch(self, "maximized", self._zoomed, init=False)
 
     def _staged(self) -> Iterator[Panel]:
         return (panel for panel in self.query(Panel) if panel.staged)
+
+    def _zoomed(self) -> None:
+        self._fit(*self.size)
+        self.refresh_bindings()
 
     def on_resize(self, event: Resize) -> None:
         self._fit(*event.size)
@@ -165,7 +151,10 @@ class RunScreen(Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Allow a new run only after this one, and the way back only where there is one."""
-        allowed = {"new": self.over and not self._inside, "back": self._inside}
+        allowed = {
+            "new": self.over and not self._inside,
+            "back": self._inside or self.maximized is not None,
+        }
         return allowed.get(action, True)
 
     def _choose(self, panel: Panel) -> None:
@@ -189,12 +178,18 @@ class RunScreen(Screen[None]):
             if panel.number == number:
                 self._focus(panel)
 
-    def action_panel_key(self, action: str) -> None:
-        """Do this on every panel that has a key for it."""
-        for panel in self.query(Panel):
-            if any(key.action == action for key in panel.keys):
-                getattr(panel, action)()
-        self.tick()
+    async def action_elsewhere(self, name: str) -> None:
+        """Go to the first panel that has this action, and do it there."""
+        place, action = panel_action(name)
+        panel = next((panel for panel in self._in_order() if panel.place is place), None)
+        if panel is not None:
+            self._focus(panel)
+            await self.app.run_action(action.call, panel)
+            self.tick()
+
+    def _in_order(self) -> list[Panel]:
+        """All panels, those first that are on the screen."""
+        return sorted(self.query(Panel), key=lambda panel: not self._is_seen(panel))
 
     def action_cycle(self) -> None:
         staged = list(self._staged())
@@ -211,7 +206,11 @@ class RunScreen(Screen[None]):
         self.tick()
 
     def action_back(self) -> None:
-        self.dismiss()
+        """Leave the zoom; without one, the screen."""
+        if self.maximized is not None:
+            self.action_zoom()
+        else:
+            self.dismiss()
 
     def action_acknowledge(self) -> None:
         self.query_one(Alerts).acknowledge()

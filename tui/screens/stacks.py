@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.events import Resize
@@ -16,6 +16,7 @@ from textual.widgets import Static
 from remote.format import duration
 from remote.run.stacks import Frame, Presence, calls, threads, whereabouts
 from remote.run.state import RankState, RunPhase, RunState
+from tui.actions import Place, bindings
 from tui.session_clock import SessionClock
 from tui.view import Session
 from tui.widgets.keys import Keys
@@ -42,13 +43,8 @@ class StacksScreen(Screen[None]):
     StacksScreen #stall { border-left: outer $error; background: $error 12%; }
     StacksScreen VerticalScroll { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "dismiss", "Back", key_display="esc"),
-        Binding("s", "ask", "Ask again"),
-        Binding("r", "rank(1)", "Next rank"),
-        Binding("R", "rank(0)", "All ranks"),
-        Binding("ctrl+q", "app.quit", "Quit", key_display="^q", priority=True),
-    ]
+    place = Place.STACKS
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
     def __init__(self, session: Session) -> None:
         super().__init__()
@@ -90,6 +86,9 @@ class StacksScreen(Screen[None]):
             self.query_one("#stall", Static).update(Content(stall))
             self.query_one("#stall").display = bool(stall)
             self.query_one("#stacks", Static).update(told)
+
+    def action_back(self) -> None:
+        self.dismiss()
 
     def action_ask(self) -> None:
         """Ask all ranks again; the stacks stay until new ones arrive."""

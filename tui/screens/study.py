@@ -6,7 +6,7 @@ import time
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container, VerticalScroll
 from textual.events import Resize
 from textual.screen import Screen
@@ -19,10 +19,10 @@ from remote.study.conclusion import answer, effects, failures, limits
 from remote.study.results import results
 from remote.study.runner import Runner, StudyRun
 from tui import palette
+from tui.actions import Place, bindings
 from tui.messages import ShowCell, ShowRun
 from tui.panels.parts.header import Header, justified
 from tui.panels.parts.phase import phase
-from tui.screens.bindings import STUDY_KEYS
 from tui.session_clock import SessionClock
 from tui.text.cells import Cells, cells
 from tui.text.study.words import opening
@@ -59,15 +59,8 @@ class StudyScreen(Screen[None]):
     StudyScreen.-low #answer { display: none; }
     """
     VERTICAL_BREAKPOINTS = [(0, "-low"), (16, "-tall")]  # noqa: RUF012
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q", "app.quit", "Quit"),
-        Binding("question_mark,f1", "app.help", "Help", key_display="?"),
-        Binding("enter", "open", "Open"),
-        Binding("d", "cell", "Runs of the cell"),
-        Binding("e", "app.screenshot", "Screenshot"),
-    ]
-
-    keys = STUDY_KEYS
+    place = Place.STUDY
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
     def __init__(self, runner: Runner) -> None:
         super().__init__()

@@ -8,11 +8,12 @@ from typing import ClassVar
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
 
+from tui.actions import Place, bindings
 from tui.widgets.table import Cell, Column, Row, Table
 
 
@@ -23,14 +24,8 @@ class Choices(Table):
     Choices > .choices--cursor { background: $block-cursor-background 30%; text-style: bold; }
     """
     COMPONENT_CLASSES = Table.COMPONENT_CLASSES | {"choices--cursor"}
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", show=False),
-        Binding("down,j", "move(1)", show=False),
-        Binding("pageup", "page(-1)", show=False),
-        Binding("pagedown", "page(1)", show=False),
-        Binding("home,g", "move_to(0)", show=False),
-        Binding("end,G", "move_to(-1)", show=False),
-    ]
+    place = Place.LIST
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     cursor: reactive[int] = reactive(0)
 
     class Chosen(Message):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from textual.app import ComposeResult
@@ -14,6 +16,9 @@ from textual.widgets import Footer, Static
 KEY = "bold $footer-key-foreground on $footer-key-background"
 NAME = "$footer-description-foreground on $footer-description-background"
 UNDER_MOUSE = "$footer-key-foreground on $block-hover-background"
+
+FIRST = ("Back", "Quit", "Help")
+"""What is shown first, in every place: the way out, and the list of all keys."""
 
 
 class Shown(NamedTuple):
@@ -37,15 +42,25 @@ class Keys(Footer):
         if screen.app.app_focus and self.is_attached and screen is self.screen:
             self.call_after_refresh(self._show)
 
+    def on_resize(self) -> None:
+        self._show()
+
     def _show(self) -> None:
         if not self.is_attached or not self.query(Line):  # any more: the screen goes
             return
         shown: dict[str, Shown] = {}
         for _, binding, enabled, _ in self.screen.active_bindings.values():
-            if binding.show and binding.action not in shown:
-                written = self.app.get_key_display(binding)
-                shown[binding.action] = Shown(binding.key, written, binding.description, enabled)
-        self.query_one(Line).show(tuple(shown.values()))
+            if binding.show and binding.description not in shown:
+                key = self.app.get_key_display(binding)
+                shown[binding.description] = Shown(binding.key, key, binding.description, enabled)
+        first = [shown.pop(name) for name in FIRST if name in shown]
+        self.query_one(Line).show(_that_fit([*first, *shown.values()], self.size.width))
+
+
+def _that_fit(keys: Sequence[Shown], room: int) -> tuple[Shown, ...]:
+    """As many of the keys as there is room for; none is cut off."""
+    ends = accumulate(len(one.written) + len(one.does) + 3 for one in keys)
+    return tuple(one for one, end in zip(keys, ends, strict=True) if end <= room)
 
 
 class Line(Static):

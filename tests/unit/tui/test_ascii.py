@@ -83,7 +83,7 @@ async def test_every_screen_is_drawn_in_ascii(monkeypatch: pytest.MonkeyPatch) -
         await stage.train(pilot)
         for key, part in (
             ("3", "* training"),
-            ("question_mark", "focus a panel"),
+            ("question_mark", "go to that panel"),
             ("s", "stacks of all ranks"),
             ("D", "checks of 2 hosts"),
             ("ctrl+p", "Stacks"),
@@ -120,7 +120,7 @@ def test_without_a_hosts_file_the_form_is_for_this_machine_and_in_the_terminals_
         drawn = read_until(terminal, "local  127.0.0.1  ranks 0 to 3")
         assert "There is no hosts.toml in this folder: the ranks run on this" in words(drawn)
         os.write(terminal, b"\x1bOP")  # f1
-        drawn += read_until(terminal, "A rank is waiting")
+        drawn += read_until(terminal, "launch form:")
         os.write(terminal, b"\x1b")
         time.sleep(0.2)  # a key right behind would make it another key
         os.write(terminal, b"\x11")  # ctrl+q

@@ -306,10 +306,10 @@ async def test_help_lists_every_key_of_the_footer() -> None:
         await pilot.press("question_mark")
         await until(pilot, lambda: isinstance(stage.app.screen, HelpDialog))
         await until(
-            pilot, lambda: all(f"│ {key} " in stage.text() for key in "clrfzenqx!")
+            pilot, lambda: all(f"│   {key} " in stage.text() for key in "clrfzenqa!")
         )  # the dialog is drawn a moment later
         text = stage.text()
-        assert "│ ranks            every rank: state, step, loss, seconds per step and " in text
+        assert "│   ranks           every rank: state, step, loss, seconds per step and " in text
         await pilot.press("escape")
         assert isinstance(stage.app.screen, RunScreen)
         stage.session.close()

@@ -185,7 +185,7 @@ async def test_the_help_begins_with_the_keys_of_a_study(tmp_path: Path) -> None:
         await stage.runs(pilot, 1)
         await until(pilot, lambda: isinstance(stage.app.screen, StudyScreen))
         await pilot.press("question_mark")
-        await until(pilot, lambda: "choose a cell of the study" in stage.text())
+        await until(pilot, lambda: "list the runs of the chosen cell" in stage.text())
         await pilot.press("escape")
         stage.runner.stop("enough")
         stopped(stage.sessions[0])

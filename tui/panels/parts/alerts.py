@@ -12,6 +12,7 @@ from remote.format import count, moment
 from remote.run.alerts import Alert, Key, alerts
 from remote.run.state import RunPhase, RunState
 from tui import palette
+from tui.actions import key_of
 from tui.widgets.log_view import plain
 
 LINES = 2
@@ -42,7 +43,8 @@ class Alerts(Static):
         new = [one for one in found if one.key not in self._seen]
         self._seen.update(one.key for one in new)
         width = self.content_size.width or self.app.size.width - 2
-        lines = _lines(self._open, width)
+        keys = f"{key_of(self.app, 'hide-alerts')} hide, {key_of(self.app, 'alerts')} list"
+        lines = _lines(self._open, width, keys)
         if lines != self._shown:
             grows = len(lines) != len(self._shown)
             self._shown = lines
@@ -56,9 +58,9 @@ class Alerts(Static):
         self._acknowledged.update(one.key for one in self._open)
 
 
-def _lines(found: Sequence[Alert], width: int) -> tuple[str, ...]:
+def _lines(found: Sequence[Alert], width: int, keys: str) -> tuple[str, ...]:
     """The newest alerts, as much of them as there is room for. The last line says how many more
-    there are, and which keys hide and list them."""
+    there are, and `keys`: which ones hide and list them."""
     if not found:
         return ()
     room = max(width, LEAST)
@@ -71,7 +73,7 @@ def _lines(found: Sequence[Alert], width: int) -> tuple[str, ...]:
         lines += folded
         shown += 1
     more = f"{count(len(found) - shown, 'more alert')}  " if len(found) > shown else ""
-    hint = f"  ({more}x hide, ! list)"
+    hint = f"  ({more}{keys})"
     *above, last = lines[:LINES]
     if len(lines) > LINES or len(last) > room - len(hint):
         last = f"{last[: max(0, room - len(hint) - 1)]}…"

@@ -6,11 +6,13 @@ from itertools import accumulate
 from typing import ClassVar
 
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.content import Content
 
 from remote.run.state import RunPhase, RunState
 from tui import palette
-from tui.panels.parts.panel import Key, Panel, ScreenRow
+from tui.actions import Place, bindings
+from tui.panels.parts.panel import Panel, ScreenRow
 from tui.widgets.chart import Chart
 from tui.widgets.frame import Look
 from tui.widgets.raster import Curve
@@ -26,7 +28,8 @@ class Curves(Panel):
 
     row = ScreenRow.MIDDLE
     staged = True
-    keys = (Key("l", "toggle_log", "Log y", "logarithmic y axis of the charts, on and off"),)
+    place = Place.CHART
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     look: ClassVar[Look]
     series: ClassVar[str]
     """The id of the series that is drawn."""
@@ -55,10 +58,11 @@ class Curves(Panel):
         x = points.time if self.look.clock else points.step
         return Curve(str(number), number, x, points.low, points.high, points.mean)
 
-    def toggle_log(self) -> None:
-        """Switch between a logarithmic and a linear y axis."""
-        chart = self.query_one(Chart)
-        chart.logarithmic = not chart.logarithmic
+    def action_log_y(self) -> None:
+        """Switch between logarithmic and linear y axes, those of all charts."""
+        to = not self.query_one(Chart).logarithmic
+        for chart in self.screen.query(Chart):
+            chart.logarithmic = to
 
     def _legend(self, ranks: int, restarted: bool) -> Content:
         scale = "log  " if self.query_one(Chart).logarithmic else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
@@ -11,6 +10,7 @@ from textual.content import Content
 
 from remote.plan.plan import Plan
 from remote.run.state import RunState
+from tui.actions import Place
 
 
 class ScreenRow(Enum):
@@ -22,21 +22,6 @@ class ScreenRow(Enum):
     TOP = ""
     MIDDLE = "3fr"
     BOTTOM = "2fr"
-
-
-@dataclass(frozen=True)
-class Key:
-    """A key of a panel, which works on the whole run screen.
-
-    `action` is a method of the panel. `label` names it in the list of commands and, where it is
-    `shown`, in the footer; `help` explains it in the help.
-    """
-
-    key: str
-    action: str
-    label: str
-    help: str
-    shown: bool = True
 
 
 class Panel(Container):
@@ -60,7 +45,8 @@ class Panel(Container):
     """The share of the row's width."""
     staged: ClassVar[bool] = False
     """Whether a narrow screen shows only one of the staged panels at a time."""
-    keys: ClassVar[tuple[Key, ...]] = ()
+    place: ClassVar[Place]
+    """Whose actions it has, see `tui.actions`."""
     number = 0
 
     @classmethod

@@ -1,0 +1,172 @@
+"""The table of actions: what follows from it, and that it is sound."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import groupby
+
+import pytest
+
+from tests.kit.acted import until
+from tests.kit.agents import ROOT
+from tests.kit.dashboard import Stage
+from tui.actions import ACTIONS, WITHIN, Place
+from tui.key_names import named, written
+from tui.panels import PANELS
+from tui.panels.log import Log
+from tui.panels.parts.curves import Curves
+from tui.screens.help import HelpDialog
+from tui.widgets.chart import Chart
+from tui.widgets.keys import Line
+
+
+def test_a_name_stands_for_one_action() -> None:
+    alike = {one for actions in ACTIONS.values() for one in actions}
+    assert [name for name, many in Counter(one.name for one in alike).items() if many > 1] == []
+
+
+@pytest.mark.parametrize("place", Place)
+def test_a_key_does_one_thing_in_a_place(place: Place) -> None:
+    keys = Counter(key for one in ACTIONS[place] for key in one.usual)
+    assert [key for key, many in keys.items() if many > 1] == []
+
+
+def test_every_panel_is_within_the_run() -> None:
+    assert {panel.place for panel in PANELS} == set(WITHIN)
+
+
+@pytest.mark.parametrize(
+    ("said", "name", "back"),
+    [
+        ("?", "question_mark", "?"),
+        ("+", "plus", "+"),
+        ("S", "S", "S"),
+        ("esc", "escape", "esc"),
+        ("pgup", "pageup", "pgup"),
+        ("ctrl+s", "ctrl+s", "ctrl+s"),
+        (",", "comma", ","),
+        ("F5", "f5", "f5"),
+    ],
+)
+def test_keys_are_named_as_textual_does_and_written_as_people_do(
+    said: str, name: str, back: str
+) -> None:
+    assert named(said) == name
+    assert written(name) == back
+
+
+@pytest.mark.parametrize("said", ["ctlr+x", "escpae", "ctrl+", "ab", ""])
+def test_a_key_that_does_not_exist(said: str) -> None:
+    with pytest.raises(ValueError, match="there is no key"):
+        named(said)
+
+
+async def test_the_line_of_keys_is_that_of_the_focus() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        await until(pilot, lambda: "Follow" in foot(stage))
+        assert "Log y" not in foot(stage)
+        await pilot.press("3")
+        await until(pilot, lambda: "Log y" in foot(stage))
+        assert "Follow" not in foot(stage)
+        assert foot(stage).startswith(" q Quit  ? Help ")
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_a_key_of_another_panel_goes_to_that_panel() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await stage.train(pilot)
+        await pilot.press("1", "l")
+        chart = stage.screen.query(Chart).first()
+        assert chart.logarithmic
+        assert stage.screen.focused is chart
+        await pilot.press("r")
+        assert stage.screen.query_one(Log) in focused_path(stage)
+        assert stage.screen.query(Curves).first() not in focused_path(stage)
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_no_key_of_the_line_of_keys_is_cut_off() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(57, 24)) as pilot:
+        await stage.train(pilot)
+        await until(pilot, lambda: "Quit" in foot(stage))
+        for width in range(40, 60, 3):
+            await pilot.resize_terminal(width, 24)
+            line = stage.screen.query_one(Line)
+            await until(pilot, lambda width=width, line=line: 30 < line.region.right <= width)
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_escape_leaves_the_zoom_and_never_the_run() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        await pilot.press("3", "z")
+        assert stage.screen.maximized
+        await until(pilot, lambda: "esc Back" in foot(stage))
+        await pilot.press("escape")
+        assert not stage.screen.maximized
+        await until(pilot, lambda: "esc Back" not in foot(stage))
+        await pilot.press("escape", "escape")
+        assert stage.app.screen is stage.screen
+        assert stage.session.stops == []
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_the_help_begins_with_the_keys_of_the_focus() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        for key, first, then in (("6", "log:", "run:"), ("3", "chart:", "run:")):
+            await pilot.press(key, "question_mark")
+            await until(pilot, lambda: isinstance(stage.app.screen, HelpDialog))
+            await until(pilot, lambda: f"│ {first}" in stage.text())  # noqa: B023
+            assert stage.text().index(first) < stage.text().index(then)
+            await pilot.press("question_mark")
+            await until(pilot, lambda: stage.app.screen is stage.screen)
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+def foot(stage: Stage) -> str:
+    """The line of keys."""
+    return stage.text().splitlines()[-1]
+
+
+def focused_path(stage: Stage) -> list[object]:
+    assert stage.screen.focused
+    return list(stage.screen.focused.ancestors_with_self)
+
+
+def test_the_page_on_keys_lists_every_action() -> None:
+    page = (ROOT / "docs" / "keys.md").read_text()
+    listed = re.findall(r"^(?:## .*|\| `.*)$", page, re.MULTILINE)
+    assert [line for line in listed if line != "## Keys of your own"] == list(documented())
+
+
+def documented() -> Iterator[str]:
+    """The headings and rows of docs/keys.md: each action once, those that are explained alike
+    together."""
+    told: set[str] = set()
+    for place in Place:
+        actions = [one for one in ACTIONS[place] if one.name not in told]
+        told.update(one.name for one in actions)
+        if actions:
+            yield f"## {place.value.capitalize()}"
+        for text, alike in groupby(actions, lambda one: one.help):
+            same = list(alike)
+            keys = [written(key) for one in same for key in one.usual]
+            names = f"`{same[0].name}`" + (f" to `{same[-1].name}`" if same[1:] else "")
+            shown = (
+                f"`{keys[0]}` to `{keys[-1]}`" if same[1:] else ", ".join(f"`{k}`" for k in keys)
+            )
+            yield f"| {names} | {shown} | {text} |"

@@ -1,0 +1,133 @@
+"""The keys that the user has chosen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.kit.acted import until
+from tests.kit.dashboard import Stage, asked
+from tui import keymap
+from tui.screens.help import HelpDialog
+from tui.screens.stacks import StacksScreen
+
+
+def read(folder: Path, text: str) -> keymap.Keymap:
+    file = folder / "keys.toml"
+    file.write_text(text)
+    return keymap.read(file)
+
+
+def remarks(folder: Path, text: str) -> list[str]:
+    return [remark.removeprefix(f"{folder}/") for remark in read(folder, text).remarks]
+
+
+def test_without_a_file_all_keys_are_the_usual_ones(tmp_path: Path) -> None:
+    assert keymap.read(tmp_path / "keys.toml") == keymap.Keymap()
+
+
+def test_a_key_or_several_by_any_spelling(tmp_path: Path) -> None:
+    found = read(
+        tmp_path, '[keys]\nstacks = "S"\nhelp = ["?", "F3"]\nzoom = "ctrl+z, +"\nfollow = ","\n'
+    )
+    assert found.remarks == ()
+    assert found.keys == {
+        "stacks": "S",
+        "help": "question_mark,f3",
+        "zoom": "ctrl+z,plus",
+        "follow": "comma",
+    }
+
+
+def test_two_actions_change_their_keys(tmp_path: Path) -> None:
+    found = read(tmp_path, '[keys]\nstacks = "z"\nzoom = "s"\n')
+    assert found == keymap.Keymap({"stacks": "z", "zoom": "s"})
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            '# mine\n\n[keys]\nstaks = "S"\n',
+            ["keys.toml:4: there is no action 'staks'; did you mean 'stacks'?"],
+        ),
+        ('[keys]\nxyzzy = "S"', ["keys.toml:2: there is no action 'xyzzy'; docs/keys.md lists"]),
+        ('[keys]\nzoom = "ctlr+z"', ["keys.toml:2: there is no key 'ctlr+z'; write keys such as"]),
+        ("[keys]\nzoom = 3", ['keys.toml:2: write a key, such as "S" or "ctrl+x", or several']),
+        ('[keys]\nzoom = ""', ['keys.toml:2: write a key, such as "S" or "ctrl+x", or several']),
+        ('[keys]\ninterrupt = "x"', ["keys.toml:2: the keys of 'interrupt' cannot be changed"]),
+        ('[key]\nzoom = "x"', ["keys.toml:1: 'key' is not known; write keys beneath [keys]"]),
+        ('keys = "x"', ["keys.toml:1: write a table: [keys], and"]),
+        (
+            '[keys]\nzoom = "q"',
+            ["keys.toml:2: 'q' is the key of 'quit', too; 'zoom' keeps its own"],
+        ),
+        (
+            '[keys]\nfollow = "s"',
+            ["keys.toml:2: 's' is the key of 'stacks', too; 'follow' keeps its own"],
+        ),
+        (
+            '[keys]\nzoom = "ctrl+c"',
+            ["keys.toml:2: 'ctrl+c' is the key of 'interrupt', too; 'zoom' keeps its own"],
+        ),
+        (
+            '[keys]\nzoom = "Y"\nstacks = "Y"',
+            [
+                "keys.toml:2: 'Y' is the key of 'stacks', too; 'zoom' keeps its own",
+                "keys.toml:3: 'Y' is the key of 'zoom', too; 'stacks' keeps its own",
+            ],
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line_and_the_usual_keys_stay(
+    tmp_path: Path, text: str, told: list[str]
+) -> None:
+    found = remarks(tmp_path, text)
+    assert len(found) == len(told)
+    for remark, start in zip(sorted(found), told, strict=True):
+        assert remark.startswith(start)
+    assert read(tmp_path, text).keys == {}
+
+
+def test_one_mistake_leaves_the_other_keys(tmp_path: Path) -> None:
+    found = read(tmp_path, '[keys]\nzoom = "q"\nstacks = "S"\n')
+    assert found.keys == {"stacks": "S"}
+    assert len(found.remarks) == 1
+
+
+@pytest.mark.parametrize("text", ["[keys\n", '[keys]\na = "x"\na = "y"\n'])
+def test_a_file_that_is_no_toml(tmp_path: Path, text: str) -> None:
+    (remark,) = remarks(tmp_path, text)
+    assert remark.startswith("keys.toml: ")
+    assert "line " in remark
+    assert remark.endswith("all keys are the usual ones")
+
+
+async def test_the_dashboard_obeys_the_file_and_tells_what_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "rankboard").mkdir()
+    (tmp_path / "rankboard" / "keys.toml").write_text(
+        '[keys]\nstacks = "S"\nfollow = "F"\nnext-rank = "q"\nback = "b"\n'
+    )
+    stage = Stage()
+    async with stage.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await stage.train(pilot)
+        await until(pilot, lambda: "S Stacks" in stage.text() and "F Follow" in stage.text())
+        assert "r Rank" in stage.text()
+        assert "is the key of 'quit'" in " ".join(stage.text().split())
+        await pilot.press("s")
+        assert stage.app.screen is stage.screen
+        await pilot.press("S")
+        await until(pilot, lambda: isinstance(stage.app.screen, StacksScreen))
+        await pilot.press("b", "question_mark")
+        await until(pilot, lambda: isinstance(stage.app.screen, HelpDialog))
+        await until(pilot, lambda: "│   S   " in stage.text())
+        await pilot.press("b", "q")
+        await asked(pilot)
+        assert "Watch (b)" in stage.text()
+        await pilot.press("b")
+        stage.session.close()
+        await stage.ended(pilot)

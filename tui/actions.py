@@ -1,0 +1,241 @@
+"""The table of actions: all that a key does, and where.
+
+From it follow the keys of screens and panels, the line of keys, the help, the list of commands, and
+the names in `keys.toml`, see `tui.keymap`. To add an action, write it into `ACTIONS`, and give the
+screen or panel of that place the method `action_CALL`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from tui.key_names import named, written
+
+
+class Place(Enum):
+    """Where an action works; the value is its title in the help. A screen, panel or widget names
+    its own in `place`, and has its keys by `BINDINGS = bindings(place)`."""
+
+    RUN = "run"
+    RANKS = "table of ranks"
+    HOSTS = "table of hosts"
+    CHART = "chart"
+    LOG = "log"
+    STACKS = "stacks"
+    CHECKS = "checks of the hosts"
+    FORM = "launch form"
+    STUDY = "study"
+    CELL = "runs of a cell"
+    LIST = "list"
+    TEXT = "text"
+    DIALOG = "question"
+    EVERYWHERE = "everywhere"
+
+
+WITHIN = {
+    Place.LOG: Place.RUN,
+    Place.CHART: Place.RUN,
+    Place.RANKS: Place.RUN,
+    Place.HOSTS: Place.RUN,
+}
+"""The screen of each panel. A key that neither the focused panel nor the screen uses is for the
+first of these panels that uses it."""
+
+
+@dataclass(frozen=True)
+class Action:
+    """What a key does.
+
+    `name` stands for the action in `keys.toml`. `keys` are its usual keys, with commas between
+    them. `call` is Textual's action: `zoom` or `move(1)` calls `action_zoom` or `action_move` of
+    the place, `app.quit` that of the app. `label` names the action in the list of commands and,
+    where it is `shown`, in the line of keys; `help` explains it. The keys of an action with
+    `priority` work in fields, too. Nobody can change the keys of an action that is `fixed`.
+    """
+
+    name: str
+    keys: str
+    call: str
+    label: str
+    help: str
+    shown: bool = True
+    priority: bool = False
+    fixed: bool = False
+
+    @property
+    def usual(self) -> tuple[str, ...]:
+        """Its usual keys, by Textual's names."""
+        return tuple(named(key) for key in self.keys.split(","))
+
+
+QUIT = Action("quit", "q", "app.quit", "Quit", "quit; asks first while a run is live")
+HELP = Action("help", "?,f1", "app.help", "Help", "show the keys that work here, then all others")
+BACK = Action("back", "esc", "back", "Back", "leave one layer: a search, a zoom, a page")
+CLOSE = Action("close", "q", "back", "Back", "close this page", shown=False)
+SCREENSHOT = Action(
+    "screenshot", "e", "app.screenshot", "Screenshot", "save the screen as SVG in the run's folder"
+)
+OPEN = Action("open", "enter", "open", "Open", "open what is chosen")
+
+ACTIONS: dict[Place, tuple[Action, ...]] = {
+    Place.RUN: (
+        BACK,
+        QUIT,
+        HELP,
+        Action("new-run", "n", "new", "New run", "fill in the form again, once the run has ended"),
+        Action("next-chart", "c", "cycle", "Chart", "show the next of the charts and hosts"),
+        Action("zoom", "z", "zoom", "Zoom", "zoom the focused panel to the whole screen, and back"),
+        Action("stacks", "s", "stacks", "Stacks", "show where every rank is: its Python stack"),
+        SCREENSHOT,
+        Action(
+            "hide-alerts", "a", "acknowledge", "Hide alerts", "hide the alerts, as noted", False
+        ),
+        Action("alerts", "!", "alerts", "Alerts", "list all alerts of the run", False),
+        Action("checks", "D", "checks", "Doctor", "show the checks before the start", False),
+        *(
+            Action(f"panel-{n}", str(n), f"panel({n})", f"Panel {n}", "go to that panel", False)
+            for n in range(1, 10)
+        ),
+    ),
+    Place.RANKS: (),
+    Place.HOSTS: (),
+    Place.CHART: (
+        Action("log-y", "l", "log_y", "Log y", "make the y axis logarithmic, or linear again"),
+    ),
+    Place.LOG: (
+        Action("next-rank", "r", "next_rank", "Rank", "show the log of the next rank only"),
+        Action("all-ranks", "R", "all_ranks", "All ranks", "show the log of all ranks", False),
+        Action("follow", "f", "follow", "Follow", "follow the log, or pause; scrolling up pauses"),
+    ),
+    Place.STACKS: (
+        BACK,
+        CLOSE,
+        HELP,
+        Action("ask-again", "s", "ask", "Ask again", "ask the ranks for their stacks again"),
+        Action("next-stack", "r", "rank(1)", "Next rank", "show the stack of the next rank only"),
+        Action("all-stacks", "R", "rank(0)", "All ranks", "show the stacks of all ranks"),
+        SCREENSHOT,
+    ),
+    Place.CHECKS: (
+        BACK,
+        CLOSE,
+        HELP,
+        Action("check-again", "r", "again", "Check again", "check the hosts again"),
+        SCREENSHOT,
+    ),
+    Place.FORM: (
+        HELP,
+        Action("start", "ctrl+s,f5", "start", "Start", "start the run", priority=True),
+        Action("check", "f2", "check", "Doctor", "check the hosts for this job; start nothing"),
+    ),
+    Place.STUDY: (
+        QUIT,
+        HELP,
+        OPEN,
+        Action("cell", "d", "cell", "Runs of the cell", "list the runs of the chosen cell"),
+        SCREENSHOT,
+    ),
+    Place.CELL: (BACK, CLOSE, HELP, OPEN, SCREENSHOT),
+    Place.LIST: (
+        Action("up", "up,k", "move(-1)", "Up", "go up", False),
+        Action("down", "down,j", "move(1)", "Down", "go down", False),
+        Action("page-up", "pageup", "page(-1)", "Page up", "go up by a page", False),
+        Action("page-down", "pagedown", "page(1)", "Page down", "go down by a page", False),
+        Action("top", "home,g", "move_to(0)", "Top", "go to the first one", False),
+        Action("bottom", "end,G", "move_to(-1)", "Bottom", "go to the last one", False),
+    ),
+    Place.TEXT: (BACK, Action("done", "q,enter,?,f1", "back", "Back", "close it", False)),
+    Place.DIALOG: (
+        BACK,
+        Action("detach", "d", "answer('detach')", "Detach", "leave the run, which goes on", False),
+        Action("leave-now", "q", "answer('now')", "Leave now", "do not wait for the end", False),
+        Action("next-answer", "right,down,l", "app.focus_next", "Next", "next answer", False),
+        Action("last-answer", "left,up,h", "app.focus_previous", "Last", "last answer", False),
+    ),
+    Place.EVERYWHERE: (
+        Action(
+            "leave",
+            "ctrl+q",
+            "app.quit",
+            "Quit",
+            "quit, also from a field; asks first while a run is live",
+            priority=True,
+            fixed=True,
+        ),
+        Action("interrupt", "ctrl+c", "app.quit", "Quit", "the same", False, True, fixed=True),
+        Action(
+            "commands",
+            "ctrl+p",
+            "app.command_palette",
+            "Commands",
+            "list all commands",
+            False,
+            True,
+        ),
+        Action("next", "tab", "app.focus_next", "Next", "next panel or field", False, fixed=True),
+        Action(
+            "last", "shift+tab", "app.focus_previous", "Last", "the one before", False, fixed=True
+        ),
+    ),
+}
+
+
+def bindings(place: Place) -> list[BindingType]:
+    """The keys of a place; on a screen, also those of its panels, for `elsewhere`."""
+    found = [_binding(one, one.usual, one.call) for one in ACTIONS[place]]
+    taken = {key for one in ACTIONS[place] for key in one.usual}
+    for one in (one for panel in panels_of(place) for one in ACTIONS[panel]):
+        if free := [key for key in one.usual if key not in taken]:
+            taken.update(free)
+            found.append(_binding(one, free, f"elsewhere('{one.name}')", shown=False))
+    return list(found)
+
+
+def _binding(action: Action, keys: Iterable[str], call: str, shown: bool = True) -> Binding:
+    return Binding(
+        ",".join(keys),
+        call,
+        action.label,
+        show=shown and action.shown,
+        tooltip=action.help,
+        priority=action.priority,
+        id=None if action.fixed else action.name,
+    )
+
+
+def panels_of(place: Place) -> list[Place]:
+    """The panels of a screen."""
+    return [panel for panel, screen in WITHIN.items() if screen is place]
+
+
+def panel_action(name: str) -> tuple[Place, Action]:
+    """The action of a panel, and the panel."""
+    return next((panel, one) for panel in WITHIN for one in ACTIONS[panel] if one.name == name)
+
+
+def places(screen: Screen[Any]) -> list[Place]:
+    """Where the focus is, from the inside out."""
+    inmost = screen.focused or screen
+    around = [getattr(node, "place", None) for node in inmost.ancestors_with_self]
+    return [*(place for place in around if isinstance(place, Place)), Place.EVERYWHERE]
+
+
+def keys_of(app: App[Any], action: Action) -> list[str]:
+    """The keys of an action, as people write them: those that the user has chosen, or the usual
+    ones."""
+    chosen: Mapping[str, str] = getattr(app, "keymap", {})
+    keys = chosen[action.name].split(",") if action.name in chosen else action.usual
+    return [written(key) for key in keys]
+
+
+def key_of(app: App[Any], name: str) -> str:
+    """The first key of the action of that name, as people write it."""
+    action = next(one for all_of in ACTIONS.values() for one in all_of if one.name == name)
+    return keys_of(app, action)[0]
