@@ -4,86 +4,102 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import fmean
 
 from remote.plan.plan import Plan
-from remote.run.phases import FATES
+from remote.run.phases import FATES, RankPhase
 from remote.run.progress import Progress
 from remote.run.rank import RankState
 from remote.run.timing import NAN
 
-CHANGE = 0.05
+CHANGE = 0.08
 """By which share the time that is left may change in a second, besides that second."""
-TESTING = 0.26
+TESTING = 0.25
 """What testing a sample costs of a rank's own work to train on it, which has a backward pass, too:
-0.24 to 0.30 for VGG-11 on CPUs."""
-SETTLED = 5
-"""Steps until the forecast is steady: before, each of them may change it much."""
+0.20 to 0.29 for VGG-11 on CPUs."""
+SETTLED = 0.05
+"""The share of a run until the forecast is steady: before, each step may change it much."""
 LATE = 3.0
 """Steps that the next one may be late until the time that is left shrinks no further."""
+TESTS = 5
+"""The last evaluations tell what those to come take."""
 
 
 class Forecast:
     """The time that is left, by the lasting pace of the rank that is furthest behind, with the
-    evaluations and checkpoints to come.
+    evaluations and checkpoints to come. It is known once a step was timed besides the first one,
+    which warms up.
 
     It is steady: what slow steps or the first evaluation change comes in little by little.
     """
 
     def __init__(self) -> None:
-        self._shown = self._found = NAN
-        self._when = self._pace = 0.0
+        self._began = self._shown = self._found = NAN
+        self._when = self._since = self._until = 0.0
 
     def update(
-        self, ranks: Sequence[RankState], progress: Progress, plan: Plan, when: float
+        self, leader: RankState, ranks: Sequence[RankState], progress: Progress, plan: Plan
     ) -> None:
-        """Take in that ranks have made steps."""
+        """Take in that the first of the ranks that train has made a step, or begun an evaluation or
+        a checkpoint."""
         training = [rank for rank in ranks if rank.pace and rank.phase not in FATES]
         if not training or not progress.steps:
             return
         last = min(training, key=lambda rank: rank.step)
+        test, save = _evaluation(last, progress), _checkpoint(ranks)
         found = (
             max(0, progress.steps - last.step) * last.pace.lasting
-            + _evaluations(last, progress)
-            + _checkpoints(ranks, last.step, progress, plan)
+            + (progress.epochs - len(progress.evaluations)) * test
+            + _checkpoints(leader, progress, plan) * save
         )
-        if not math.isfinite(found):
+        if last.pace.count < 2 or not math.isfinite(found):
             return
-        is_new = math.isnan(self._shown) or last.pace.count < SETTLED
-        self._shown = found if is_new else self.left(when)
-        self._found, self._when, self._pace = found, when, last.pace.lasting
+        when = max(leader.since, leader.stepped_at)
+        if math.isnan(self._began):
+            self._began = when - sum(step.seconds for step in last.pace.recent)
+        passed = when - self._began
+        is_steady = math.isfinite(self._shown) and passed > SETTLED * (passed + found)
+        since = max(leader.since, last.stepped_at)
+        self._shown = self.left(when) if is_steady else max(0.0, found - (when - since))
+        self._found, self._when, self._since = found, when, since
+        lasts = {RankPhase.EVALUATING: test, RankPhase.SAVING: save}.get(leader.phase, 0.0)
+        self._until = when + lasts + LATE * last.pace.lasting
 
     def left(self, now: float) -> float:
         """Seconds that are left at the time `now`, by the session's clock; NaN where that is not
         known."""
         if math.isnan(self._shown):
             return NAN
-        passed = max(0.0, now - self._when)
-        most = CHANGE * passed * max(self._shown, 1.0)
-        change = min(most, max(-most, self._found - self._shown))
-        return max(0.0, self._shown + change - min(passed, LATE * self._pace))
+        most = CHANGE * max(0.0, now - self._when) * max(self._shown, 1.0)
+        now = max(self._when, min(now, self._until))
+        expected = self._shown - (now - self._when)
+        change = self._found - (now - self._since) - expected
+        return max(0.0, expected + min(most, max(-most, change)))
 
 
-def _evaluations(rank: RankState, progress: Progress) -> float:
-    """Seconds of the evaluations to come."""
-    left = progress.epochs - len(progress.evaluations)
+def _evaluation(rank: RankState, progress: Progress) -> float:
+    """Seconds of an evaluation."""
     if progress.evaluations:
-        return left * progress.evaluations[-1].seconds
+        return fmean(one.seconds for one in progress.evaluations[-TESTS:])
     begun = progress.begun
     if not begun or not begun.train_samples:
         return 0.0
     steps = begun.test_samples / begun.train_samples * begun.steps_per_epoch
-    return left * steps * rank.pace.median("ready") * TESTING
+    return steps * rank.pace.median("ready") * TESTING
 
 
-def _checkpoints(ranks: Sequence[RankState], step: int, progress: Progress, plan: Plan) -> float:
-    """Seconds of the checkpoints to come, once there was one."""
+def _checkpoint(ranks: Sequence[RankState]) -> float:
+    """Seconds of a checkpoint, once there was one."""
     slowest = max(ranks, key=lambda rank: rank.saving_seconds)
-    if not slowest.saved or not plan.job:
-        return 0.0
-    every = plan.job.checkpoint_every
-    left = (
-        (progress.steps - step) // int(every)
-        if every.isdecimal()
-        else progress.epochs - len(progress.evaluations)
-    )
-    return left * slowest.saving_seconds / slowest.saved
+    return slowest.saving_seconds / slowest.saved if slowest.saved else 0.0
+
+
+def _checkpoints(rank: RankState, progress: Progress, plan: Plan) -> int:
+    """How many checkpoints are to come, with the one that is being saved: there is one at the last
+    step, too."""
+    every = plan.job.checkpoint_every if plan.job else ""
+    if not every or not progress.begun:
+        return 0
+    each = max(1, int(every) if every.isdecimal() else progress.begun.steps_per_epoch)
+    made = max((rank.step - 1) // each, -(-rank.saved_step // each))
+    return max(0, -(-progress.steps // each) - made)

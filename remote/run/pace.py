@@ -21,7 +21,8 @@ class Pace:
     before the first one.
 
     `count` is how many steps were timed, `lasting` the mean of the seconds of `LONG` steps, in
-    which the older ones count less. The first step warms up: it counts only while it is alone.
+    which the older ones count less, as the first ones warm up. The very first counts only while it
+    is alone.
     """
 
     def __init__(self) -> None:
@@ -41,7 +42,7 @@ class Pace:
         if self.count <= 2:
             self.lasting = step.seconds
         else:
-            self.lasting += (step.seconds - self.lasting) / min(self.count - 1, LONG)
+            self.lasting += (step.seconds - self.lasting) * max(2 / self.count, 1 / LONG)
 
     @property
     def seconds(self) -> float:

@@ -134,12 +134,19 @@ class Run:
         """Whether all ranks wait for each other, so that one can hold up all."""
         return self.plan.job is None or not self.plan.job.traits().stale
 
-    def stepped(self, rank: RankState, when: float) -> None:
-        """A rank has made a step. At those of the first one that trains, look how fast all are."""
+    def foresee(self, rank: RankState) -> bool:
+        """Where the first rank that trains has gone on, renew the forecast. Returns whether it was
+        that one."""
         training = (one for one in self.ranks if one.pace and one.phase not in FATES)
         if rank is not next(training, None):
+            return False
+        self.forecast.update(rank, self.ranks, self.progress, self.plan)
+        return True
+
+    def stepped(self, rank: RankState, when: float) -> None:
+        """A rank has made a step. At those of the first one that trains, look how fast all are."""
+        if not self.foresee(rank):
             return
-        self.forecast.update(self.ranks, self.progress, self.plan, when)
         if self.waits_for_slowest and self.watch.is_due(rank.step):
             for text in self.watch.look(self.ranks, self.hosts, rank.step, when):
                 self.note("", text, when)
