@@ -1,5 +1,5 @@
-"""How good the forecast of the end is: recorded runs are replayed, and at every tick of half a second
-the time that was left by the forecast is compared with the time that was left in truth.
+"""How good the forecast of the end is: recorded runs are replayed, and at every tick of half a
+second the time that is left by the forecast is compared with the time that was left in truth.
 
 Looks at a run from 5 % of its training on, to its end, when the last rank has finished its last
 step or test; in a run of few steps, from the first forecast on: two steps have been timed. The
@@ -106,8 +106,8 @@ def main() -> None:
         errors.append(max(run.errors))
         jumps.append(max(run.jumps))
         print(
-            f"{folder.name}: {run.seconds:.0f} s, known after {run.ticks[0].passed:.1f} s, error at "
-            f"most {errors[-1]:.1%}, jump at most {jumps[-1]:.1%}",
+            f"{folder.name}: {run.seconds:.0f} s, known after {run.ticks[0].passed:.1f} s, error "
+            f"at most {errors[-1]:.1%}, jump at most {jumps[-1]:.1%}",
             flush=True,
         )
     print(f"{len(errors)} runs: error at most {max(errors):.1%} (bound {ERROR:.0%})")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from remote.cluster.hosts import HOSTS_FILE, Cluster
 from remote.doctor import job as checks
@@ -32,6 +33,9 @@ from training.agent.here import look
 from training.job import Job
 from training.wire.events import Record
 
+if TYPE_CHECKING:
+    from remote.session.notify import Notifier
+
 
 @dataclass(frozen=True)
 class Launcher:
@@ -42,6 +46,8 @@ class Launcher:
     policy: Policy = field(default_factory=Policy)
     remark: Callable[[str], object] = len
     """Receives remarks on a recorded run."""
+    notifier: Notifier | None = None
+    """Tells that a run stalls or has ended."""
 
     def plan(self, cluster: Cluster, job: Job) -> Plan:
         """The plan of a new run. A relative data folder is relative to this directory; `~` is the
@@ -73,13 +79,15 @@ class Launcher:
         """The session of a new run. Raises: PlanError, where a variable of `env_from` is not in the
         environment."""
         values = forwarded(plan, os.environ)
-        return Session(
+        session = Session(
             plan,
             self.transport,
             Recorder(self.runs_dir, plan),
             _cwd(plan),
             values,
         )
+        session.notifier = self.notifier
+        return session
 
     def attach(self, kept: Kept) -> Session:
         """The session that attaches to a run and continues its record.
@@ -101,6 +109,7 @@ class Launcher:
         else:
             session = Session(plan, self.transport, recorder, cwd, values)
             session.catch_up(self.recorded(plan))
+        session.notifier = self.notifier
         if kept.refusal and not session.has_ended:
             recorder.release()
             raise PlanError(kept.refusal)

@@ -51,6 +51,12 @@ class RankboardApp(Dashboard[Runs]):
         """Whether the user has left the run, or it has detached itself."""
         return super().is_left or bool(self.runs.session and self.runs.session.detached)
 
+    def tick(self) -> None:
+        """Draw what has changed; also, once, that --notify failed after the end of the run."""
+        super().tick()
+        if not self.runs.live and (failure := self.runs.launch.failure()):
+            self.notify(failure, severity="error", markup=False)
+
     def on_start_run(self, message: StartRun) -> None:
         if self._is_idle():
             self.pop_screen()

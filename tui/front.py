@@ -74,6 +74,7 @@ def show_lines(launcher: Launcher, session: Session, how: Lines) -> int:
         show.end(session.state)
         if not session.detached:
             narrate_record(launcher, session.state)
+        finish_telling(launcher)
     verdict = session.state.verdict or (Verdict.LOST if session.cut_off else None)
     return verdict.value if verdict else 0
 
@@ -122,6 +123,8 @@ def show_dashboard(
     from tui.runs import Launch
 
     settings |= {"runs_dir": launcher.runs_dir, "check": launcher.check}
+    if launcher.notifier:
+        settings["failure"] = launcher.notifier.failure
     app = RankboardApp(Launch(cluster, selected, job, launcher.plan, launcher.begin, **settings))
     gc.freeze()  # the modules stay: to search them for garbage again and again takes time
     try:
@@ -131,7 +134,15 @@ def show_dashboard(
     for state in app.runs.states:
         print_end(state)
         narrate_record(launcher, state)
+    finish_telling(launcher)
     return app.exit_code
+
+
+def finish_telling(launcher: Launcher) -> None:
+    """Wait until --notify has told all, and print why it could not."""
+    if launcher.notifier:
+        launcher.notifier.wait()
+        narrate(*filter(None, [launcher.notifier.failure()]))
 
 
 def check_terminal() -> None:

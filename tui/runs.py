@@ -28,6 +28,7 @@ class Launch:
     `make_plan` raises PlanError where the job does not fit the hosts; `begin` OSError where the run
     cannot be recorded. `check` begins checks of the hosts. `at_once`: start without the form.
     `attached`: a run to watch first. `leavable`: a run can continue without the dashboard.
+    `failure` is why --notify failed, once; else "".
     """
 
     cluster: Cluster
@@ -40,6 +41,7 @@ class Launch:
     check: Callable[[Plan], Checks] | None = None
     attached: Session | None = None
     leavable: bool = True
+    failure: Callable[[], str] = str
 
 
 class Listener(threading.Thread, Generic[S]):

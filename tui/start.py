@@ -14,6 +14,7 @@ from remote.launch import Launcher
 from remote.plan import serialize
 from remote.plan.dry_run import dry_run as describe
 from remote.record import resume
+from remote.session.notify import Notifier
 from remote.transport.registry import is_here
 from training.agent.layout import LAST
 from training.job import Job
@@ -40,6 +41,7 @@ class Options:
     detach: bool
     verbose: bool
     runs_dir: Path
+    notifier: Notifier | None = None
 
 
 def start(
@@ -62,7 +64,9 @@ def start(
         narrate(f"{LAST} is {job.resume}")
     with selection.transports(replace(chosen, spec=None) if dry_run else chosen) as transports:
         settings = policy(policy_flags, _keeps(chosen, local, options))
-        launcher = Launcher(transports, options.runs_dir.absolute(), settings)
+        launcher = Launcher(
+            transports, options.runs_dir.absolute(), settings, notifier=options.notifier
+        )
         if dry_run:
             _print_plan(launcher, chosen, job, options.json)
             return 0

@@ -12,13 +12,15 @@ from remote.run.progress import Progress
 from remote.run.rank import RankState
 from remote.run.timing import NAN
 
-CHANGE = 0.08
+CHANGE = 0.085
 """By which share the time that is left may change in a second, besides that second."""
 TESTING = 0.25
 """What testing a sample costs of a rank's own work to train on it, which has a backward pass, too:
 0.20 to 0.29 for VGG-11 on CPUs."""
-SETTLED = 0.05
+SETTLED = 0.04
 """The share of a run until the forecast is steady: before, each step may change it much."""
+KNOWN = 3
+"""Steps that are timed before anything is known: the first ones warm up."""
 LATE = 3.0
 """Steps that the next one may be late until the time that is left shrinks no further."""
 TESTS = 5
@@ -46,13 +48,13 @@ class Forecast:
         if not training or not progress.steps:
             return
         last = min(training, key=lambda rank: rank.step)
-        test, save = _evaluation(last, progress), _checkpoint(ranks)
+        test, save = _evaluation(training, progress), _checkpoint(ranks)
         found = (
             max(0, progress.steps - last.step) * last.pace.lasting
             + (progress.epochs - len(progress.evaluations)) * test
             + _checkpoints(leader, progress, plan) * save
         )
-        if last.pace.count < 2 or not math.isfinite(found):
+        if last.pace.count < KNOWN or not math.isfinite(found):
             return
         when = max(leader.since, leader.stepped_at)
         if math.isnan(self._began):
@@ -77,15 +79,15 @@ class Forecast:
         return max(0.0, expected + min(most, max(-most, change)))
 
 
-def _evaluation(rank: RankState, progress: Progress) -> float:
-    """Seconds of an evaluation."""
+def _evaluation(ranks: Sequence[RankState], progress: Progress) -> float:
+    """Seconds of an evaluation: by those before, else by the work of the slowest rank."""
     if progress.evaluations:
         return fmean(one.seconds for one in progress.evaluations[-TESTS:])
     begun = progress.begun
     if not begun or not begun.train_samples:
         return 0.0
     steps = begun.test_samples / begun.train_samples * begun.steps_per_epoch
-    return steps * rank.pace.median("ready") * TESTING
+    return steps * max(rank.pace.lasting_ready for rank in ranks) * TESTING
 
 
 def _checkpoint(ranks: Sequence[RankState]) -> float:

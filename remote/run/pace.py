@@ -20,14 +20,14 @@ class Pace:
     """The last steps of a rank in its present attempt. Figures are those of `Step`; all are NaN
     before the first one.
 
-    `count` is how many steps were timed, `lasting` the mean of the seconds of `LONG` steps, in
-    which the older ones count less, as the first ones warm up. The very first counts only while it
-    is alone.
+    `count` is how many steps were timed, `lasting` the mean seconds of the last `LONG` ones,
+    `lasting_ready` that of their `ready`. The older ones count less, as the first ones warm up; the
+    very first counts only while it is alone.
     """
 
     def __init__(self) -> None:
         self.recent: deque[Step] = deque(maxlen=RECENT)
-        self.lasting = NAN
+        self.lasting = self.lasting_ready = NAN
         self.count = 0
 
     def __bool__(self) -> bool:
@@ -40,9 +40,11 @@ class Pace:
             return
         self.count += 1
         if self.count <= 2:
-            self.lasting = step.seconds
-        else:
-            self.lasting += (step.seconds - self.lasting) * max(2 / self.count, 1 / LONG)
+            self.lasting, self.lasting_ready = step.seconds, step.ready
+            return
+        share = max(2 / self.count, 1 / LONG)
+        self.lasting += (step.seconds - self.lasting) * share
+        self.lasting_ready += (step.ready - self.lasting_ready) * share
 
     @property
     def seconds(self) -> float:

@@ -36,6 +36,7 @@ from training.wire.commands import Lease
 from training.wire.events import SESSION, Record
 
 if TYPE_CHECKING:
+    from remote.session.notify import Notifier, Observer
     from remote.upload.files import Files
 
 BATCH = 1 << 16
@@ -44,7 +45,7 @@ BATCH = 1 << 16
 
 class Session:
     """One live run. `state` is written only while `lock` is held, by the thread that iterates
-    `batches`."""
+    `batches`. Before that, `notifier` may be set: it tells that the run stalls or has ended."""
 
     def __init__(
         self,
@@ -67,6 +68,8 @@ class Session:
         self._queue: SimpleQueue[tuple[float, Message]] = SimpleQueue()
         self._pool = Pool(plan, transport, self._controller, self._put, self._now, cwd, limits)
         self._returns, self._taken_until = False, 0.0
+        self.notifier: Notifier | None = None
+        self._observer: Observer | None = None
         self._clock_offset = time.time() - time.monotonic()
         self._over = threading.Event()
 
@@ -132,6 +135,8 @@ class Session:
         if self.has_ended:  # and that is recorded
             self._recorder.release()
             return
+        if self.notifier:
+            self._observer = self.notifier.observe(self.state, self._recorder.folder)
         lease = threading.Thread(target=self._renew, name="lease", daemon=True)
         lease.start()
         try:
@@ -139,11 +144,13 @@ class Session:
                 (self._controller.attach if self._returns else self._controller.begin)(self._now())
                 self._settle()
             while not self._controller.is_over:
+                self._notify()
                 yield self._turn()
             yield self._taken()
         finally:
             self._pool.close_all()
             self._recorder.close(self.state)
+            self._notify()
             self._pool.wait()
             self._over.set()
             lease.join()
@@ -168,6 +175,14 @@ class Session:
         while not self._over.wait(self._times.lease):
             for connection in self._pool.in_use():
                 connection.send(Lease())
+
+    def _notify(self) -> None:
+        """Have told what is new of the run. Where that failed, the record says so."""
+        if not self._observer:
+            return
+        self._observer.look(self.state)
+        if not self._controller.is_over and (failure := self._observer.failure()):
+            self._put(Heard(Said(SESSION, failure)))
 
     # The mailbox ----------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -10,6 +11,7 @@ from remote.plan.plan import RESTARTS
 from tui import front
 from tui.exit import UsageError, refusing
 from tui.flags.common import RUNS, HostsFile, Run, RunsDir
+from tui.flags.notify import Notify, notifier
 from tui.flags.recorded import open_run
 from tui.front import Lines
 from tui.narrate import narrate
@@ -36,6 +38,7 @@ def attach(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="with --run: print each step of the start")
     ] = False,
+    notify: Notify = "",
     runs_dir: RunsDir = RUNS,
 ) -> None:
     """Reattach to a run: replay what you missed, then follow it live.
@@ -50,7 +53,9 @@ def attach(
         for flag, wanted in (("--json", json), ("--verbose", verbose)):
             if wanted and not as_lines:
                 raise UsageError(f"{flag} needs --run")
+        tells = notifier(notify)
     with open_run(run, hosts, runs_dir, max_restarts) as (launcher, kept):
+        launcher = replace(launcher, notifier=tells)
         session = launcher.attach(kept)
         if kept.foreign and max_restarts is None and not session.has_ended:
             narrate(

@@ -12,6 +12,7 @@ import typer
 
 from tui.exit import UsageError, refusing
 from tui.flags.common import RUNS, RunsDir
+from tui.flags.notify import Notify, notifier
 from tui.text.usage import given, option
 
 
@@ -56,6 +57,7 @@ def run(
         bool,
         typer.Option("--verbose", "-v", help="with --run: print each step of the start"),
     ] = False,
+    notify: Notify = "",
     runs_dir: RunsDir = RUNS,
     version: Annotated[
         bool,
@@ -92,7 +94,9 @@ def run(
         _check_lab(detach, policy_flags["on_disconnect"], host_flags["link"])
         from tui.start import Options, start  # the launcher, which the other commands do without
 
-        options = Options(upload or (), as_lines, dry_run, json, detach, verbose, runs_dir)
+        options = Options(
+            upload or (), as_lines, dry_run, json, detach, verbose, runs_dir, notifier(notify)
+        )
         code = start(host_flags, job_flags, policy_flags, options)
     raise typer.Exit(code)
 

@@ -12,7 +12,8 @@ from remote.run.forecast import CHANGE
 from remote.run.state import RunState
 from tests.kit.histories import History, plan, stepped
 from training.job import Job
-from training.wire.events import Evaluated, Exited, Record, Saved
+from training.wire.enums import Phase
+from training.wire.events import Entered, Evaluated, Exited, Record, Saved
 
 
 def left(history: History) -> float:
@@ -68,7 +69,7 @@ def test_evaluations_and_checkpoints_to_come_count_as_they_took_before() -> None
     for step in range(13, 33):
         history.now += 0.99
         history.rank(0, stepped(0, step, seconds=1.0))
-    assert left(history) == pytest.approx(8 + 3 * 5.0 + 0 * 2.0, abs=1.0)
+    assert left(history) == pytest.approx(8 + 3 * 5.0 + 1 * 2.0, abs=1.0)
 
 
 def test_it_never_jumps() -> None:
@@ -79,7 +80,7 @@ def test_it_never_jumps() -> None:
     for record in history.records:
         state.apply(record)
         now = state.now
-        if math.isfinite(before) and state.step > 5:
+        if math.isfinite(before) and state.step > 800 // 20:
             expected = before - (now - when)
             assert abs(state.eta(now) - expected) <= CHANGE * (now - when) * before * 1.05 + 0.1
         before, when = state.eta(now), now
@@ -106,3 +107,20 @@ def test_figures_that_are_no_numbers_change_nothing() -> None:
     bad = stepped(0, 11, seconds=math.inf)
     history.records.append(Record(0, 0, len(history.records), history.now, bad))
     assert left(history) == pytest.approx(before, rel=0.1)
+
+
+def test_an_evaluation_and_a_checkpoint_count_down() -> None:
+    job = replace(Job(), checkpoint_every="20")
+    history = History(replace(plan(1), work=job)).training()
+    made(history, [1.0] * 10)
+    history.rank(0, Entered(0, Phase.EVALUATING), Evaluated(0, 1, 10, 0.5, 0.9, 100, 8.0))
+    history.rank(0, Entered(0, Phase.TRAINING))
+    for step in range(11, 21):
+        history.now += 0.99
+        history.rank(0, stepped(0, step, seconds=1.0))
+    history.rank(0, Entered(0, Phase.EVALUATING))
+    state = history.state()
+    begun = state.eta(state.now)
+    assert begun == pytest.approx(20 + 3 * 8.0, abs=1.0)
+    assert state.eta(state.now + 6.0) == pytest.approx(begun - 6.0, abs=0.5), "it takes so long"
+    assert state.eta(state.now + 60.0) == state.eta(state.now + 600.0) > 25, "and not much longer"

@@ -1,0 +1,227 @@
+"""A command or a URL hears that a run stalls or has ended: all facts, and once."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from remote.events import Stalled
+from remote.session.notify import Notifier, NotifyError, Observer, facts
+from tests.kit.histories import History, plan, raised, stepped
+from training.wire.events import Evaluated
+
+FOLDER = Path("/runs/one")
+TOLD = {"event": "finished", "text": 'it\'s "done"; $HOME', "steps": None, "hosts": ["a", "b"]}
+
+
+class Hook(HTTPServer):
+    """Keeps what is posted, and answers with a status, late where that is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Answer)
+        self.heard: list[tuple[str, dict[str, Any]]] = []
+        self.status = 204
+        self.hold = threading.Event()
+        self.hold.set()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/secret/hook"
+
+
+class Answer(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        hook = cast(Hook, self.server)
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        hook.heard.append((self.headers["Content-Type"], json.loads(body)))
+        hook.hold.wait(30)
+        self.send_response(hook.status)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    with Hook() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.hold.set()
+        server.shutdown()
+        thread.join()
+
+
+def told(notifier: Notifier, facts: dict[str, Any]) -> str:
+    """What is said of a failure."""
+    notifier.tell(facts)
+    notifier.wait()
+    return notifier.failure()
+
+
+def test_a_url_gets_the_facts_as_json(hook: Hook) -> None:
+    assert told(Notifier(hook.url), TOLD) == ""
+    assert hook.heard == [("application/json", TOLD)]
+
+
+def test_a_command_gets_them_on_stdin_and_as_variables(tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    command = f'cat > {said}; echo "$RANKBOARD_TEXT|$RANKBOARD_STEPS|$RANKBOARD_HOSTS" >> {said}'
+    assert told(Notifier(command), TOLD) == ""
+    on_stdin, variables = said.read_text().splitlines()
+    assert json.loads(on_stdin) == TOLD
+    assert variables == 'it\'s "done"; $HOME||a,b'
+
+
+def test_a_script_may_have_arguments(tmp_path: Path) -> None:
+    script = tmp_path / "tell"
+    script.write_text(f"#!/bin/sh\necho $1 $RANKBOARD_EVENT > {tmp_path}/said\n")
+    script.chmod(0o755)
+    assert told(Notifier(f"{script} loudly"), TOLD) == ""
+    assert (tmp_path / "said").read_text() == "loudly finished\n"
+
+
+def test_nobody_waits_for_it(hook: Hook) -> None:
+    hook.hold.clear()
+    notifier = Notifier(hook.url)
+    notifier.tell(TOLD)
+    assert notifier.failure() == "", "it is told, or will be"
+    hook.hold.set()
+    notifier.wait()
+    assert len(hook.heard) == 1
+
+
+def test_a_failure_is_said_once_and_without_secrets(hook: Hook) -> None:
+    hook.status = 404
+    notifier = Notifier(hook.url)
+    assert told(notifier, TOLD) == "--notify: http://127.0.0.1: HTTP Error 404: Not Found"
+    assert told(notifier, TOLD) == "", "once"
+    assert len(hook.heard) == 2, "but it is tried again"
+
+
+@pytest.mark.parametrize(
+    ("target", "failure"),
+    [
+        ("sh -c 'echo no mail here >&2; exit 3' token", "sh: exit code 3; no mail here"),
+        ("http://127.0.0.1:1/token", "http://127.0.0.1: Connection refused"),
+    ],
+)
+def test_why_it_failed(target: str, failure: str) -> None:
+    assert told(Notifier(target), TOLD) == f"--notify: {failure}"
+
+
+@pytest.mark.parametrize("target", ["sleep 60 & sleep 60", "sleep 60; true"])
+def test_a_command_that_does_not_end_is_killed(target: str) -> None:
+    notifier = Notifier(target, limit=0.1)
+    notifier.tell(TOLD)
+    (thread,) = notifier._threads
+    thread.join()
+    assert notifier.failure() == "--notify: sleep: did not end within 0.1 s"
+
+
+def test_what_a_command_leaves_in_the_background_is_not_waited_for(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    assert told(Notifier(f"cat {go} & true"), TOLD) == ""
+    go.write_text("on")
+
+
+def test_an_answer_that_does_not_come_is_not_waited_for(hook: Hook) -> None:
+    hook.hold.clear()
+    notifier = Notifier(hook.url, limit=0.1)
+    notifier.tell(TOLD)
+    (thread,) = notifier._threads
+    thread.join()
+    assert notifier.failure() == "--notify: http://127.0.0.1: did not end within 0.1 s"
+
+
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        (" ", "give a command, or a URL"),
+        ("ftp://example.org/x", "give a URL such as https://"),
+        ("https:///x", "give a URL such as https://"),
+        ("no-such-command --loud", "there is no command no-such-command"),
+        ("/no/such/script", "there is no command /no/such/script"),
+    ],
+)
+def test_what_cannot_work_is_refused_at_once(target: str, why: str) -> None:
+    with pytest.raises(NotifyError, match=f"--notify.*{why}"):
+        Notifier(target)
+
+
+@pytest.mark.parametrize("target", ["cd /; true", "X=1 true", '"/bin/echo" hello', "~root; true"])
+def test_what_only_the_shell_knows_is_left_to_it(target: str) -> None:
+    Notifier(target)
+
+
+# What is told of a run ----------------------------------------------------------------------------
+
+
+class Kept(Notifier):
+    """Keeps what is told."""
+
+    def __init__(self) -> None:
+        super().__init__("true")
+        self.all: list[tuple[str, str]] = []
+
+    def tell(self, facts: Any) -> None:
+        self.all.append((facts["event"], facts["text"].partition(": ")[2]))
+
+
+def test_a_stall_and_the_end_are_told_once_each() -> None:
+    history, notifier = History(plan(2)).training(3), Kept()
+    observer = notifier.observe(history.state(), FOLDER)
+    observer.look(history.state())
+    assert not notifier.all
+    history.session(Stalled((0, 1), 30.0))
+    for _ in range(2):
+        observer.look(history.state())
+    history.session(Stalled((0, 1), 40.0))
+    observer.look(history.state())
+    assert notifier.all == [("stalled", "ranks 0 and 1 have made no step for 30 s")]
+    history.rank(0, stepped(0, 4)).rank(1, stepped(1, 4)).done(0, 1)
+    for _ in range(2):
+        observer.look(history.closed())
+    assert [event for event, _ in notifier.all] == ["stalled", "finished"]
+    assert notifier.all[-1][1] == "after 0 s, step 4/40"
+
+
+def test_what_was_over_before_is_not_told() -> None:
+    history, notifier = History(plan(2)).training(40).session(Stalled((0, 1), 30.0)), Kept()
+    state = history.done(0, 1).closed()
+    Observer(notifier, state, FOLDER).look(state)
+    assert not notifier.all
+
+
+def test_a_failure_is_told_with_its_cause() -> None:
+    history = History(plan(2)).training(3)
+    history.rank(0, Evaluated(0, 1, 3, 0.5, 0.875, 100, 1.0))
+    history.rank(1, *raised(1, "ValueError: bad \x1b[31mdata\x00"))
+    state = history.closed()
+    found = facts(state, "failed", "x", FOLDER)
+    assert (found["event"], found["exit_code"]) == ("failed", 1)
+    assert (found["step"], found["steps"]) == (3, 40)
+    assert "rank 1" in found["cause"]
+    assert "\x1b" not in found["cause"]
+    assert "\x00" not in json.dumps(found)
+    assert (found["test_accuracy"], found["hosts"]) == (0.875, ["node1", "node2"])
+    assert found["folder"] == "/runs/one"
+
+
+def test_a_loss_that_is_nan_is_told_with_the_end() -> None:
+    history, notifier = History(plan(1)).training(3), Kept()
+    observer = notifier.observe(history.state(), FOLDER)
+    history.rank(0, replace(stepped(0, 4), loss=math.nan)).done(0)
+    observer.look(history.closed())
+    assert notifier.all[-1][1].endswith("; loss is NaN at step 4 (rank 0)")
