@@ -19,10 +19,12 @@ TESTING = 0.25
 0.20 to 0.29 for VGG-11 on CPUs."""
 SETTLED = 0.04
 """The share of a run until the forecast is steady: before, each step may change it much."""
-KNOWN = 3
+KNOWN = 4
 """Steps that are timed before anything is known: the first ones warm up."""
 LATE = 3.0
 """Steps that the next one may be late until the time that is left shrinks no further."""
+WAIT = 2.0
+"""Seconds that it may be late at the least."""
 TESTS = 5
 """The last evaluations tell what those to come take."""
 
@@ -65,7 +67,7 @@ class Forecast:
         self._shown = self.left(when) if is_steady else max(0.0, found - (when - since))
         self._found, self._when, self._since = found, when, since
         lasts = {RankPhase.EVALUATING: test, RankPhase.SAVING: save}.get(leader.phase, 0.0)
-        self._until = when + lasts + LATE * last.pace.lasting
+        self._until = when + lasts + max(WAIT, LATE * last.pace.lasting)
 
     def left(self, now: float) -> float:
         """Seconds that are left at the time `now`, by the session's clock; NaN where that is not

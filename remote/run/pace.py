@@ -12,7 +12,7 @@ from training.wire.events import Step
 
 RECENT = 20
 """Steps that count as present."""
-LONG = 200
+LONG = 500
 """Steps over which the lasting pace is taken."""
 
 
@@ -20,9 +20,9 @@ class Pace:
     """The last steps of a rank in its present attempt. Figures are those of `Step`; all are NaN
     before the first one.
 
-    `count` is how many steps were timed, `lasting` the mean seconds of the last `LONG` ones,
-    `lasting_ready` that of their `ready`. The older ones count less, as the first ones warm up; the
-    very first counts only while it is alone.
+    `count` is how many steps were timed, `lasting` the mean of the seconds of `LONG` steps, in
+    which the older ones count less, `lasting_ready` that of their `ready`. The first step warms up:
+    it counts only while it is alone.
     """
 
     def __init__(self) -> None:
@@ -42,9 +42,9 @@ class Pace:
         if self.count <= 2:
             self.lasting, self.lasting_ready = step.seconds, step.ready
             return
-        share = max(2 / self.count, 1 / LONG)
-        self.lasting += (step.seconds - self.lasting) * share
-        self.lasting_ready += (step.ready - self.lasting_ready) * share
+        made = min(self.count - 1, LONG)
+        self.lasting += (step.seconds - self.lasting) / made
+        self.lasting_ready += (step.ready - self.lasting_ready) / made
 
     @property
     def seconds(self) -> float:

@@ -21,14 +21,15 @@ from remote.run.rank import RankState
 class Rule:
     """When a rank is late: where its median `ready` of the last steps is `ratio` times that of the
     others, and the difference is a `share` of a step. It is looked at every `every` steps, once all
-    ranks have made `least`. A rank that was late at `checks` checks in a row is slow, one that was
-    not at as many no longer is."""
+    ranks have made `least`. A rank that was late at `checks` checks in a row, and over steps of so
+    many `seconds`, is slow; one that was not at as many checks no longer is."""
 
     least: int = 15
     every: int = 5
     ratio: float = 1.25
     share: float = 0.10
     checks: int = 5
+    seconds: float = 1.0
 
 
 RULE = Rule()
@@ -179,8 +180,10 @@ class Watch:
         self._calm_checks.pop(index, None)
         checks = self._late_checks[index] = self._late_checks.get(index, 0) + 1
         was_slow = before is not None and before.is_slow
-        grade = Grade.SLOW if was_slow or checks >= self._rule.checks else Grade.SUSPECTED
         since = before.since if before else step
+        lasts = (step - since) * late.step
+        is_sure = checks >= self._rule.checks and lasts >= self._rule.seconds
+        grade = Grade.SLOW if was_slow or is_sure else Grade.SUSPECTED
         reason = why(rank, training, hosts) if grade is Grade.SLOW else ""
         times = (late.ready, late.others, late.step)
         self.found[index] = Straggler(index, rank.host, since, grade, *times, reason)
