@@ -90,8 +90,8 @@ def _hosts(run: Run) -> Iterator[Alert]:
             text = f"{host.name} has been silent for {duration(run.now - since)}"
             yield Alert(Alarm.SILENCE, since, text, subject=host.index)
         elif host.back:
+            since = host.silent_from
             text = f"{host.name} was silent for {duration(host.away)}"
-            since = host.back - host.away
             yield Alert(Alarm.SILENCE, since, text, host.back, host.index)
         if host.disk_low:
             text = f"{host.name} has only {size(host.disk_free)} left on the disk of its runs"

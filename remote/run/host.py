@@ -29,9 +29,9 @@ class HostState:
     is lost, refused or ended. `began` is when its agent began, before which nothing of it happened.
     `attempt` is the newest one whose ranks its agent has started, -1 before the first.
     `saved_step` is the newest checkpoint that its first rank said is complete: on this host alone,
-    where others may be lost. `missed`: nothing is heard of it, `back` is when records came again;
-    `gone`: it was lost, or its agent killed; `parted`: a connection to it broke. `disk_low` is when
-    its disk became nearly full, 0 where it is not.
+    where others may be lost. `missed`: nothing is heard of it; `back` is when records came again,
+    after a silence from `silent_from` on; `gone`: it was lost, or its agent killed; `parted`: a
+    connection to it broke. `disk_low` is when its disk became nearly full, 0 where it is not.
     """
 
     index: int
@@ -68,7 +68,7 @@ class HostState:
     lost: bool = False
     left_out: bool = False
     stop_heard: bool = False
-    away: float = 0.0
+    silent_from: float = 0.0
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_WORDS))
 
     @property
@@ -84,6 +84,11 @@ class HostState:
         """Whether nothing more comes from it."""
         return self.ended is not None or self.lost or self.left_out
 
+    @property
+    def away(self) -> float:
+        """Seconds of its last silence."""
+        return self.back - self.silent_from
+
     def enter(self, phase: HostPhase, when: float) -> None:
         """Go on to a phase."""
         if phase is not self.phase:
@@ -93,7 +98,7 @@ class HostState:
         """Something has come from its agent."""
         # Its agent may have recorded it long before it could be heard.
         if self.missed or (self.heard and when - self.heard > fresh):
-            self.back, self.away, self.missed = now, now - self.heard, False
+            self.back, self.silent_from, self.missed = now, self.heard, False
         self.heard = max(self.heard, when)
         is_sought = self.hello is not None and self.phase in SOUGHT
         if self.phase is HostPhase.SILENT or is_sought:

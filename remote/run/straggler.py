@@ -224,10 +224,10 @@ def sentence(slow: Sequence[Straggler], hosts: Sequence[HostState]) -> str:
     worst = max(slow, key=lambda one: one.ready)
     who = ranks_text([one.rank for one in slow])
     where = " and ".join(dict.fromkeys(hosts[one.host].name for one in slow[:NAMES]))
-    whose = "its gradients" if len(slow) == 1 else f"the gradients of rank {worst.rank}"
+    whose = f"rank {worst.rank} takes " if len(slow) > 1 else ""
     text = (
-        f"all ranks wait for {who} on {where}: {whose} take {seconds(worst.ready)} of each "
-        f"{seconds(worst.step)} s step, those of the others {seconds(worst.others)} s"
+        f"all ranks wait for {who} on {where}: {whose}{seconds(worst.ready)} of "
+        f"{seconds(worst.step)} s per step, others {seconds(worst.others)} s"
     )
     return f"{text}; {worst.reason}" if worst.reason else text
 
@@ -241,7 +241,7 @@ def why(rank: RankState, ranks: Sequence[RankState], hosts: Sequence[HostState])
     late = rank.pace.median("ready") - _typical(others, "ready")
     loads, load = rank.pace.mean("data"), _typical(others, "data")
     if loads - load > late / 2:
-        return f"it waits {seconds(loads)} s per step for its data, the others {seconds(load)} s"
+        return f"it waits for its data: {seconds(loads)} s per step, others {seconds(load)} s"
     if rank.begun and rank.begun.device != CPU:
         return ""
     return _few_cores(rank, others, hosts) or _busy(rank, ranks, hosts) or _slow_cores(rank, others)
@@ -261,7 +261,7 @@ def _few_cores(rank: RankState, others: Sequence[RankState], hosts: Sequence[Hos
     own, typical = cores[rank.host], statistics.median(theirs)
     if own > FEWER * typical:
         return ""
-    return f"it has {number(own)} {'core' if own == 1 else 'cores'}, the others {number(typical)}"
+    return f"it has {number(own)} {'core' if own == 1 else 'cores'}, others {number(typical)}"
 
 
 def _busy(rank: RankState, ranks: Sequence[RankState], hosts: Sequence[HostState]) -> str:
@@ -282,8 +282,8 @@ def _slow_cores(rank: RankState, others: Sequence[RankState]) -> str:
     own, typical = rank.pace.mean("cpu_seconds"), _typical(others, "cpu_seconds")
     if not own > SLOWER * typical > 0:
         return ""
-    spent = f"{seconds(own)} s of CPU time per step, the others {seconds(typical)} s"
-    return f"it needs {spent}: its cores are slower, or it has more work"
+    spent = f"{seconds(own)} s of CPU time per step, others {seconds(typical)} s"
+    return f"slower cores or more work: {spent}"
 
 
 def _typical(ranks: Sequence[RankState], figure: str) -> float:

@@ -16,6 +16,7 @@ from remote.run.state import RunPhase
 from tui.actions import Place, bindings, panel_action
 from tui.messages import NewRun, ShowChecks, ShowStacks
 from tui.panels import PANELS
+from tui.panels.parts import desktop
 from tui.panels.parts.alerts import Alerts, in_full
 from tui.panels.parts.grid import spans
 from tui.panels.parts.header import Header
@@ -129,9 +130,11 @@ class RunScreen(Screen[None]):
                 self.refresh_bindings()
 
     def _warn(self, new: Sequence[Alert]) -> None:
-        """Ring the bell and show a note, once for each alert that comes while one watches."""
+        """Ring the bell and show a note, also of the desktop, once for each alert that comes while
+        one watches."""
         for alert in new if self._watched else ():
             self.app.bell()
+            desktop.note(self.app, alert.text)
             self.notify(plain(alert.text), severity="warning", markup=False)
         self._watched = True
 

@@ -66,7 +66,7 @@ def test_a_straggler_is_told_with_its_newest_figures() -> None:
             history.rank(rank, stepped(rank, step, seconds=0.5, ready=ready[rank]))
     (alert,) = found(history)
     assert (alert.alarm, alert.subject, alert.over) == (Alarm.STRAGGLER, 1, 0.0)
-    assert alert.text.startswith("all ranks wait for rank 1 on node2: its gradients take 0.400 of")
+    assert alert.text.startswith("all ranks wait for rank 1 on node2: 0.400 of 0.500 s")
 
 
 def test_a_silent_host_is_over_when_it_is_heard_again() -> None:
@@ -76,8 +76,9 @@ def test_a_silent_host_is_over_when_it_is_heard_again() -> None:
     assert (alert.alarm, alert.subject) == (Alarm.SILENCE, 1)
     assert alert.text == "node2 has been silent for 10 s"
     history.say(1, HostSample((1.0,), 1, 2), after=5.0)
-    (alert,) = found(history)
-    assert (alert.text, bool(alert.over)) == ("node2 was silent for 15 s", True)
+    (after,) = found(history)
+    assert (after.text, bool(after.over)) == ("node2 was silent for 15 s", True)
+    assert after.key == alert.key
 
 
 def test_a_disk_that_fills() -> None:

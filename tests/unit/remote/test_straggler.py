@@ -66,8 +66,7 @@ def test_a_slow_rank_is_suspected_then_sure() -> None:
     (found,) = state.watch.slow
     assert (found.rank, found.mark, found.since) == (2, "SLOW 7.2x", 20)
     assert notes(state) == [
-        "all ranks wait for rank 2 on node3: its gradients take 0.360 of each 0.450 s step, those "
-        "of the others 0.0500 s"
+        "all ranks wait for rank 2 on node3: 0.360 of 0.450 s per step, others 0.0500 s"
     ]
     assert SURE <= 40, "within 40 steps"
 
@@ -90,7 +89,7 @@ def test_two_slow_ranks_are_named_together() -> None:
     state = history.state()
     assert [one.rank for one in state.watch.slow] == [3, 1]
     assert notes(state)[0].startswith(
-        "all ranks wait for ranks 1 and 3 on node4 and node2: the gradients of rank 3 take 0.300"
+        "all ranks wait for ranks 1 and 3 on node4 and node2: rank 3 takes 0.300 of"
     )
 
 
@@ -157,12 +156,12 @@ def test_it_waits_for_its_data() -> None:
         for rank in range(4):
             ready, data = (0.36, 0.3) if rank == 2 else (FAST, 0.001)
             history.rank(rank, stepped(rank, step, seconds=0.45, ready=ready, data=data))
-    assert reason(history) == "it waits 0.300 s per step for its data, the others 0.0010 s"
+    assert reason(history) == "it waits for its data: 0.300 s per step, others 0.0010 s"
 
 
 def test_it_has_fewer_cores() -> None:
     history = made(with_hosts((0.3, 0.3, 0.05, 0.3)), slow_rank(2), SURE)
-    assert reason(history) == "it has 0.0500 cores, the others 0.300"
+    assert reason(history) == "it has 0.0500 cores, others 0.300"
 
 
 def test_other_programs_use_its_cores() -> None:
@@ -191,6 +190,5 @@ def test_its_cores_are_slower() -> None:
                 rank, stepped(rank, step, seconds=0.45, ready=ready, cpu_seconds=2 * ready)
             )
     assert reason(history) == (
-        "it needs 0.720 s of CPU time per step, the others 0.100 s: its cores are slower, or it "
-        "has more work"
+        "slower cores or more work: 0.720 s of CPU time per step, others 0.100 s"
     )

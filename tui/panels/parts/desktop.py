@@ -1,0 +1,51 @@
+"""Notes of the desktop, by sequences that some terminals take and others ignore."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from textual.app import App
+
+from remote.sanitise import one_line
+
+LONGEST = 200
+"""Characters of a note."""
+OSC_777 = ("rxvt", "foot")
+"""Names in TERM of terminals that take OSC 777, with a title."""
+OSC_9 = (
+    "xterm",
+    "tmux",
+    "screen",
+    "alacritty",
+    "wezterm",
+    "ghostty",
+    "konsole",
+    "iterm",
+    "contour",
+)
+"""The same of OSC 9, or of those that ignore it. Others, such as the Linux console, print it."""
+
+
+def note(app: App[Any], text: str) -> None:
+    """Have the terminal show a note on the desktop, where it may be able to."""
+    driver = app._driver  # Textual has no other way to write a sequence
+    sequence = sequence_of(text, os.environ)
+    if driver is not None and sequence and not app.is_headless:
+        driver.write(sequence)
+
+
+def sequence_of(text: str, environment: Mapping[str, str]) -> str:
+    """Make the sequence of a note for the terminal of this environment; "" where none is safe."""
+    kind = environment.get("TERM", "")
+    said = one_line(text)[:LONGEST]
+    if kind.startswith(OSC_777) or environment.get("VTE_VERSION"):
+        sequence = f"\x1b]777;notify;rankboard;{said}\a"
+    elif kind.startswith(OSC_9):
+        sequence = f"\x1b]9;rankboard: {said}\a"
+    else:
+        return ""
+    if "TMUX" in environment:  # which hands on only what is wrapped, if it may
+        sequence = f"\x1bPtmux;{sequence.replace(chr(27), chr(27) * 2)}\x1b\\"
+    return sequence
