@@ -88,7 +88,7 @@ def _row(run: Entry, name: str, settings: Sequence[str]) -> Row:
         run.setting("dataset") if job else UNKNOWN,
         or_unknown(len(run.hosts)),
         or_unknown(run.ranks),
-        "unreadable" if run.problem else run.verdict,
+        "unreadable" if run.problem else _verdict(run),
         step if run.step else UNKNOWN,
         "nan" if run.diverged else UNKNOWN if run.loss is None else loss(run.loss, run.step),
         UNKNOWN if run.accuracy is None else percent(run.accuracy, 1),
@@ -100,6 +100,11 @@ def _row(run: Entry, name: str, settings: Sequence[str]) -> Row:
         run.note,
     )
     return clean(cells)
+
+
+def _verdict(run: Entry) -> str:
+    """How a run has ended; one whose loss was no number has not just finished."""
+    return f"{run.verdict}, NaN" if run.verdict == "finished" and run.diverged else run.verdict
 
 
 def _settings(run: Entry) -> list[str]:

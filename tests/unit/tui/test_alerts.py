@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from remote import events as launcher
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from tests.kit.histories import History, plan, stepped
-from training.wire.events import SESSION
+from training.wire.events import SESSION, Step
 from tui.panels.parts.alerts import Alerts
 from tui.screens.dialogs import TextDialog
 from tui.text.json import JsonPrinter
@@ -50,6 +51,19 @@ async def test_the_newest_alerts_are_shown_and_the_others_counted() -> None:
         stage.session.close()
         await stage.ended(pilot)
         assert not stage.screen.query_one(Alerts).display, "the outcome takes their place"
+
+
+async def test_a_run_whose_loss_was_nan_has_not_just_finished() -> None:
+    stage = Stage(1, 1)
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot, 3)
+        stage.session.say(0, Step(0, 1, 4, math.nan, 0.1))
+        await until(pilot, lambda: "! loss is NaN at step 4 (rank 0)" in stage.text())
+        stage.session.finish(4, 1)
+        await stage.ended(pilot)
+        assert "! finished, loss NaN" in stage.text()
+        assert "! finished in" in stage.text()
+        assert "but the loss is NaN since step 4" in " ".join(stage.text().split())
 
 
 async def test_without_alerts_there_is_no_line() -> None:

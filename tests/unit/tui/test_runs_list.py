@@ -103,6 +103,21 @@ def test_a_name_is_shown_until_it_is_the_only_one() -> None:
     assert list(found.values()) == [*names[:2], "20261121-1111", "mine"]
 
 
+@pytest.mark.parametrize(
+    ("verdict", "diverged", "cell"),
+    [
+        ("finished", True, "finished, NaN"),
+        ("finished", False, "finished"),
+        ("failed", True, "failed"),
+    ],
+)
+def test_a_run_whose_loss_was_nan_has_not_just_finished(
+    verdict: str, diverged: bool, cell: str
+) -> None:
+    row = text._row(Entry("one", verdict=verdict, diverged=diverged), "one", [])
+    assert row[text.HEAD.index("verdict")] == cell
+
+
 @pytest.mark.parametrize("columns", [40, 80, 10_000])
 def test_a_hostile_name_is_shown_as_text(
     run: Callable[..., Done],

@@ -9,7 +9,7 @@ from textual.widgets import Static
 
 from remote.format import count, duration, percent, rate, seconds, size
 from remote.plan.plan import Plan
-from remote.run.state import RunPhase, RunState
+from remote.run.state import RunPhase, RunState, Verdict
 from remote.run.waiting import Wait, waiting
 from tui import palette
 from tui.panels.parts.phase import phase
@@ -85,7 +85,10 @@ def _phase(run: RunState) -> str:
     name = run.verdict.name.lower() if run.verdict else str(run.phase)
     most = run.plan.policy.max_restarts + 1
     attempt = f" (attempt {run.attempt + 1} of {most})" if run.attempt else ""
-    return f"{phase(name).text}{attempt}"
+    text = phase(name).text
+    if run.verdict is Verdict.FINISHED and run.progress.diverged:
+        text = f"{palette.sign('warn')} finished, loss {run.progress.diverged.what}"
+    return f"{text}{attempt}"
 
 
 def _pace(run: RunState, width: int) -> list[str]:

@@ -15,6 +15,7 @@ from remote.record.classification import Report
 from remote.record.layout import REPORT
 from remote.run.last_words import last_words
 from remote.run.state import Cause, RankState, RunState, Verdict
+from tui import palette
 from tui.panels.parts.phase import phase
 from tui.text import outcome
 from tui.widgets.log_view import plain
@@ -33,6 +34,7 @@ class Outcome(VerticalScroll):
         display: none; height: auto; max-height: 40%; padding: 0 1; scrollbar-size-vertical: 1;
         border-left: outer $success; background: $success 12%;
     }
+    Outcome.-warn { border-left: outer $warning; background: $warning 12%; }
     Outcome.-bad { border-left: outer $error; background: $error 12%; }
     """
 
@@ -47,6 +49,7 @@ class Outcome(VerticalScroll):
             return
         self._shown = text
         self.display = bool(text)
+        self.set_class(run.progress.diverged is not None, "-warn")
         self.set_class(run.verdict is not Verdict.FINISHED, "-bad")
         self.query_one(Static).update(Text(text))
 
@@ -54,10 +57,10 @@ class Outcome(VerticalScroll):
 def _text(run: RunState, room: int) -> str:
     lines = _cause(run.cause, room) if run.cause is not None else []
     if run.verdict is not None:
-        lines.insert(
-            bool(lines),
-            f"{phase(run.verdict.name.lower()).text.split()[0]} {outcome.verdict(run)}",
-        )
+        sign = phase(run.verdict.name.lower()).text.split()[0]
+        if run.verdict is Verdict.FINISHED and run.progress.diverged:
+            sign = palette.sign("warn")
+        lines.insert(bool(lines), f"{sign} {outcome.verdict(run)}")
     if run.verdict in (Verdict.FINISHED, Verdict.STOPPED):
         lines += _summary(run)
     return "\n".join(lines)
