@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from remote.figures.points import accuracy_by_time
 from remote.figures.run import RunFigures
 from remote.figures.settings import alike
 from remote.figures.steps import Floats
 from remote.statistics.interval import Interval, Method
 from remote.statistics.ratio import Comparison, Finding
-from remote.statistics.steps import BETWEEN_RUNS, compare_steps, spread
+from remote.statistics.steps import BETWEEN_RUNS, compare_steps, spread, time_to_target
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,9 @@ class Compared:
     of the first run but the seed. Then `against` has no bounds and shows nothing: whatever they
     are apart is noise. `common` is the number of steps that both made, and `apart` the largest
     difference of their mean training losses there; NaN without such.
+
+    `goal` is a test accuracy that all runs reached, in whole percent, and `to_goal` the seconds of
+    training to the first test that reached it; both are NaN where a run was not tested.
     """
 
     run: RunFigures
@@ -47,6 +51,8 @@ class Compared:
     is_repetition: bool = False
     common: int = 0
     apart: float = float("nan")
+    goal: float = float("nan")
+    to_goal: float = float("nan")
 
 
 def compare(runs: Sequence[RunFigures]) -> tuple[Compared, ...]:
@@ -55,7 +61,8 @@ def compare(runs: Sequence[RunFigures]) -> tuple[Compared, ...]:
     groups = _alike(runs)
     between = _between(groups, times)
     first = runs[0]
-    found = [Compared(first, _mean(times[0]), None)]
+    goal = _goal(runs)
+    found = [Compared(first, _mean(times[0]), None, goal=goal, to_goal=_to_goal(first, goal))]
     for at, (run, seconds) in enumerate(zip(runs[1:], times[1:], strict=True), 1):
         size, others = _batch_sizes(run, first)
         against = None
@@ -70,6 +77,7 @@ def compare(runs: Sequence[RunFigures]) -> tuple[Compared, ...]:
                 *(run, _mean(seconds), against, size != others),
                 *(between, at in groups[0]),
                 *_apart(run, first),
+                *(goal, _to_goal(run, goal)),
             )
         )
     return tuple(found)
@@ -127,3 +135,14 @@ def _apart(run: RunFigures, first: RunFigures) -> tuple[int, float]:
     apart = np.abs(losses[mine] - their_losses[theirs])
     known = apart[np.isfinite(apart)]
     return len(common), float(known.max()) if known.size else float("nan")
+
+
+def _goal(runs: Sequence[RunFigures]) -> float:
+    """A test accuracy that all runs reached, in whole percent; NaN where one was not tested."""
+    best = [max((test.accuracy for test in run.evaluations), default=math.nan) for run in runs]
+    least = float(np.min(best))  # NaN, where one is
+    return math.floor(least * 100 + 1e-9) / 100 if math.isfinite(least) else math.nan
+
+
+def _to_goal(run: RunFigures, goal: float) -> float:
+    return time_to_target(*accuracy_by_time(run), goal) if math.isfinite(goal) else math.nan

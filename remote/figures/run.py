@@ -142,6 +142,17 @@ class RunFigures:
         early = self.steps.early()
         return {name: early.mean(name) for name in ("seconds", "data", "compute", "sync")}
 
+    def sync_share(self) -> float:
+        """The share of an iteration that a rank is blocked on others, over iterations 2 to 40; NaN
+        without steps."""
+        phases = self.phases()
+        return phases["sync"] / phases["seconds"] if phases["seconds"] > 0 else float("nan")
+
+    def bytes_per_step(self) -> float:
+        """Bytes that the sync method of a rank passes to the network in an iteration, mean over
+        ranks and iterations 2 to 40; NaN without steps."""
+        return self.steps.early().mean("bytes_sent")
+
     def payload(self) -> int:
         """Bytes of the gradients of the whole model; 0 where that is not known."""
         parameters = max((rank.facts.get("parameters", 0) for rank in self.ranks), default=0)

@@ -11,7 +11,7 @@ import typer
 from remote.figures.compare import Between, Compared
 from remote.figures.run import RunFigures
 from remote.figures.settings import differing, settings
-from remote.format import UNKNOWN, count, duration, fixed, number, percent, rate, seconds
+from remote.format import UNKNOWN, count, duration, fixed, number, percent, rate, seconds, size
 from remote.record.summary import finite
 from remote.sanitise import one_line
 from remote.statistics.ratio import Finding
@@ -22,15 +22,20 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """Names of the runs in tables and charts."""
 HEAD = (
     *("run", "loss", "test loss", "accuracy", "s/iter", "95% interval", "samples/s"),
-    *("training", "total"),
+    *("sync share", "sent/iter", "training", "total"),
 )
-DISPENSABLE = {"total": 1, "training": 2, "test loss": 3, "samples/s": 4}
+DISPENSABLE = {
+    **{"total": 1, "training": 2, "sent/iter": 3, "test loss": 4, "samples/s": 5},
+    "sync share": 6,
+}
 """Columns that a narrow terminal leaves out, in this order."""
 LONGEST = 30
 """Characters of a setting that the terminal shows; Markdown and JSON have all."""
 CAPTIONS = (
     "loss: training loss of the last step, mean over ranks; accuracy: of the last test",
     "s/iter, samples/s: means of iterations 2 to 40; the interval is that of this one run",
+    "sync share, sent/iter: of the same iterations, the time that a rank waits for others, and the "
+    "bytes that it sends",
 )
 REPEAT = "What settings change shows in repeated runs: that is a study."
 
@@ -70,6 +75,8 @@ def _object(one: Compared) -> dict[str, Any]:
         }
         if against
         else None,
+        "common_accuracy": one.goal,
+        "seconds_to_common_accuracy": one.to_goal,
         "common_steps": one.common,
         "loss_difference": one.apart,
     }
@@ -88,6 +95,8 @@ def _figures(run: RunFigures) -> dict[str, Any]:
         "test_accuracy": last.accuracy if last else None,
         "step_seconds": run.step_seconds(),
         "samples_per_second": run.samples_per_second(),
+        "sync_share": run.sync_share(),
+        "bytes_per_step": run.bytes_per_step(),
         "training_seconds": run.summary["training_seconds"],
         "elapsed": run.elapsed,
     }
@@ -176,7 +185,13 @@ def _tables(compared: Sequence[Compared]) -> Iterator[tuple[str, Row, list[Row]]
         rows = [(name, *values) for name, values in different.items()]
         yield "settings that differ", ("setting", *letters), rows
     rows = [_row(letter, one) for letter, one in zip(letters, compared, strict=True)]
-    yield "final figures", HEAD, rows
+    goal = compared[0].goal
+    if math.isnan(goal):
+        yield "final figures", HEAD, rows
+    else:
+        times = [duration(one.to_goal) for one in compared]
+        reached = [(*row, time) for row, time in zip(rows, times, strict=True)]
+        yield "final figures", (*HEAD, f"to {percent(goal)}"), reached
 
 
 def _row(letter: str, one: Compared) -> Row:
@@ -191,6 +206,8 @@ def _row(letter: str, one: Compared) -> Row:
         seconds(found["step_seconds"]),
         between if math.isfinite(interval.low) else UNKNOWN,
         rate(found["samples_per_second"]),
+        percent(found["sync_share"]),
+        size(found["bytes_per_step"]),
         fixed(training, 2, " s") if training else UNKNOWN,
         duration(found["elapsed"]),
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from remote.figures.points import loss_by_step, loss_by_time
 from remote.events import Closed
 from remote.figures.run import RunFigures, read
 from remote.study.file import parse
@@ -20,7 +21,7 @@ from training.wire.events import Epoch, Hello, HostSample, Step
 from tui.report.chapter import chapter
 from tui.report.load import Reader
 from tui.report.numbers import machines
-from tui.report.numbers.curves import POINTS, curve, loss_by_step, loss_by_time, smoothed
+from tui.report.numbers.curves import POINTS, curve, smoothed
 from tui.report.numbers.equality import MEASURES, equality
 from tui.report.numbers.network import traffic
 from tui.report.numbers.targets import reached, targets

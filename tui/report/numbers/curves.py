@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from remote.figures.points import Points
 from remote.figures.run import RunFigures
 from remote.figures.steps import Floats
 
 POINTS = 160
 """Points of a curve at most: more are not seen."""
-Points = tuple[Floats, Floats]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,23 +25,6 @@ class Curve:
     low: Floats
     high: Floats
     runs: int
-
-
-def loss_by_step(run: RunFigures) -> Points:
-    """The training loss, mean over ranks, by step."""
-    steps, losses = run.steps.mean_over_ranks("loss")
-    return steps.astype(float), losses
-
-
-def loss_by_time(run: RunFigures) -> Points:
-    """The same by seconds since the first step began."""
-    return run.steps.mean_over_ranks("time")[1], loss_by_step(run)[1]
-
-
-def accuracy_by_time(run: RunFigures) -> Points:
-    """The test accuracy by seconds since the first step began."""
-    tests = run.evaluations
-    return np.array([one.time for one in tests]), np.array([one.accuracy for one in tests])
 
 
 def smoothed(values: Floats) -> Floats:

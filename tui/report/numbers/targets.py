@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from remote.figures.points import Points, accuracy_by_time, loss_by_step, loss_by_time, tested
 from remote.figures.run import RunFigures
 from remote.statistics.interval import Interval, by_t
 from remote.statistics.steps import time_to_target
 from tui.report.numbers import enough
-from tui.report.numbers.curves import Points, accuracy_by_time, loss_by_step, loss_by_time
 from tui.report.subject import Group, Subject
 
 PARTS = (0.5, 0.75, 0.9, 1.0)
@@ -51,7 +52,7 @@ def targets(subject: Subject) -> list[Target]:
     if subject.target:
         metric, value = subject.target
         text = f"test {metric} " + (f"{value:.1%}" if metric == "accuracy" else f"{value:g}")
-        points = accuracy_by_time if metric == "accuracy" else _test_loss
+        points = accuracy_by_time if metric == "accuracy" else partial(tested, figure="loss", clock=True)
         found.append(Target(text, value, points, metric != "accuracy"))
     return found
 
@@ -64,11 +65,6 @@ def reached(group: Group, target: Target) -> Reached:
     ]
     known = [one for one in times if math.isfinite(one)]
     return Reached(enough.known(by_t(known)), len(known), len(times))
-
-
-def _test_loss(run: RunFigures) -> Points:
-    tests = run.evaluations
-    return np.array([one.time for one in tests]), np.array([one.loss for one in tests])
 
 
 def _losses(subject: Subject) -> Sequence[float]:

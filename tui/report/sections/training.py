@@ -5,17 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from remote.figures.points import Points, accuracy_by_time, loss_by_step, loss_by_time
 from remote.figures.run import RunFigures
 from remote.format import UNKNOWN, fixed, percent
 from tui.report.document import Picture, Section, Table
-from tui.report.numbers.curves import (
-    Curve,
-    Points,
-    accuracy_by_time,
-    curve,
-    loss_by_step,
-    loss_by_time,
-)
+from tui.report.numbers.curves import Curve, curve
 from tui.report.numbers.targets import Reached, reached, targets
 from tui.report.numbers.timing import Timing
 from tui.report.pictures import lines
