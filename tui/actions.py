@@ -33,6 +33,7 @@ class Place(Enum):
     FORM = "launch form"
     STUDY = "study"
     CELL = "runs of a cell"
+    COMPARE = "comparison"
     LIST = "list"
     TEXT = "text"
     DIALOG = "question"
@@ -82,6 +83,7 @@ CLOSE = Action("close", "q", "back", "Back", "close this page", shown=False)
 SCREENSHOT = Action(
     "screenshot", "e", "app.screenshot", "Screenshot", "save the screen as SVG in the run's folder"
 )
+LOG_Y = Action("log-y", "l", "log_y", "Log y", "make the y axis logarithmic, or linear again")
 OPEN = Action("open", "enter", "open", "Open", "open what is chosen")
 
 ACTIONS: dict[Place, tuple[Action, ...]] = {
@@ -106,9 +108,7 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
     ),
     Place.RANKS: (),
     Place.HOSTS: (),
-    Place.CHART: (
-        Action("log-y", "l", "log_y", "Log y", "make the y axis logarithmic, or linear again"),
-    ),
+    Place.CHART: (LOG_Y,),
     Place.LOG: (
         Action("next-rank", "r", "next_rank", "Rank", "show the log of the next rank only"),
         Action("all-ranks", "R", "all_ranks", "All ranks", "show the log of all ranks", False),
@@ -143,6 +143,15 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         SCREENSHOT,
     ),
     Place.CELL: (BACK, CLOSE, HELP, OPEN, SCREENSHOT),
+    Place.COMPARE: (
+        BACK,
+        CLOSE,
+        HELP,
+        Action("step-or-time", "x", "along", "Step or time", "curves by wall time, or by step"),
+        Action("next-figure", "c", "measure", "Loss or accuracy", "show the next figure"),
+        LOG_Y,
+        SCREENSHOT,
+    ),
     Place.LIST: (
         Action("up", "up,k", "move(-1)", "Up", "go up", False),
         Action("down", "down,j", "move(1)", "Down", "go down", False),

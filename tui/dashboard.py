@@ -25,6 +25,7 @@ from tui import keymap
 from tui.actions import Place, bindings, places
 from tui.exit import STOPPED
 from tui.key_names import written
+from tui.messages import CompareRuns
 from tui.screens.dialogs import (
     Dialog,
     Leave,
@@ -175,6 +176,12 @@ class Dashboard(App[None], Generic[W]):
     def on_show_stacks(self) -> None:
         if isinstance(self.screen, RunScreen) and not self._exiting:
             self.push_screen(StacksScreen(self.screen.session))
+
+    def on_compare_runs(self, message: CompareRuns) -> None:
+        from tui.screens.compare import CompareScreen  # whose figures take a while to load
+
+        if not self._exiting:
+            self.push_screen(CompareScreen(message.folders))
 
     def action_command_palette(self) -> None:
         """Open the list of all commands, once: two lists over each other fail in Textual."""

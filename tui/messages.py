@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from textual.message import Message
 
@@ -38,6 +39,13 @@ class ShowCell(Message):
     """Show the runs of a cell of a study."""
 
     key: str
+
+
+@dataclass
+class CompareRuns(Message):
+    """Compare the runs that are recorded in these folders, two to eight."""
+
+    folders: tuple[Path, ...]
 
 
 class NewRun(Message):

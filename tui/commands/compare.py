@@ -16,11 +16,12 @@ from tui.flags.recorded import folder_of
 from tui.narrate import narrate
 
 if TYPE_CHECKING:
-    from remote.figures.compare import Compared
-    from remote.figures.run import RunFigures
+    from pathlib import Path
 
-MOST = 26
-"""Runs that are compared at most: one per letter."""
+    from remote.figures.compare import Compared
+
+MOST, ON_SCREEN = 26, 8
+"""Runs that are compared at most: one per letter; on the screen one per colour."""
 WIDTH, HEIGHT = 100, 12
 """Cells of a chart at most."""
 
@@ -36,6 +37,9 @@ def compare(
     ],
     json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="print Markdown")] = False,
+    dashboard: Annotated[
+        bool, typer.Option("--dashboard", help="compare them on the screen: by step and by time")
+    ] = False,
     runs_dir: RunsDir = RUNS,
 ) -> None:
     """Compare recorded runs: settings, final figures, time per step, and loss curves.
@@ -44,6 +48,7 @@ def compare(
 
     Examples:
       rankboard compare 20261123-0931 last
+      rankboard compare last 20261123-0931 --dashboard
       rankboard compare last 20261123-0931 20261123-0947 --markdown > comparison.md
 
     Exit codes:
@@ -51,25 +56,41 @@ def compare(
       2  the command line is wrong, or a run cannot be read
     """
     with refusing():
-        if json and markdown:
-            raise UsageError("--json and --markdown exclude each other: give one of them")
-        figures = _read(runs, runs_dir)
+        if json + markdown + dashboard > 1:
+            raise UsageError("--json, --markdown and --dashboard exclude each other: give one")
+        folders = _find(runs, runs_dir, ON_SCREEN if dashboard else MOST)
+        if dashboard:
+            raise typer.Exit(_show_dashboard(folders))
+        from remote.figures.run import read  # which needs numpy, as few commands do
+
+        figures = [read(folder, narrate) for folder in folders]
         from remote.figures.compare import compare as compared
 
         _show(compared(figures), json, markdown)
 
 
-def _read(runs: Sequence[str], runs_dir: RunsDir) -> list[RunFigures]:
-    """Read the runs. Raises: UsageError, PlanError, RunFolderError."""
-    if not 2 <= len(runs) <= MOST:
-        raise UsageError(f"compare needs 2 to {MOST} runs: {len(runs)} given")
+def _find(runs: Sequence[str], runs_dir: Path, most: int) -> list[Path]:
+    """The folders of the runs. Raises: UsageError, PlanError."""
+    if not 2 <= len(runs) <= most:
+        raise UsageError(f"compare needs 2 to {most} runs: {len(runs)} given")
     folders = [folder_of(run, runs_dir) for run in runs]
     for index, folder in enumerate(folders):
         if folder in folders[:index]:
             raise UsageError(f"{folder.name} is named twice")
-    from remote.figures.run import read  # which needs numpy, as few commands do
+    return folders
 
-    return [read(folder, narrate) for folder in folders]
+
+def _show_dashboard(folders: Sequence[Path]) -> int:
+    """Compare the runs on the screen until the user quits. Raises: UsageError."""
+    from tui.front import on_terminal
+
+    if not on_terminal():
+        raise UsageError("--dashboard needs a terminal on stdin, stdout and stderr")
+    from tui.compare_app import CompareApp
+
+    app = CompareApp(folders)
+    app.run()
+    return app.exit_code
 
 
 def _show(compared: Sequence[Compared], json: bool, markdown: bool) -> None:
@@ -89,20 +110,14 @@ def _show(compared: Sequence[Compared], json: bool, markdown: bool) -> None:
 
 def _charts(compared: Sequence[Compared], width: int, *, colour: bool) -> dict[str, list[str]]:
     """Draw the loss of all runs against steps and against time, by the titles of the charts."""
-    from tui.text.compare import LETTERS
     from tui.widgets.frame import Look
+    from tui.widgets.overlay import LOSS
     from tui.widgets.plot import plot
-    from tui.widgets.raster import Curve
 
     charts = {}
-    for title, clock in (("training loss by step", False), ("training loss by time", True)):
-        curves = []
-        for place, one in enumerate(compared):
-            steps, losses = one.run.steps.mean_over_ranks("loss")
-            times = one.run.steps.mean_over_ranks("time")[1]
-            along = times if clock else steps.astype(float)
-            curves.append(Curve(LETTERS[place], place, along, losses, losses, losses))
-        look = Look("time" if clock else "step", clock=clock)
-        if lines := plot(curves, look, width, HEIGHT, colour):
-            charts[title] = lines
+    for along in ("step", "time"):
+        clock = along == "time"
+        curves = LOSS.curves([one.run for one in compared], clock=clock)
+        if lines := plot(curves, Look(along, clock=clock), width, HEIGHT, colour):
+            charts[f"{LOSS.title} by {along}"] = lines
     return charts

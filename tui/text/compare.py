@@ -25,7 +25,11 @@ HEAD = (
     *("sync share", "sent/iter", "training", "total"),
 )
 DISPENSABLE = {
-    **{"total": 1, "training": 2, "sent/iter": 3, "test loss": 4, "samples/s": 5},
+    "total": 1,
+    "training": 2,
+    "sent/iter": 3,
+    "test loss": 4,
+    "samples/s": 5,
     "sync share": 6,
 }
 """Columns that a narrow terminal leaves out, in this order."""
@@ -152,12 +156,13 @@ def _short(value: str) -> str:
 def _legend(compared: Sequence[Compared]) -> list[str]:
     """One line per run: its letter, its name, what it was and what became of it."""
     return [
-        f"{letter}  {one.run.name}: {_became(one.run)}"
+        f"{letter}  {one.run.name}: {became(one.run)}"
         for letter, one in zip(LETTERS, compared, strict=False)
     ]
 
 
-def _became(run: RunFigures) -> str:
+def became(run: RunFigures) -> str:
+    """What a run was, and what became of it."""
     ranks, hosts = count(run.world_size, "rank"), count(run.nodes, "host")
     verdict = run.verdict.name.lower() if run.verdict else "not ended"
     return f"{ranks} on {hosts}, {run.what}; {verdict} after {duration(run.elapsed)}"
@@ -179,19 +184,29 @@ def _told(compared: Sequence[Compared]) -> list[str]:
 
 def _tables(compared: Sequence[Compared]) -> Iterator[tuple[str, Row, list[Row]]]:
     """Title, head and rows of the two tables; the first one only where settings differ."""
-    letters = tuple(LETTERS[: len(compared)])
+    head, *rows = settings_table(compared)
+    if rows:
+        yield "settings that differ", head, rows
+    head, *rows = figures_table(compared)
+    yield "final figures", head, rows
+
+
+def settings_table(compared: Sequence[Compared]) -> list[Row]:
+    """The settings that differ, one per row below the head."""
     different = differing([one.run for one in compared])
-    if different:
-        rows = [(name, *values) for name, values in different.items()]
-        yield "settings that differ", ("setting", *letters), rows
-    rows = [_row(letter, one) for letter, one in zip(letters, compared, strict=True)]
+    head = ("setting", *LETTERS[: len(compared)])
+    return [head, *((name, *values) for name, values in different.items())]
+
+
+def figures_table(compared: Sequence[Compared]) -> list[Row]:
+    """The final figures, one run per row below the head."""
     goal = compared[0].goal
+    rows = [_row(letter, one) for letter, one in zip(LETTERS, compared, strict=False)]
     if math.isnan(goal):
-        yield "final figures", HEAD, rows
-    else:
-        times = [duration(one.to_goal) for one in compared]
-        reached = [(*row, time) for row, time in zip(rows, times, strict=True)]
-        yield "final figures", (*HEAD, f"to {percent(goal)}"), reached
+        return [HEAD, *rows]
+    times = [duration(one.to_goal) for one in compared]
+    reached = [(*row, time) for row, time in zip(rows, times, strict=True)]
+    return [(*HEAD, f"to {percent(goal)}"), *reached]
 
 
 def _row(letter: str, one: Compared) -> Row:
@@ -221,12 +236,16 @@ def verdicts(compared: Sequence[Compared]) -> list[str]:
     """One line per run but the first: faster or slower, by how much, and how far the losses are
     apart."""
     return [
-        f"{letter}: {_verdict(one)}{_apart(one)}"
-        for letter, one in zip(LETTERS[1:], compared[1:], strict=False)
+        f"{letter}: {verdict(one)}" for letter, one in zip(LETTERS[1:], compared[1:], strict=False)
     ]
 
 
-def _verdict(one: Compared) -> str:
+def verdict(one: Compared) -> str:
+    """What a run that is not the first one shows beside that, in one sentence."""
+    return _finding(one) + _apart(one)
+
+
+def _finding(one: Compared) -> str:
     if one.against is None:
         return "no verdict on the time per step: a run without steps has none"
     ratio = one.against.ratio

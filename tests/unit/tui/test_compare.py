@@ -147,7 +147,7 @@ def test_programs_of_users_are_compared_without_steps(run: Run, tmp_path: Path) 
         (["last", "20261123-b"], {}, "20261123-b is named twice"),
         (["last", "x"], {}, "No run called 'x' in runs"),
         (["last", "2026"], {}, "2026: 2 runs begin so"),
-        (["last", "20261123-a"], {"json": True, "markdown": True}, "--json and --markdown exclude"),
+        (["last", "20261123-a"], {"json": True, "markdown": True}, "--json, --markdown and --dash"),
     ],
 )
 def test_mistakes(

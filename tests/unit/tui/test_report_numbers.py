@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from remote.figures.points import loss_by_step, loss_by_time
 from remote.events import Closed
+from remote.figures.points import loss_by_step, loss_by_time
 from remote.figures.run import RunFigures, read
 from remote.study.file import parse
 from tests.kit.histories import History, plan

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from remote.figures.points import Points, accuracy_by_time, loss_by_step, loss_by_time, tested
+from remote.figures.points import Points, loss_by_step, loss_by_time, tested
 from remote.figures.run import RunFigures
 from remote.statistics.interval import Interval, by_t
 from remote.statistics.steps import time_to_target
@@ -52,7 +52,7 @@ def targets(subject: Subject) -> list[Target]:
     if subject.target:
         metric, value = subject.target
         text = f"test {metric} " + (f"{value:.1%}" if metric == "accuracy" else f"{value:g}")
-        points = accuracy_by_time if metric == "accuracy" else partial(tested, figure="loss", clock=True)
+        points = partial(tested, figure=metric, clock=True)
         found.append(Target(text, value, points, metric != "accuracy"))
     return found
 

@@ -1,0 +1,32 @@
+"""What a dashboard shows that has nothing live."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tui.view import Session
+
+
+class Idle:
+    """See `tui.dashboard.Work`."""
+
+    session: Session | None = None
+    live = False
+
+    @property
+    def folder(self) -> Path:
+        """The current folder."""
+        return Path.cwd()
+
+    def raise_errors(self) -> None:
+        """There is no thread."""
+
+    def stop(self, *, now: bool = False) -> None:
+        """There is nothing to stop."""
+
+    def finish(self, *, stop: bool, abandon: bool) -> None:
+        """There is nothing to end."""
+
+    def exit_code(self, return_code: int) -> int:
+        """That of the app."""
+        return return_code

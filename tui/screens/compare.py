@@ -1,0 +1,206 @@
+"""Runs beside each other: curves by step or by time, what differs, and what they came to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from textwrap import wrap
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container, VerticalScroll
+from textual.content import Content
+from textual.events import Resize
+from textual.message import Message
+from textual.screen import Screen
+from textual.widgets import Static
+
+from remote.figures.compare import Compared, compare
+from remote.figures.run import read
+from remote.format import count
+from remote.plan.serialize import OtherFormat
+from remote.record.read import RunFolderError
+from tui import palette
+from tui.actions import Place, bindings
+from tui.text import compare as text
+from tui.text.table import GAP, Row, aligned, total_width, without
+from tui.widgets.chart import Chart
+from tui.widgets.frame import Look
+from tui.widgets.keys import Keys
+from tui.widgets.log_view import plain
+from tui.widgets.overlay import LOSS, MEASURES, TEST_ACCURACY
+
+MOST = 8
+"""Runs that are compared at most: one per colour."""
+LONGEST = 30
+"""Characters of a setting at most."""
+MARGIN = 3
+"""Cells of a line that the padding and the scrollbar take."""
+STEP, TIME = Look("step"), Look("time since the first step", clock=True)
+
+
+class CompareScreen(Screen[None]):
+    """Two to eight recorded runs, which it reads by itself; all are compared with the first."""
+
+    CSS = """
+    CompareScreen #title { height: 1; padding: 0 1; background: $panel; text-style: bold; }
+    CompareScreen VerticalScroll { height: auto; padding: 0 1; scrollbar-size-vertical: 1; }
+    CompareScreen #runs { max-height: 25%; }
+    CompareScreen #tables { max-height: 40%; }
+    CompareScreen #charts, CompareScreen #tables {
+        border-top: solid $primary 40%; border-title-color: $text-muted;
+    }
+    CompareScreen #charts { height: 1fr; min-height: 6; }
+    CompareScreen #runs:focus { background: $boost; }
+    CompareScreen #tables:focus { border-top: solid $primary; }
+    """
+    place = Place.COMPARE
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+
+    @dataclass
+    class Read(Message):
+        """The runs have been read; or `problem` tells why that failed."""
+
+        compared: Sequence[Compared] = ()
+        problem: str = ""
+
+    def __init__(self, folders: Iterable[Path]) -> None:
+        super().__init__()
+        self._folders = tuple(folders)
+        self._compared: Sequence[Compared] = ()
+        self._measure, self._clock = LOSS, True
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="title", markup=False)
+        with VerticalScroll(id="runs"):
+            yield Static("reading the runs", id="legend", markup=False)
+        with Container(id="charts"):
+            for look in (STEP, TIME):
+                yield Chart(look)
+        with VerticalScroll(id="tables"):
+            yield Static(id="table", markup=False)
+        yield Keys()
+
+    def on_mount(self) -> None:
+        self.query_one("#title", Static).update(f"compare {count(len(self._folders), 'run')}")
+        self.query_one("#tables").focus()
+        self._draw()
+        threading.Thread(target=self._read, name="compare", daemon=True).start()
+
+    def _read(self) -> None:
+        """Read the runs, in a thread: long ones take seconds."""
+        try:
+            self.post_message(self.Read(compare([read(folder) for folder in self._folders])))
+        except (OtherFormat, RunFolderError, OSError) as error:
+            self.post_message(self.Read(problem=str(error)))
+
+    def on_compare_screen_read(self, message: Read) -> None:
+        self._compared = message.compared
+        if message.problem:
+            self.query_one("#legend", Static).update(plain(message.problem))
+            return
+        if all(len(one.run.evaluations) > 1 for one in self._compared):
+            self._measure = TEST_ACCURACY
+        self._draw()
+
+    def on_resize(self, event: Resize) -> None:
+        self.call_after_refresh(self._draw)
+
+    # Drawing
+
+    def _draw(self) -> None:
+        steps, times = self.query(Chart)
+        steps.display, times.display = not self._clock, self._clock
+        along = "wall time" if self._clock else "step"
+        self.query_one("#charts").border_title = f" {self._measure.title} by {along} "
+        if not self._compared:
+            return
+        runs = [one.run for one in self._compared]
+        chart = times if self._clock else steps
+        chart.draw(self._measure.curves(runs, clock=self._clock))
+        room, dark = self.size.width - MARGIN, self.app.current_theme.dark
+        legend = Content("\n").join(_legend(self._compared, room, dark))
+        self.query_one("#legend", Static).update(legend)
+        self.query_one("#table", Static).update("\n".join(_tables(self._compared, room)))
+
+    # Keys
+
+    def action_back(self) -> None:
+        """Close this page."""
+        self.dismiss()
+
+    def action_along(self) -> None:
+        """Switch between steps and time."""
+        self._clock = not self._clock
+        self._draw()
+
+    def action_measure(self) -> None:
+        """Show the next figure."""
+        self._measure = MEASURES[(MEASURES.index(self._measure) + 1) % len(MEASURES)]
+        self._draw()
+
+    def action_log_y(self) -> None:
+        """Switch between a logarithmic and a linear y axis."""
+        for chart in self.query(Chart):
+            chart.logarithmic = not chart.logarithmic
+
+
+def _legend(compared: Sequence[Compared], width: int, dark: bool) -> Iterator[Content]:
+    """The runs with their colours; below each what is to be known of it, and the verdict."""
+    for place, one in enumerate(compared):
+        sign = (f"{palette.sign('curve')} {text.LETTERS[place]}", palette.colour(place, dark))
+        head, *rest = _folded(f"{one.run.name}: {text.became(one.run)}", width)
+        yield Content.assemble(sign, GAP, head.strip())
+        yield from map(Content, rest)
+        for remark in text.remarks(one.run):
+            yield from map(Content, _folded(remark, width))
+        if place:
+            said = _folded(text.verdict(one), width)
+            yield from (Content.styled(line, "bold") for line in said)
+
+
+def _folded(line: str, width: int) -> list[str]:
+    """The lines of a text below the name of its run."""
+    indent = " " * len(f"● A{GAP}")
+    return wrap(plain(line), max(width, 20), initial_indent=indent, subsequent_indent=indent) or [
+        ""
+    ]
+
+
+def _tables(compared: Sequence[Compared], room: int) -> list[str]:
+    """The final figures and the settings that differ: beside each other where there is room."""
+    figures = _figures(compared, room)
+    left, right = aligned(figures), aligned(settings := _settings(compared, room))
+    wide = total_width(figures) + 2 * len(GAP)
+    if not right:
+        return left
+    if wide + total_width(settings) > room:
+        return [*left, "", *right]
+    pairs = zip_longest(left, right, fillvalue="")
+    return [f"{one:{wide}}{other}".rstrip() for one, other in pairs]
+
+
+def _figures(compared: Sequence[Compared], room: int) -> list[Row]:
+    """The final figures: a run per column, or where there is no room for that, per row."""
+    table = text.figures_table(compared)
+    columns = [*zip(*table, strict=True)]
+    return columns if total_width(columns) <= room else without(text.DISPENSABLE, table, room)
+
+
+def _settings(compared: Sequence[Compared], room: int) -> list[Row]:
+    """The settings that differ, in as many cells as there are; nothing where there are none."""
+    head, *rows = text.settings_table(compared)
+    if not rows:
+        return []
+    names = max(len(name) for name, *_ in rows)
+    longest = min(LONGEST, max(2, (room - names) // len(compared) - len(GAP)))
+    return [head, *((name, *(_short(one, longest) for one in values)) for name, *values in rows)]
+
+
+def _short(value: str, longest: int) -> str:
+    value = plain(value)
+    return value if len(value) <= longest else f"{value[: longest - 1]}…"
