@@ -1,6 +1,8 @@
 """How good the forecast of the end is: recorded runs are replayed, and at every tick of half a
 second the time that is left by the forecast is compared with the time that was left in truth.
 
+    python -m tests.kit.forecasts runs
+
 Looks at a run from 5 % of its training on, to its end, when the last rank has finished its last
 step or test; in a run of few steps, from the first forecast on: two steps have been timed. The
 error of a forecast is its difference from the truth, as a share of the whole training; a jump is by

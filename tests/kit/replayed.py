@@ -1,0 +1,137 @@
+"""Small copies of recorded runs: what tells of speed in their records, and nothing else.
+
+    python -m tests.kit.replayed runs/RUN --name calm --note "4 ranks on 2 cores"
+
+makes one of a run directory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from remote.cluster.hosts import Host
+from remote.plan.plan import Plan
+from remote.record import read
+from remote.run.state import RunState
+from training.job import Job
+from training.wire.events import (
+    Entered,
+    Evaluated,
+    Event,
+    Finished,
+    HostSample,
+    RankSample,
+    Record,
+    Saved,
+    Spawned,
+    Started,
+    Step,
+    decode,
+    encode,
+)
+
+FOLDER = Path(__file__).parents[1] / "fixtures" / "runs"
+KEPT = (Entered, Evaluated, Finished, HostSample, RankSample, Saved, Spawned, Started, Step)
+DIGITS = 4
+"""Of the numbers of a step."""
+SETTINGS = ("sync", "sync_option", "model", "dataset", "batch_size", "checkpoint_every", "steps")
+FIGURES = ("seconds", "data", "ready", "cpu_seconds")
+
+
+class Replayed:
+    """A run to replay. `note` says under what circumstances it was recorded, `slow` which rank had
+    less CPU than the others, if any."""
+
+    def __init__(self, path: Path) -> None:
+        head, *self._lines = lzma.decompress(path.read_bytes()).decode().splitlines()
+        told = json.loads(head)
+        self.note: str = told["note"]
+        self.slow: int | None = told["slow"]
+        hosts = tuple(
+            Host(name, f"127.0.0.{index}", slots=slots)
+            for index, (name, slots) in enumerate(told["hosts"], 1)
+        )
+        self.plan = Plan(told["run"], hosts, replace(Job(), **_settings(told["job"])))
+
+    def records(self) -> Iterator[Record]:
+        """Its records, in order of arrival."""
+        for line in self._lines:
+            record = decode(line.encode())
+            assert record
+            yield record
+
+    def states(self) -> Iterator[RunState]:
+        """Its state after each record, always the same object."""
+        state = RunState(self.plan)
+        for record in self.records():
+            state.apply(record)
+            yield state
+
+
+def all_runs(beginning: str) -> list[Path]:
+    """The copies whose names begin so."""
+    return sorted(FOLDER.glob(f"{beginning}*.jsonl.xz"))
+
+
+def _settings(told: dict[str, Any]) -> dict[str, Any]:
+    return told | {"sync_option": tuple(told["sync_option"])}
+
+
+def copy(folder: Path, note: str, slow: int | None) -> bytes:
+    """The copy of a recorded run."""
+    plan = read.load_plan(folder)
+    assert plan.job
+    head = {
+        "run": plan.run,
+        "note": note,
+        "slow": slow,
+        "hosts": [(host.name, host.slots) for host in plan.hosts],
+        "job": {name: asdict(plan.job)[name] for name in SETTINGS},
+    }
+    lines = [json.dumps(head)]
+    for record in read.records(folder, len(plan.hosts)):
+        if isinstance(record.event, KEPT):
+            when = round(record.time, 3)
+            lines.append(encode(replace(record, time=when, event=_bare(record.event))).strip())
+    return lzma.compress("\n".join(lines).encode(), preset=9)
+
+
+def _bare(event: Event) -> Event:
+    """An event without what no conclusion on speed needs."""
+    match event:
+        case Step():
+            figures = {name: float(f"{getattr(event, name):.{DIGITS}g}") for name in FIGURES}
+            return Step(event.rank, event.epoch, event.step, 1.0, **figures)
+        case Evaluated():
+            return replace(event, confusion=(), classes=())
+        case HostSample():
+            return HostSample(tuple(map(round, event.cpu)), 0, 0)
+        case RankSample():
+            return RankSample(event.rank, round(event.cpu), 0)
+    return event
+
+
+def main() -> None:
+    """Copy runs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", nargs="+", type=Path)
+    parser.add_argument("--into", type=Path, default=FOLDER)
+    parser.add_argument("--name", required=True, help="what the names of the copies begin with")
+    parser.add_argument("--note", required=True, help="how the runs were made")
+    parser.add_argument("--slow", type=int, metavar="RANK", help="the rank with less CPU")
+    given = parser.parse_args()
+    for folder in given.folder:
+        short = "-".join(folder.name.split("-")[2:])
+        path = given.into / f"{given.name}-{short}.jsonl.xz"
+        path.write_bytes(copy(folder, given.note, given.slow))
+        print(f"{path}: {path.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""What is concluded of recorded runs, calm and noisy ones: who is slow, and when they end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from remote.run.state import RunState
+from tests.kit.forecasts import ERROR, JUMP, found
+from tests.kit.replayed import Replayed, all_runs
+
+FALSE = 1.0
+"""False alarms per 1,000 steps."""
+SOON = 40
+"""Steps within which a rank is named that has half the CPU of the others."""
+
+
+def run_id(path: Path) -> str:
+    return path.name.partition(".")[0]
+
+
+def test_nobody_is_called_slow_where_nobody_is() -> None:
+    steps, named = 0, list[str]()
+    runs = [Replayed(path) for path in (*all_runs("calm"), *all_runs("noisy"))]
+    for run in runs:
+        assert run.slow is None
+        *_, state = run.states()
+        steps += state.step
+        named += [f"{state.plan.run}: {one.straggler}" for one in state.watch.episodes]
+    assert len(runs) >= 10
+    assert steps > 4_000
+    assert len(named) < FALSE * steps / 1_000, named
+
+
+@pytest.mark.parametrize("path", all_runs("slow"), ids=run_id)
+def test_a_host_with_half_the_cpu_is_named_soon_and_no_other(path: Path) -> None:
+    run, named, since = Replayed(path), set[int](), 0
+    for state in run.states():
+        named |= {one.rank for one in state.watch.slow}
+        since = since or (state.step if named else 0)
+    assert named == {run.slow}
+    assert since <= SOON
+
+
+@pytest.mark.parametrize("path", all_runs("calm"), ids=run_id)
+def test_the_forecast_is_near_the_truth_and_steady(path: Path) -> None:
+    run = Replayed(path)
+    made = found(RunState(run.plan), run.records())
+    assert made
+    assert made.ticks[0].passed < 0.25 * made.seconds, "known early"
+    assert max(made.errors) < ERROR
+    assert max(made.jumps) < JUMP
+
+
+@pytest.mark.parametrize("path", all_runs("noisy"), ids=run_id)
+def test_a_forecast_never_jumps_even_where_the_pace_changes(path: Path) -> None:
+    run = Replayed(path)
+    made = found(RunState(run.plan), run.records())
+    assert made
+    assert max(made.jumps) < JUMP
