@@ -164,9 +164,9 @@ def documented() -> Iterator[str]:
             yield f"## {place.value.capitalize()}"
         for text, alike in groupby(actions, lambda one: one.help):
             same = list(alike)
-            keys = [written(key) for one in same for key in one.usual]
-            names = f"`{same[0].name}`" + (f" to `{same[-1].name}`" if same[1:] else "")
-            shown = (
-                f"`{keys[0]}` to `{keys[-1]}`" if same[1:] else ", ".join(f"`{k}`" for k in keys)
-            )
-            yield f"| {names} | {shown} | {text} |"
+            keys = [f"`{written(key)}`" for one in same for key in one.usual]
+            names = [f"`{one.name}`" for one in same]
+            if same[1:]:
+                yield f"| {names[0]} to {names[-1]} | {keys[0]} to {keys[-1]} | {text} |"
+            else:
+                yield f"| {names[0]} | {', '.join(keys)} | {text} |"
