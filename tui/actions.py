@@ -84,6 +84,7 @@ SCREENSHOT = Action(
     "screenshot", "e", "app.screenshot", "Screenshot", "save the screen as SVG in the run's folder"
 )
 LOG_Y = Action("log-y", "l", "log_y", "Log y", "make the y axis logarithmic, or linear again")
+THEME_HELP = "dark, light, or with a high contrast; kept for the next time"
 OPEN = Action("open", "enter", "open", "Open", "open what is chosen")
 
 ACTIONS: dict[Place, tuple[Action, ...]] = {
@@ -188,6 +189,7 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
             False,
             True,
         ),
+        Action("next-theme", "T", "app.next_theme", "Next theme", THEME_HELP, False),
         Action("next", "tab", "app.focus_next", "Next", "next panel or field", False, fixed=True),
         Action(
             "last", "shift+tab", "app.focus_previous", "Last", "the one before", False, fixed=True

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from rich.console import RenderableType
 from textual.actions import ActionParseResult
-from textual.app import App, SystemCommand
+from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette
 from textual.dom import DOMNode
@@ -37,6 +37,7 @@ from tui.screens.doctor import DoctorScreen
 from tui.screens.help import HelpDialog
 from tui.screens.run import RunScreen
 from tui.screens.stacks import StacksScreen
+from tui.themes import Themed
 from tui.view import Session
 
 TICK = 0.5
@@ -83,7 +84,7 @@ class Work(Protocol):
 W = TypeVar("W", bound=Work)
 
 
-class Dashboard(App[None], Generic[W]):
+class Dashboard(Themed, Generic[W]):
     """A dashboard over some work. After `run`, `exit_code` is that of the command."""
 
     TITLE = "rankboard"
