@@ -52,10 +52,21 @@ def colour(number: int, dark: bool) -> str:
     return colours[number % len(colours)]
 
 
+ASCII_ONLY = "RANKBOARD_ASCII"
+"""The environment variable that asks for ASCII, if it is set to anything."""
+
+
+def use_ascii() -> None:
+    """Write ASCII to terminals from now on, whatever the locale is."""
+    os.environ[ASCII_ONLY] = "1"
+    utf8.cache_clear()
+    make_fit(sys.stdout, sys.stderr)
+
+
 @cache
 def utf8() -> bool:
-    """Whether the terminal's locale is UTF-8."""
-    return speaks_utf8(
+    """Whether the terminal's locale is UTF-8, and nobody asked for ASCII."""
+    return not os.environ.get(ASCII_ONLY) and speaks_utf8(
         dict(os.environ),
         _environment_at_start(),
         getattr(sys.__stdout__, "encoding", None) or "utf-8",

@@ -26,7 +26,8 @@ from tui.front import Lines
 from tui.narrate import narrate
 
 NICE = 10
-"""How far the launcher steps back behind ranks that may share its machine."""
+"""How far the launcher steps back behind ranks that may share its machine. Not with the dashboard:
+it takes some percent of a core, and its keys must work while the ranks take all of it."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,8 @@ def start(
         if dry_run:
             _print_plan(launcher, chosen, job, options.json)
             return 0
-        _step_back(chosen)
         if as_lines:
+            _step_back(chosen)
             lines = Lines(options.json, detach=options.detach, verbose=options.verbose)
             return front.show_lines(
                 launcher, launcher.begin(launcher.plan(chosen.hosts, job)), lines

@@ -10,7 +10,7 @@ import typer
 from remote.plan.plan import RESTARTS
 from tui import front
 from tui.exit import UsageError, refusing
-from tui.flags.common import RUNS, HostsFile, Run, RunsDir
+from tui.flags.common import RUNS, Ascii, HostsFile, Run, RunsDir
 from tui.flags.notify import Notify, notifier
 from tui.flags.recorded import open_run
 from tui.front import Lines
@@ -39,6 +39,7 @@ def attach(
         bool, typer.Option("--verbose", "-v", help="with --run: print each step of the start")
     ] = False,
     notify: Notify = "",
+    ascii_only: Ascii = False,
     runs_dir: RunsDir = RUNS,
 ) -> None:
     """Reattach to a run: replay what you missed, then follow it live.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tui.exit import UsageError, refusing
-from tui.flags.common import RUNS, RunsDir
+from tui.flags.common import RUNS, Ascii, RunsDir
 from tui.flags.recorded import folder_of
 from tui.narrate import narrate
 
@@ -40,6 +40,7 @@ def compare(
     dashboard: Annotated[
         bool, typer.Option("--dashboard", help="compare them on the screen: by step and by time")
     ] = False,
+    ascii_only: Ascii = False,
     runs_dir: RunsDir = RUNS,
 ) -> None:
     """Compare recorded runs: settings, final figures, time per step, and loss curves.

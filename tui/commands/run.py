@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from tui.exit import UsageError, refusing
-from tui.flags.common import RUNS, RunsDir
+from tui.flags.common import RUNS, Ascii, RunsDir
 from tui.flags.notify import Notify, notifier
 from tui.text.usage import given, option
 
@@ -58,6 +58,7 @@ def run(
         typer.Option("--verbose", "-v", help="with --run: print each step of the start"),
     ] = False,
     notify: Notify = "",
+    ascii_only: Ascii = False,
     runs_dir: RunsDir = RUNS,
     version: Annotated[
         bool,

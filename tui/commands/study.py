@@ -23,7 +23,7 @@ from remote.transport.registry import Transports
 from tui import front, study_front
 from tui.exit import FAILED, STOPPED, UsageError, refusing
 from tui.flags import selection
-from tui.flags.common import RUNS, RunsDir
+from tui.flags.common import RUNS, Ascii, RunsDir
 from tui.flags.job import with_job_flags
 from tui.flags.selection import with_host_flags
 from tui.narrate import narrate
@@ -70,6 +70,7 @@ def study(
     new: Annotated[
         bool, typer.Option("--new", help="start over; keep earlier results under another name")
     ] = False,
+    ascii_only: Ascii = False,
     runs_dir: RunsDir = RUNS,
     **job_flags: Any,
 ) -> None:

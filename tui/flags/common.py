@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from remote.cluster.hosts import HOSTS_FILE
+from tui import palette
 
 HOSTS = Path(HOSTS_FILE)
 """The hosts file where none is named."""
@@ -32,6 +33,23 @@ Run = Annotated[
         help="the name of the run, the beginning of it, or last for the newest run",
     ),
 ]
+
+
+def _use_ascii(wanted: bool) -> None:
+    if wanted:
+        palette.use_ascii()
+
+
+Ascii = Annotated[
+    bool,
+    typer.Option(
+        "--ascii",
+        is_eager=True,
+        callback=_use_ascii,
+        help="draw with ASCII characters only, as where the locale is not UTF-8",
+    ),
+]
+"""Its callback does all; a command has no use for the value."""
 
 
 def split_names(text: str) -> tuple[str, ...]:

@@ -101,9 +101,12 @@ async def test_every_screen_is_drawn_in_ascii(monkeypatch: pytest.MonkeyPatch) -
         assert "+ finished in" in on_a_terminal(stage.text())
 
 
-@pytest.mark.parametrize(("locale", "ascii_only"), [(C, True), (UTF8, False)])
+@pytest.mark.parametrize(
+    ("locale", "flags", "ascii_only"),
+    [(C, (), True), (UTF8, ("--ascii",), True), (UTF8, (), False)],
+)
 def test_without_a_hosts_file_the_form_is_for_this_machine_and_in_the_terminals_characters(
-    locale: str, ascii_only: bool, tmp_path: Path
+    locale: str, flags: tuple[str, ...], ascii_only: bool, tmp_path: Path
 ) -> None:
     """A process of its own in a terminal of its own: the form, its help, and out."""
     pid, terminal = pty.fork()
@@ -115,7 +118,7 @@ def test_without_a_hosts_file_the_form_is_for_this_machine_and_in_the_terminals_
             "TERM": "xterm",
             "LANG": locale,
         }
-        os.execve(RANKBOARD, [str(RANKBOARD)], environ | {"COLUMNS": "120", "LINES": "40"})
+        os.execve(RANKBOARD, [str(RANKBOARD), *flags], environ | {"COLUMNS": "120", "LINES": "40"})
     try:
         drawn = read_until(terminal, "local  127.0.0.1  ranks 0 to 3")
         assert "There is no hosts.toml in this folder: the ranks run on this" in words(drawn)
@@ -153,3 +156,10 @@ def read_until(terminal: int, part: str) -> bytes:
 def words(drawn: bytes) -> str:
     """Without the terminal's control sequences."""
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b.", " ", drawn.decode("utf-8", "replace"))
+
+
+def test_the_variable_asks_for_ascii_in_any_locale(monkeypatch: pytest.MonkeyPatch) -> None:
+    for value, speaks in (("1", False), ("", True)):
+        monkeypatch.setenv(palette.ASCII_ONLY, value)
+        palette.utf8.cache_clear()
+        assert palette.utf8() is speaks

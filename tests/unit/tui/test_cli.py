@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from training.job import Job, groups
+from tui import front, start
 from tui.cli import application
 
 PLACE = re.compile(
@@ -151,3 +152,19 @@ def test_every_field_of_a_job_is_in_one_group() -> None:
     assert [setting.name for group in groups().values() for setting in group] == list(
         Job.__dataclass_fields__
     )
+
+
+@pytest.mark.parametrize(("flags", "steps"), [((), []), (("--run",), [start.NICE])])
+def test_only_lines_step_back_behind_the_ranks_of_this_machine(
+    flags: tuple[str, ...], steps: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The dashboard answers keys also while the ranks take all of the machine."""
+    taken: list[int] = []
+    monkeypatch.setattr(start.os, "nice", taken.append)
+    monkeypatch.setattr(start.Launcher, "begin", lambda self, plan: None)
+    monkeypatch.setattr(front, "on_terminal", lambda: True)
+    for how in ("show_lines", "show_dashboard"):
+        monkeypatch.setattr(front, how, lambda *what, **more: 0)
+    done = run(tmp_path, "--local", "1", "--steps", "1", *flags)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert taken == steps
