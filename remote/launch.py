@@ -49,9 +49,10 @@ class Launcher:
     notifier: Notifier | None = None
     """Tells that a run stalls or has ended."""
 
-    def plan(self, cluster: Cluster, job: Job) -> Plan:
-        """The plan of a new run. A relative data folder is relative to this directory; `~` is the
-        home on each host. Raises: PlanError."""
+    def plan(self, cluster: Cluster, job: Job, policy: Policy | None = None) -> Plan:
+        """The plan of a new run, with another `policy` than the launcher's where one is given. A
+        relative data folder is relative to this directory; `~` is the home on each host. Raises:
+        PlanError."""
         local = is_here(cluster.hosts)
         uploads, project = _uploads(cluster)
         where, here = partial(_on_hosts, uploads=uploads), job
@@ -66,7 +67,8 @@ class Launcher:
         # with --local, one folder holds the whole run
         if local:
             hosts = tuple(replace(host, workdir=str(self.runs_dir / run / NODE)) for host in hosts)
-        policy = replace(self.policy, fetch=self.policy.fetch and not local)
+        policy = policy or self.policy
+        policy = replace(policy, fetch=policy.fetch and not local)
         plan = Plan(run, hosts, job, policy, uploads, project, cluster.file or HOSTS_FILE)
         planning.check(plan)
         if policy.min_nodes > len(hosts):

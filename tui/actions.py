@@ -30,7 +30,10 @@ class Place(Enum):
     LOG = "log"
     STACKS = "stacks"
     CHECKS = "checks of the hosts"
+    FIELD = "fields of the launch form"
     FORM = "launch form"
+    CHOICE = "choice"
+    PRESETS = "presets and recent jobs"
     STUDY = "study"
     CELL = "runs of a cell"
     COMPARE = "comparison"
@@ -86,6 +89,10 @@ SCREENSHOT = Action(
 LOG_Y = Action("log-y", "l", "log_y", "Log y", "make the y axis logarithmic, or linear again")
 THEME_HELP = "dark, light, or with a high contrast; kept for the next time"
 OPEN = Action("open", "enter", "open", "Open", "open what is chosen")
+MOVES = (
+    Action("next-choice", "j", "move('cursor_down')", "Down", "go down", False),
+    Action("last-choice", "k", "move('cursor_up')", "Up", "go up", False),
+)
 
 ACTIONS: dict[Place, tuple[Action, ...]] = {
     Place.RUN: (
@@ -131,10 +138,29 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         Action("check-again", "r", "again", "Check again", "check the hosts again"),
         SCREENSHOT,
     ),
+    Place.FIELD: (
+        Action("edit", "enter", "open", "Edit", "edit the field, choose for it, tick or fold it"),
+        Action("fold", "space", "fold", "Fold", "tick a host or a switch; fold a group", False),
+        Action("turn", "right", "turn(1)", "Turn", "take the next choice; unfold a group", False),
+        Action("turn-back", "left", "turn(-1)", "Turn back", "the one before; fold", False),
+        Action("reset", "delete,backspace", "reset", "Reset", "give the field its default again"),
+    ),
     Place.FORM: (
+        BACK,
         HELP,
-        Action("start", "ctrl+s,f5", "start", "Start", "start the run", priority=True),
-        Action("check", "f2", "check", "Doctor", "check the hosts for this job; start nothing"),
+        Action("start", "f5,ctrl+s", "start", "Start", "start the run", priority=True),
+        Action("presets", "p", "presets", "Presets", "take the settings of a preset, recent job"),
+        Action("save-preset", "w", "save", "Save", "save the settings as a preset"),
+        Action("copy-command", "y", "copy", "Copy", "copy the command line of the run"),
+        Action("check", "c,f2", "check", "Check", "check the hosts for this job, in background"),
+        Action("checks", "D", "checks", "Doctor", "show what the checks have found", False),
+    ),
+    Place.CHOICE: (BACK, CLOSE, *MOVES),
+    Place.PRESETS: (
+        BACK,
+        CLOSE,
+        *MOVES,
+        Action("delete-preset", "delete,d", "delete", "Delete", "delete the preset", False),
     ),
     Place.STUDY: (
         QUIT,

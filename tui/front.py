@@ -122,7 +122,7 @@ def show_dashboard(
     from tui.app import RankboardApp
     from tui.runs import Launch
 
-    settings |= {"runs_dir": launcher.runs_dir, "check": launcher.check}
+    settings |= {"runs_dir": launcher.runs_dir, "check": launcher.check, "policy": launcher.policy}
     if launcher.notifier:
         settings["failure"] = launcher.notifier.failure
     app = RankboardApp(Launch(cluster, selected, job, launcher.plan, launcher.begin, **settings))

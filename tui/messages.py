@@ -8,15 +8,17 @@ from pathlib import Path
 from textual.message import Message
 
 from remote.cluster.hosts import Cluster
+from remote.plan.plan import Policy
 from training.job import Job
 
 
 @dataclass
 class StartRun(Message):
-    """Start this job on these hosts."""
+    """Start this job on these hosts, with this policy."""
 
     cluster: Cluster
     job: Job
+    policy: Policy
 
 
 @dataclass
@@ -25,6 +27,7 @@ class CheckHosts(Message):
 
     cluster: Cluster
     job: Job
+    policy: Policy
 
 
 @dataclass
@@ -53,7 +56,7 @@ class NewRun(Message):
 
 
 class ShowChecks(Message):
-    """Show what the checks of the hosts of the run have found."""
+    """Show what the checks of the hosts have found: those of the run, or of the form."""
 
 
 class ShowStacks(Message):

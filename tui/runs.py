@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from remote.cluster.hosts import Cluster
-from remote.plan.plan import Plan
+from remote.plan.plan import Plan, Policy
 from remote.run.state import RunState, Verdict
 from training.job import Job
 from tui.exit import STOPPED
@@ -19,6 +19,19 @@ ENDING = 15.0
 """Seconds that a run has to end when its dashboard is gone."""
 
 S = TypeVar("S", bound=Checks)
+MakePlan = Callable[[Cluster, Job, Policy], Plan]
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a command line said of where to run, beside the choice of hosts: the options of a lab,
+    uploads, and the folder of the runs where it is not the usual one."""
+
+    slots: int = 0
+    link: str = ""
+    cpus: str = ""
+    upload: tuple[str, ...] = ()
+    runs_dir: str = ""
 
 
 @dataclass(frozen=True)
@@ -29,12 +42,14 @@ class Launch:
     cannot be recorded. `check` begins checks of the hosts. `at_once`: start without the form.
     `attached`: a run to watch first. `leavable`: a run can continue without the dashboard.
     `failure` is why --notify failed, once; else "".
+    `policy` is that of the command line, and `keep` what it would be without --on-disconnect.
+    `link` is the rate of the hosts' slowest link in bytes per second; 0 where it is not known.
     """
 
     cluster: Cluster
     selected: Cluster
     job: Job
-    make_plan: Callable[[Cluster, Job], Plan]
+    make_plan: MakePlan
     begin: Callable[[Plan], Session]
     at_once: bool = False
     runs_dir: Path = Path("runs")
@@ -42,6 +57,10 @@ class Launch:
     attached: Session | None = None
     leavable: bool = True
     failure: Callable[[], str] = str
+    policy: Policy = field(default_factory=Policy)
+    keep: bool = False
+    place: Place = Place()
+    link: float = 0.0
 
 
 class Listener(threading.Thread, Generic[S]):
@@ -88,10 +107,11 @@ class Runs:
         folder = self.launch.runs_dir / self.session.plan.run if self.session else Path.cwd()
         return folder if folder.is_dir() else Path.cwd()
 
-    def start(self, cluster: Cluster, job: Job) -> Session:
-        """Begin a run. Raises: PlanError, OSError."""
-        self.launch = replace(self.launch, selected=cluster, job=job)
-        return self.watch(self.launch.begin(self.launch.make_plan(cluster, job)))
+    def start(self, cluster: Cluster, job: Job, policy: Policy) -> Session:
+        """Begin a run; checks of hosts end. Raises: PlanError, OSError."""
+        self.end_checks()
+        self.launch = replace(self.launch, selected=cluster, job=job, policy=policy)
+        return self.watch(self.launch.begin(self.launch.make_plan(cluster, job, policy)))
 
     def watch(self, session: Session) -> Session:
         """Listen to a run that has begun."""
@@ -100,12 +120,24 @@ class Runs:
         self.states.append(session.state)
         return session
 
-    def check(self, cluster: Cluster, job: Job) -> Checks:
-        """Begin checks of these hosts for this job; `launch` has a `check`. Raises: PlanError."""
+    @property
+    def checks(self) -> Checks | None:
+        """The checks that were begun last."""
+        return self._checks.session if self._checks else None
+
+    def check(self, cluster: Cluster, job: Job, policy: Policy) -> Checks:
+        """Begin checks of these hosts for this job, in place of others; `launch` has a `check`.
+        Raises: PlanError."""
         assert self.launch.check
-        self._checks = Listener(self.launch.check(self.launch.make_plan(cluster, job)))
+        self.end_checks()
+        self._checks = Listener(self.launch.check(self.launch.make_plan(cluster, job, policy)))
         self._checks.start()
         return self._checks.session
+
+    def end_checks(self) -> None:
+        """End checks that are under way; returns at once."""
+        if self._checks and self._checks.is_alive():
+            self._checks.session.stop("other work begins")
 
     def raise_errors(self) -> None:
         """Raise the error that ended a listener."""

@@ -20,10 +20,12 @@ from training.agent.layout import LAST
 from training.job import Job
 from tui import front
 from tui.flags import selection
+from tui.flags.common import RUNS
 from tui.flags.policy import policy
 from tui.flags.selection import Selection
 from tui.front import Lines
 from tui.narrate import narrate
+from tui.runs import Place
 
 NICE = 10
 """How far the launcher steps back behind ranks that may share its machine. Not with the dashboard:
@@ -43,6 +45,7 @@ class Options:
     verbose: bool
     runs_dir: Path
     notifier: Notifier | None = None
+    in_form: bool = False
 
 
 def start(
@@ -56,7 +59,7 @@ def start(
     Returns the exit code.
     """
     as_lines, dry_run = options.as_lines, options.dry_run
-    at_once = any(value is not None for value in job_flags.values())
+    at_once = not options.in_form and any(value is not None for value in job_flags.values())
     in_form = not (as_lines or dry_run or at_once) and front.on_terminal()
     chosen = selection.selection(host_flags, options.upload, in_form=in_form)
     local = is_here(chosen.cluster.hosts)
@@ -64,7 +67,8 @@ def start(
     if job_flags.get("resume") == LAST:
         narrate(f"{LAST} is {job.resume}")
     with selection.transports(replace(chosen, spec=None) if dry_run else chosen) as transports:
-        settings = policy(policy_flags, _keeps(chosen, local, options))
+        keep = _keeps(chosen, local, options)
+        settings = policy(policy_flags, keep)
         launcher = Launcher(
             transports, options.runs_dir.absolute(), settings, notifier=options.notifier
         )
@@ -78,8 +82,27 @@ def start(
                 launcher, launcher.begin(launcher.plan(chosen.hosts, job)), lines
             )
         return front.show_dashboard(
-            launcher, chosen.cluster, chosen.hosts, job, at_once=at_once, leavable=not chosen.spec
+            launcher,
+            chosen.cluster,
+            chosen.hosts,
+            job,
+            at_once=at_once,
+            leavable=not chosen.spec,
+            keep=keep,
+            place=_place(host_flags, options),
+            link=min(chosen.spec.rates) / 8 if chosen.spec else 0.0,
         )
+
+
+def _place(host_flags: Mapping[str, Any], options: Options) -> Place:
+    """What the command line says of where to run, beside the choice of hosts."""
+    return Place(
+        host_flags["slots"] or 0,
+        host_flags["link"],
+        host_flags["cpus"],
+        tuple(map(str, options.upload)),
+        "" if options.runs_dir == RUNS else str(options.runs_dir),
+    )
 
 
 def _keeps(chosen: Selection, local: bool, options: Options) -> bool:

@@ -36,6 +36,9 @@ def run(
     as_lines: Annotated[
         bool, typer.Option("--run", help="run without the dashboard, and print lines")
     ] = False,
+    form: Annotated[
+        bool, typer.Option("--form", help="open the form with these options, and start nothing yet")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="print which rank runs where, and start nothing")
     ] = False,
@@ -70,11 +73,13 @@ def run(
     """Launch and watch data-parallel PyTorch training across machines.
 
     Without a command, rankboard starts a run in the dashboard: at once if you give a job option,
-    otherwise after you fill in a form. With --run, it prints lines instead.
+    otherwise after you fill in a form. --form opens the form in any case, with the options that you
+    give. With --run, it prints lines instead.
 
     Examples:
       rankboard                               open the form for your hosts
       rankboard --local 4                     open it for 4 ranks on this machine
+      rankboard --form --lr 0.05              open it with this learning rate
       rankboard --run --sync ring --steps 45  train on the hosts and print lines
       rankboard --run --resume last           continue the newest run
       rankboard --dry-run --nodes 2           show what would run where
@@ -92,11 +97,12 @@ def run(
         return
     with refusing():
         _check_flags(as_lines, dry_run, json, detach, verbose)
+        _check_form(form, as_lines, dry_run)
         _check_lab(detach, policy_flags["on_disconnect"], host_flags["link"])
         from tui.start import Options, start  # the launcher, which the other commands do without
 
         options = Options(
-            upload or (), as_lines, dry_run, json, detach, verbose, runs_dir, notifier(notify)
+            upload or (), as_lines, dry_run, json, detach, verbose, runs_dir, notifier(notify), form
         )
         code = start(host_flags, job_flags, policy_flags, options)
     raise typer.Exit(code)
@@ -122,6 +128,13 @@ def _check_flags(as_lines: bool, dry_run: bool, json: bool, detach: bool, verbos
     ):
         if wanted and not as_lines:
             raise UsageError(f"{flag} needs --run")
+
+
+def _check_form(form: bool, as_lines: bool, dry_run: bool) -> None:
+    """Raises: UsageError, where there is to be a form and none can be shown."""
+    for flag, wanted in (("--run", as_lines), ("--dry-run", dry_run)):
+        if form and wanted:
+            raise UsageError(f"--form opens the dashboard, which {flag} does without: drop one")
 
 
 def _check_lab(detach: bool, on_disconnect: str | None, link: str) -> None:

@@ -14,7 +14,7 @@ from tui.flags.group import with_group
 _option = partial(typer.Option, rich_help_panel="Failures and disconnects")
 
 
-def _flags(
+def declared(
     on_disconnect: Annotated[
         Literal["keep", "stop"] | None,
         _option(
@@ -66,7 +66,7 @@ def _flags(
 
 def with_policy_flags(command: Callable[..., None]) -> Callable[..., None]:
     """Replace the parameter `policy_flags` of a command by one option per setting."""
-    return with_group(command, "policy_flags", _flags)
+    return with_group(command, "policy_flags", declared)
 
 
 def policy(flags: Mapping[str, Any], keep: bool) -> Policy:

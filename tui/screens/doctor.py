@@ -34,7 +34,7 @@ TICK = 0.2
 
 
 class DoctorScreen(Screen[None]):
-    """The results of checks. With `again`, they are not part of a run and end with the screen."""
+    """The results of checks. With `again`, they are not part of a run."""
 
     CSS = """
     DoctorScreen #title { height: 1; padding: 0 1; background: $panel; text-style: bold; }
@@ -104,8 +104,6 @@ class DoctorScreen(Screen[None]):
             self.tick()
 
     def action_back(self) -> None:
-        if self._again is not None and not self.over:
-            self._session.stop("the checks were closed")
         self.dismiss()
 
 

@@ -1,132 +1,263 @@
-"""The rows of a form that ask for the fields of `Job`, and what they say."""
+"""The rows of the launch form: groups that fold, and their fields with what they say."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import Field
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
 
-from textual.containers import Horizontal
-from textual.widget import Widget
-from textual.widgets import Checkbox, Input, Label, Select, Static
+from textual.binding import BindingType
+from textual.events import Key
+from textual.geometry import Region
+from textual.message import Message
 
-from training import registry
-from training.job import TYPES, JobError, choices, flag
+from remote.cluster.hosts import Host
+from remote.doctor.doctor import FAILED, OK, WARNING
+from remote.format import count
+from tui import palette
+from tui.actions import Place, bindings
+from tui.form.draft import HOSTS, Draft, Mistake
+from tui.form.field import OFF, ON, Field, argument, is_of
+from tui.form.marks import Mark
+from tui.screens.editor import Editor
+from tui.screens.pick import Pick
+from tui.widgets.choices import Choices
+from tui.widgets.table import Cell, Column, Row
 
-ARGUMENT = "-argument"
-"""The id of the line for a choice's argument is the field's name with this behind it."""
+SIGNS = {OK: "good", WARNING: "warn", FAILED: "bad", "": "work"}
+INKS = {OK: "table--good", WARNING: "table--work", FAILED: "table--bad", "": "table--dim"}
+MANY = 8
+"""So many hosts are listed at first; of more, only how many take part."""
+DIGITS = "0123456789.-"
+FOLDED = ("computation", "data files", "log and checkpoints", "failures and disconnects")
+"""The groups that are folded at first, unless something in them is changed."""
+VALUE = (18, 30)
+"""The least and the most columns of a value."""
+EMPTY = {"epochs": "1", "steps": "whole epochs"}
+"""What is shown in place of an empty text; otherwise "none"."""
 
 
-class Box(Checkbox):
-    """A box to tick, which is empty where it is not ticked, and not only of another colour."""
+@dataclass(frozen=True)
+class Line:
+    """A row: a field, or the head of a group."""
+
+    group: str
+    field: Field | None = None
+
+
+class Fields(Choices):
+    """The fields of a draft, one row each; they are changed here. `Changed` says so, and `tell`
+    draws them again."""
+
+    place = Place.FIELD
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+
+    class Changed(Message):
+        """A field has another text."""
+
+    def __init__(self, draft: Draft, editor: Editor) -> None:
+        super().__init__()
+        self.draft, self._editor = draft, editor
+        self.folded = {group for group in FOLDED if not draft.changed(group)}
+        if len(draft.cluster.hosts) > MANY:
+            self.folded.add(HOSTS)
+        self.lines: list[Line] = []
+        self._mistakes: dict[str, Mistake] = {}
+        self._marks: Mapping[str, Mark] = {}
+        self._summary = ""
 
     @property
-    def BUTTON_INNER(self) -> str:  # type: ignore[override]
-        """What stands in it."""
-        return "X" if self.value else " "
+    def line(self) -> Line:
+        """The row under the cursor."""
+        return self.lines[self.cursor]
+
+    def tell(
+        self, mistakes: Sequence[Mistake], marks: Mapping[str, Mark], summary: str = ""
+    ) -> None:
+        """Draw, with what hinders a start, and what is known of hosts by name and of all."""
+        self._mistakes = {one.field: one for one in mistakes}
+        self._marks, self._summary = marks, summary
+        self.draw()
+
+    def fold(self, group: str, folded: bool) -> None:
+        """Fold or unfold a group; the cursor goes to its head."""
+        (self.folded.add if folded else self.folded.discard)(group)
+        self.draw()
+        self.cursor = self.lines.index(Line(group))
+
+    def go(self, name: str) -> None:
+        """Move the cursor to a field, and unfold its group."""
+        for group, fields in self.draft.groups().items():
+            if name == group or any(one.name == name for one in fields):
+                self.folded.discard(group)
+                self.draw()
+        for number, line in enumerate(self.lines):
+            if name == (line.field.name if line.field else line.group):
+                self.cursor = number
+
+    @property
+    def _value_region(self) -> Region:
+        """Where on the screen the value under the cursor stands."""
+        x, y, width, _ = self.content_region
+        label, value, _ = self.columns()
+        row = self.cursor + 1 - self.scroll_offset.y
+        return Region(x + label.width + 2, y + row, min(value.width, width) - 3, 1)
+
+    def on_resize(self) -> None:
+        self.draw()
+
+    def draw(self) -> None:
+        """Draw what has changed."""
+        if not self.size.width:
+            return
+        self.lines, rows = [], []
+        for group, fields in self.draft.groups().items():
+            self.lines.append(Line(group))
+            rows.append(self._group(group, fields))
+            if group not in self.folded:
+                self.lines += [Line(group, one) for one in fields]
+                rows += [self._row(one) for one in fields]
+        self.show(self.columns(), rows)
+
+    def columns(self) -> list[Column]:
+        """Columns as wide as the fields need, and as there is room for."""
+        width = self.size.width
+        groups = self.draft.groups()
+        names = [f"  {group}" for group in groups]
+        names += [_label(one) for fields in groups.values() for one in fields]
+        label = min(max(map(len, names)) + 1, width * 2 // 5)
+        value = max(VALUE[0], min(VALUE[1], (width - label) // 2))
+        note = max(1, width - label - value)
+        return [
+            Column("setting", label, right=False),
+            Column("value", value, right=False),
+            Column("", note, right=False),
+        ]
+
+    # Rows
+
+    def _group(self, group: str, fields: Sequence[Field]) -> Row:
+        sign = palette.sign("closed" if group in self.folded else "open")
+        changed = self.draft.changed(group)
+        said = f"{changed} changed" if changed else ""
+        if group == HOSTS and fields[0].is_switch:
+            ticked = sum(self.draft.text(one.name) == ON for one in fields)
+            said = f"{ticked} of {count(len(fields), 'host')}"
+        note = Cell(self._summary if group == HOSTS else "", "table--dim")
+        if hidden := [one for one in fields if one.name in self._mistakes]:
+            if group in self.folded:
+                note = self._bad(count(len(hidden), "mistake"))
+        elif group in self._mistakes:
+            note = self._bad(self._mistakes[group].short)
+        return Cell(f"{sign} {group}", "table--head"), Cell(said), note
+
+    def _row(self, field: Field) -> Row:
+        if field.name.startswith("host."):
+            return self._host(field, self.draft.cluster.hosts[int(field.name[5:])])
+        text, changed = self.draft.text(field.name), field.name in self.draft.texts
+        mistake = self._mistakes.get(field.name)
+        shown = f"[{'x' if text == ON else ' '}] {text}" if field.is_switch else text
+        value = shown or EMPTY.get(field.name, "none")
+        note = Cell("")
+        if mistake:
+            note = self._bad(mistake.short)
+        elif changed:
+            usual = self.draft.default(field.name) or EMPTY.get(field.name, "none")
+            note = Cell(f"default: {usual}", "table--dim")
+        ink = "table--bad" if mistake else "" if changed else "table--dim"
+        return Cell(_label(field)), Cell(f"{'*' if changed else ' '} {value}", ink), note
+
+    def _host(self, field: Field, host: Host) -> Row:
+        ticked = "x" if self.draft.text(field.name) == ON else " "
+        note, ink = count(host.slots, "rank"), "table--dim"
+        if mark := self._marks.get(host.name):
+            note, ink = f"{palette.sign(SIGNS[mark.outcome])} {mark.text}", INKS[mark.outcome]
+        label, dim = Cell(f"  [{ticked}] {host.name}"), "" if ticked == "x" else "table--dim"
+        return label, Cell(f"  {host.address}", dim), Cell(note, ink)
+
+    def _bad(self, text: str) -> Cell:
+        return Cell(f"{palette.sign('bad')} {text}", "table--bad")
+
+    # Changes
+
+    def set(self, name: str, text: str) -> None:
+        """Change the text of a field."""
+        self.draft.set(name, text)
+        self.post_message(self.Changed())
+
+    def action_open(self) -> None:
+        """Edit the field under the cursor, choose for it, or fold the group."""
+        field = self.line.field
+        if field is None or field.is_switch:
+            self.action_fold()
+        elif field.choices:
+            text = self.draft.text(field.name)
+            choice = next((one for one in field.choices if is_of(text, one)), text)
+            pick = Pick(field.label, field.help, field.choices, choice)
+            self.app.push_screen(pick, partial(self._picked, field))
+        else:
+            self._edit(field)
+
+    def on_choices_chosen(self, event: Choices.Chosen) -> None:
+        event.stop()
+        self.action_open()
+
+    def _picked(self, field: Field, choice: str | None) -> None:
+        """Take a choice; one with an argument is completed by typing."""
+        if choice is None:
+            return
+        if argument(choice):
+            text = self.draft.text(field.name)
+            self._edit(field, "" if is_of(text, choice) else argument(choice))
+        else:
+            self.set(field.name, choice)
+
+    def _edit(self, field: Field, typed: str = "") -> None:
+        """Edit the text of the field under the cursor in its row. `typed` takes its place."""
+        text, place = self.draft.text(field.name), self._value_region
+        self._editor.edit(text, place, partial(self.set, field.name), self._left, typed)
+
+    def _left(self, step: int) -> None:
+        """Take the keys again after a text was edited."""
+        self.cursor += step
+        if self.screen.focused in (None, self._editor):
+            self.focus()
+
+    def on_key(self, event: Key) -> None:
+        """Digits begin the text of a field that takes a number."""
+        field, typed = self.line.field, event.character
+        if field and field.numeric and typed and typed in DIGITS:
+            event.stop()
+            self._edit(field, typed)
+
+    def action_fold(self) -> None:
+        """Tick a switch or a host; fold or unfold a group."""
+        line = self.line
+        if line.field and line.field.is_switch:
+            self.set(line.field.name, OFF if self.draft.text(line.field.name) == ON else ON)
+        else:
+            self.fold(line.group, line.group not in self.folded)
+
+    def action_turn(self, step: int) -> None:
+        """Take the next choice of a field; fold a group, or unfold it."""
+        line = self.line
+        if line.field is None:
+            self.fold(line.group, step < 0)
+        elif known := [one for one in line.field.choices if not argument(one)]:
+            text = self.draft.text(line.field.name)
+            at = known.index(text) + step if text in known else 0
+            self.set(line.field.name, known[at % len(known)])
+
+    def action_reset(self) -> None:
+        """Give the field its default again; on the head of a group, all its fields."""
+        line = self.line
+        for field in [line.field] if line.field else self.draft.groups()[line.group]:
+            self.draft.set(field.name, self.draft.default(field.name))
+        self.post_message(self.Changed())
 
 
-class Flag(Box):
-    """One that says beside it what it is: on or off."""
-
-    def watch_value(self) -> None:
-        """As ever, and the word follows."""
-        self.label = "on" if self.value else "off"
-        super().watch_value()
-
-
-def heading(text: str) -> Static:
-    """The line above a group of rows."""
-    return Static(f"── {text} ──", classes="group", markup=False)
-
-
-def labelled(label: str, control: Widget) -> Horizontal:
-    """One row."""
-    return Horizontal(Label(label, markup=False), control, classes="field")
-
-
-class Argument(Horizontal):
-    """A row for what a choice leaves open, such as NAME in `torchvision/NAME`; hidden where that is
-    nothing. Its `name` is the field's.
-    """
-
-    def __init__(self, name: str, form: str, argument: str) -> None:
-        super().__init__(name=name, classes="field")
-        self._input = Input(argument, id=f"{name}{ARGUMENT}", compact=True)
-        self._label = Label("", markup=False)
-        self.ask(form)
-
-    def compose(self) -> Iterator[Widget]:
-        yield self._label
-        yield self._input
-
-    def ask(self, form: str) -> None:
-        """Ask for what this form leaves open."""
-        prefix = registry.prefix(form)
-        self.display = bool(prefix)
-        self._label.update(f"  {prefix}")
-        self._input.placeholder = form.removeprefix(prefix)
-
-
-def controls(setting: Field[Any], value: Any) -> Iterator[Widget]:
-    """The rows of a field: a choice, a box to tick or a line of text, with the field's name as its
-    id."""
-    label, folder = flag(setting).removeprefix("--"), setting.metadata["folder"]
-    known = choices(setting)
-    if not known:
-        yield labelled(label, _line(setting, value))
-        return
-    form = registry.form_of(folder, value) if folder else value
-    yield labelled(
-        label,
-        Select(
-            [(name, name) for name in known],
-            value=form,
-            allow_blank=False,
-            id=setting.name,
-            compact=True,
-        ),
-    )
-    if any(registry.prefix(name) for name in known):
-        yield Argument(
-            setting.name, form, value.removeprefix(registry.prefix(form)) if value != form else ""
-        )
-
-
-def _line(setting: Field[Any], value: Any) -> Widget:
-    kind = TYPES[str(setting.type)]
-    if kind is bool:
-        return Flag("on" if value else "off", value, id=setting.name, compact=True)
-    if kind is int:
-        shown = "" if value is None else str(value)
-        return Input(shown, type="integer", valid_empty=True, id=setting.name, compact=True)
-    if kind is float:
-        return Input(str(value), type="number", id=setting.name, compact=True)
-    if kind is tuple:
-        return Input(
-            " ".join(value), placeholder="key=value key=value", id=setting.name, compact=True
-        )
-    return Input(str(value), id=setting.name, compact=True)
-
-
-def value(form: Widget, setting: Field[Any]) -> Any:
-    """What the form says of a field. Raises: JobError, where a number is none."""
-    control = form.query_one(f"#{setting.name}")
-    if isinstance(control, Checkbox):
-        return control.value
-    if isinstance(control, Select):
-        prefix = registry.prefix(str(control.value))
-        return (
-            prefix + form.query_one(f"#{setting.name}{ARGUMENT}", Input).value
-            if prefix
-            else control.value
-        )
-    assert isinstance(control, Input)
-    kind = TYPES[str(setting.type)]
-    if setting.default is None and not control.value:
-        return None
-    try:
-        return tuple(control.value.split()) if kind is tuple else kind(control.value)
-    except ValueError:
-        what = "a whole number" if kind is int else "a number"
-        raise JobError(f"{flag(setting)} {control.value!r}: write {what}") from None
+def _label(field: Field) -> str:
+    """The name of a field; options stand below their method."""
+    option = "." in field.name and not field.name.startswith(("policy.", "host."))
+    return f"{'    ' if option else '  '}{field.label}"

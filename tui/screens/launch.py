@@ -1,260 +1,276 @@
-"""The launch form: the fields of `Job`, the hosts, and the plan that they make."""
+"""The launch form: hosts, the settings of a job, and what they amount to."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import fields, replace
+from functools import partial
 from typing import ClassVar
 
-from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container, Horizontal, VerticalScroll
+from textual.containers import Container, VerticalScroll
 from textual.content import Content
-from textual.events import DescendantFocus
 from textual.screen import Screen
-from textual.widgets import Button, Checkbox, Input, Select, Static
+from textual.widgets import Static
 
-from remote.cluster.hosts import Cluster
-from remote.doctor.job import INSTEAD, SLOW
 from remote.format import count
-from remote.plan.dry_run import notes
-from remote.plan.plan import Plan, PlanError
-from training import options
-from training.agent.here import cpu_flags, lacks_bf16
-from training.job import Job, JobError, groups, help_text, usual_lr
-from training.registry import UnknownName
+from training.job import Job
+from tui import palette
 from tui.actions import Place, bindings
-from tui.messages import CheckHosts, StartRun
-from tui.screens.fields import ARGUMENT, Argument, Box, controls, heading, labelled, value
+from tui.form import presets
+from tui.form.command import command
+from tui.form.draft import Checked, Draft
+from tui.form.facts import facts, places, warnings
+from tui.form.field import policy_words
+from tui.form.marks import Mark, marks, summary
+from tui.form.presets import Preset, PresetError
+from tui.form.recent import recent
+from tui.messages import CheckHosts, ShowChecks, StartRun
+from tui.runs import Launch
+from tui.screens.editor import Editor
+from tui.screens.fields import Fields
+from tui.screens.pick import Ask
+from tui.screens.presets import Presets
+from tui.view import Checks
 from tui.widgets.keys import Keys
 
-RANKS = "ranks"
-"""The field that takes the place of the list of hosts where there is only one."""
 WIDE = 100
-"""Columns from which on the plan stands beside the fields."""
-HELP = {
-    RANKS: "number of ranks on this host",
-    "hosts": "the hosts that take part, in rank order",
-}
-
-MakePlan = Callable[[Cluster, Job], Plan]
+"""Columns from which on what the job amounts to stands beside the fields."""
+TICK = 0.5
+"""Seconds between two looks at checks under way."""
 
 
 class LaunchScreen(Screen[None]):
     """Asks for a job and the hosts; posts `StartRun`."""
 
     CSS = """
+    LaunchScreen { layers: base above; }
     LaunchScreen #title { height: 1; padding: 0 1; background: $panel; text-style: bold; }
+    LaunchScreen #status { height: auto; max-height: 3; padding: 0 1; }
     LaunchScreen #form { height: 1fr; layout: horizontal; }
-    LaunchScreen VerticalScroll {
-        border-top: solid $primary 40%; border-title-color: $text-muted; scrollbar-size-vertical: 1;
+    LaunchScreen Fields, LaunchScreen VerticalScroll {
+        border-top: solid $primary 40%; border-title-color: $text-muted;
+        scrollbar-size-vertical: 1;
     }
-    LaunchScreen VerticalScroll.-focused {
+    LaunchScreen Fields:focus, LaunchScreen VerticalScroll:focus {
         border-top: solid $primary; border-title-color: $text;
     }
-    LaunchScreen #fields { width: 56; }
-    LaunchScreen #plan { width: 1fr; padding: 0 1; }
+    LaunchScreen Fields { width: 3fr; height: 1fr; padding: 0 1; }
+    LaunchScreen #about { width: 2fr; height: 1fr; padding: 0 1; }
     LaunchScreen.-narrow #form { layout: vertical; }
-    LaunchScreen.-narrow #fields { width: 1fr; height: 3fr; }
-    LaunchScreen.-narrow #plan { height: 2fr; }
-    LaunchScreen.-flat #plan { display: none; }
-    LaunchScreen .group { height: 1; padding: 0 1; color: $text-accent; }
-    LaunchScreen .field, LaunchScreen .field:focus-within { height: 1; }
-    LaunchScreen .field Label { width: 18; padding: 0 1; color: $text-muted; }
-    LaunchScreen .field:focus-within Label { color: $text; text-style: bold; }
-    LaunchScreen .field Input, LaunchScreen .field Select { width: 1fr; max-width: 36; }
-    LaunchScreen Input.-invalid { color: $text-error; }
-    LaunchScreen #help {
-        height: auto; min-height: 2; max-height: 4; padding: 0 1; color: $text-muted;
-    }
-    LaunchScreen.-flat #help { min-height: 1; max-height: 2; }
-    LaunchScreen #bottom { height: auto; padding: 0 1; }
-    LaunchScreen #error {
-        width: 1fr; height: auto; max-height: 3; margin: 0 0 0 2; color: $text-error;
-    }
+    LaunchScreen.-narrow Fields { width: 1fr; height: 1fr; }
+    LaunchScreen.-narrow #about { width: 1fr; height: 7; }
+    LaunchScreen.-flat #about { display: none; }
+    LaunchScreen #help { height: 2; padding: 0 1; color: $text-muted; }
+    LaunchScreen.-flat #help { height: 1; }
     """
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (18, "-tall")]  # noqa: RUF012
     place = Place.FORM
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
-    AUTO_FOCUS = "Select"
+    AUTO_FOCUS = "Fields"
 
-    def __init__(
-        self, cluster: Cluster, selected: Cluster, job: Job, make_plan: MakePlan, error: str = ""
-    ) -> None:
-        """`selected` are the hosts of `cluster` that are ticked at first. `error` is shown until
-        something is changed."""
+    def __init__(self, launch: Launch, error: str = "", checks: Checks | None = None) -> None:
+        """`error` is shown until something is changed. `checks` are those that were made last."""
         super().__init__()
-        self._cluster = cluster
-        self._selected = selected.hosts
-        self._job = job
-        self._make_plan = make_plan
-        self._error = error
-        self._usual_lr = str(usual_lr(job.model))
+        self._launch, self._error, self._checks = launch, error, checks
+        self.draft = Draft.of(
+            launch.cluster, launch.selected, launch.job, launch.policy, launch.keep
+        )
+        self.checked = Checked()
+        self._editor = Editor()
+        self._fields = Fields(self.draft, self._editor)
+        self._marks: dict[str, Mark] = {}
+        self._summary = ""
 
     def compose(self) -> ComposeResult:
-        yield Static("rankboard: launch a run", id="title")
+        yield Static("rankboard: new run", id="title")
+        yield Static(id="status", markup=False)
         with Container(id="form"):
-            with VerticalScroll(id="fields", can_focus=False) as form:
-                form.border_title = "job"
-                for name, group in groups().items():
-                    yield heading(name)
-                    for setting in group:
-                        yield from controls(setting, getattr(self._job, setting.name))
-                yield heading("hosts")
-                yield from self._hosts()
-            with VerticalScroll(id="plan") as preview:
-                preview.border_title = "plan"
-                yield Static(id="preview", markup=False)
+            self._fields.border_title = "settings"
+            yield self._fields
+            with VerticalScroll(id="about") as about:
+                about.border_title = "this run"
+                yield Static(id="amounts", markup=False)
         yield Static(id="help", markup=False)
-        with Horizontal(id="bottom"):
-            yield Button("Start", variant="success", id="start", compact=True)
-            yield Static(id="error", markup=False)
         yield Keys()
-
-    def _hosts(self) -> ComposeResult:
-        """One box to tick per host; where there is one host only, the number of its ranks."""
-        if len(self._cluster.hosts) == 1:
-            yield labelled(
-                "ranks", Input(str(self._selected[0].slots), type="integer", id=RANKS, compact=True)
-            )
-            return
-        for index, host in enumerate(self._cluster.hosts):
-            slots = count(host.slots, "rank")
-            text = Content(f"{host.name}  {host.address}  {slots}")
-            yield labelled("", Box(text, host in self._selected, id=f"host-{index}", compact=True))
+        yield self._editor
 
     def on_mount(self) -> None:
         self.set_class(
             self.app.size.width < WIDE, "-narrow"
         )  # Textual does so only after the first drawing
-        self.watch(self, "focused", self._mark)
-        self._preview()
+        self.watch(self._fields, "cursor", self._explain, init=False)
+        self.set_interval(TICK, self._look)
+        self._show()
 
-    def _mark(self) -> None:
-        """Mark the half with the focus.
+    # What is shown
 
-        Not by `:focus-within`: Textual then styles everything in the half anew at each step of the
-        focus. With that rule on `.field` itself it styles only the two rows.
-        """
-        around = self.focused.ancestors_with_self if self.focused else ()
-        for half in self.query(VerticalScroll):
-            half.set_class(half in around, "-focused")
+    def _changed(self) -> None:
+        """Something was changed."""
+        self._error = ""
+        self._show()
 
-    @on(Select.Changed)
-    def _choose(self, event: Select.Changed) -> None:
-        """Ask for what the choice leaves open."""
-        for row in self.query(Argument):
-            if row.name == event.select.id:
-                row.ask(str(event.value))
-        if event.select.id == "model":
-            self._suggest_lr(str(event.value))
+    def _show(self) -> None:
+        """Show what the form amounts to, or what hinders a start."""
+        self.checked = self.draft.check(self._launch.make_plan)
+        self._tell()
+        self.query_one("#status", Static).update(self._status())
+        self.query_one("#amounts", Static).update(self._amounts())
+        self._explain()
 
-    def _suggest_lr(self, form: str) -> None:
-        """Fill in the usual learning rate of a model that was chosen, unless the user has written
-        another one."""
-        lr, usual = self.query_one("#lr", Input), str(usual_lr(form))
-        if lr.value == self._usual_lr:
-            lr.value = usual
-        self._usual_lr = usual
+    def _status(self) -> Content:
+        """What hinders a start, or what would start."""
+        bad = [one.text for one in self.checked.mistakes] or [self._error] * bool(self._error)
+        if bad:
+            more = f" (and {count(len(bad) - 1, 'more mistake')})" if len(bad) > 1 else ""
+            return Content.styled(f"{palette.sign('bad')} {bad[0]}{more}", "$text-error")
+        plan = self.checked.plan
+        assert plan
+        ranks, hosts = count(plan.world_size, "rank"), count(len(plan.hosts), "host")
+        text = f"{palette.sign('good')} ready: {plan.what}, {ranks} on {hosts}"
+        return Content.styled(text, "$text-success")
 
-    @on(Input.Changed)
-    @on(Select.Changed)
-    @on(Checkbox.Changed)
-    def _preview(self) -> None:
-        """Show the plan of what the form says, or why there is none."""
-        try:
-            plan = self._make_plan(self._chosen(), self._said())
-        except (JobError, UnknownName, PlanError) as error:
-            self._say(str(error))
-            self.query_one("#preview", Static).update("")
+    def _amounts(self) -> str:
+        """What the job amounts to, and the command line that starts it."""
+        plan, remarks = self.checked.plan, list(self._launch.cluster.remarks)
+        if plan is None:
+            sign = palette.sign("bad")
+            return "\n".join([*(f"{sign} {one.text}" for one in self.checked.mistakes), *remarks])
+        known = facts(plan, self._launch.link)
+        warned = [f"{palette.sign('warn')} {one}" for one in warnings(plan)]
+        line = [f"$ {self.command_line()}"]
+        if self.has_class("-narrow"):
+            return "\n".join(["; ".join(known), *warned, *line, *places(plan), *remarks])
+        parts = [known, warned, line, places(plan), remarks]
+        return "\n\n".join("\n".join(part) for part in parts if part)
+
+    def command_line(self) -> str:
+        """The command line that starts what the form says; "" where it cannot be started."""
+        plan, chosen = self.checked.plan, self.checked.cluster
+        if plan is None or chosen is None or plan.job is None:
+            return ""
+        policy = policy_words(self.draft.policy_texts(), self.draft.keep)
+        return command(self._launch.cluster, chosen, plan.job, policy, self._launch.place)
+
+    def _explain(self) -> None:
+        """Say what the row under the cursor means."""
+        if not self._fields.lines:
             return
-        if (plan.work, self._chosen().hosts) != (self._job, self._selected):
-            self._error = ""
-        self._say(self._error, fit=True)
-        lines = [line for remark in self._cluster.remarks for line in (remark, "")]
-        self.query_one("#preview", Static).update("\n".join([*lines, *_described(plan)]))
-
-    def _say(self, error: str, fit: bool = False) -> None:
-        """Show a mistake, if there is one. `fit`: the run could be started all the same."""
-        self.query_one("#error", Static).update(error)
-        self.query_one("#start", Button).disabled = not fit
-
-    def _said(self) -> Job:
-        """The job of the form. Raises: JobError, UnknownName."""
-        return Job(**{setting.name: value(self, setting) for setting in fields(Job)})
-
-    def _chosen(self) -> Cluster:
-        """The hosts of the form. Raises: PlanError."""
-        if len(self._cluster.hosts) > 1:
-            boxes = [
-                self.query_one(f"#host-{index}", Checkbox)
-                for index in range(len(self._cluster.hosts))
-            ]
-            ticked = tuple(
-                host for host, box in zip(self._cluster.hosts, boxes, strict=True) if box.value
-            )
-            return replace(self._cluster, hosts=ticked)
-        text = self.query_one(f"#{RANKS}", Input).value
-        if not text.isdecimal() or not int(text):
-            raise PlanError(f"ranks {text!r}: write a whole number, at least 1")
-        return replace(self._cluster, hosts=(replace(self._cluster.hosts[0], slots=int(text)),))
-
-    def on_descendant_focus(self, event: DescendantFocus) -> None:
-        """Show what the field with the focus means."""
-        name = event.widget.id or ""
-        known = {setting.name: help_text(setting) for setting in fields(Job)} | HELP
-        text = known.get("hosts" if name.startswith("host-") else name.removesuffix(ARGUMENT), "")
-        if name == "sync_option":
-            text = f"{text}. {self._sync_options()}"
+        line = self._fields.line
+        field = line.field
+        if field is None:
+            text = f"{line.group}: space folds and unfolds the group"
+        elif field.name.startswith("host.") and field.label in self._marks:
+            text = self._marks[field.label].whole
+        else:
+            usual = self.draft.default(field.name)
+            text = f"{field.help} (default: {usual})" if usual else field.help
+        if field and (mine := [m for m in self.checked.mistakes if m.field == field.name]):
+            text = mine[0].text
         self.query_one("#help", Static).update(text)
 
-    def _sync_options(self) -> str:
-        """Which options the chosen sync method has."""
-        method = str(self.query_one("#sync", Select).value)
-        return f"{method} has {options.describe(options.declared(method)) or 'none'}"
+    def on_fields_changed(self, event: Fields.Changed) -> None:
+        self._changed()
 
-    def on_button_pressed(self) -> None:
-        self.action_start()
+    # Presets and recent jobs
+
+    def action_presets(self) -> None:
+        """Choose a preset or a recent job."""
+        read = partial(recent, self._launch.runs_dir)
+        shown = Presets(self.draft.keep, self.checked.policy, read)
+        self.app.push_screen(shown, self._take)
+
+    def _take(self, preset: Preset | None) -> None:
+        if preset:
+            self.draft.fill(preset.job)
+            self.draft.fill_policy(preset.policy)
+            self._changed()
+
+    def action_save(self) -> None:
+        """Save the settings as a preset, under a name."""
+        if self.checked.plan is None or self.checked.plan.job is None:
+            self.notify("mend the mistakes before you save a preset", severity="warning")
+            return
+        known = ", ".join(presets.names()) or "none yet"
+        help = f"A preset keeps all settings but the hosts, under a name. There are: {known}"
+        self.app.push_screen(Ask("save as preset", help), self._save)
+
+    def _save(self, name: str | None) -> None:
+        try:
+            if name and (preset := self._preset()):
+                file = presets.save(name, preset, self.draft.keep)
+                self.notify(f"saved in {file}", markup=False)
+        except (PresetError, OSError) as error:
+            self.notify(f"not saved: {error}", severity="error", markup=False)
+
+    def _preset(self) -> Preset | None:
+        job = self.draft.job()
+        return Preset(job, self.checked.policy) if job else None
+
+    def action_copy(self) -> None:
+        """Copy the command line."""
+        line = self.command_line()
+        if line:
+            self.app.copy_to_clipboard(line)
+            self.notify(f"copied: {line}", markup=False)
+        else:
+            self.notify("there is no command line: mend the mistakes first", severity="warning")
+
+    # Checks
+
+    def action_check(self) -> None:
+        """Check the hosts of the form for its job, in the background."""
+        if job := self._fit():
+            cluster, policy = self.checked.cluster, self.checked.policy
+            assert cluster
+            self.post_message(CheckHosts(cluster, job, policy))
+
+    def follow(self, checks: Checks) -> None:
+        """Show what these checks find."""
+        self._checks = checks
+        self._show()
+
+    def action_checks(self) -> None:
+        """Show all that the checks have found; make them where there are none."""
+        if self._checks is None:
+            self.action_check()
+        else:
+            self.post_message(ShowChecks())
+
+    def _tell(self) -> None:
+        """Mark the fields with mistakes, and the hosts with what checks have found so far."""
+        if self._checks:
+            with self._checks.lock:
+                self._marks = marks(self._checks.state)
+                self._summary = summary(self._checks.state)
+        self._fields.tell(self.checked.mistakes, self._marks, self._summary)
+
+    def _look(self) -> None:
+        """Show what checks under way have found since."""
+        if self._checks and self.app.screen is self:
+            self._tell()
+            self._explain()
+
+    # Start
 
     def action_start(self) -> None:
         """Start what the form says, unless it is not fit to."""
-        self._ask(StartRun)
+        if job := self._fit():
+            cluster = self.checked.cluster
+            assert cluster
+            self.post_message(StartRun(cluster, job, self.checked.policy))
 
-    def action_check(self) -> None:
-        """Check the hosts of the form for its job."""
-        self._ask(CheckHosts)
+    def _fit(self) -> Job | None:
+        """The job as the ranks get it is made of the plan; this is what the form says. None where
+        it cannot be started: the cursor then goes to the first mistake."""
+        self._show()
+        if not self.checked.mistakes:
+            return self.draft.job()
+        self._fields.go(self.checked.mistakes[0].field)
+        self.app.bell()
+        return None
 
-    def _ask(self, wanted: type[StartRun] | type[CheckHosts]) -> None:
-        try:
-            cluster, job = self._chosen(), self._said()
-            self._make_plan(cluster, job)
-        except (JobError, UnknownName, PlanError) as error:
-            self._say(str(error))
-            return
-        self.post_message(wanted(cluster, job))
-
-
-def _warned(plan: Plan) -> list[str]:
-    """What the doctor would warn of, as far as it is known here: the CPU, where the ranks are to
-    run on this machine."""
-    if not plan.job or plan.job.precision != "bf16":
-        return []
-    if plan.is_local:
-        return (
-            [f"this CPU has no bf16 instructions: {SLOW} here; {INSTEAD}"]
-            if lacks_bf16(cpu_flags())
-            else []
-        )
-    return [f"{SLOW} on CPUs without bf16 instructions: f2 checks those of the hosts"]
-
-
-def _described(plan: Plan) -> list[str]:
-    """Hosts, ranks and command, with what should be known before the start."""
-    lines = [*notes(plan), *_warned(plan)]
-    for index, host in enumerate(plan.hosts):
-        ranks = [slot.rank for slot in plan.slots if slot.host == index]
-        span = f"ranks {ranks[0]} to {ranks[-1]}" if len(ranks) > 1 else f"rank {ranks[0]}"
-        lines.append(f"{host.name}  {host.user + '@' if host.user else ''}{host.address}  {span}")
-    return [*lines, "", plan.work.command_line()]
+    def action_back(self) -> None:
+        """Go back to the screen below, if there is one."""
+        if len(self.app.screen_stack) > 2:
+            self.dismiss()

@@ -72,7 +72,8 @@ class Choices(Table):
         self.cursor = row if row >= 0 else len(self._rows) - 1
 
     def on_click(self, event: events.Click) -> None:
-        number = event.y + self.scroll_offset.y - 1
-        if event.y and number < len(self._rows):
+        at = event.get_content_offset(self)  # without a border
+        number = at.y + self.scroll_offset.y - 1 if at else -1
+        if at and at.y and number < len(self._rows):
             self.cursor = number
             self.post_message(self.Chosen())

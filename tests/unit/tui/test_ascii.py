@@ -121,7 +121,7 @@ def test_without_a_hosts_file_the_form_is_for_this_machine_and_in_the_terminals_
         os.execve(RANKBOARD, [str(RANKBOARD), *flags], environ | {"COLUMNS": "120", "LINES": "40"})
     try:
         drawn = read_until(terminal, "local  127.0.0.1  ranks 0 to 3")
-        assert "There is no hosts.toml in this folder: the ranks run on this" in words(drawn)
+        drawn += read_until(terminal, "There is no hosts.toml in this folder")
         os.write(terminal, b"\x1bOP")  # f1
         drawn += read_until(terminal, "launch form:")
         os.write(terminal, b"\x1b")

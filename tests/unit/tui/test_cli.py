@@ -6,13 +6,17 @@ from __future__ import annotations
 import re
 from contextlib import chdir
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from remote.cluster.hosts import Cluster
+from remote.launch import Launcher
 from training.job import Job, groups
 from tui import front, start
 from tui.cli import application
+from tui.runs import Place
 
 PLACE = re.compile(
     r" RANK=(\d) LOCAL_RANK=(\d) WORLD_SIZE=4 LOCAL_WORLD_SIZE=(\d) GROUP_RANK=(\d) "
@@ -168,3 +172,28 @@ def test_only_lines_step_back_behind_the_ranks_of_this_machine(
     done = run(tmp_path, "--local", "1", "--steps", "1", *flags)
     assert (done.exit_code, done.stderr) == (0, "")
     assert taken == steps
+
+
+@pytest.mark.parametrize("flag", ["--run", "--dry-run"])
+def test_a_form_needs_the_dashboard(flag: str, tmp_path: Path) -> None:
+    done = run(tmp_path, "--form", flag, "--local", "2")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert f"--form opens the dashboard, which {flag} does without: drop one" in done.stderr
+
+
+@pytest.mark.parametrize("form", [False, True])
+def test_any_options_prefill_the_form(
+    form: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: dict[str, Any] = {}
+
+    def show(launcher: Launcher, cluster: Cluster, chosen: Cluster, job: Job, **more: Any) -> int:
+        heard.update(more, job=job, policy=launcher.policy, ranks=chosen.hosts[0].slots)
+        return 0
+
+    monkeypatch.setattr(front, "show_dashboard", show)
+    words = ["--local", "2", "--lr", "0.5", "--max-restarts", "3", *["--form"] * form]
+    assert run(tmp_path, *words).exit_code == 0
+    assert heard["at_once"] is not form
+    assert (heard["job"], heard["policy"].max_restarts) == (Job(lr=0.5), 3)
+    assert (heard["ranks"], heard["keep"], heard["place"]) == (2, False, Place())

@@ -1,40 +1,57 @@
-"""The launch form: made from the fields of `Job`, with the plan that they make."""
+"""The launch form on the screen: its list of fields, edited with the keyboard or the mouse."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from textual.geometry import Size
 from textual.pilot import Pilot
 from textual.screen import Screen
-from textual.widget import Widget
-from textual.widgets import Button, Checkbox, Input, Label, Select, Static
+from textual.widgets import OptionList, Static
 
-from remote.cluster.hosts import Cluster, Host, select
-from remote.plan.plan import Plan
+from remote.cluster.hosts import Cluster, Host
+from remote.events import Checked
+from remote.plan.plan import Plan, Policy
+from remote.record import index
 from tests.kit.acted import ActedSession, cluster, make_plan, until
-from training import options
-from training.job import Job, choices, groups, help_text
+from training.job import Job
+from training.wire.events import SESSION
 from tui.app import RankboardApp
+from tui.form import presets
+from tui.form.field import ON
 from tui.runs import Launch
+from tui.screens.doctor import DoctorScreen
+from tui.screens.editor import Editor
+from tui.screens.fields import Fields
 from tui.screens.launch import LaunchScreen
+from tui.screens.pick import Pick
+from tui.screens.presets import Presets
 from tui.screens.run import RunScreen
+
+SIZES = [(80, 24), (120, 40), (200, 60)]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    return tmp_path / "rankboard" / "presets"
 
 
 class Form:
-    """The launch form, and the plans that were begun from it."""
+    """The launch form, the plans that were begun from it, and the checks."""
 
-    def __init__(
-        self, lab: Cluster | None = None, selected: Cluster | None = None, job: Job | None = None
-    ) -> None:
+    def __init__(self, lab: Cluster | None = None, job: Job | None = None, **more: Any) -> None:
         self.begun: list[Plan] = []
+        self.doctors: list[ActedSession] = []
         self.refusal = ""
         lab = lab or cluster(4, 1)
-        self.app = RankboardApp(Launch(lab, selected or lab, job or Job(), make_plan, self._begin))
+        launch = Launch(lab, lab, job or Job(), make_plan, self._begin, check=self._check, **more)
+        self.app = RankboardApp(launch)
 
     def _begin(self, plan: Plan) -> ActedSession:
         if self.refusal:
@@ -44,174 +61,404 @@ class Form:
         session.close()
         return session
 
-    def field(self, name: str) -> Widget:
-        return self.app.screen.query_one(f"#{name}")
+    def _check(self, plan: Plan) -> ActedSession:
+        self.doctors.append(ActedSession(plan))
+        return self.doctors[-1]
 
-    def set(self, name: str, value: str) -> None:
-        control = self.field(name)
-        assert isinstance(control, (Input, Select))
-        control.value = value
+    @property
+    def screen(self) -> LaunchScreen:
+        screen = self.app.screen
+        assert isinstance(screen, LaunchScreen)
+        return screen
+
+    @property
+    def fields(self) -> Fields:
+        return self.screen.query_one(Fields)
+
+    async def ready(self, pilot: Pilot[None]) -> None:
+        await until(
+            pilot,
+            lambda: isinstance(self.app.screen, LaunchScreen) and bool(self.fields.lines),
+        )
+
+    async def go(self, pilot: Pilot[None], name: str) -> None:
+        self.fields.go(name)
+        await pilot.pause()
+
+    async def type(self, pilot: Pilot[None], name: str, text: str) -> None:
+        """Type a text in place of that of a field, without leaving it."""
+        await self.go(pilot, name)
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(self.app.focused, Editor))
+        await pilot.press("ctrl+u", *text)
+        await until(pilot, lambda: self.screen.draft.text(name) == text)
+        await pilot.pause()
+
+    def text(self, name: str) -> str:
+        return self.screen.draft.text(name)
 
     def shown(self, name: str) -> str:
-        control = self.field(name)
-        assert isinstance(control, Static)
-        return str(control.content)
+        return str(self.screen.query_one(f"#{name}", Static).content)
 
-    async def error(self, pilot: Pilot[None], part: str) -> None:
-        await until(pilot, lambda: part in self.shown("error"))
-        assert self.app.screen.query_one("#start", Button).disabled
+    def row(self, name: str) -> str:
+        """The row of a field or a group, as it is drawn."""
+        for number, line in enumerate(self.fields.lines):
+            if name == (line.field.name if line.field else line.group):
+                return " ".join(cell.text for cell in self.fields._rows[number])
+        raise AssertionError(f"{name} is folded")
+
+    def drawn(self) -> list[str]:
+        strips = self.app.screen._compositor.render_strips()
+        return ["".join(segment.text for segment in strip) for strip in strips]
 
     async def start(self, pilot: Pilot[None]) -> Plan:
-        await pilot.press("ctrl+s")
+        await pilot.press("f5")
         await until(pilot, lambda: isinstance(self.app.screen, RunScreen))
         return self.begun[-1]
 
 
-async def test_at_80x24_every_field_can_be_reached_and_is_seen_and_explained() -> None:
-    form = Form()
-    async with form.app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
-        seen: dict[str, tuple[bool, str]] = {}
-        while (focused := form.app.focused) is not None and focused.id and focused.id not in seen:
-            await pilot.pause()
-            seen[focused.id] = (
-                focused.region.height > 0 and focused.region.bottom <= 23,
-                form.shown("help"),
-            )
-            await pilot.press("tab")
-        for setting in fields(Job):
-            more = (
-                f". ddp has {options.describe(options.declared('ddp'))}"
-                if setting.name == "sync_option"
-                else ""
-            )
-            assert seen[setting.name] == (True, help_text(setting) + more)
-            box_or_line = Checkbox if setting.type == "bool" else Input
-            assert isinstance(form.field(setting.name), Select if choices(setting) else box_or_line)
-        assert {"start", "host-0", "host-3"} <= set(seen)
+# The list -----------------------------------------------------------------------------------------
 
 
-async def test_the_job_of_the_form_is_the_job_that_starts() -> None:
-    form = Form()
-    async with form.app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
-        form.set("sync", "all_reduce")
-        form.set("batch_size", "32")
-        form.set("lr", "0.25")
-        form.set("steps", "45")
-        form.app.screen.query_one("#verify_data", Checkbox).toggle()
-        plan = await form.start(pilot)
-    assert plan.work == Job(sync="all_reduce", batch_size=32, lr=0.25, steps=45, verify_data=False)
-    assert [host.name for host in plan.hosts] == ["node1", "node2", "node3", "node4"]
-
-
-async def test_the_form_suggests_the_learning_rate_of_the_model_unless_one_is_written() -> None:
-    form = Form()
-    async with form.app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
-        lr = form.app.screen.query_one("#lr", Input)
-        form.set("model", "vgg11")
-        await until(pilot, lambda: lr.value == "0.01")
-        form.set("model", "lenet5")
-        await until(pilot, lambda: lr.value == "0.1")
-        form.set("lr", "0.3")
-        form.set("model", "vgg11")
-        plan = await form.start(pilot)
-    assert plan.work == Job(model="vgg11", lr=0.3)
-
-
-async def test_options_are_words_of_one_line_and_those_of_the_chosen_method_are_shown() -> None:
-    form = Form()
-    async with form.app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
-        form.set("sync", "parameter_server")
-        form.field("sync_option").focus()
-        await until(
-            pilot, lambda: "parameter_server has mode=sync|async (sync)" in form.shown("help")
-        )
-        await pilot.press(*"mode=async server=9")
-        await form.error(pilot, "server=9")
-        form.set("sync_option", "mode=async  server=1")
-        plan = await form.start(pilot)
-    assert plan.work == Job(sync="parameter_server", sync_option=("mode=async", "server=1"))
-
-
-async def test_what_a_choice_leaves_open_is_typed_below_it() -> None:
-    form = Form()
-    async with form.app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
-        await pilot.press("tab", "tab")
-        assert form.app.focused is form.field("model")
-        await pilot.press("tab")
-        assert form.app.focused is form.field("dataset")
-        form.set("model", "torchvision/NAME")
-        await form.error(pilot, "model 'torchvision/': write torchvision/NAME")
-        form.field("model-argument").focus()
-        await until(pilot, lambda: form.app.focused is form.field("model-argument"))
-        await pilot.press(*"resnet50")
-        await until(pilot, lambda: "--model torchvision/resnet50" in form.shown("preview"))
-        form.set("dataset", "imagefolder:PATH")
-        await form.error(pilot, "data set 'imagefolder:': write imagefolder:PATH")
-        form.field("dataset-argument").focus()
-        await until(pilot, lambda: form.app.focused is form.field("dataset-argument"))
-        await pilot.press(*"~/two words")
-        plan = await form.start(pilot)
-    assert plan.work == Job(model="torchvision/resnet50", dataset="imagefolder:~/two words")
-
-
-async def test_the_half_and_the_row_with_the_focus_are_marked() -> None:
-    form = Form()
-    async with form.app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
-
-        def marked() -> list[str]:
-            halves = form.app.screen.query("VerticalScroll.-focused")
-            labels = form.app.screen.query(".field Label").results(Label)
-            bold = [str(label.content) for label in labels if label.styles.text_style.bold]
-            return [*(str(half.id) for half in halves), *bold]
-
-        for name, shown in (("model", ["fields", "model"]), ("lr", ["fields", "lr"])):
-            form.field(name).focus()
-            await until(pilot, lambda shown=shown: marked() == shown)
-        form.field("plan").focus()
-        await until(pilot, lambda: marked() == ["plan"])
-        form.app.screen.set_focus(None)
-        await until(pilot, lambda: marked() == [])
-
-
-async def test_a_job_with_an_argument_fills_the_form() -> None:
-    job = Job(
-        model="torchvision/alexnet",
-        dataset="imagefolder:/data/x",
-        sync_option=("bucket_mb=10", "static_graph=yes"),
-    )
-    form = Form(job=job)
-    async with form.app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "torchvision/alexnet" in form.shown("preview"))
-        form.set("lr", "0.5")
-        plan = await form.start(pilot)
-    assert plan.work == replace(job, lr=0.5)
-
-
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_groups_have_headings_and_nothing_is_cut_off(size: tuple[int, int]) -> None:
+@pytest.mark.parametrize("size", SIZES)
+async def test_every_field_can_be_reached_and_is_seen_and_explained(size: tuple[int, int]) -> None:
     form = Form()
     async with form.app.run_test(size=size) as pilot:
+        await form.ready(pilot)
+        for group in list(form.screen.draft.groups()):
+            form.fields.fold(group, folded=False)
+        form.fields.cursor = 0
+        for line in form.fields.lines:
+            await pilot.pause()
+            assert form.fields.line == line
+            if line.field:
+                assert any(f" {line.field.label} " in row for row in form.drawn())
+                assert line.field.help.split("\n")[0] in form.shown("help")
+            await pilot.press("down")
+        shown = {line.field.name for line in form.fields.lines if line.field}
+        assert {setting.name for setting in fields(Job)} - {"sync_option"} <= shown
+
+
+async def test_a_group_folds_and_says_how_much_in_it_is_changed() -> None:
+    form = Form(job=Job(lr=0.5, seed=7, momentum=0.9))
+    async with form.app.run_test(size=(80, 24)) as pilot:
+        await form.ready(pilot)
+        await form.go(pilot, "seed")
+        await pilot.press("space")
+        assert form.fields.line.field is None
+        assert form.row("optimisation").endswith("optimisation 3 changed ")
+        assert all(line.field is None for line in form.fields.lines if line.group == "optimisation")
+        await pilot.press("right")
+        await form.go(pilot, "seed")
+        await pilot.press("delete")
+        await until(pilot, lambda: "2 changed" in form.row("optimisation"))
+        assert form.text("seed") == "42"
+
+
+async def test_groups_are_folded_at_first_unless_something_in_them_is_changed() -> None:
+    form = Form(job=Job(checkpoint_every="epoch"))
+    async with form.app.run_test(size=(80, 24)) as pilot:
+        await form.ready(pilot)
+        assert form.fields.folded == {"computation", "data files", "failures and disconnects"}
+        assert form.row("checkpoint_every") == "  checkpoint-every * epoch default: none"
+
+
+async def test_many_hosts_are_folded() -> None:
+    form = Form(lab=cluster(60, 1), job=Job(batch_size=600))
+    async with form.app.run_test(size=(80, 24)) as pilot:
+        await form.ready(pilot)
+        assert "60 of 60 hosts" in form.row("hosts")
+        assert len([line for line in form.fields.lines if line.group == "hosts"]) == 1
+
+
+async def test_hosts_are_ticked_and_the_plan_follows() -> None:
+    form = Form()
+    async with form.app.run_test(size=(120, 40)) as pilot:
+        await form.ready(pilot)
+        assert "node4  127.0.0.4  rank 3" in form.shown("amounts")
+        await form.go(pilot, "host.1")
+        await pilot.press("space")
+        await until(pilot, lambda: "3 of 4 hosts" in form.row("hosts"))
+        assert "[ ] node2" in form.row("host.1")
+        assert "node2" not in form.shown("amounts").split("\n\n")[-1]
+        assert "$ rankboard --only node1,node3,node4 --sync ddp" in form.shown("amounts")
+        plan = await form.start(pilot)
+    assert [host.name for host in plan.hosts] == ["node1", "node3", "node4"]
+
+
+# Editing ------------------------------------------------------------------------------------------
+
+
+async def test_a_text_is_edited_in_its_row_and_counts_at_once() -> None:
+    form = Form()
+    async with form.app.run_test(size=(120, 40)) as pilot:
+        await form.ready(pilot)
+        await form.type(pilot, "lr", "0.25")
+        editor = form.screen.query_one(Editor)
+        row = form.fields.region.y + 1 + form.fields.cursor + 1 - form.fields.scroll_offset.y
+        assert editor.region.y == row
+        assert "--lr 0.25" in form.shown("amounts")
+        await pilot.press("enter")
+        await until(pilot, lambda: form.app.focused is form.fields)
+        assert not editor.display
+        assert form.row("lr") == "  lr * 0.25 default: 0.1"
+        await form.type(pilot, "lr", "0.5")
+        await pilot.press("escape")
+        await until(pilot, lambda: form.app.focused is form.fields)
+        assert form.text("lr") == "0.25"
+        plan = await form.start(pilot)
+    assert plan.work == Job(lr=0.25)
+
+
+async def test_digits_begin_a_number_and_arrows_leave_it() -> None:
+    form = Form()
+    async with form.app.run_test(size=(80, 24)) as pilot:
+        await form.ready(pilot)
+        await form.go(pilot, "batch_size")
+        await pilot.press("3", "2", "down")
+        await until(pilot, lambda: form.app.focused is form.fields)
+        assert form.text("batch_size") == "32"
+        assert form.fields.line.field
+        assert form.fields.line.field.name == "accumulate"
+        await pilot.press("2", "tab")
+        await until(pilot, lambda: form.app.focused is form.fields)
+        plan = await form.start(pilot)
+    assert plan.work == Job(batch_size=32, accumulate=2)
+
+
+async def test_a_run_can_be_started_while_a_text_is_edited() -> None:
+    form = Form()
+    async with form.app.run_test(size=(80, 24)) as pilot:
+        await form.ready(pilot)
+        await form.type(pilot, "steps", "45")
+        plan = await form.start(pilot)
+    assert plan.work == Job(steps=45)
+
+
+async def test_a_choice_is_picked_from_a_list_or_turned() -> None:
+    form = Form()
+    async with form.app.run_test(size=(80, 24)) as pilot:
+        await form.ready(pilot)
+        await form.go(pilot, "sync")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(form.app.screen, Pick))
+        await pilot.press("down", "enter")
         await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
-        shown = [
-            str(line.content).strip("─ ")
-            for line in form.app.screen.query(".group").results(Static)
-        ]
-        assert shown == [*groups(), "hosts"]
-        for row in form.app.screen.query(".field"):
-            if row.display:
-                label, control = row.children
-                assert label.region.width >= len(str(label.render())) + 2
-                assert control.region.right <= row.region.right <= size[0]
-                assert control.region.width >= 20 or isinstance(control, Checkbox)
+        assert form.text("sync") == "gather_scatter"
+        await form.go(pilot, "sync")
+        await pilot.press("right", "right")
+        assert form.text("sync") == "local_sgd"
+        assert "every" in form.row("local_sgd.every")
+        await form.go(pilot, "sync")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(form.app.screen, Pick))
+        await pilot.press("up", "escape")
+        await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
+        assert form.text("sync") == "local_sgd"
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_choice_that_takes_an_argument_is_completed_by_typing() -> None:
+    form = Form()
+    async with form.app.run_test(size=(80, 24)) as pilot:
+        await form.ready(pilot)
+        await form.go(pilot, "model")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(form.app.screen, Pick))
+        form.app.screen.query_one(OptionList).highlighted = 3
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(form.app.focused, Editor))
+        assert "write torchvision/NAME" in form.row("model")
+        await pilot.press(*"resnet50", "enter")
+        await until(pilot, lambda: form.app.focused is form.fields)
+        plan = await form.start(pilot)
+    assert plan.work == Job(model="torchvision/resnet50")
+
+
+async def test_a_click_ticks_folds_and_edits() -> None:
+    form = Form()
+    async with form.app.run_test(size=(120, 40)) as pilot:
+        await form.ready(pilot)
+        await pilot.click(Fields, offset=(8, 3))
+        await until(pilot, lambda: form.text("host.0") != ON)
+        await pilot.click(Fields, offset=(8, 2))
+        await until(pilot, lambda: "hosts" in form.fields.folded)
+        await form.go(pilot, "epochs")
+        row = form.fields.cursor + 2
+        await pilot.click(Fields, offset=(8, row))
+        await until(pilot, lambda: isinstance(form.app.focused, Editor))
+        await pilot.click(Fields, offset=(8, row + 2))
+        await pilot.press("7", "enter")
+        await until(pilot, lambda: form.text("batch_size") == "647")
+
+
+# Mistakes -----------------------------------------------------------------------------------------
+
+
+async def test_mistakes_stand_beside_their_fields_and_at_the_top() -> None:
+    form = Form()
+    async with form.app.run_test(size=(80, 24)) as pilot:
+        await form.ready(pilot)
+        assert form.shown("status").endswith("ready: ddp, lenet5 on digits, 4 ranks on 4 hosts")
+        await form.type(pilot, "lr", "fast")
+        assert form.row("lr").endswith("✗ write a number")
+        assert "--lr 'fast': write a number" in form.shown("status")
+        await pilot.press("enter")
+        await form.type(pilot, "batch_size", "2x")
+        await pilot.press("enter")
+        assert "(and 1 more mistake)" in form.shown("status")
+        form.fields.fold("optimisation", folded=True)
+        assert "2 mistakes" in form.row("optimisation")
+        await pilot.press("f5")
+        assert form.begun == []
+        assert form.fields.line.field
+        assert form.fields.line.field.name == "batch_size"
+        await pilot.press("delete")
+        await form.go(pilot, "lr")
+        await pilot.press("delete")
+        await until(pilot, lambda: "ready" in form.shown("status"))
+
+
+async def test_a_run_that_cannot_be_recorded_is_said_in_the_form() -> None:
+    form = Form()
+    form.refusal = "cannot write runs"
+    async with form.app.run_test(size=(80, 24)) as pilot:
+        await form.ready(pilot)
+        await pilot.press("f5")
+        await until(
+            pilot,
+            lambda: (
+                isinstance(form.app.screen, LaunchScreen)
+                and "cannot write runs" in form.shown("status")
+            ),
+        )
+        form.refusal = ""
+        await form.start(pilot)
+
+
+# Presets, recent jobs, the command line -----------------------------------------------------------
+
+
+async def test_a_preset_is_saved_chosen_and_deleted(folder: Path) -> None:
+    form = Form(job=Job(sync="ring", lr=0.3), policy=Policy(max_restarts=2))
+    async with form.app.run_test(size=(80, 24)) as pilot:
+        await form.ready(pilot)
+        await pilot.press("w", *"mine", "enter")
+        await until(pilot, lambda: presets.names() == ["mine"])
+        await form.type(pilot, "lr", "0.7")
+        await pilot.press("enter")
+        await form.go(pilot, "sync")
+        await pilot.press("delete", "p")
+        await until(pilot, lambda: isinstance(form.app.screen, Presets))
+        await pilot.press("enter")
+        await form.ready(pilot)
+        assert (form.text("sync"), form.text("lr")) == ("ring", "0.3")
+        assert form.text("policy.max_restarts") == "2"
+        await pilot.press("p")
+        await until(pilot, lambda: isinstance(form.app.screen, Presets))
+        await pilot.press("delete")
+        assert presets.names() == ["mine"]
+        await pilot.press("delete", "escape")
+        await form.ready(pilot)
+        assert presets.names() == []
+        plan = await form.start(pilot)
+    assert plan.work == Job(sync="ring", lr=0.3)
+    assert plan.policy == Policy(max_restarts=2)
+
+
+async def test_a_broken_preset_is_said_in_the_dialog(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    (folder / "bad.toml").write_text("[job]\nlr = -1")
+    form = Form()
+    async with form.app.run_test(size=(80, 24)) as pilot:
+        await form.ready(pilot)
+        await pilot.press("p")
+        await until(pilot, lambda: isinstance(form.app.screen, Presets))
+        await pilot.press("enter")
+        await until(pilot, lambda: "at least 0" in str(form.app.screen.query_one(Static).content))
+
+
+async def test_a_recent_job_fills_the_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = index.Entry("a", job={"sync": "ring", "steps": 45}, verdict="finished")
+    monkeypatch.setattr(index, "entries", lambda _: [entry])
+    form = Form()
+    async with form.app.run_test(size=(80, 24)) as pilot:
+        await form.ready(pilot)
+        await pilot.press("p")
+        await until(pilot, lambda: any("--steps 45" in row for row in form.drawn()))
+        await pilot.press("end", "enter")
+        await form.ready(pilot)
+        plan = await form.start(pilot)
+    assert plan.work == Job(sync="ring", steps=45)
+
+
+async def test_the_command_line_is_copied() -> None:
+    form = Form(job=Job(data_dir="/my data"))
+    async with form.app.run_test(size=(80, 24)) as pilot:
+        await form.ready(pilot)
+        await pilot.press("y")
+        await until(pilot, lambda: form.app.clipboard == "rankboard --data-dir '/my data'")
+        await form.type(pilot, "lr", "x")
+        await pilot.press("enter", "y")
+        assert form.app.clipboard == "rankboard --data-dir '/my data'"
+
+
+# Checks -------------------------------------------------------------------------------------------
+
+
+async def test_the_worst_finding_of_a_host_is_its_mark_and_nothing_waits() -> None:
+    form = Form()
+    async with form.app.run_test(size=(120, 40)) as pilot:
+        await form.ready(pilot)
+        await pilot.press("f2")
+        await until(pilot, lambda: "checking" in form.row("host.0"))
+        await form.type(pilot, "lr", "0.2")
+        await pilot.press("enter")
+        (doctor,) = form.doctors
+        doctor.say(
+            SESSION,
+            *(Checked(host, "torch", "ok", "2.14.1") for host in range(4)),
+            Checked(1, "disk", "warning", "3 GiB left", "delete old runs"),
+            Checked(1, "login", "failed", "no key", "add one"),
+        )
+        await until(pilot, lambda: "✗ login: no key" in form.row("host.1"))
+        assert "1 check passed so far" in form.row("host.0")
+        await form.go(pilot, "host.1")
+        assert form.shown("help") == "login: no key (add one)"
+        await pilot.press("D")
+        await until(pilot, lambda: isinstance(form.app.screen, DoctorScreen))
+        await pilot.press("escape")
+        await form.ready(pilot)
+        assert doctor.stops == []
+        plan = await form.start(pilot)
+        assert doctor.stops == ["other work begins"]
+        doctor.close()
+    assert plan.work == Job(lr=0.2)
+
+
+# Around it ----------------------------------------------------------------------------------------
+
+
+async def test_a_job_and_a_policy_fill_the_form() -> None:
+    job = Job(model="torchvision/alexnet", sync_option=("bucket_mb=10",), dataset="imagefolder:/x")
+    form = Form(job=job, policy=Policy(max_restarts=1))
+    async with form.app.run_test(size=(80, 24)) as pilot:
+        await form.ready(pilot)
+        await form.type(pilot, "lr", "0.5")
+        plan = await form.start(pilot)
+    assert plan.work == replace(job, lr=0.5)
+    assert plan.policy.max_restarts == 1
+
+
+async def test_of_one_host_the_number_of_ranks_is_asked() -> None:
+    form = Form(lab=Cluster("this machine", (Host("local", "127.0.0.1", slots=4),)))
+    async with form.app.run_test(size=(80, 24)) as pilot:
+        await form.ready(pilot)
+        await form.type(pilot, "ranks", "2")
+        plan = await form.start(pilot)
+    assert plan.world_size == 2
+
+
+@pytest.mark.parametrize("size", SIZES)
 async def test_the_first_drawing_is_fit_for_the_width(
     size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,126 +472,18 @@ async def test_the_first_drawing_is_fit_for_the_width(
     monkeypatch.setattr(Screen, "_refresh_layout", seen)
     form = Form()
     async with form.app.run_test(size=size) as pilot:
-        await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
+        await form.ready(pilot)
         await form.start(pilot)
         await until(pilot, lambda: RunScreen in first)
     assert [first[LaunchScreen], first[RunScreen]] == [size[0] == 80] * 2
 
 
-async def test_a_box_that_is_not_ticked_is_empty() -> None:
-    form = Form()
-    async with form.app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
-        boxes = [form.field("compile"), form.field("verify_data"), form.field("host-0")]
-        assert ["X" in str(box.render()) for box in boxes] == [False, True, True]
-        assert [str(box.label).split()[0] for box in boxes] == ["off", "on", "node1"]
-        boxes[0].toggle()
-        await until(pilot, lambda: "X" in str(boxes[0].render()))
-        assert str(boxes[0].label) == "on"
-
-
-async def test_the_plan_follows_the_form() -> None:
+async def test_the_form_has_few_widgets() -> None:
+    """Each takes time before the first drawing: thirty rows of three took more than a second."""
     form = Form()
     async with form.app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "node4  127.0.0.4  rank 3" in form.shown("preview"))
-        assert "python -m training --sync ddp" in form.shown("preview")
-        form.set("batch_size", "63")
-        await until(pilot, lambda: "does not divide" in form.shown("preview"))
-        form.app.screen.query_one("#host-1", Checkbox).toggle()
-        await until(pilot, lambda: "node2" not in form.shown("preview"))
-        assert "node4  127.0.0.4  rank 2" in form.shown("preview")
-
-
-async def test_hosts_that_the_command_line_chose_are_ticked() -> None:
-    lab = cluster(4, 1)
-    form = Form(lab, select(lab, exclude=("node2",)))
-    async with form.app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
-        plan = await form.start(pilot)
-    assert [host.name for host in plan.hosts] == ["node1", "node3", "node4"]
-
-
-async def test_of_one_host_the_number_of_ranks_is_asked() -> None:
-    form = Form(Cluster("this machine", (Host("local", "127.0.0.1", slots=4),)))
-    async with form.app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "ranks 0 to 3" in form.shown("preview"))
-        form.set("ranks", "0")
-        await form.error(pilot, "at least 1")
-        form.set("ranks", "2")
-        await until(pilot, lambda: "ranks 0 to 1" in form.shown("preview"))
-        plan = await form.start(pilot)
-    assert plan.world_size == 2
-
-
-MISTAKES = [
-    ("lr", "fast", "--lr 'fast': write a number"),
-    ("batch_size", "", "--batch-size '': write a whole number"),
-    ("batch_size", "2", "smaller than the 4 ranks"),
-    ("lr", "-1", "--lr -1.0: must be at least 0"),
-    ("lr", "nan", "--lr nan"),
-]
-
-
-async def test_mistakes_are_said_in_place() -> None:
-    form = Form()
-    async with form.app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
-        for name, value, part in MISTAKES:
-            control = form.field(name)
-            assert isinstance(control, Input)
-            control.restrict = control.type_restrict = None  # type: ignore[attr-defined]
-            before = control.value
-            form.set(name, value)
-            await form.error(pilot, part)
-            await pilot.press("ctrl+s")
-            assert form.begun == []
-            form.set(name, before)
-            await until(pilot, lambda: not form.shown("error"))
-
-
-async def test_what_is_not_given_is_empty_and_zero_is_a_mistake() -> None:
-    form = Form()
-    async with form.app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "python -m training" in form.shown("preview"))
-        assert [form.app.screen.query_one(name, Input).value for name in ("#epochs", "#steps")] == [
-            "",
-            "",
-        ]
-        assert "--epochs" not in form.shown("preview")
-        form.set("epochs", "0")
-        await form.error(pilot, "--epochs 0: must be at least 1")
-        form.set("epochs", "")
-        await until(pilot, lambda: not form.shown("error"))
-
-
-async def test_choices_that_exclude_each_other_are_mistakes() -> None:
-    form = Form()
-    async with form.app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
-        form.set("epochs", "2")
-        form.set("steps", "45")
-        await form.error(pilot, "exclude each other")
-        form.set("steps", "")
-        for index in range(4):
-            form.app.screen.query_one(f"#host-{index}", Checkbox).toggle()
-        await form.error(pilot, "no host is left")
-
-
-async def test_a_run_that_cannot_be_recorded_is_said_in_the_form() -> None:
-    form = Form()
-    form.refusal = "cannot write runs"
-    async with form.app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
-        await pilot.press("ctrl+s")
-        await until(
-            pilot,
-            lambda: (
-                isinstance(form.app.screen, LaunchScreen)
-                and "cannot write runs" in form.shown("error")
-            ),
-        )
-        form.refusal = ""
-        await form.start(pilot)
+        await form.ready(pilot)
+        assert len(form.screen.query("*")) < 15
 
 
 async def test_leaving_without_a_run_is_a_success() -> None:
@@ -360,7 +499,7 @@ async def test_any_size() -> None:
     async with form.app.run_test(size=(80, 24)) as pilot:
         for width, height in [(1, 1), (40, 10), (60, 14), (100, 20), (39, 40)]:
             await pilot.resize_terminal(width, height)
-            await pilot.press("tab")
+            await pilot.press("tab", "down", "enter")
             await pilot.pause()
 
 

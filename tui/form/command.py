@@ -1,0 +1,51 @@
+"""The command line that starts what the launch form says."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from remote.cluster.hosts import HOSTS_FILE, Cluster
+from remote.transport.registry import is_here
+from training.job import Job
+from tui.runs import Place
+
+
+def command(
+    cluster: Cluster, chosen: Cluster, job: Job, policy: Sequence[str], place: Place
+) -> str:
+    """The command line, with what differs from the defaults. `chosen` are the hosts of `cluster`
+    that take part; `policy` are the options of the policy.
+
+    A line without any option of the job would open the form: this one starts.
+    """
+    hosts = _here(cluster, chosen, place) if _is_local(cluster) else _file(cluster)
+    if len(chosen.hosts) < len(cluster.hosts):
+        hosts += ["--only", ",".join(host.name for host in chosen.hosts)]
+    for folder in place.upload:
+        hosts += ["--upload", folder]
+    if place.runs_dir:
+        hosts += ["--runs-dir", place.runs_dir]
+    flags = job.flags() or ("--sync", job.sync)
+    return shlex.join(["rankboard", *hosts, *flags, *policy])
+
+
+def _is_local(cluster: Cluster) -> bool:
+    return not cluster.file and is_here(cluster.hosts)
+
+
+def _file(cluster: Cluster) -> list[str]:
+    return ["--hosts", cluster.file] if cluster.file not in ("", HOSTS_FILE) else []
+
+
+def _here(cluster: Cluster, chosen: Cluster, place: Place) -> list[str]:
+    """The options of ranks on this machine; of one host, as many as are chosen."""
+    hosts = cluster.hosts if len(cluster.hosts) > 1 else chosen.hosts
+    words = ["--local", str(sum(host.slots for host in hosts))]
+    if place.slots:
+        words += ["--slots", str(hosts[0].slots)]
+    if place.link:
+        words += ["--link", place.link]
+    if place.cpus:
+        words += ["--cpus", place.cpus]
+    return words

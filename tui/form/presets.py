@@ -1,0 +1,178 @@
+"""Presets of the launch form: settings of a job and its policy under a name, without hosts.
+
+Each is a TOML file in the user's configuration folder, with what differs from the defaults:
+
+    [job]
+    sync = "ring"
+    sync_option = ["bucket_mb=10"]
+
+    [policy]
+    max_restarts = 2
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+import tomllib
+
+from remote.plan.plan import PlanError, Policy
+from training.job import SEVERAL, TYPES, Job, JobError
+from training.registry import UnknownName, did_you_mean
+from training.writing import write_whole
+from tui.form.field import SETTINGS, of_policy, read_policy, write, write_policy
+
+NAME = re.compile(r"\w[\w. +-]{0,59}")
+SUFFIX = ".toml"
+LARGEST = 100_000
+"""Bytes of a file that is read."""
+WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text in quotes"}
+
+
+class PresetError(ValueError):
+    """A preset that cannot be used; the text says which file, and what to write instead."""
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Settings of a job and a policy."""
+
+    job: Job
+    policy: Policy
+
+
+def folder() -> Path:
+    """Where presets are kept."""
+    return platformdirs.user_config_path("rankboard") / "presets"
+
+
+def names() -> list[str]:
+    """The names of all presets, sorted."""
+    try:
+        found = os.listdir(folder())
+    except OSError:
+        return []
+    return sorted(
+        name.removesuffix(SUFFIX)
+        for name in found
+        if name.endswith(SUFFIX) and NAME.fullmatch(name.removesuffix(SUFFIX))
+    )
+
+
+def path(name: str) -> Path:
+    """The file of a preset. Raises: PresetError, where no preset can have that name."""
+    if not NAME.fullmatch(name) or name.strip() != name:
+        raise PresetError(
+            f"{name!r} is no name for a preset: write up to 60 letters, digits, spaces, . + - or _"
+        )
+    return folder() / f"{name}{SUFFIX}"
+
+
+def save(name: str, preset: Preset, keep: bool) -> Path:
+    """Write a preset, in place of one of this name. `keep` is the default of --on-disconnect.
+
+    Returns its file. Raises: PresetError, OSError.
+    """
+    file = path(name)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(file, _text(preset, keep).encode())
+    return file
+
+
+def delete(name: str) -> None:
+    """Delete a preset, if it is there. Raises: PresetError, OSError."""
+    path(name).unlink(missing_ok=True)
+
+
+def load(name: str, keep: bool) -> Preset:
+    """Read a preset; `keep` as with `save`. Raises: PresetError."""
+    file = path(name)
+    try:
+        with file.open("rb") as opened:
+            data = tomllib.loads(opened.read(LARGEST).decode())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise PresetError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
+    try:
+        if other := data.keys() - {"job", "policy"}:
+            raise PresetError(f"{min(other)}: write settings below [job] or [policy]")
+        return Preset(_job(_table(data, "job")), _policy(_table(data, "policy"), keep))
+    except (PresetError, JobError, UnknownName, PlanError) as error:
+        raise PresetError(f"{file}: {error}") from None
+
+
+def _table(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    table = data.get(name, {})
+    if not isinstance(table, dict):
+        raise PresetError(f"{name}: write [{name}], and its settings below")
+    return table
+
+
+def _job(table: Mapping[str, Any]) -> Job:
+    for name, value in table.items():
+        if name not in SETTINGS:
+            raise PresetError(f"[job] {name}: no such setting{did_you_mean(name, SETTINGS)}")
+        _check(f"[job] {name}", str(SETTINGS[name].type), value)
+    return Job.of({name: _as(SETTINGS[name].type, value) for name, value in table.items()})
+
+
+def _as(annotation: Any, value: Any) -> Any:
+    return float(value) if annotation == "float" else value
+
+
+def _check(where: str, annotation: str, value: Any) -> None:
+    """Check the type of a value. Raises: PresetError."""
+    if annotation == SEVERAL:
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            raise PresetError(f'{where}: write a list such as ["key=value"]')
+        return
+    kind = TYPES[annotation]
+    allowed = (int, float) if kind is float else kind
+    if not isinstance(value, allowed) or (isinstance(value, bool) and kind is not bool):
+        raise PresetError(f"{where} = {value!r}: write {WORDS[kind]}")
+
+
+def _policy(table: Mapping[str, Any], keep: bool) -> Policy:
+    fields = {field.name.removeprefix("policy."): field for field in of_policy(keep)}
+    texts = {field.name: field.default for field in fields.values()}
+    for name, value in table.items():
+        if name not in fields:
+            raise PresetError(f"[policy] {name}: no such setting{did_you_mean(name, fields)}")
+        if fields[name].is_switch is not isinstance(value, bool):
+            kind = bool if fields[name].is_switch else str
+            raise PresetError(f"[policy] {name} = {value!r}: write {WORDS[kind]}")
+        texts[fields[name].name] = write(value)
+    return read_policy(texts, keep)
+
+
+def _text(preset: Preset, keep: bool) -> str:
+    """The file of a preset."""
+    changed = preset.job.changed()
+    job = {name: getattr(preset.job, name) for name in SETTINGS if name in changed}
+    policy = {}
+    texts = write_policy(preset.policy)
+    for field in of_policy(keep):
+        if (text := texts[field.name]) != field.default:
+            name = field.name.removeprefix("policy.")
+            value = getattr(preset.policy, name, text)
+            policy[name] = value if isinstance(value, bool | int | float) else text
+    lines = ["# A preset of rankboard's launch form.", *_lines("job", job)]
+    return "\n".join([*lines, *_lines("policy", policy)]) + "\n"
+
+
+def _lines(name: str, table: Mapping[str, Any]) -> list[str]:
+    return ["", f"[{name}]", *(f"{key} = {_value(value)}" for key, value in table.items())]
+
+
+def _value(value: Any) -> str:
+    """A value in TOML: the strings of JSON, with no character above U+FFFF as two, are those of
+    TOML."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,141 @@
+"""The dialog of presets and recent jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from remote.format import moment
+from remote.plan.plan import Policy
+from tui.actions import Place, bindings, key_of
+from tui.form import presets
+from tui.form.presets import Preset, PresetError
+from tui.form.recent import Recent
+from tui.screens.pick import CSS
+
+HELP = "enter: take the settings; the hosts stay. delete: delete a preset."
+
+
+class Presets(ModalScreen[Preset | None]):
+    """Presets, then jobs of recorded runs; the result is what the form takes over."""
+
+    DEFAULT_CSS = CSS.format("Presets")
+    place = Place.PRESETS
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+
+    def __init__(self, keep: bool, policy: Policy, recent: Callable[[], list[Recent]]) -> None:
+        """`keep`: see `presets.save`. `policy` stays with a recent job. `recent` reads the recorded
+        runs, in a thread."""
+        super().__init__()
+        self._keep, self._policy, self._read = keep, policy, recent
+        self._recent: list[Recent] | None = None
+        self._names: list[str] = []
+        self._asked = ""
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = "presets and recent jobs"
+            box.border_subtitle = key_of(self.app, "back")
+            yield OptionList()
+            yield Static(HELP, markup=False)
+
+    def on_mount(self) -> None:
+        self._list()
+        self.query_one(OptionList).focus()
+        self.run_worker(self._load, thread=True)
+
+    def _load(self) -> None:
+        found = self._read()
+        self.app.call_from_thread(self._loaded, found)
+
+    def _loaded(self, found: list[Recent]) -> None:
+        if self.is_attached:
+            self._recent = found
+            self._list()
+
+    def _list(self) -> None:
+        """Show all, and keep the place."""
+        shown = self.query_one(OptionList)
+        at = shown.highlighted or 0
+        self._names = presets.names()
+        shown.clear_options()
+        shown.add_options([Option(Content(name), id=f"preset-{name}") for name in self._names])
+        if not self._names:
+            shown.add_option(Option("no preset yet: save one from the form", disabled=True))
+        shown.add_option(None)
+        shown.add_options(self._recents())
+        if shown.option_count:
+            shown.highlighted = min(at, shown.option_count - 1)
+
+    def _recents(self) -> list[Option]:
+        if self._recent is None:
+            return [Option("reading the recorded runs …", disabled=True)]
+        if not self._recent:
+            return [Option("no recorded run yet, but for those of studies", disabled=True)]
+        return [
+            Option(Content(_described(one)), id=f"recent-{number}")
+            for number, one in enumerate(self._recent)
+        ]
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        kind, _, name = (event.option.id or "").partition("-")
+        if kind == "recent" and self._recent:
+            self.dismiss(Preset(self._recent[int(name)].job, self._policy))
+            return
+        try:
+            self.dismiss(presets.load(name, self._keep))
+        except PresetError as error:
+            self._say(str(error))
+
+    def action_delete(self) -> None:
+        """Delete the chosen preset, at the second press."""
+        name = self._chosen()
+        if not name:
+            return
+        if self._asked != name:
+            self._asked = name
+            self._say(f"delete {name!r}? press delete once more")
+            return
+        try:
+            presets.delete(name)
+        except OSError as error:
+            self._say(f"cannot delete {name!r}: {error}")
+        else:
+            self._list()
+            self._say(f"{name!r} is deleted")
+
+    def on_option_list_option_highlighted(self) -> None:
+        if self._asked:
+            self._asked = ""
+            self._say(HELP)
+
+    def _chosen(self) -> str:
+        """The preset under the cursor; "" where it is on none."""
+        shown = self.query_one(OptionList)
+        if shown.highlighted is None:
+            return ""
+        kind, _, name = (shown.get_option_at_index(shown.highlighted).id or "").partition("-")
+        return name if kind == "preset" else ""
+
+    def _say(self, text: str) -> None:
+        self.query_one(Static).update(text)
+
+    def action_move(self, action: str) -> None:
+        getattr(self.query_one(OptionList), f"action_{action}")()
+
+    def action_back(self) -> None:
+        self.dismiss(None)
+
+
+def _described(one: Recent) -> str:
+    """When a job ran, how it ended, and what it was."""
+    words = " ".join(one.job.flags()) or "the defaults"
+    return f"{moment(one.run.started or 0)}  {one.run.verdict:8}  {words}"
