@@ -88,6 +88,7 @@ SCREENSHOT = Action(
 )
 LOG_Y = Action("log-y", "l", "log_y", "Log y", "make the y axis logarithmic, or linear again")
 THEME_HELP = "dark, light, or with a high contrast; kept for the next time"
+CHECKS = Action("checks", "D", "checks", "Doctor", "show the checks of the hosts", False)
 OPEN = Action("open", "enter", "open", "Open", "open what is chosen")
 MOVES = (
     Action("next-choice", "j", "move('cursor_down')", "Down", "go down", False),
@@ -108,7 +109,7 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
             "hide-alerts", "a", "acknowledge", "Hide alerts", "hide the alerts, as noted", False
         ),
         Action("alerts", "!", "alerts", "Alerts", "list all alerts of the run", False),
-        Action("checks", "D", "checks", "Doctor", "show the checks before the start", False),
+        CHECKS,
         *(
             Action(f"panel-{n}", str(n), f"panel({n})", f"Panel {n}", "go to that panel", False)
             for n in range(1, 10)
@@ -140,20 +141,20 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
     ),
     Place.FIELD: (
         Action("edit", "enter", "open", "Edit", "edit the field, choose for it, tick or fold it"),
-        Action("fold", "space", "fold", "Fold", "tick a host or a switch; fold a group", False),
-        Action("turn", "right", "turn(1)", "Turn", "take the next choice; unfold a group", False),
-        Action("turn-back", "left", "turn(-1)", "Turn back", "the one before; fold", False),
+        Action("fold", "space", "fold", "Fold", "tick a host or a switch, fold a group"),
+        Action("turn", "right", "turn(1)", "Next", "take the next choice, unfold a group", False),
+        Action("turn-back", "left", "turn(-1)", "Last", "take the one before, fold", False),
         Action("reset", "delete,backspace", "reset", "Reset", "give the field its default again"),
     ),
     Place.FORM: (
         BACK,
         HELP,
         Action("start", "f5,ctrl+s", "start", "Start", "start the run", priority=True),
-        Action("presets", "p", "presets", "Presets", "take the settings of a preset, recent job"),
+        Action("presets", "p", "presets", "Presets", "list presets, and the jobs of recent runs"),
         Action("save-preset", "w", "save", "Save", "save the settings as a preset"),
         Action("copy-command", "y", "copy", "Copy", "copy the command line of the run"),
-        Action("check", "c,f2", "check", "Check", "check the hosts for this job, in background"),
-        Action("checks", "D", "checks", "Doctor", "show what the checks have found", False),
+        Action("check", "c,f2", "check", "Check", "check the hosts for this job; start nothing"),
+        CHECKS,
     ),
     Place.CHOICE: (BACK, CLOSE, *MOVES),
     Place.PRESETS: (

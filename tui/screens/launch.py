@@ -270,7 +270,10 @@ class LaunchScreen(Screen[None]):
         self.app.bell()
         return None
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Go back only where there is a screen below."""
+        return action != "back" or len(self.app.screen_stack) > 2
+
     def action_back(self) -> None:
         """Go back to the screen below, if there is one."""
-        if len(self.app.screen_stack) > 2:
-            self.dismiss()
+        self.dismiss()
