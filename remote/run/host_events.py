@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from remote.format import duration
 from remote.plan.plan import OnNan
-from remote.run import agent_end, stall
+from remote.run import agent_end, marks, stall
 from remote.run.cause import Death, Evidence, ended
 from remote.run.host import LAST_WORDS, HostState
 from remote.run.phases import HostPhase, RankPhase, RunPhase
@@ -65,21 +65,33 @@ def _apply_rank(run: Run, event: Event, host: HostState, rank: RankState, when: 
             _enter(run, rank, RankPhase(event.phase), when)
         case events.Started():
             if run.progress.start(event):
-                run.curves.rewind(event.resumed)
+                _go_back(run, event.resumed)
             _enter(run, rank, RankPhase.TRAINING, when)
         case events.Evaluated() if rank.rank == 0:
             run.progress.evaluate(event)
+            run.marks.add(marks.TEST, event.step, when - run.started)
         case events.Drifted() if run.progress.compare(event, when):
             what = f"after step {event.step} the ranks' models differ {event.extent}"
             run.note("", f"drift: {what}", when)
+        case events.Epoch():
+            run.marks.add(marks.EPOCH, event.step, when - run.started)
         case events.Saved() if rank.local_rank == 0:
             host.saved_step = event.step
+            run.marks.add(marks.CHECKPOINT, event.step, when - run.started)
         case events.Finished():
             _look_at_stall(run, when)
         case events.Spawned() if not run.plan.job:  # a script tells no phases
             _enter(run, rank, RankPhase.TRAINING, when)
         case events.Exited():
             run.judge_rank(rank)
+
+
+def _go_back(run: Run, step: int) -> None:
+    """The ranks begin after this step, which some may have gone beyond before."""
+    run.curves.rewind(step)
+    run.marks.rewind(step)
+    if run.progress.restarts:
+        run.marks.add(marks.RESTART, step, run.progress.restarts[-1].seconds)
 
 
 def _enter(run: Run, rank: RankState, phase: RankPhase, when: float) -> None:

@@ -8,7 +8,7 @@ from remote import events as launcher
 from remote.doctor.doctor import WARNING, is_told, refusal
 from remote.format import duration
 from remote.plan.plan import OnNan, OnStall
-from remote.run import stall
+from remote.run import marks, stall
 from remote.run.cause import Death, Evidence
 from remote.run.host import HostState
 from remote.run.phases import HostPhase, RunPhase
@@ -137,6 +137,7 @@ def _begin_stall(run: Run, event: launcher.Stalled, when: float) -> None:
     if run.stall:
         run.stalls.pop()
     run.stalls.append(stall.explained(run, stall.begin(run, event, when)))
+    run.marks.add(marks.STALL, run.step, when - run.started)
     run.note("", f"stalled: {run.stalls[-1].text}", when)
 
 

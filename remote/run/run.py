@@ -14,6 +14,7 @@ from remote.run.curves import Curves
 from remote.run.forecast import Forecast
 from remote.run.host import HostState
 from remote.run.log import Log
+from remote.run.marks import Marks
 from remote.run.phases import FATES, RunPhase, Verdict
 from remote.run.progress import Progress, Restart, Stall
 from remote.run.rank import RankState
@@ -28,8 +29,8 @@ class Run:
     `started` is the first record's time, `now` the newest's, `ended` 0 until the launcher has
     closed. `verdict` is None while the run lives. `course` is how far launchers have come with it,
     `progress` how far its training has, `watch` knows which ranks hold it up, `forecast` when it
-    ends. `checks` are the latest results of checks, by host (or
-    SESSION) and name. `rendezvous` is the address and port where ranks meet, "" before it is
+    ends; `curves` are its series, `marks` what happened on the way. `checks` are the latest results
+    of checks, by host (or SESSION) and name. `rendezvous` is the address and port where ranks meet, "" before it is
     reserved. `stalls` are the times in which ranks made no steps. `seq` is the number of the newest
     record of a launcher.
     """
@@ -44,6 +45,7 @@ class Run:
         self.progress = Progress()
         self.watch, self.forecast = Watch(), Forecast()
         self.log = Log(limits)
+        self.marks = Marks()
         self.curves = Curves(len(self.ranks), len(self.hosts))
         self.checks: dict[tuple[int, str], launcher.Checked] = {}
         self.stalls: list[Stall] = []

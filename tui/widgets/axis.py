@@ -6,6 +6,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from remote.format import duration
 
 HUGE = 1e150
@@ -34,6 +37,19 @@ class Axis:
         low, high = self.ends
         return ((math.log10(value) if self.log else value) - low) / (high - low)
 
+    def places(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Where many values lie, see `at`; NaN for those with no place on a log axis."""
+        low, high = self.ends
+        if self.log:
+            values = np.log10(np.where(values > 0, values, np.nan))
+        return np.asarray((values - low) / (high - low))
+
+    def value(self, place: float) -> float:
+        """The value that lies at this place."""
+        low, high = self.ends
+        position = low + place * (high - low)
+        return float(10.0**position) if self.log else position
+
 
 def linear(low: float, high: float, count: int) -> Axis:
     """The axis from `low` to `high`, both rounded outwards to multiples of half of a nice step of
@@ -50,12 +66,22 @@ def logarithmic(low: float, high: float) -> Axis:
     return Axis(low / 10**margin, high * 10**margin, log=True)
 
 
-def growing(low: float, high: float) -> Axis:
-    """An axis of steps or seconds: its end runs ahead of `high` by up to an eighth, so that it
-    moves seldom."""
+def divided(low: float, high: float, columns: int) -> Axis:
+    """An axis of steps or seconds in so many columns, from `low` on. It seldom moves, and what is
+    drawn stays where it is: columns begin at multiples of their width, which is one of 4 to 7 times
+    a power of two."""
     low, high = _apart(low, high)
-    grain = 2.0 ** math.floor(math.log2(high - low)) / 8
-    return Axis(*_apart(low, low + math.ceil((high - low) / grain) * grain))
+    columns = max(columns, 1)
+    least = (high - low) / columns
+    grain = 2.0 ** (math.floor(math.log2(least)) - 2)
+    factor = math.ceil(least / grain)
+    while True:
+        width = factor * grain
+        begin = math.floor(low / width) * width
+        end = begin + columns * width
+        if end > high or not math.isfinite(end) or factor > 16:
+            return Axis(*_apart(begin, end))
+        factor += 1
 
 
 def _apart(low: float, high: float) -> tuple[float, float]:
@@ -124,11 +150,11 @@ def label(value: float, step: float = 0.0) -> str:
     size = max(abs(value), step)
     if size == 0 or (value == 0 and step):
         return "0"
-    if size >= 1e9 or size < 1e-4:
+    if size >= 1e13 or size < 1e-4:
         return f"{value:.3g}"
-    for limit, suffix in ((1e6, "M"), (1e4, "k")):
+    for limit, divisor, suffix in ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
         if size >= limit:
-            return f"{value / limit if suffix == 'M' else value / 1e3:.4g}{suffix}"
+            return f"{value / divisor:.4g}{suffix}"
     if not step:
         return f"{value:.4g}"
     decimals = max(0, -math.floor(math.log10(step)) + (f"{step:.1e}"[2] != "0"))

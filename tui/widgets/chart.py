@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
+from rich.color import Color as RichColor
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
@@ -20,9 +21,10 @@ from textual.strip import Strip
 
 from tui import palette
 from tui.widgets import dots
-from tui.widgets.frame import Frame, Look, frame
+from tui.widgets.axis import Axis
+from tui.widgets.frame import Frame, Look, Mark, frame
 from tui.widgets.lines import Lines
-from tui.widgets.raster import MARK, NONE, Curve, Picture
+from tui.widgets.raster import FAINT, MARK, NONE, Curve, Picture
 
 
 class Chart(Lines, can_focus=True):
@@ -41,15 +43,26 @@ class Chart(Lines, can_focus=True):
         self._look = look
         self._empty = empty
         self._curves: Sequence[Curve] = ()
-        self._marks: Sequence[float] = ()
+        self._marks: Sequence[Mark] = ()
         self._frame: Frame | None = None
         self._styles: dict[tuple[int, int], Style] = {}
 
-    def draw(self, curves: Sequence[Curve], marks: Sequence[float] = ()) -> None:
-        """Draw these curves, and marks at these x, from now on. The drawing itself is done a moment
-        later, and outside of any lock held here."""
-        self._curves, self._marks = curves, marks
+    def draw(
+        self, curves: Sequence[Curve], marks: Sequence[Mark] = (), look: Look | None = None
+    ) -> None:
+        """Draw these curves and marks from now on. The drawing itself is done a moment later, and
+        outside of any lock held here."""
+        self._curves, self._marks, self._look = curves, marks, look or self._look
         self.call_next(self._redraw)
+
+    def x_at(self, column: int) -> float | None:
+        """The x at a column of the widget; None where nothing is drawn."""
+        return self._frame.x_at(column) if self._frame else None
+
+    @property
+    def along(self) -> Axis | None:
+        """The x axis in view; None where nothing is drawn."""
+        return self._frame.along if self._frame else None
 
     def watch_logarithmic(self) -> None:
         self._redraw()
@@ -69,9 +82,9 @@ class Chart(Lines, can_focus=True):
             self._strips.clear()
             self.refresh()
             return
-        for row in self._frame.differing(before):
+        for row, (first, end) in self._frame.differing(before).items():
             self._strips.pop(row, None)
-            self.refresh(Region(0, row, width, 1))
+            self.refresh(Region(first, row, end - first, 1))
 
     def render_line(self, y: int) -> Strip:
         """Row `y` of the chart."""
@@ -97,10 +110,14 @@ class Chart(Lines, can_focus=True):
     def _cells(self, picture: Picture, y: int, plain: Style) -> Iterator[Segment]:
         """The cells of a row, those of one style together."""
         characters = dots.characters()
-        curve, band = picture.curve[y], picture.band[y]
-        text = "".join([characters[cell] for cell in picture.dots[y].tolist()])
-        for marked in np.flatnonzero(curve == MARK).tolist():
-            text = text[:marked] + palette.sign("mark") + text[marked + 1 :]
+        curve, band, signs = picture.curve[y], picture.band[y], picture.sign[y]
+        cells = [characters[cell] for cell in picture.dots[y].tolist()]
+        for signed in np.flatnonzero(signs).tolist():
+            cells[signed] = chr(signs[signed])
+        if self.app.no_color or not palette.utf8():  # a tint would not be seen
+            for tinted in np.flatnonzero((band != NONE) & (curve == NONE)).tolist():
+                cells[tinted] = palette.sign("band")
+        text = "".join(cells)
         changes = np.flatnonzero((np.diff(curve) != 0) | (np.diff(band) != 0)) + 1
         for start, end in pairwise([0, *changes.tolist(), len(text)]):
             yield Segment(text[start:end], plain + self._style(int(curve[start]), int(band[start])))
@@ -109,14 +126,19 @@ class Chart(Lines, can_focus=True):
         """The style of a cell: the curve's colour on a ground tinted with the band's."""
         found = self._styles.get((curve, band))
         if found is None:
-            dark = self.app.current_theme.dark
             ground = self.background_colors[1]
-            tint = (
-                ground.blend(Color.parse(palette.colour(band, dark)), 0.25).rich_color
-                if band != NONE
-                else None
-            )
-            faint = self.get_component_rich_style("chart--axis").color
-            ink = faint if curve == MARK else palette.colour(curve, dark) if curve != NONE else None
-            found = self._styles[(curve, band)] = Style(color=ink, bgcolor=tint)
+            tint = ground.blend(self._colour(band), 0.25).rich_color if band != NONE else None
+            found = self._styles[(curve, band)] = Style(color=self._ink(curve), bgcolor=tint)
         return found
+
+    def _ink(self, curve: int) -> RichColor | None:
+        if curve == NONE:
+            return None
+        if curve == MARK:
+            return self.get_component_rich_style("chart--axis").color
+        if curve < FAINT:
+            return self._colour(curve).rich_color
+        return self.background_colors[1].blend(self._colour(curve - FAINT), 0.45).rich_color
+
+    def _colour(self, number: int) -> Color:
+        return Color.parse(palette.colour(number, self.app.current_theme.dark))

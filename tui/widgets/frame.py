@@ -3,7 +3,7 @@ and no terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,44 +11,79 @@ import numpy as np
 from tui import palette
 from tui.widgets import axis, raster
 from tui.widgets.axis import Axis
-from tui.widgets.raster import Cells, Curve, Picture
+from tui.widgets.raster import MARK, Cells, Curve, Picture
+
+Mark = tuple[float, str]
+"""An x that is marked, and the letter that says with what."""
+STACKED = ("data", "compute", "sync")
+"""The signs of areas that are stacked, from the bottom."""
+MARKED = 6
+"""Columns of cells for each mark of one letter: where they would be denser, none is drawn."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """`along` names the x axis: whole steps, or with `clock` seconds. `from_zero`: a linear y axis
-    begins there."""
+    """`along` names the x axis: whole steps, or with `clock` seconds, or with `parts` fractions,
+    too. `log`: it is logarithmic. `from_zero`: a linear y axis begins there.
+
+    `stacked`: the curves are areas over each other. `window`: the x in view, if not all. `warm`: y
+    is limited to what comes from this x on, without peaks. `cursor`: an x with a line.
+    """
 
     along: str
     clock: bool = False
     from_zero: bool = False
+    parts: bool = False
+    log: bool = False
+    stacked: bool = False
+    window: tuple[float, float] | None = None
+    warm: float | None = None
+    cursor: float | None = None
 
 
 @dataclass(frozen=True)
 class Frame:
-    """The picture, the label at the left of each of its rows, and the row of labels beneath (empty:
-    none)."""
+    """The picture, the label at the left of each of its rows, the row of labels beneath (empty:
+    none), and the x axis."""
 
     picture: Picture
     rows: tuple[str, ...]
     beneath: str
+    along: Axis
 
-    def differing(self, other: Frame) -> Iterable[int]:
-        """The rows that are not the same on another frame; all where it has another shape."""
-        if other.picture.dots.shape != self.picture.dots.shape or bool(other.beneath) != bool(
-            self.beneath
-        ):
-            return range(len(self.rows) + bool(self.beneath))
+    @property
+    def left(self) -> int:
+        """The cells at the left of the picture."""
+        return len(self.rows[0]) if self.rows else 0
+
+    def x_at(self, column: float) -> float:
+        """The x at a column of cells of the whole frame."""
+        width = self.picture.dots.shape[1]
+        return self.along.value(min(max((column - self.left) / max(width, 1), 0.0), 1.0))
+
+    def differing(self, other: Frame) -> dict[int, tuple[int, int]]:
+        """The rows that are not the same on another frame, each with the first cell and the end of
+        what differs; all where it has another shape."""
+        height, width = self.picture.dots.shape
+        whole = (0, self.left + width)
+        if other.picture.dots.shape != (height, width) or bool(other.beneath) != bool(self.beneath):
+            return dict.fromkeys(range(len(self.rows) + bool(self.beneath)), whole)
         pairs = zip(_layers(self.picture), _layers(other.picture), strict=True)
-        same = np.logical_and.reduce([(one == two).all(1) for one, two in pairs])
-        rows = [
-            row for row, label in enumerate(self.rows) if not same[row] or other.rows[row] != label
-        ]
-        return rows + [len(self.rows)] * (self.beneath != other.beneath)
+        changed = np.logical_or.reduce([one != two for one, two in pairs])
+        found = {}
+        for row, label in enumerate(self.rows):
+            columns = np.flatnonzero(changed[row])
+            if other.rows[row] != label:
+                found[row] = whole
+            elif columns.size:
+                found[row] = (self.left + int(columns[0]), self.left + int(columns[-1]) + 1)
+        if other.beneath != self.beneath:
+            found[len(self.rows)] = whole
+        return found
 
 
-def _layers(picture: Picture) -> tuple[Cells, Cells, Cells]:
-    return picture.dots, picture.curve, picture.band
+def _layers(picture: Picture) -> tuple[Cells, Cells, Cells, Cells]:
+    return picture.dots, picture.curve, picture.band, picture.sign
 
 
 def frame(
@@ -57,24 +92,128 @@ def frame(
     width: int,
     height: int,
     log: bool = False,
-    marks: Sequence[float] = (),
+    marks: Sequence[Mark] = (),
 ) -> Frame | None:
     """The frame of `width` x `height` cells, or None where there is nothing to see. Labels that do
-    not fit are left out.
-
-    `marks`: the x of what is marked.
-    """
-    along, limits = raster.x_axis(curves), raster.limits(curves, log)
-    if along is None or limits is None or width < 1 or height < 1:
+    not fit are left out."""
+    span = look.window or raster.ends(curves, look.log)
+    if span is None or width < 1 or height < 1:
+        return None
+    limits = _limits(curves, look, log, None)
+    if limits is None:
         return None
     rows = height - (height >= 3)
-    up = _y_axis(*limits, rows, log, look.from_zero)
+    along = _along(span, look, width)
+    if look.window:
+        limits = _limits(curves, look, log, along) or limits
+    up = _y_axis(*limits, rows, log, look.from_zero or look.stacked)
     labels = _row_labels(up, rows, width)
     inner = width - len(labels[0])
-    columns = [raster.columns(curve, along, 2 * inner, log) for curve in curves]
+    along = _along(span, look, inner)
+    picture = _picture(curves, look, along, up, rows, inner)
+    _mark(picture, marks, along)
+    _put_points(picture, curves, along, up)
+    _put_peaks(picture, curves, along, up)
+    if look.cursor is not None:
+        _put_cursor(picture, along, look.cursor)
     beneath = "" if rows == height else " " * len(labels[0]) + _line_beneath(along, look, inner)
-    marked = [_nearest(along.at(x), inner) for x in marks if along.low <= x <= along.high]
-    return Frame(raster.draw(columns, *up.ends, rows, marks=marked), labels, beneath)
+    return Frame(picture, labels, beneath, along)
+
+
+def _along(span: tuple[float, float], look: Look, inner: int) -> Axis:
+    if look.log:
+        low, high = (min(max(x, axis.TINY), axis.HUGE) for x in span)
+        return Axis(low, high if high > low else low * 1.1, log=True)
+    return axis.divided(*span, 2 * inner)
+
+
+def _limits(
+    curves: Sequence[Curve], look: Look, log: bool, along: Axis | None
+) -> tuple[float, float] | None:
+    if not look.stacked:
+        return raster.limits(curves, log, along, look.warm)
+    total = Curve("", 0, curves[0].x, *(np.sum([each.mean for each in curves], axis=0),) * 3)
+    return raster.limits([total], False, along, look.warm)
+
+
+def _picture(
+    curves: Sequence[Curve], look: Look, along: Axis, up: Axis, rows: int, inner: int
+) -> Picture:
+    lines = [curve for curve in curves if not curve.single]
+    columns = [raster.columns(curve, along, 2 * inner, up.log) for curve in lines]
+    if not columns:
+        return raster.blank(rows, inner)
+    if look.stacked:
+        signs = "".join(map(palette.sign, STACKED))
+        return raster.stack(columns, up.high, rows, signs)
+    return raster.draw(columns, *up.ends, rows)
+
+
+def _mark(picture: Picture, marks: Sequence[Mark], along: Axis) -> None:
+    """Draw a line at each mark, behind the curves, with its letter on top."""
+    rows, inner = picture.dots.shape
+    for letter in dict.fromkeys(letter for _, letter in marks):
+        columns = {
+            _nearest(along.at(x), inner)
+            for x, sign in marks
+            if sign == letter and along.low <= x <= along.high
+        }
+        if MARKED * len(columns) > max(inner, MARKED):
+            continue
+        for column in columns:
+            free = picture.curve[:, column] == raster.NONE
+            picture.curve[free, column] = MARK
+            picture.sign[free, column] = ord(palette.sign("mark"))
+            if rows > 2 and letter:
+                picture.put(0, column, letter, MARK)
+
+
+def _put_points(picture: Picture, curves: Sequence[Curve], along: Axis, up: Axis) -> None:
+    """Put a sign at each point of the curves that are single points."""
+    rows, inner = picture.dots.shape
+    for curve in curves:
+        places = along.places(curve.x), up.places(curve.mean)
+        for x, y in zip(*places, strict=True) if curve.single else ():
+            if 0 <= x <= 1 and 0 <= y <= 1:
+                row, column = _nearest(1 - y, rows), _nearest(x, inner)
+                picture.put(row, column, palette.sign("test"), curve.ink)
+
+
+def _put_peaks(picture: Picture, curves: Sequence[Curve], along: Axis, up: Axis) -> None:
+    """Say at the upper and the lower edge how far the curves go beyond."""
+    rows, inner = picture.dots.shape
+    for sign, row, beyond in (("peak", 0, 1), ("dip", rows - 1, -1)):
+        found = [peak for curve in curves if (peak := _peak(curve, along, up, beyond))]
+        if found and rows > 2:
+            value, x = max(found, key=lambda peak: beyond * peak[0])
+            text = palette.sign(sign) + axis.label(value)
+            column = min(_nearest(along.at(x), inner), max(0, inner - len(text)))
+            picture.put(row, column, text, MARK)
+
+
+def _peak(curve: Curve, along: Axis, up: Axis, beyond: int) -> tuple[float, float] | None:
+    """The farthest value of a curve above (1) or below (-1) the y axis, and its x; None where there
+    is none."""
+    values = curve.high if beyond > 0 else curve.low
+    if not curve.band:
+        values = curve.mean
+    places = along.places(np.where(np.isfinite(curve.x), curve.x, np.nan))
+    outside = values > up.high if beyond > 0 else values < up.low
+    if up.log:
+        outside &= values > 0
+    outside &= (places >= 0) & (places <= 1) & np.isfinite(values)
+    if not outside.any():
+        return None
+    at = int(np.argmax(np.where(outside, beyond * values, -np.inf)))
+    return float(values[at]), float(curve.x[at])
+
+
+def _put_cursor(picture: Picture, along: Axis, x: float) -> None:
+    if along.low <= x <= along.high:
+        column = _nearest(along.at(x), picture.dots.shape[1])
+        free = (picture.dots[:, column] == 0) & (picture.sign[:, column] == 0)
+        picture.sign[free, column] = ord(palette.sign("row"))
+        picture.curve[free, column] = MARK
 
 
 def _y_axis(low: float, high: float, rows: int, log: bool, from_zero: bool) -> Axis:
@@ -111,11 +250,10 @@ def _line_beneath(along: Axis, look: Look, width: int) -> str:
     name = " " + look.along
     room = width - len(name) if width > 4 * len(name) else width
     line = [" "] * width
-    ticks = (
-        axis.clock_ticks(along, max(2, width // 10))
-        if look.clock
-        else axis.ticks(along, max(2, width // 11), whole=True)
-    )
+    if look.clock:
+        ticks = axis.clock_ticks(along, max(2, width // 10))
+    else:
+        ticks = axis.ticks(along, max(2, width // 11), whole=not (look.parts or look.log))
     free = 0
     for value, text in ticks:
         start = max(0, _nearest(along.at(value), width) - len(text) // 2)

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tui.widgets import axis
 from tui.widgets.axis import HUGE, TINY, Axis
 
 Floats = NDArray[np.float64]
@@ -23,12 +22,18 @@ WEIGHTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 """The bit of each dot of a cell in U+2800 and following."""
 NONE, MARK = -1, -2
 """In place of a curve's colour: there is none, or a mark."""
+FAINT = 1000
+"""Added to the colour of a curve that stands behind the others."""
 
 
 @dataclass(frozen=True)
 class Curve:
     """Points in order of x: four arrays of one length. NaN in `mean` is a gap. `colour` counts from
-    0."""
+    0.
+
+    `faint`: it stands behind the others. `band`: what lies between `low` and `high` is tinted.
+    `single`: each point has a sign, and no line joins them.
+    """
 
     label: str
     colour: int
@@ -36,6 +41,14 @@ class Curve:
     low: Floats
     high: Floats
     mean: Floats
+    faint: bool = False
+    band: bool = True
+    single: bool = False
+
+    @property
+    def ink(self) -> int:
+        """The colour of its cells."""
+        return self.colour + FAINT * self.faint
 
 
 @dataclass(frozen=True)
@@ -47,41 +60,53 @@ class Columns:
     mean: Floats
     low: Floats
     high: Floats
+    band: bool = True
 
 
 @dataclass(frozen=True)
 class Picture:
     """Height x width cells: the `dots` of the curves as bits, the colour of a curve there (or MARK,
-    NONE), a band's, and how many curves there are."""
+    NONE), a band's, how many curves there are, and the code of a `sign` in place of the dots, or
+    0."""
 
     dots: Cells
     curve: Cells
     band: Cells
     count: Cells
+    sign: Cells
+
+    def put(self, row: int, column: int, text: str, colour: int) -> None:
+        """Write a text into a row, as far as there is room."""
+        for place, character in enumerate(text, column):
+            if 0 <= place < self.dots.shape[1]:
+                self.sign[row, place] = ord(character)
+                self.curve[row, place] = colour
 
 
-def x_axis(curves: Sequence[Curve]) -> Axis | None:
-    """The axis over all x, or None where there is no point."""
-    ends = [(x[0], x[-1]) for curve in curves if (x := curve.x[np.isfinite(curve.x)]).size]
-    if not ends:
-        return None
-    return axis.growing(float(min(low for low, _ in ends)), float(max(high for _, high in ends)))
+def ends(curves: Sequence[Curve], log: bool = False) -> tuple[float, float] | None:
+    """The least and the greatest x, with `log` of those over 0; None where there is no point."""
+    found = []
+    for curve in curves:
+        x = curve.x[np.isfinite(curve.x) & (curve.x > 0)] if log else _finite(curve.x)
+        if x.size:
+            found.append((x.min(), x.max()))
+    return (
+        (float(min(low for low, _ in found)), float(max(high for _, high in found)))
+        if found
+        else None
+    )
 
 
 def columns(curve: Curve, along: Axis, count: int, log: bool) -> Columns:
     """The curve in `count` columns of dots over the axis `along`. `log`: values become their
     decimal logarithms."""
-    result = Columns(curve.colour, *(np.full(count, np.nan) for _ in range(3)))
-    inside = np.isfinite(curve.x)
-    x = curve.x[inside].clip(along.low, along.high)
-    if not x.size or count < 1:
+    mean, low, high = (np.full(count, np.nan) for _ in range(3))
+    result = Columns(curve.ink, mean, low, high, curve.band)
+    places = along.places(np.where(np.isfinite(curve.x), curve.x, np.nan))
+    inside = _in_view(places)
+    if not inside.any() or count < 1:
         return result
-    place = (
-        ((x - along.low) / (along.high - along.low) * (count - 1))
-        .round()
-        .astype(int)
-        .clip(0, count - 1)
-    )
+    place = np.floor(places[inside] * count).clip(-count, 2 * count).astype(int)
     starts = np.flatnonzero(np.r_[True, place[1:] != place[:-1]])
     at = place[starts]
     mean, low, high = (
@@ -91,12 +116,27 @@ def columns(curve: Curve, along: Axis, count: int, log: bool) -> Columns:
     total = np.add.reduceat(np.where(known, mean, 0.0), starts)
     number = np.add.reduceat(known.astype(int), starts)
     means = np.where(number, total / np.maximum(number, 1), np.nan)
-    span = np.arange(at[0], at[-1] + 1)
-    result.mean[span] = np.interp(span, at, means)
-    result.mean[at] = means
-    result.low[at] = np.fmin.reduceat(low, starts)
-    result.high[at] = np.fmax.reduceat(high, starts)
+    shown = np.arange(max(at[0], 0), min(at[-1] + 1, count))
+    result.mean[shown] = np.interp(shown, at, means)
+    seen = (at >= 0) & (at < count)
+    result.mean[at[seen]] = means[seen]
+    result.low[at[seen]] = np.fmin.reduceat(low, starts)[seen]
+    result.high[at[seen]] = np.fmax.reduceat(high, starts)[seen]
     return result
+
+
+def _in_view(places: Floats) -> NDArray[np.bool_]:
+    """The points in view, and the nearest one at each side, to which lines go."""
+    inside = (places >= 0) & (places <= 1)
+    for beyond, nearest in ((places < 0, -1), (places > 1, 0)):
+        there = np.flatnonzero(beyond)
+        if there.size:
+            inside[there[nearest]] = True
+    return inside
+
+
+def _finite(values: Floats) -> Floats:
+    return values[np.isfinite(values)]
 
 
 def _scaled(values: Floats, log: bool) -> Floats:
@@ -107,17 +147,53 @@ def _scaled(values: Floats, log: bool) -> Floats:
     return np.log10(np.where(fit > 0, fit.clip(TINY), np.nan))
 
 
-def limits(curves: Sequence[Curve], log: bool) -> tuple[float, float] | None:
+CUT = (0.01, 0.99)
+"""The shares of the values between which the limits of a chart lie that cuts off peaks."""
+GAIN = 1.3
+"""How many times lower a chart becomes at least where peaks are cut off."""
+FEW = 16
+"""Points of a curve of which none is cut off."""
+SAMPLE = 8192
+"""Values of which the shares are taken, at most."""
+
+
+def limits(
+    curves: Sequence[Curve], log: bool, along: Axis | None = None, warm: float | None = None
+) -> tuple[float, float] | None:
     """The lowest and highest finite value of all curves and bands, for `log` of those over 0; None
-    where there is none."""
-    ends = []
-    for values in (values for curve in curves for values in (curve.mean, curve.low, curve.high)):
-        seen = values[np.isfinite(values) & (values > 0)] if log else values[np.isfinite(values)]
-        if seen.size:
-            ends.append((seen.min(), seen.max()))
-    return (
-        (float(min(low for low, _ in ends)), float(max(high for _, high in ends))) if ends else None
-    )
+    where there is none. `along`: of what is in view.
+
+    `warm`: without peaks, if much is gained by that, and without what is before that x.
+    """
+    parts = [part for curve in curves for part in _values(curve, along)]
+    if not parts:
+        return None
+    values, x, single = (np.concatenate(column) for column in zip(*parts, strict=True))
+    fit = np.isfinite(values) & ((values > 0) | (not log))
+    values, x, single = values[fit], x[fit], single[fit].astype(bool)
+    if not values.size:
+        return None
+    whole = float(values.min()), float(values.max())
+    lasting = values[(x >= warm) & ~single] if warm is not None else values
+    if warm is None or lasting.size < FEW:
+        return whole
+    low, high = np.quantile(lasting[:: 1 + lasting.size // SAMPLE], CUT)
+    if single.any():  # a few points that somebody waits for
+        low, high = min(low, values[single].min()), max(high, values[single].max())
+    size = np.diff(np.log10(whole) if log else np.array(whole).clip(-HUGE, HUGE))
+    cut = np.diff(np.log10([low, high]) if log else np.array([low, high]).clip(-HUGE, HUGE))
+    return (float(low), float(high)) if size[0] > GAIN * cut[0] else whole
+
+
+def _values(curve: Curve, along: Axis | None) -> list[tuple[Floats, Floats, Floats]]:
+    kept = np.ones(curve.x.shape, bool)
+    if along is not None:
+        places = along.places(np.where(np.isfinite(curve.x), curve.x, np.nan))
+        kept = (places >= 0) & (places <= 1)
+    x = curve.x[kept]
+    single = np.full(x.shape, float(curve.single))
+    columns = (curve.mean, curve.low, curve.high) if curve.band else (curve.mean,)
+    return [(values[kept], x, single) for values in columns]
 
 
 def draw(
@@ -125,7 +201,6 @@ def draw(
     low: float,
     high: float,
     height: int,
-    bands: bool = True,
     marks: Sequence[int] = (),
 ) -> Picture:
     """The picture of the columns, `height` cells high, where positions `low` (bottom) < `high`
@@ -133,25 +208,68 @@ def draw(
 
     `marks`: columns of cells that are marked from top to bottom, behind the curves.
     """
-    width = all_columns[0].mean.size // 2
-    picture = Picture(*(np.full((height, width), start) for start in (0, NONE, NONE, 0)))
-    there = []
-    for each in all_columns:
-        mean, bottom, top = (
-            _rows(values, low, high, height) for values in (each.mean, each.low, each.high)
-        )
-        if bands:
-            # A band no higher than the curve itself would only smudge it.
-            wide = (bottom - top > 2)[None, :]
-            picture.band[_cells(_between(top, bottom, height) & wide).any((1, 3))] = each.colour
-        dots = (_cells(_between(*_joined(mean), height)) * WEIGHTS[None, :, None, :]).sum((1, 3))
-        np.bitwise_or(picture.dots, dots, out=picture.dots)
-        there.append(dots > 0)
-    picture.count[:] = np.sum(there, axis=0)
-    picture.curve[:] = _shared(np.array(there), np.array([each.colour for each in all_columns]))
+    picture = blank(height, all_columns[0].mean.size // 2)
+    for faint in (True, False):
+        layer = [each for each in all_columns if (each.colour >= FAINT) is faint]
+        there = []
+        for each in layer:
+            if each.band:
+                _tint(picture, each, low, high, height)
+            lines = _between(*_joined(_rows(each.mean, low, high, height)), height)
+            there.append((_cells(lines) * WEIGHTS[None, :, None, :]).sum((1, 3)))
+        if there:
+            _lay(picture, np.array(there), np.array([each.colour for each in layer]))
     for column in marks:
         picture.curve[picture.curve[:, column] == NONE, column] = MARK
     return picture
+
+
+def blank(height: int, width: int) -> Picture:
+    """A picture of nothing."""
+    return Picture(*(np.full((height, width), start) for start in (0, NONE, NONE, 0, 0)))
+
+
+def _tint(picture: Picture, each: Columns, low: float, high: float, height: int) -> None:
+    bottom, top = (_rows(values, low, high, height) for values in (each.low, each.high))
+    # A band no higher than the curve itself would only smudge it.
+    wide = (bottom - top > 2)[None, :]
+    tinted = _cells(_between(top, bottom, height) & wide).any((1, 3))
+    picture.band[tinted] = each.colour % FAINT
+
+
+def _lay(picture: Picture, dots: Cells, colours: Cells) -> None:
+    """Lay curves over what is there already."""
+    there = dots > 0
+    over = there.any(0)
+    picture.dots[over] = np.bitwise_or.reduce(dots, axis=0)[over]
+    picture.count[over] = there.sum(0)[over]
+    picture.curve[over] = _shared(there, colours)[over]
+
+
+def stack(all_columns: Sequence[Columns], high: float, height: int, signs: str) -> Picture:
+    """The columns as areas over each other, from 0 to `high`, each filled with one of the signs."""
+    width = all_columns[0].mean.size // 2
+    picture = blank(height, width)
+    values = np.array([_halved(each.mean) for each in all_columns])
+    known = ~np.isnan(values).all(0)
+    tops = np.nancumsum(values.clip(0, HUGE), axis=0) / high * height
+    ends = tops.round().astype(int).clip(0, height)
+    begin = np.zeros(width, int)
+    row = height - 1 - np.arange(height)[:, None]
+    for each, end, sign in zip(all_columns, ends, signs, strict=False):
+        cells = (row >= begin) & (row < end) & known
+        picture.sign[cells] = ord(sign)
+        picture.curve[cells] = each.colour
+        begin = end
+    return picture
+
+
+def _halved(values: Floats) -> Floats:
+    """The mean of each two values, as far as they are known."""
+    pairs = values.reshape(-1, 2)
+    known = ~np.isnan(pairs)
+    total = np.where(known, pairs, 0.0).sum(1)
+    return np.where(known.any(1), total / np.maximum(known.sum(1), 1), np.nan)
 
 
 def _shared(there: NDArray[np.bool_], colours: Cells) -> Cells:

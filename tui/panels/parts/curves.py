@@ -45,7 +45,7 @@ class Curves(Panel):
         if version != self._version and (self._age >= EVERY or run.phase is RunPhase.ENDED):
             self._version, self._age = version, 0
             restarts = [
-                restart.seconds if self.look.clock else restart.step
+                (restart.seconds if self.look.clock else float(restart.step), "R")
                 for restart in run.progress.restarts
             ]
             self.query_one(Chart).draw(

@@ -1,0 +1,51 @@
+"""What happened in a run that charts mark: by step and by time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MOST = 1024
+"""Marks of one kind; of more, every second one is kept."""
+EPOCH, TEST, CHECKPOINT, RESTART, STALL = "ETCRS"
+KINDS = {
+    EPOCH: "epoch",
+    TEST: "test",
+    CHECKPOINT: "checkpoint",
+    RESTART: "restart",
+    STALL: "stall",
+}
+"""The letters, and what they stand for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something happened after `step`, `time` seconds after the run began."""
+
+    letter: str
+    step: int
+    time: float
+
+
+class Marks:
+    """The marks of a run, in order."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, list[Mark]] = {letter: [] for letter in KINDS}
+
+    def add(self, letter: str, step: int, time: float) -> None:
+        """Add a mark, unless it is the same as the last of its kind."""
+        marks = self._of[letter]
+        if marks and marks[-1].step == step and letter != RESTART:
+            return
+        marks.append(Mark(letter, step, time))
+        if len(marks) > MOST:
+            del marks[1::2]
+
+    def rewind(self, step: int) -> None:
+        """Forget what was reached behind this step: it comes anew."""
+        for letter in (EPOCH, TEST, CHECKPOINT):
+            self._of[letter] = [mark for mark in self._of[letter] if mark.step <= step]
+
+    def all(self) -> list[Mark]:
+        """All marks, by kind."""
+        return [mark for marks in self._of.values() for mark in marks]
