@@ -95,6 +95,8 @@ MOVES = (
     Action("last-choice", "k", "move('cursor_up')", "Up", "go up", False),
 )
 
+MARKS = "marks: E epoch, T test, C checkpoint, R restart, S stall"
+
 ACTIONS: dict[Place, tuple[Action, ...]] = {
     Place.RUN: (
         BACK,
@@ -117,7 +119,27 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
     ),
     Place.RANKS: (),
     Place.HOSTS: (),
-    Place.CHART: (LOG_Y,),
+    Place.CHART: (
+        Action("band", "b", "band", "Band", "mean and band, all ranks, one against the mean"),
+        Action("x-axis", "x", "x_axis", "X axis", "x by steps, epochs, time or samples"),
+        LOG_Y,
+        Action(
+            "log-x", "L", "log_x", "Log x", "make the x axis logarithmic, or linear again", False
+        ),
+        Action("smoother", "+,=", "smooth(1)", "Smoother", "smooth the curves more", False),
+        Action("rougher", "-", "smooth(-1)", "Rougher", "smooth the curves less", False),
+        Action("cursor-right", "right", "cursor(1)", "Cursor", "values of the next point", False),
+        Action(
+            "cursor-left", "left", "cursor(-1)", "Cursor left", "values of the one before", False
+        ),
+        Action("closer", "]", "zoom_x(2.0)", "Closer", "zoom in along x; so does the wheel", False),
+        Action("farther", "[", "zoom_x(0.5)", "Farther", "zoom out along x", False),
+        Action("pan-right", "}", "pan(0.5)", "Pan right", "move right; so does dragging", False),
+        Action("pan-left", "{", "pan(-0.5)", "Pan left", "move left", False),
+        Action("whole", "0", "whole", "Whole", "show all of the x axis", False),
+        Action("live", ".", "live", "Live", "follow the newest part", False),
+        Action("marks", "m", "marks", "Marks", MARKS, False),
+    ),
     Place.LOG: (
         Action("next-rank", "r", "next_rank", "Rank", "show the log of the next rank only"),
         Action("all-ranks", "R", "all_ranks", "All ranks", "show the log of all ranks", False),

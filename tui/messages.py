@@ -61,3 +61,7 @@ class ShowChecks(Message):
 
 class ShowStacks(Message):
     """Show where every rank of the run is."""
+
+
+class ViewChanged(Message):
+    """The user has changed what a chart shows."""

@@ -47,6 +47,7 @@ class Curves:
         rows = {Scope.RANK: max(ranks, 1), Scope.HOST: max(hosts, 1), Scope.RUN: 1}
         self._kept = {source.name: Kept(source, rows[source.scope]) for source in SOURCES}
         self._step = 0
+        self._told: set[str] = set()
 
     @property
     def version(self) -> int:
@@ -88,6 +89,13 @@ class Curves:
         kept = self._of(series)
         kept.finest(0.0)
         return tuple(sorted(kept.seen))
+
+    def is_told(self, series: str) -> bool:
+        """Whether a series has a value that is not 0."""
+        if series not in self._told:
+            mean = self.whole(series).mean
+            self._told |= {series} if len(mean) and (mean[mean == mean] != 0).any() else set()
+        return series in self._told
 
     def of(self, series: str, row: int, since: float = 0.0) -> Points:
         """The curve of one rank or host; finer where only what comes `since` a step is wanted."""

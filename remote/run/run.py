@@ -30,7 +30,8 @@ class Run:
     closed. `verdict` is None while the run lives. `course` is how far launchers have come with it,
     `progress` how far its training has, `watch` knows which ranks hold it up, `forecast` when it
     ends; `curves` are its series, `marks` what happened on the way. `checks` are the latest results
-    of checks, by host (or SESSION) and name. `rendezvous` is the address and port where ranks meet, "" before it is
+    of checks, by host (or SESSION) and name. `rendezvous` is the address and port where ranks
+    meet, "" before it is
     reserved. `stalls` are the times in which ranks made no steps. `seq` is the number of the newest
     record of a launcher.
     """

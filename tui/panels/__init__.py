@@ -4,13 +4,10 @@ A panel is one file here, and one entry below. The panels of a row stand togethe
 the order of the screen. Panels that do not suit a run are left out.
 """
 
-from tui.panels.cpu import Cpu
+from tui.panels.charts import Charts
 from tui.panels.hosts import Hosts
 from tui.panels.log import Log
-from tui.panels.loss import Loss
 from tui.panels.parts.panel import Panel
 from tui.panels.ranks import Ranks
-from tui.panels.seconds import Seconds
-from tui.panels.staleness import Staleness
 
-PANELS: tuple[type[Panel], ...] = (Ranks, Hosts, Loss, Seconds, Staleness, Cpu, Log)
+PANELS: tuple[type[Panel], ...] = (Ranks, Hosts, Charts, Log)

@@ -132,7 +132,6 @@ class Ranks(Panel):
         "data ░, compute ▒ and sync █ split a step; load"
     )
     row = ScreenRow.TOP
-    share = 2
 
     def __init__(self) -> None:
         super().__init__()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -12,13 +12,16 @@ from textual.events import Resize
 from textual.screen import Screen
 
 from remote.run.alerts import Alert, alerts
-from remote.run.state import RunPhase
+from remote.run.state import RunPhase, RunState, Verdict
 from tui.actions import Place, bindings, panel_action
+from tui.charts.deck import Deck
+from tui.charts.kinds import available
 from tui.messages import NewRun, ShowChecks, ShowStacks
 from tui.panels import PANELS
+from tui.panels.charts import Charts
+from tui.panels.hosts import Hosts
 from tui.panels.parts import desktop
 from tui.panels.parts.alerts import Alerts, in_full
-from tui.panels.parts.grid import spans
 from tui.panels.parts.header import Header
 from tui.panels.parts.outcome import Outcome
 from tui.panels.parts.panel import Panel, ScreenRow
@@ -27,12 +30,17 @@ from tui.view import Session
 from tui.widgets.keys import Keys
 from tui.widgets.log_view import plain
 
-WIDE = 120
-"""Columns from which on all panels are shown at once."""
+WIDTHS = (110, 150)
+"""Columns from which on there are two charts beside each other, and three."""
+BESIDE = 120
+"""Columns from which on the hosts stand beside the ranks; else they take the place of the charts,
+while the run starts and if one goes there."""
+GRID = 12
+"""Columns of the grid that panels stand in."""
 FLAT = 20
-"""Rows below which the staged panels are hidden."""
+"""Rows below which charts and hosts are hidden."""
 LOW = 13
-"""Rows below which the bottom row is hidden, too."""
+"""Rows below which the log is hidden, too."""
 
 
 class RunScreen(Screen[None]):
@@ -40,20 +48,9 @@ class RunScreen(Screen[None]):
     which one goes back."""
 
     CSS = """
-    RunScreen #body { layout: grid; height: 1fr; }
-
-    RunScreen.-narrow #body, RunScreen.-flat #body, RunScreen.-low #body { layout: vertical; }
-    RunScreen.-narrow .staged { display: none; }
-    RunScreen.-narrow .staged.-chosen { display: block; }
-
-    RunScreen.-flat .staged, RunScreen.-flat .staged.-chosen { display: none; }
-    RunScreen.-low .staged, RunScreen.-low .staged.-chosen { display: none; }
-    RunScreen.-low .bottom { display: none; }
+    RunScreen #body { layout: grid; grid-size: 12; height: 1fr; }
     RunScreen .-maximized { height: 1fr; }
     """
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (LOW, "-flat"), (FLAT, "-tall")]  # noqa: RUF012
-
     place = Place.RUN
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
@@ -62,63 +59,103 @@ class RunScreen(Screen[None]):
         self.session = session
         self._inside = inside
         self._kinds = [kind for kind in PANELS if kind.suits(session.plan)]
-        self._chosen_by_hand = False
+        self._deck = Deck(session.plan, Charts.copies)
+        self._first = 0  # the first chart that is shown
+        self._at_hosts: bool | None = None  # as the user has chosen
         self._ended = self._watched = False
+        self._had_hosts = self._was_beside = False
 
     def compose(self) -> ComposeResult:
         yield Header()
         yield Alerts()
         yield Outcome()
-        columns, widths = spans(self._kinds)
-        with Container(id="body") as body:
-            body.styles.grid_size_columns = columns
-            for number, (kind, width) in enumerate(zip(self._kinds, widths, strict=True), 1):
-                panel = kind()
-                panel.number = number
-                panel.styles.column_span = width
-                panel.set_class(kind.staged, "staged")
-                panel.set_class(kind.row is ScreenRow.BOTTOM, "bottom")
-                yield panel
+        with Container(id="body"):
+            number = 0
+            for kind in self._kinds:
+                for _ in range(kind.copies):
+                    panel = kind()
+                    number += 1
+                    panel.number = number
+                    yield panel
         yield Keys()
 
     def on_mount(self) -> None:
-        # Textual sets this class only after the first drawing
-        self.set_class(self.app.size.width < WIDE, "-narrow")
-        self._choose(next(self._staged()))
+        self._arrange()
         self.query(Panel).last().query("*").first().focus()
         self.watch(self, "maximized", self._zoomed, init=False)
 
-    def _staged(self) -> Iterator[Panel]:
-        return (panel for panel in self.query(Panel) if panel.staged)
+    def on_unmount(self) -> None:
+        self._deck.save()
 
     def _zoomed(self) -> None:
-        self._fit(*self.size)
+        self._arrange()
         self.refresh_bindings()
 
     def on_resize(self, event: Resize) -> None:
-        self._fit(*event.size)
-
-    def _fit(self, width: int, height: int) -> None:
-        """Give the top row what it needs, at most two fifths of the screen beside other rows."""
-        plan = self.session.plan
-        needed = max(kind.lines(plan) for kind in self._kinds)
-        rows = min(needed, max(4, height * 2 // 5))
-        present = dict.fromkeys(kind.row for kind in self._kinds)
-        self.query_one("#body").styles.grid_rows = " ".join(
-            row.value or str(rows) for row in present
-        )
-        whole = (width >= WIDE and height >= FLAT) or height < LOW or self.maximized
-        for panel in self.query(Panel):
-            if panel.lines(plan):
-                panel.styles.height = "1fr" if whole else rows
+        self._arrange()
         self.call_after_refresh(self.tick)
+
+    # The places of the panels
+
+    @property
+    def _charts(self) -> list[Charts]:
+        return list(self.query(Charts))
+
+    @property
+    def _is_beside(self) -> bool:
+        """Whether the hosts stand beside the ranks."""
+        is_told = len(self.session.plan.hosts) > 1 or not self._is_under_way
+        return self.size.width >= BESIDE and is_told
+
+    @property
+    def _is_under_way(self) -> bool:
+        return self.session.state.phase is not RunPhase.STARTING
+
+    @property
+    def _shows_hosts(self) -> bool:
+        """Whether the hosts take the place of the charts."""
+        chosen = not self._is_under_way if self._at_hosts is None else self._at_hosts
+        return chosen and not self._is_beside
+
+    def _seen_charts(self) -> list[int]:
+        """The charts for which there is room, by their places."""
+        count = 1 + sum(self.size.width >= width for width in WIDTHS)
+        return sorted((self._first + place) % Charts.copies for place in range(count))
+
+    def _arrange(self) -> None:
+        """Give each panel its place, and the ranks the rows that they need, beside other rows at
+        most five twelfths of the screen: eight ranks on 24 lines."""
+        height = self.app.size.height
+        seen = self._seen_charts() if height >= FLAT and not self._shows_hosts else []
+        for place, chart in enumerate(self._charts):
+            self._place(chart, GRID // len(seen) if place in seen else 0)
+        for panel in self.query(Panel):
+            if isinstance(panel, Hosts):
+                beside = GRID // 3 if self._is_beside else 0
+                self._place(panel, GRID if self._shows_hosts and height >= FLAT else beside)
+            elif panel.row is ScreenRow.TOP:
+                self._place(panel, GRID * 2 // 3 if self._is_beside else GRID)
+            elif panel.row is ScreenRow.BOTTOM:
+                self._place(panel, GRID if height >= LOW else 0)
+        needed = max(kind.lines(self.session.plan) for kind in self._kinds)
+        top = min(needed, max(4, height * 5 // 12))
+        rows = ["1fr" if height < LOW else str(top)]
+        if height >= FLAT:
+            rows.append("3fr")
+        if height >= LOW:
+            rows.append("1fr" if self.is_finished else "2fr")
+        self.query_one("#body").styles.grid_rows = " ".join(rows)
+
+    @staticmethod
+    def _place(panel: Panel, span: int) -> None:
+        panel.display = span > 0
+        panel.styles.column_span = max(span, 1)
 
     def tick(self) -> None:
         """Draw what has changed. The run's lock is held only while the panels copy from it."""
         with self.app.batch_update(), self.session.lock:
             run = self.session.state
-            if run.phase is not RunPhase.STARTING:
-                self._show_chart()
+            self._choose_charts(run)
             self.query_one(Header).show(run)
             self._warn(self.query_one(Alerts).show(run))
             self.query_one(Outcome).show(run)
@@ -127,6 +164,7 @@ class RunScreen(Screen[None]):
                     panel.show(run)
             if self.over and not self._ended:
                 self._ended = True
+                self._arrange()
                 self.refresh_bindings()
 
     def _warn(self, new: Sequence[Alert]) -> None:
@@ -138,14 +176,26 @@ class RunScreen(Screen[None]):
             self.notify(plain(alert.text), severity="warning", markup=False)
         self._watched = True
 
-    def _show_chart(self) -> None:
-        """Replace the panel of the start by a chart, unless the user has chosen a panel."""
-        first = next(self._staged())
-        if not self._chosen_by_hand and first.has_class("-chosen"):
-            self._choose(next(panel for panel in self._staged() if panel.row is ScreenRow.MIDDLE))
+    def _choose_charts(self, run: RunState) -> None:
+        """Put the charts of the deck at their places, and the hosts away once the run trains."""
+        if self._shows_hosts != self._had_hosts or self._is_beside != self._was_beside:
+            self._had_hosts, self._was_beside = self._shows_hosts, self._is_beside
+            self._arrange()
+        if not any(chart.needs_kind(self._deck.shown[at]) for at, chart in enumerate(self._charts)):
+            return
+        kinds = available(run)
+        for place, chart in enumerate(self._charts):
+            kind = self._deck.at(place, kinds)
+            if chart.kind != kind or not chart.is_chosen:
+                chart.choose(kind, self._deck.view(kind))
 
     def _is_seen(self, panel: Panel) -> bool:
         return panel.display and self.maximized in (None, panel)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run has ended well, so that its charts matter more than its log."""
+        return self.session.state.verdict is Verdict.FINISHED
 
     @property
     def over(self) -> bool:
@@ -160,17 +210,16 @@ class RunScreen(Screen[None]):
         }
         return allowed.get(action, True)
 
-    def _choose(self, panel: Panel) -> None:
-        """Choose the staged panel that a narrow screen shows."""
-        for each in self._staged():
-            each.set_class(each is panel, "-chosen")
-
     def _focus(self, panel: Panel) -> None:
         if self.maximized is not None:
             self.minimize()
-        if panel.staged:
-            self._chosen_by_hand = True
-            self._choose(panel)
+        if isinstance(panel, Hosts):
+            self._at_hosts = True
+        elif isinstance(panel, Charts):
+            self._at_hosts = False
+            if (place := self._charts.index(panel)) not in self._seen_charts():
+                self._first = place
+        self._arrange()
         self.set_focus(panel.children[0])  # at once: the next key may be for it
         self.tick()
 
@@ -195,9 +244,27 @@ class RunScreen(Screen[None]):
         return sorted(self.query(Panel), key=lambda panel: not self._is_seen(panel))
 
     def action_cycle(self) -> None:
-        staged = list(self._staged())
-        chosen = next(index for index, panel in enumerate(staged) if panel.has_class("-chosen"))
-        self._focus(staged[(chosen + 1) % len(staged)])
+        """Show the next chart in place of the focused one, or the first; after the last one the
+        hosts, where they have no place of their own."""
+        charts, seen = self._charts, self._seen_charts()
+        place = next((at for at in seen if charts[at].has_focus_within), seen[0])
+        if self._shows_hosts:
+            self._focus(charts[place])
+            return
+        with self.session.lock:
+            kinds = available(self.session.state)
+        kind = self._deck.following(place, kinds, seen)
+        first = self._deck.first(place, kinds, seen)
+        self._deck.put(place, kind or first)
+        for at, chart in enumerate(charts):
+            chart.choose(found := self._deck.at(at, kinds), self._deck.view(found))
+        hosts = [panel for panel in self.query(Panel) if isinstance(panel, Hosts)]
+        self._focus(hosts[0] if hosts and not kind and not self._is_beside else charts[place])
+
+    def on_view_changed(self) -> None:
+        for chart in self._charts:
+            self._deck.see(chart.kind, chart.view)
+        self.tick()
 
     def action_zoom(self) -> None:
         if self.maximized is not None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from remote.format import number
 from tui import palette
 from tui.widgets import axis, raster
 from tui.widgets.axis import Axis
@@ -113,7 +114,7 @@ def frame(
     picture = _picture(curves, look, along, up, rows, inner)
     _mark(picture, marks, along)
     _put_points(picture, curves, along, up)
-    _put_peaks(picture, curves, along, up)
+    _put_peaks(picture, [_total(curves)] if look.stacked else curves, along, up)
     if look.cursor is not None:
         _put_cursor(picture, along, look.cursor)
     beneath = "" if rows == height else " " * len(labels[0]) + _line_beneath(along, look, inner)
@@ -132,8 +133,14 @@ def _limits(
 ) -> tuple[float, float] | None:
     if not look.stacked:
         return raster.limits(curves, log, along, look.warm)
-    total = Curve("", 0, curves[0].x, *(np.sum([each.mean for each in curves], axis=0),) * 3)
-    return raster.limits([total], False, along, look.warm)
+    return raster.limits([_total(curves)], False, along, look.warm)
+
+
+def _total(curves: Sequence[Curve]) -> Curve:
+    """The upper edge of curves that are stacked."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        total = np.sum([each.mean for each in curves], axis=0)
+    return Curve("", 0, curves[0].x, total, total, total)
 
 
 def _picture(
@@ -186,7 +193,7 @@ def _put_peaks(picture: Picture, curves: Sequence[Curve], along: Axis, up: Axis)
         found = [peak for curve in curves if (peak := _peak(curve, along, up, beyond))]
         if found and rows > 2:
             value, x = max(found, key=lambda peak: beyond * peak[0])
-            text = palette.sign(sign) + axis.label(value)
+            text = palette.sign(sign) + number(value)
             column = min(_nearest(along.at(x), inner), max(0, inner - len(text)))
             picture.put(row, column, text, MARK)
 

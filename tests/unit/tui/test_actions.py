@@ -15,8 +15,8 @@ from tests.kit.dashboard import Stage
 from tui.actions import ACTIONS, WITHIN, Place
 from tui.key_names import named, written
 from tui.panels import PANELS
+from tui.panels.charts import Charts
 from tui.panels.log import Log
-from tui.panels.parts.curves import Curves
 from tui.screens.help import HelpDialog
 from tui.widgets.chart import Chart
 from tui.widgets.keys import Line
@@ -87,7 +87,7 @@ async def test_a_key_of_another_panel_goes_to_that_panel() -> None:
         assert stage.screen.focused is chart
         await pilot.press("r")
         assert stage.screen.query_one(Log) in focused_path(stage)
-        assert stage.screen.query(Curves).first() not in focused_path(stage)
+        assert stage.screen.query(Charts).first() not in focused_path(stage)
         stage.session.close()
         await stage.ended(pilot)
 

@@ -83,7 +83,7 @@ async def test_every_screen_is_drawn_in_ascii(monkeypatch: pytest.MonkeyPatch) -
         await stage.train(pilot)
         for key, part in (
             ("3", "* training"),
-            ("question_mark", "go to that panel"),
+            ("question_mark", "smooth the curves"),
             ("s", "stacks of all ranks"),
             ("D", "checks of 2 hosts"),
             ("ctrl+p", "Stacks"),

@@ -29,13 +29,13 @@ def test_without_a_file_all_keys_are_the_usual_ones(tmp_path: Path) -> None:
 
 def test_a_key_or_several_by_any_spelling(tmp_path: Path) -> None:
     found = read(
-        tmp_path, '[keys]\nstacks = "S"\nhelp = ["?", "F3"]\nzoom = "ctrl+z, +"\nfollow = ","\n'
+        tmp_path, '[keys]\nstacks = "S"\nhelp = ["?", "F3"]\nzoom = "ctrl+z, *"\nfollow = ","\n'
     )
     assert found.remarks == ()
     assert found.keys == {
         "stacks": "S",
         "help": "question_mark,f3",
-        "zoom": "ctrl+z,plus",
+        "zoom": "ctrl+z,asterisk",
         "follow": "comma",
     }
 
@@ -110,7 +110,7 @@ async def test_the_dashboard_obeys_the_file_and_tells_what_is_wrong(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     (tmp_path / "rankboard").mkdir()
     (tmp_path / "rankboard" / "keys.toml").write_text(
-        '[keys]\nstacks = "S"\nfollow = "F"\nnext-rank = "q"\nback = "b"\n'
+        '[keys]\nstacks = "S"\nfollow = "F"\nnext-rank = "q"\nback = "B"\n'
     )
     stage = Stage()
     async with stage.app.run_test(size=(120, 40), notifications=True) as pilot:
@@ -122,12 +122,12 @@ async def test_the_dashboard_obeys_the_file_and_tells_what_is_wrong(
         assert stage.app.screen is stage.screen
         await pilot.press("S")
         await until(pilot, lambda: isinstance(stage.app.screen, StacksScreen))
-        await pilot.press("b", "question_mark")
+        await pilot.press("B", "question_mark")
         await until(pilot, lambda: isinstance(stage.app.screen, HelpDialog))
         await until(pilot, lambda: "│   S   " in stage.text())
-        await pilot.press("b", "q")
+        await pilot.press("B", "q")
         await asked(pilot)
-        assert "Watch (b)" in stage.text()
-        await pilot.press("b")
+        assert "Watch (B)" in stage.text()
+        await pilot.press("B")
         stage.session.close()
         await stage.ended(pilot)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from statistics import fmean
 
 from rich.text import Text
@@ -14,7 +15,7 @@ from remote.format import fixed, number, percent
 from remote.record.classification import Report
 from remote.record.layout import REPORT
 from remote.run.last_words import last_words
-from remote.run.state import Cause, RankState, RunState, Verdict
+from remote.run.state import Cause, RunState, Verdict
 from tui import palette
 from tui.panels.parts.phase import phase
 from tui.text import outcome
@@ -81,12 +82,15 @@ def _cause(cause: Cause, room: int) -> list[str]:
 
 
 def _summary(run: RunState) -> list[str]:
-    """List the test accuracy, and per rank the times of an iteration and of an epoch."""
+    """List the test accuracy, and the times of an iteration and of an epoch, which are nearly the
+    same for all ranks."""
     known = [rank for rank in run.ranks if not math.isnan(rank.timing.rule)]
     lines = _tested(run)
     if known:
-        lines.append("mean of iterations 2 to 40, and of an epoch:")
-        lines += [_timing(rank, run.hosts[rank.host].name) for rank in known]
+        steps = _between([rank.timing.rule for rank in known], 3)
+        epochs = [fmean(rank.epoch_seconds) for rank in known if rank.epoch_seconds]
+        more = f"; of an epoch: {_between(epochs, 2)}" if epochs else ""
+        lines.append(f"mean of iterations 2 to 40: {steps}{more}")
     return lines
 
 
@@ -111,7 +115,7 @@ def _tested(run: RunState) -> list[str]:
     return [*lines, f"by each rank's own model: {', '.join(own)}"] if own else lines
 
 
-def _timing(rank: RankState, host: str) -> str:
-    epoch = fmean(rank.epoch_seconds) if rank.epoch_seconds else math.nan
-    times = f"{fixed(rank.timing.rule, 3, ' s')}, {fixed(epoch, 2, ' s')}"
-    return f"  rank {rank.rank} on {plain(host)}: {times}"
+def _between(values: Sequence[float], decimals: int) -> str:
+    """The least and the greatest of the ranks' seconds."""
+    low, high = (fixed(value, decimals) for value in (min(values), max(values)))
+    return f"{low} s" if low == high else f"{low} to {high} s"

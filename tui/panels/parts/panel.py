@@ -37,12 +37,12 @@ class Panel(Container):
     }
     """
     ALLOW_MAXIMIZE = True
-    title: ClassVar[str]
+    title: str
     help: ClassVar[str]
     """What the panel shows, for the help."""
     row: ClassVar[ScreenRow]
-    share: ClassVar[int] = 1
-    """The share of the row's width."""
+    copies: ClassVar[int] = 1
+    """How many of it stand beside each other, where there is room."""
     staged: ClassVar[bool] = False
     """Whether a narrow screen shows only one of the staged panels at a time."""
     place: ClassVar[Place]

@@ -1,0 +1,191 @@
+"""From the curves of a run to those of a chart."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from remote.run.buckets import Floats, Points
+from remote.run.curves import Curves
+from remote.run.series import SERIES, Scope, Unit
+from remote.run.state import RunState
+from tui.charts.kinds import Kind
+from tui.charts.view import Along, Mode, View
+from tui.widgets.frame import Look, Mark
+from tui.widgets.raster import Curve, ends
+
+WARM = 5
+"""The step from which on values set the limits of y."""
+MOST = 32
+"""Curves that are drawn at once: more cannot be told apart, and take too long."""
+SPAN = 200
+"""Steps up to which smoothing counts single steps."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points of a series, with the name and the row of whom they are of; -1 for all."""
+
+    series: str
+    name: str
+    row: int
+    points: Points
+    x: Floats
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """What a chart draws, and the points behind it. `hidden` rows are too many to be drawn."""
+
+    curves: tuple[Curve, ...]
+    marks: tuple[Mark, ...]
+    look: Look
+    lines: tuple[Line, ...]
+    ends: tuple[float, float] | None
+    hidden: int = 0
+
+
+def drawing(run: RunState, kind: Kind, view: View, kept: Curves | None = None) -> Drawing:
+    """What a chart of this kind draws of a run; with `kept` of other curves of it, such as finer
+    ones. The run's lock is held."""
+    return _Drawer(run, kind, view, kept or run.curves).drawing()
+
+
+class _Drawer:
+    def __init__(self, run: RunState, kind: Kind, view: View, curves: Curves) -> None:
+        self._run, self._kind, self._view, self._curves = run, kind, view, curves
+        self._factor = 100.0 if kind.unit is Unit.SHARE else 1.0
+
+    def drawing(self) -> Drawing:
+        lines, hidden = self._lines()
+        curves = [curve for line in lines for curve in self._drawn(line, len(lines))]
+        if self._kind.tests:
+            curves += self._tests()
+        span = ends(curves, self._view.log_x)
+        window = self._view.shows(span) if span else None
+        look = Look(
+            self._view.along.value,
+            clock=self._view.along is Along.TIME,
+            parts=self._view.along is Along.EPOCH,
+            from_zero=self._kind.from_zero,
+            log=self._view.log_x,
+            stacked=self._kind.stacked,
+            window=window,
+            warm=self._warm(lines),
+            cursor=self._view.cursor,
+        )
+        return Drawing(tuple(curves), tuple(self._marks()), look, tuple(lines), span, hidden)
+
+    def _lines(self) -> tuple[list[Line], int]:
+        kind, view = self._kind, self._view
+        if kind.stacked:
+            return [self._line(name, -1) for name in kind.series], 0
+        series = kind.series[0]
+        rows = self._curves.rows(series)
+        if view.mode is Mode.EACH or len(rows) == 1:
+            return [self._line(series, row) for row in rows[:MOST]], max(0, len(rows) - MOST)
+        whole = self._line(series, -1)
+        if view.mode is Mode.ONE and view.one < len(rows):
+            return [whole, self._line(series, rows[view.one])], 0
+        return [whole], 0
+
+    def _line(self, series: str, row: int) -> Line:
+        since = self._since()
+        points = (
+            self._curves.whole(series, since) if row < 0 else self._curves.of(series, row, since)
+        )
+        if self._factor != 1:
+            low, high, mean = (self._factor * one for one in (points.low, points.high, points.mean))
+            points = replace(points, low=low, high=high, mean=mean)
+        return Line(series, self._name(series, row), row, points, self._x(points))
+
+    def _name(self, series: str, row: int) -> str:
+        spec = SERIES[series]
+        if row < 0:
+            return spec.title if self._kind.stacked else "mean"
+        if spec.scope is Scope.HOST:
+            return self._run.host_name(row)
+        return str(row)
+
+    def _since(self) -> float:
+        """The first step in view, if that is near the end."""
+        view = self._view
+        if view.along is Along.TIME or view.is_whole:
+            return 0.0
+        last = float(self._run.step)
+        low = view.window[0] / self._per_step() if view.window else 0.0
+        return last - view.tail / self._per_step() if view.tail else low
+
+    def _per_step(self) -> float:
+        """How much of the x axis one step is."""
+        job, begun = self._run.plan.job, self._run.progress.begun
+        match self._view.along:
+            case Along.EPOCH:
+                return 1 / max(begun.steps_per_epoch, 1) if begun else 1.0
+            case Along.SAMPLES:
+                return float(job.batch_size) if job else 1.0
+        return 1.0
+
+    def _x(self, points: Points) -> Floats:
+        return points.time if self._view.along is Along.TIME else points.step * self._per_step()
+
+    def _drawn(self, line: Line, count: int) -> list[Curve]:
+        """The curve of a line; a smoothed one over the faint one that it is made of."""
+        points = line.points
+        alone = count == 1
+        colour = 0 if line.row < 0 or alone else line.row
+        if self._kind.stacked:
+            colour = self._kind.series.index(line.series)
+        if self._view.mode is Mode.ONE and line.row >= 0:
+            colour = 1 + line.row
+        banded = not self._kind.stacked and (line.row < 0 or alone)
+        raw = Curve(*(line.name, colour, line.x, points.low, points.high, points.mean), band=banded)
+        smoothing = 0.0 if self._kind.stacked else self._view.smoothing
+        if not smoothing or len(points) < 3:
+            return [raw]
+        even = smooth(points.step, points.mean, smoothing)
+        over = replace(raw, low=even, high=even, mean=even, band=False)
+        return [replace(raw, faint=True), over] if banded else [over]
+
+    def _tests(self) -> list[Curve]:
+        line = self._line(self._kind.tests, -1)
+        mean = line.points.mean
+        return [Curve("test", 1, line.x, mean, mean, mean, band=False, single=True)]
+
+    def _warm(self, lines: list[Line]) -> float | None:
+        """The x from which on values set the limits of y."""
+        for line in lines:
+            late = np.flatnonzero(line.points.step >= WARM)
+            if late.size:
+                return float(line.x[late[0]])
+        return None
+
+    def _marks(self) -> list[Mark]:
+        if not self._view.marks:
+            return []
+        clock = self._view.along is Along.TIME
+        return [
+            (mark.time if clock else mark.step * self._per_step(), mark.letter)
+            for mark in self._run.marks.all()
+        ]
+
+
+def smooth(steps: Floats, values: Floats, weight: float) -> Floats:
+    """The exponential moving average of values, in which what lies n steps back counts `weight` to
+    the power of n; in long runs, n times as many steps back. NaN stays a gap, and the average goes
+    on behind it."""
+    known = np.isfinite(values)
+    size = max(float(steps[-1] - steps[0]) / SPAN, 1.0)
+    unit = 2.0 ** math.floor(math.log2(size))  # seldom another, so that what is drawn stays
+    kept = weight ** (np.diff(steps, prepend=steps[:1]).clip(0) / unit)
+    total = count = 0.0
+    found = []
+    for value, is_known, share in zip(values.tolist(), known.tolist(), kept.tolist(), strict=True):
+        if not is_known:
+            found.append(math.nan)
+            continue
+        total, count = total * share + value, count * share + 1
+        found.append(total / count)
+    return np.array(found)

@@ -1,0 +1,86 @@
+"""The charts that there are. A series that none of them shows has a chart of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from remote.run.series import SERIES, Scope, Unit
+from remote.run.state import RunState
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A chart of these `series`, and with `tests` a series of single points.
+
+    `stacked`: as areas over each other. `smooth`: noisy, so smoothed at first. `each`: a curve for
+    each rank or host at first. `begins`: shown from the beginning, else once there is something to
+    see.
+    """
+
+    id: str
+    title: str
+    help: str
+    series: tuple[str, ...]
+    tests: str = ""
+    stacked: bool = False
+    smooth: bool = True
+    each: bool = False
+    from_zero: bool = True
+    begins: bool = False
+
+    @property
+    def unit(self) -> Unit:
+        """That of its values."""
+        return SERIES[self.series[0]].unit
+
+
+KINDS = (
+    Kind(
+        *("loss", "loss", "training loss, and test loss ◆", ("loss",), "test_loss"),
+        from_zero=False,
+        begins=True,
+    ),
+    Kind(
+        "phases",
+        "s/iteration",
+        "how long an iteration takes: data ░, compute ▒, sync █",
+        ("data", "compute", "sync"),
+        stacked=True,
+        smooth=False,
+        begins=True,
+    ),
+    Kind(
+        *("accuracy", "accuracy", "training accuracy, and test accuracy ◆", ("accuracy",)),
+        tests="test_accuracy",
+        from_zero=False,
+        begins=True,
+    ),
+    Kind("throughput", "samples/s", "samples per second of all ranks", ("throughput",)),
+    Kind("host_cpu", "CPU by host", "of the cores that a host may use", ("host_cpu",), each=True),
+    Kind("bytes", "sent B/s", "bytes per second that all ranks send", ("bytes",)),
+    Kind("seconds", "s/iteration by rank", "how long each rank's iterations take", ("seconds",)),
+    Kind("ready", "ready", "seconds until a rank's gradients are ready", ("ready",), each=True),
+    Kind("staleness", "staleness", "updates between a rank's pull and its push", ("staleness",)),
+)
+
+
+def available(run: RunState) -> list[Kind]:
+    """The charts of a run, in order: those that begin, and those that have anything to show."""
+    shown = [kind for kind in KINDS if kind.begins or _is_told(run, kind.series)]
+    used = {name for kind in KINDS for name in (*kind.series, kind.tests)}
+    rest = (spec for spec in SERIES.values() if spec.id not in used)
+    return shown + [
+        Kind(
+            *(spec.id, spec.title),
+            f"{spec.title}, of each {spec.scope.value}",
+            (spec.id,),
+            each=spec.scope is Scope.HOST,
+        )
+        for spec in rest
+        if _is_told(run, (spec.id,))
+    ]
+
+
+def _is_told(run: RunState, series: tuple[str, ...]) -> bool:
+    """Whether there is a value that is not 0."""
+    return any(run.curves.is_told(name) for name in series)

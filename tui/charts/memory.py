@@ -1,0 +1,94 @@
+"""The charts and views that a user has chosen, remembered for each kind of run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from remote.plan.plan import Plan
+from training.writing import write_whole
+from tui.charts.view import Along, Mode, View
+
+NAME = "charts.json"
+MOST = 64
+"""Kinds of run that are remembered, and charts of each."""
+LARGEST = 1 << 20
+"""Bytes of the file, at most."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The ids of the charts on the screen, and the views of charts by their ids."""
+
+    charts: tuple[str, ...] = ()
+    views: Mapping[str, View] = field(default_factory=dict)
+
+
+def path() -> Path:
+    """The file."""
+    return platformdirs.user_state_path("rankboard") / NAME
+
+
+def kind_of(plan: Plan) -> str:
+    """The kind of a run: runs of one method, model and data set are watched alike."""
+    job = plan.job
+    return f"{job.sync} {job.model} {job.dataset}" if job else "script"
+
+
+def load(kind: str, file: Path) -> Chosen:
+    """What is remembered; nothing where the file is not there or cannot be read."""
+    known = _read(file).get(kind)
+    if not isinstance(known, dict):
+        return Chosen()
+    charts, views = known.get("charts"), known.get("views")
+    return Chosen(
+        tuple(map(str, charts[:MOST])) if isinstance(charts, list) else (),
+        {str(name): _view(one) for name, one in views.items()} if isinstance(views, dict) else {},
+    )
+
+
+def save(kind: str, chosen: Chosen, file: Path) -> None:
+    """Remember it. Raises: OSError."""
+    known = _read(file)
+    known.pop(kind, None)
+    views = {name: _object(view) for name, view in list(chosen.views.items())[:MOST]}
+    known[kind] = {"charts": list(chosen.charts), "views": views}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    kept = dict(list(known.items())[-MOST:])
+    write_whole(file, json.dumps(kept, indent=1).encode())
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        with file.open("rb") as opened:
+            found = json.loads(opened.read(LARGEST))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _object(view: View) -> dict[str, Any]:
+    """What lasts of a view: not the part of a run that is in view."""
+    lasting = asdict(replace(view, window=None, cursor=None, tail=0.0))
+    return lasting | {"along": view.along.value, "mode": view.mode.value}
+
+
+def _view(found: object) -> View:
+    """A view, as far as what was found fits."""
+    if not isinstance(found, dict):
+        return View()
+    fit: dict[str, Any] = {}
+    for one in fields(View):
+        value, usual = found.get(one.name), one.default
+        if isinstance(usual, Along | Mode):
+            fit[one.name] = next((each for each in type(usual) if each.value == value), usual)
+        elif type(value) is type(usual):
+            fit[one.name] = value
+    view = replace(View(**fit), window=None, tail=0.0, cursor=None)
+    smoothing = view.smoothing if 0 <= view.smoothing < 1 else View.smoothing
+    return replace(view, smoothing=smoothing, one=max(view.one, 0))

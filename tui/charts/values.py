@@ -1,0 +1,160 @@
+"""What is written above a chart: the newest values, or those at the cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+import numpy as np
+
+from remote.format import duration, number, short_size
+from remote.run.series import SERIES, Scope, Unit
+from tui import palette
+from tui.charts.drawing import Drawing, Line, smooth
+from tui.charts.kinds import Kind
+from tui.charts.view import Along, Mode, View
+from tui.widgets.axis import Axis
+from tui.widgets.frame import STACKED
+
+AT = 60
+"""Columns of dots in which a key moves the cursor once through what is in view."""
+
+
+def written(value: float, unit: Unit) -> str:
+    """A value of a chart."""
+    if unit in (Unit.BYTES, Unit.BYTES_PER_SECOND):
+        return short_size(value)
+    return f"{number(value)}%" if unit is Unit.SHARE else number(value)
+
+
+Parts = list[tuple[str, int]]
+"""Texts with their colours; -1 is the usual one."""
+
+
+def heading(drawn: Drawing, kind: Kind, view: View, room: int) -> Parts:
+    """What stands above a chart, in so many columns: the values at the cursor; else the newest one,
+    how it is drawn, and the names of the curves."""
+    if view.cursor is not None:
+        return [(at_cursor(drawn, kind, view), -1)]
+    if kind.stacked:
+        return _phases(drawn, kind, room)
+    said = "  ".join(filter(None, (newest(drawn, kind, view), *notes(view))))
+    named = legend(drawn, view, room - len(said) - 2)
+    return [(said, -1), *([("  ", -1), *named] if named else [])]
+
+
+def newest(drawn: Drawing, kind: Kind, view: View) -> str:
+    """The newest value of the first line, smoothed as it is drawn."""
+    if not drawn.lines or not len(drawn.lines[0].points):
+        return ""
+    points = drawn.lines[0].points
+    even = smooth(points.step, points.mean, view.smoothing)
+    known = even[np.isfinite(even)]
+    return written(float(known[-1]), kind.unit) if known.size else ""
+
+
+def _phases(drawn: Drawing, kind: Kind, room: int) -> Parts:
+    """The newest value of each area, after its sign."""
+    parts: Parts = []
+    for place, (line, sign) in enumerate(zip(drawn.lines, STACKED, strict=False)):
+        known = line.points.mean[np.isfinite(line.points.mean)]
+        if known.size:
+            text = f"{palette.sign(sign)} {line.name} {written(float(known[-1]), kind.unit)}  "
+            parts.append((text, place))
+    return (
+        parts
+        if sum(len(text) for text, _ in parts) <= room + 2
+        else [
+            (f"{text.split(' ')[0]}{text.rstrip().rsplit(' ', 1)[-1]} ", place)
+            for text, place in parts
+        ]
+    )
+
+
+def at_cursor(drawn: Drawing, kind: Kind, view: View) -> str:
+    """The values of the points at the cursor."""
+    assert view.cursor is not None
+    parts: list[str] = []
+    for place, line in enumerate(drawn.lines):
+        at = nearest(line, view.cursor)
+        if at is None:
+            continue
+        if not parts:
+            parts.append(_where(line, at, view))
+        parts.append(_told(line, at, kind, bounds=place == 0 and not kind.stacked))
+    return "  ".join(parts)
+
+
+def nearest(line: Line, x: float) -> int | None:
+    """The point of a line that is nearest to an x."""
+    known = np.flatnonzero(np.isfinite(line.x))
+    if not known.size:
+        return None
+    return int(known[np.argmin(np.abs(line.x[known] - x))])
+
+
+def _where(line: Line, at: int, view: View) -> str:
+    x = float(line.x[at])
+    match view.along:
+        case Along.TIME:
+            return duration(x)
+        case Along.EPOCH:
+            return f"epoch {x:.2f}"
+    return f"{view.along.value} {x:.0f}"
+
+
+def _told(line: Line, at: int, kind: Kind, *, bounds: bool) -> str:
+    points = line.points
+    mean, low, high = (
+        written(float(column[at]), kind.unit) for column in (points.mean, points.low, points.high)
+    )
+    if line.row >= 0 or not bounds or points.low[at] == points.high[at]:
+        return f"{line.name} {mean}"
+    whose = "rank" if SERIES[line.series].scope is Scope.RANK else "host"
+    of = [f"({whose} {int(one[at])})" for one in (points.lowest, points.highest)]
+    return f"mean {mean}  min {low} {of[0]}  max {high} {of[1]}"
+
+
+def moved(drawn: Drawing, view: View, axis: Axis, by: int) -> float | None:
+    """Where the cursor is after a key: at the next point that is a little away; at first, at the
+    last one in view. None where there is no point."""
+    if not drawn.lines:
+        return None
+    x = drawn.lines[0].x
+    x = x[np.isfinite(x) & (x >= axis.low) & (x <= axis.high)]
+    if not x.size:
+        return None
+    if view.cursor is None:
+        return float(x[-1])
+    places = axis.places(x)
+    here = min(max(axis.at(max(view.cursor, axis.low)), 0.0), 1.0)
+    beyond = np.flatnonzero(by * (places - here) > 1 / AT / 2)
+    if not beyond.size:
+        return float(x[-1] if by > 0 else x[0])
+    return float(x[beyond[0] if by > 0 else beyond[-1]])
+
+
+def legend(drawn: Drawing, view: View, room: int) -> Parts:
+    """The names of the curves with their colours, as many as fit; a last one says that there are
+    more."""
+    if view.mode is Mode.MEAN and len(drawn.lines) < 2:
+        return []
+    colours = {curve.label: curve.colour for curve in drawn.curves}
+    sign = palette.sign("curve")
+    named = [(f"{sign}{line.name} ", colours.get(line.name, -1)) for line in drawn.lines]
+    lengths = list(accumulate(len(name) for name, _ in named))
+    if not drawn.hidden and (not lengths or lengths[-1] <= room + 1):
+        return named
+    return [*named[: max(1, sum(length < room for length in lengths))], ("…", -1)]
+
+
+def notes(view: View) -> Sequence[str]:
+    """How a chart is drawn, where that is not as usual."""
+    found = ["log"] if view.log_y else []
+    if view.log_x:
+        found.append("log x")
+    if not view.is_whole:
+        found.append("live" if view.tail else "zoom")
+    if view.smoothing:
+        found.append(f"ema {view.smoothing:g}".replace("0.", "."))
+    return found

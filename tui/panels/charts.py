@@ -1,0 +1,195 @@
+"""A chart: one of those of `tui.charts.kinds`, in a view that keys and the mouse change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.content import Content
+
+from remote.run.state import RunPhase, RunState
+from tui import palette
+from tui.actions import Place, bindings
+from tui.charts import values
+from tui.charts.drawing import Drawing, drawing
+from tui.charts.kinds import KINDS, Kind
+from tui.charts.view import View
+from tui.messages import ViewChanged
+from tui.panels.parts.panel import Panel, ScreenRow
+from tui.widgets.axis import Axis
+from tui.widgets.chart import Chart
+from tui.widgets.frame import Look
+
+EVERY = 2
+"""Ticks between two drawings of a growing curve: a chart costs ten times a row of a table."""
+WHEEL = 1.25
+"""How many times closer a turn of the mouse wheel goes."""
+AROUND = len("  9    ─ ")
+"""Cells of a caption that are neither its title nor its notes."""
+
+
+class Charts(Panel):
+    """One chart of a run. `kind` and `view` say what it shows."""
+
+    title = "charts"
+    help = (
+        "loss, time of an iteration, accuracy and all else that is measured: the mean over ranks, "
+        "and from the least to the greatest as a band"
+    )
+    row = ScreenRow.MIDDLE
+    copies = 3
+    staged = True
+    place = Place.CHART
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kind: Kind = KINDS[0]
+        self.view = View()
+        self.is_chosen = False
+        self._drawn: Drawing | None = None
+        self._run: RunState | None = None
+        self._version = -1
+        self._age = EVERY
+        self._grip: tuple[int, View, Axis] | None = None
+
+    def compose(self) -> ComposeResult:
+        yield Chart(Look(""))
+
+    @property
+    def _plot(self) -> Chart:
+        return self.query_one(Chart)
+
+    def choose(self, kind: Kind, view: View) -> None:
+        """Show this kind of chart from now on."""
+        self.kind, self.view, self.title, self.is_chosen = kind, view, kind.title, True
+        self._drawn, self._version = None, -1
+        self._plot.logarithmic = view.log_y and not kind.stacked
+
+    def needs_kind(self, name: str) -> bool:
+        """Whether it does not show the chart of that id yet."""
+        return not self.is_chosen or self.kind.id != name
+
+    def show(self, run: RunState) -> None:
+        self._run = run
+        self._age += 1
+        version = run.curves.version
+        is_due = self._age >= EVERY or run.phase is RunPhase.ENDED
+        if self._version < 0 or (version != self._version and is_due):
+            self._version, self._age = version, 0
+            self._drawn = drawn = drawing(run, self.kind, self.view)
+            self._plot.draw(drawn.curves, drawn.marks, drawn.look)
+        self.caption(self._notes())
+
+    def _notes(self) -> Content | str:
+        if self._drawn is None:
+            return ""
+        room = self.size.width - AROUND - len(self.title)
+        dark = self.app.current_theme.dark
+        parts = values.heading(self._drawn, self.kind, self.view, room)
+        return Content.assemble(
+            *(
+                (text, palette.colour(colour, dark)) if colour >= 0 else text
+                for text, colour in parts
+            )
+        )
+
+    # Views
+
+    def see(self, view: View) -> None:
+        """Change what one sees of it."""
+        if view == self.view:
+            return
+        self.view = view
+        self._plot.logarithmic = view.log_y and not self.kind.stacked
+        self._version = -1
+        self.post_message(ViewChanged())
+
+    def _moved(self, how: str, *given: float) -> None:
+        """Zoom, pan or follow, where there is anything to see."""
+        axis, ends = self._plot.along, self._drawn.ends if self._drawn else None
+        if axis and ends:
+            self.see(getattr(self.view, how)(*given, axis, ends))
+
+    def action_zoom_x(self, factor: float) -> None:
+        axis = self._plot.along
+        if axis:
+            middle = axis.value(0.5)
+            self._moved("zoomed", factor, middle if self.view.cursor is None else self.view.cursor)
+
+    def action_pan(self, share: float) -> None:
+        self._moved("panned", share)
+
+    def action_whole(self) -> None:
+        self.see(self.view.whole())
+
+    def action_live(self) -> None:
+        self._moved("followed")
+
+    def action_cursor(self, by: int) -> None:
+        axis = self._plot.along
+        if axis and self._drawn:
+            x = values.moved(self._drawn, self.view, axis, by)
+            self.see(replace(self.view, cursor=x))
+
+    def action_x_axis(self) -> None:
+        self.see(self.view.next_axis())
+
+    def action_log_x(self) -> None:
+        self.see(replace(self.view.whole(), log_x=not self.view.log_x))
+
+    def action_log_y(self) -> None:
+        self.see(replace(self.view, log_y=not self.view.log_y))
+
+    def action_smooth(self, by: int) -> None:
+        self.see(self.view.smoothed(by))
+
+    def action_marks(self) -> None:
+        self.see(replace(self.view, marks=not self.view.marks))
+
+    def action_band(self) -> None:
+        if self._run and not self.kind.stacked:
+            self.see(self.view.next_mode(len(self._run.curves.rows(self.kind.series[0]))))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Areas over each other have no choice of curves, no logarithm, no smoothing."""
+        return not (self.kind.stacked and action in ("band", "log_y", "smooth"))
+
+    # The mouse
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        self._wheel(event, WHEEL)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        self._wheel(event, 1 / WHEEL)
+
+    def _wheel(self, event: events.MouseEvent, factor: float) -> None:
+        x = self._plot.x_at(int(event.screen_x) - self._plot.region.x)
+        if x is not None:
+            event.stop()
+            self._moved("zoomed", factor, x)
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        if event.button == 1 and self._plot.along:
+            self._grip = int(event.screen_x), self.view, self._plot.along
+            self.capture_mouse()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if self._grip and self._drawn and self._drawn.ends:
+            begun, view, axis = self._grip
+            share = (begun - int(event.screen_x)) / max(self._plot.size.width, 1)
+            if share and not view.is_whole:
+                self.see(view.panned(share, axis, self._drawn.ends))
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        if not self._grip:
+            return
+        self.release_mouse()
+        begun, _, _ = self._grip
+        self._grip = None
+        if int(event.screen_x) == begun:
+            x = self._plot.x_at(begun - self._plot.region.x)
+            self.see(replace(self.view, cursor=x))
