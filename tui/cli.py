@@ -25,6 +25,7 @@ COMMANDS = (
     "prune",
     "setup",
     "attach",
+    "watch",
     "stop",
     "logs",
     "events",

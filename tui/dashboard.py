@@ -94,6 +94,8 @@ class Dashboard(Themed, Generic[W]):
 
     drawn: ClassVar[tuple[type[Any], ...]] = (RunScreen,)
     """Screens that `tick` draws."""
+    acts: ClassVar[bool] = True
+    """Whether anything can be asked of the runs."""
 
     def __init__(self, runs: W) -> None:
         super().__init__()
@@ -176,7 +178,7 @@ class Dashboard(Themed, Generic[W]):
 
     def on_show_stacks(self) -> None:
         if isinstance(self.screen, RunScreen) and not self._exiting:
-            self.push_screen(StacksScreen(self.screen.session))
+            self.push_screen(StacksScreen(self.screen.session, asks=self.acts))
 
     def on_compare_runs(self, message: CompareRuns) -> None:
         from tui.screens.compare import CompareScreen  # whose figures take a while to load

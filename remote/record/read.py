@@ -6,7 +6,6 @@ file is read without a bound, and `remote.record.trust` says what its plan may d
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,6 @@ from remote.record.layout import EVENTS, PLAN, SIGNATURE, SUMMARY
 from remote.record.lock import launcher
 from training.wire.events import SESSION, Launched, Record, expand, other_format
 from training.wire.jsonl import load
-from training.wire.line_cutter import LineCutter, LineTooLong
-
-LOOK = 0.2
-"""Seconds between two looks at what another launcher has recorded."""
 
 
 class RunFolderError(ValueError):
@@ -84,7 +79,7 @@ def records(
 
     Raises: OtherFormat; RunFolderError.
     """
-    path, sieve = folder / EVENTS, _Sieve(folder.name, hosts)
+    path, sieve = folder / EVENTS, Sieve(folder.name, hosts)
     try:
         yield from sieve.records(files.lines(path))
     except OSError as error:
@@ -92,34 +87,7 @@ def records(
     sieve.tell(path, remark)
 
 
-def follow(folder: Path, hosts: int, remark: Callable[[str], object] = len) -> Iterator[Record]:
-    """What is recorded of a run and what its launcher goes on to record, expanded, as long as it
-    does. See `records`.
-
-    Raises: OtherFormat; RunFolderError.
-    """
-    path, sieve, cutter = folder / EVENTS, _Sieve(folder.name, hosts), LineCutter(LIMITS.line)
-    while not path.exists() and launcher(folder):  # it has just begun
-        time.sleep(LOOK)
-    try:
-        with files.opened(path) as file:
-            over = False
-            while not over:
-                over = not launcher(
-                    folder
-                )  # looked up before the read: what it wrote last is read yet
-                while block := file.read(1 << 16):
-                    yield from sieve.records(cutter.feed(block))
-                if not over:
-                    time.sleep(LOOK)
-    except OSError as error:
-        raise RunFolderError(f"{folder} holds no run: {path.name}: {error.strerror}") from error
-    except LineTooLong as error:
-        raise RunFolderError(f"{path}: {error}") from error
-    sieve.tell(path, remark)
-
-
-class _Sieve:
+class Sieve:
     """Takes records out of lines, expanded, and leaves out those that no session and no host of the
     run can have written."""
 

@@ -15,6 +15,7 @@ from remote.plan.plan import Plan, PlanError, Policy
 from remote.record import lock, read, trust
 from remote.record.files import is_folder
 from remote.record.find import find
+from remote.record.follow import follow as follow_record
 from remote.record.layout import NODE
 from remote.record.read import RunFolderError
 from remote.transport import Transport
@@ -59,22 +60,25 @@ def folder_of(run: str, runs_dir: Path) -> Path:
     return folder
 
 
+def recorded_here(run: str, runs_dir: Path) -> tuple[Path, Plan]:
+    """The folder and the plan of a run that is recorded here. Raises: PlanError, RunFolderError,
+    UsageError."""
+    folder = folder_of(run, runs_dir).absolute()
+    return folder, _plan_of(folder)
+
+
 def read_records(launcher: Launcher, plan: Plan, follow: bool) -> Iterator[Record]:
     """Read the records of a run here; with `follow`, also those that a live launcher adds."""
     folder = launcher.runs_dir / plan.run
     if follow and lock.launcher(folder):
-        return read.follow(folder, len(plan.hosts), launcher.remark)
+        return follow_record(folder, len(plan.hosts), launcher.remark)
     return launcher.recorded(plan)
 
 
 def _find_here(folder: Path, hosts: Path | None) -> Kept:
     """Load a run that is recorded here. Raises: HostsError, PlanError, RunFolderError."""
-    plan = read.load_plan(folder)
+    plan = _plan_of(folder)
     foreign = not trust.has_ways(plan)
-    if plan.run != folder.name:
-        raise RunFolderError(
-            f"{folder} has the plan of another run, {plan.run}: rename the folder to {plan.run}"
-        )
     if is_folder(folder / NODE):
         return Kept(trust.on_this_machine(plan, (folder / NODE).absolute()), {}, foreign=foreign)
     if hosts:
@@ -85,6 +89,16 @@ def _find_here(folder: Path, hosts: Path | None) -> Kept:
         return Kept(trust.with_ways(plan, load(HOSTS)), {}, foreign=True)
     except (HostsError, PlanError) as error:
         return Kept(plan, {}, refusal=trust.unknown(plan, str(error)), foreign=True)
+
+
+def _plan_of(folder: Path) -> Plan:
+    """The plan of a run that is recorded here. Raises: PlanError, RunFolderError."""
+    plan = read.load_plan(folder)
+    if plan.run != folder.name:
+        raise RunFolderError(
+            f"{folder} has the plan of another run, {plan.run}: rename the folder to {plan.run}"
+        )
+    return plan
 
 
 def _find_on_hosts(transport: Transport, run: str, hosts: Path | None, runs_dir: Path) -> Kept:

@@ -46,9 +46,10 @@ class StacksScreen(Screen[None]):
     place = Place.STACKS
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, *, asks: bool = True) -> None:
+        """`asks`: the ranks can be asked; else only what is recorded is shown."""
         super().__init__()
-        self._session = session
+        self._session, self._asks = session, asks
         self._clock = SessionClock()
         self._rank: int | None = None
         self._shown = ""
@@ -65,6 +66,10 @@ class StacksScreen(Screen[None]):
         self.action_ask()
         self.tick()
         self.set_interval(TICK, self.tick)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Ask only ranks that can be asked."""
+        return action != "ask" or self._asks
 
     def on_resize(self, event: Resize) -> None:
         self.call_after_refresh(self.tick)
@@ -92,7 +97,7 @@ class StacksScreen(Screen[None]):
 
     def action_ask(self) -> None:
         """Ask all ranks again; the stacks stay until new ones arrive."""
-        if self._session.state.phase is not RunPhase.ENDED:
+        if self._asks and self._session.state.phase is not RunPhase.ENDED:
             self._session.ask_stacks()
 
     def action_rank(self, step: int) -> None:

@@ -1,0 +1,174 @@
+"""A record that is read while it grows: by whole lines, whoever else reads it, whatever becomes of
+its launcher."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from remote.events import Closed, Detached
+from remote.record import lock
+from remote.record.follow import Tail
+from remote.record.layout import EVENTS, LOCK
+from remote.record.watch import WatchedRun
+from remote.record.write import Recorder
+from remote.run.phases import RunPhase, Verdict
+from remote.run.state import RunState
+from tests.kit.histories import History, plan, stepped
+from tests.kit.recorded import record, recorded
+from training.wire.events import Record, encode
+
+PLAN = plan(2)
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Iterator[Recorder]:
+    """The launcher of a run, which has recorded nothing yet."""
+    made = Recorder(tmp_path, PLAN)
+    yield made
+    made.release()
+
+
+def write(into: Recorder, history: History) -> None:
+    """Record a history, and forget it."""
+    record(into, history, RunState(PLAN))
+    history.records.clear()
+
+
+def step_of(run: WatchedRun) -> int:
+    return run.state.ranks[0].step
+
+
+def look(batches: Iterator[list[Record]]) -> list[Record]:
+    """The records of one look."""
+    return [one for batch in iter(lambda: next(batches), []) for one in batch]
+
+
+def test_what_has_come_is_read_once_and_in_order(recorder: Recorder) -> None:
+    tail = Tail(recorder.folder, 2)
+    assert [*tail.read()] == []
+    assert not tail.is_there
+    history = History(PLAN).training(steps=2)
+    write(recorder, history)
+    found = [one for batch in tail.read() for one in batch]
+    assert [one.event.step for one in found if hasattr(one.event, "loss")] == [1, 1, 2, 2]
+    assert [*tail.read()] == []
+    write(recorder, history.rank(0, stepped(0, 3)))
+    ((last,),) = tail.read()
+    assert last.event == stepped(0, 3)
+    tail.close()
+
+
+def test_half_a_line_waits_for_its_other_half(recorder: Recorder) -> None:
+    tail = Tail(recorder.folder, 2)
+    line = encode(Record(0, 0, 1, 1.0, stepped(0, 1))).encode()
+    with (recorder.folder / EVENTS).open("wb", buffering=0) as file:
+        for part in (line[:10], line[10:-1]):
+            file.write(part)
+            assert [*map(len, tail.read())] == [0]
+        file.write(line[-1:] + line)
+        assert [*map(len, tail.read())] == [2]
+    tail.close()
+
+
+def test_a_run_is_watched_while_it_is_recorded_by_any_number(recorder: Recorder) -> None:
+    history = History(PLAN).training(steps=2)
+    write(recorder, history)
+    watchers = [WatchedRun(recorder.folder, PLAN) for _ in range(3)]
+    assert [*map(step_of, watchers)] == [2, 2, 2], "what is there is known at once"
+    batches = [watcher.batches() for watcher in watchers]
+    write(recorder, history.rank(0, stepped(0, 3)))
+    for watcher, each in zip(watchers, batches, strict=True):
+        assert look(each)[0].event == stepped(0, 3)
+        assert step_of(watcher) == 3
+        assert watcher.news == (
+            f"watching beside its launcher, process {os.getpid()}: nothing here acts on the run"
+        )
+    write(recorder, history.done(0, 1).session(Closed()))
+    for watcher, each in zip(watchers, batches, strict=True):
+        assert [*each], "and then it ends"
+        assert watcher.has_ended
+        assert watcher.state.verdict is Verdict.FINISHED
+        assert watcher.news == ""
+
+
+def test_watching_changes_nothing(recorder: Recorder) -> None:
+    write(recorder, History(PLAN).training(steps=2))
+    before = {path: path.stat() for path in recorder.folder.rglob("*")}
+    watcher = WatchedRun(recorder.folder, PLAN)
+    watcher.ask_stacks()
+    watcher.detach()
+    watcher.stop("now", now=True)
+    assert [*watcher.batches()] == []
+    after = {path: path.stat() for path in recorder.folder.rglob("*")}
+    assert after.keys() == before.keys()
+    assert all(after[path].st_mtime_ns == was.st_mtime_ns for path, was in before.items())
+
+
+def test_a_launcher_that_died_is_told_and_one_that_returns_is_followed(tmp_path: Path) -> None:
+    first = Recorder(tmp_path, PLAN)
+    history = History(PLAN).training(steps=2)
+    write(first, history)
+    watcher = WatchedRun(first.folder, PLAN)
+    batches = watcher.batches()
+    os.close(first._lock)  # as the system does where a process dies
+    with (first.folder / EVENTS).open("ab") as file:
+        file.write(b'{"host":0,"att')  # it died amid a line
+    assert look(batches) == []
+    assert watcher.news.startswith("its launcher is gone, and what became of the run is not")
+    assert f"rankboard attach {PLAN.run} returns" in watcher.news
+    again = Recorder(tmp_path, PLAN, again=True)
+    write(again, history.rank(0, stepped(0, 3)))
+    assert len(look(batches)) == 1
+    assert step_of(watcher) == 3
+    assert "watching beside its launcher" in watcher.news
+    again.release()
+    watcher.stop()
+    assert [*batches] == []
+
+
+def test_a_run_that_was_left_goes_on(tmp_path: Path) -> None:
+    folder = recorded(tmp_path, History(PLAN).training(steps=2).session(Detached(False)))
+    watcher = WatchedRun(folder, PLAN)
+    assert watcher.news.startswith("its launcher has left the run, which goes on unrecorded")
+    assert not watcher.has_ended
+    watcher.stop()
+    assert [*watcher.batches()] == []
+
+
+@pytest.mark.parametrize("how", ["replaced", "truncated"])
+def test_a_record_that_is_replaced_is_read_anew(recorder: Recorder, how: str) -> None:
+    write(recorder, History(PLAN).training(steps=5))
+    watcher = WatchedRun(recorder.folder, PLAN)
+    batches, path = watcher.batches(), recorder.folder / EVENTS
+    if how == "replaced":
+        path.unlink()
+    else:
+        path.write_bytes(b"")
+    write(recorder, History(PLAN).training(steps=1))
+    look(batches)
+    assert step_of(watcher) == 1
+    watcher.stop()
+    assert [*batches] == []
+
+
+def test_a_run_that_is_deleted_is_told(recorder: Recorder) -> None:
+    write(recorder, History(PLAN).training(steps=2))
+    watcher = WatchedRun(recorder.folder, PLAN)
+    shutil.rmtree(recorder.folder)
+    assert [*watcher.batches()] == []
+    assert watcher.news == f"{recorder.folder} is gone: somebody has deleted the run"
+    assert watcher.state.phase is RunPhase.TRAINING
+
+
+def test_a_watcher_does_not_keep_a_launcher_out(recorder: Recorder) -> None:
+    write(recorder, History(PLAN).training())
+    watcher = WatchedRun(recorder.folder, PLAN)
+    recorder.release()
+    os.close(lock.take(recorder.folder / LOCK))
+    watcher.stop()
+    assert [*watcher.batches()] == []

@@ -1,0 +1,71 @@
+"""The dashboard that watches a run which somebody else has started."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.widgets import Static
+
+from remote.record.watch import WatchedRun
+from tui.dashboard import Dashboard
+from tui.screens.dialogs import Dialog
+from tui.screens.run import RunScreen
+from tui.watching import Watching
+from tui.widgets.log_view import plain
+
+
+class WatchScreen(RunScreen):
+    """The run screen below a line that says what is watched."""
+
+    def __init__(self, run: WatchedRun) -> None:
+        super().__init__(run)
+        self._run, self._said = run, ""
+
+    def compose(self) -> ComposeResult:
+        yield Note(markup=False)
+        yield from super().compose()
+
+    def tick(self) -> None:
+        """Draw what has changed."""
+        super().tick()
+        if (said := self._run.news) != self._said:
+            self._said = said
+            note = self.query_one(Note)
+            note.display = bool(said)
+            note.update(plain(said))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Nothing is started here."""
+        return action != "new" and super().check_action(action, parameters)
+
+
+class Note(Static):
+    """What is to be known of the record that is watched."""
+
+    DEFAULT_CSS = "Note { height: auto; max-height: 2; padding: 0 1; background: $boost; }"
+
+
+class WatchApp(Dashboard[Watching]):
+    """Shows a run, live, and never sends a command."""
+
+    acts: ClassVar[bool] = False
+
+    def __init__(self, run: WatchedRun) -> None:
+        super().__init__(Watching(run))
+
+    def open(self) -> None:
+        self.runs.start()
+        self.push_screen(WatchScreen(self.runs.run))
+
+    def question(self) -> Dialog:
+        raise AssertionError("nothing is live that could be stopped here")
+
+    def deliver_screenshot(
+        self, filename: str | None = None, path: str | None = None, time_format: str | None = None
+    ) -> str | None:
+        """Save the screen in the current folder; a visitor in a browser writes no files here."""
+        if self.is_web:
+            self.notify("screenshots are off in a browser", severity="warning", markup=False)
+            return None
+        return super().deliver_screenshot(filename, path, time_format)
