@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from remote.cluster.hosts import Cluster
+from remote.cluster.hosts import Cluster, Host
 from remote.plan.plan import Plan, PlanError, Policy
 from training import job as jobs
 from training import options
@@ -125,6 +125,12 @@ class Draft:
             Field(f"host.{number}", host.name, "whether the host takes part", ON, SWITCH)
             for number, host in enumerate(hosts)
         )
+
+    def host(self, name: str) -> Host | None:
+        """The host that a field is about; None of any other field."""
+        if name.startswith("host."):
+            return self.cluster.hosts[int(name.removeprefix("host."))]
+        return self.cluster.hosts[0] if name == RANKS else None
 
     def _options(self) -> tuple[Field, ...]:
         """The options of the chosen method; those that have no effect only where they are

@@ -47,8 +47,7 @@ def _length(known: Expected, job: Job) -> str:
 def _model(known: Expected, job: Job) -> str:
     if not known.parameters:
         return f"parameters: known once {job.model} is built"
-    gradients = f"{size(known.gradients)} of gradients in {job.precision}"
-    return f"{count(known.parameters, 'parameter')}, {gradients}"
+    return f"{count(known.parameters, 'parameter')}, {size(known.gradients)} of gradients"
 
 
 def _sent(known: Expected, link: float) -> Iterator[str]:
@@ -65,8 +64,8 @@ def _sent(known: Expected, link: float) -> Iterator[str]:
         yield "all ranks are on one host: no network takes part"
         return
     rate, of = link or GIGABIT, "the link" if link else "a link"
-    least = seconds(sent.link / rate)
-    yield f"{of} of {_rate(rate)} takes at least {least} s a step for {size(sent.link)}"
+    needs = f"{of} of {_rate(rate)} needs at least {seconds(sent.link / rate)} s"
+    yield needs if sent.link == sent.most else f"{needs} for {size(sent.link)}"
 
 
 def _senders(sent: Traffic) -> str:

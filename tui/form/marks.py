@@ -29,8 +29,10 @@ def marks(state: RunState) -> dict[str, Mark]:
 
 
 def summary(state: RunState) -> str:
-    """What the checks have found of all hosts together."""
-    return checks.verdict(state) if state.phase is RunPhase.ENDED else "checking"
+    """What the checks have found of all hosts together: "all passed", "1 failed, 2 warnings"."""
+    if state.phase is not RunPhase.ENDED:
+        return "checking"
+    return checks.verdict(state).rpartition(": ")[2]
 
 
 def _mark(state: RunState, index: int) -> Mark:

@@ -44,8 +44,7 @@ class Editor(Input):
         `begin` takes the place of the text.
         """
         self._before, self._typed, self._left = text, typed, left
-        self.styles.offset = (at.x, at.y)
-        self.styles.width = at.width
+        self.move(at)
         self.display = True
         with self.prevent(Input.Changed):
             self.value = begin or text
@@ -53,6 +52,11 @@ class Editor(Input):
             typed(begin)
         self.cursor_position = len(self.value)
         self.focus()
+
+    def move(self, at: Region) -> None:
+        """Go to another place of the screen."""
+        self.styles.offset = (at.x, at.y)
+        self.styles.width = at.width
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()

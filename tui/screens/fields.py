@@ -102,10 +102,16 @@ class Fields(Choices):
         x, y, width, _ = self.content_region
         label, value, _ = self.columns()
         row = self.cursor + 1 - self.scroll_offset.y
-        return Region(x + label.width + 2, y + row, min(value.width, width) - 3, 1)
+        return Region(x + label.width + 2, y + row, max(1, min(value.width, width) - 3), 1)
 
     def on_resize(self) -> None:
         self.draw()
+        self._editor.move(self._value_region)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Scroll; a text that is edited would stay where it is."""
+        super().watch_scroll_y(old_value, new_value)
+        self._editor.action_leave(0)
 
     def draw(self) -> None:
         """Draw what has changed."""
@@ -127,7 +133,7 @@ class Fields(Choices):
         names = [f"  {group}" for group in groups]
         names += [_label(one) for fields in groups.values() for one in fields]
         label = min(max(map(len, names)) + 1, width * 2 // 5)
-        value = max(VALUE[0], min(VALUE[1], (width - label) // 2))
+        value = max(VALUE[0], min(VALUE[1], (width - label) * 2 // 5))
         note = max(1, width - label - value)
         return [
             Column("setting", label, right=False),
@@ -144,6 +150,8 @@ class Fields(Choices):
         if group == HOSTS and fields[0].is_switch:
             ticked = sum(self.draft.text(one.name) == ON for one in fields)
             said = f"{ticked} of {count(len(fields), 'host')}"
+        elif group == HOSTS:
+            said = self.draft.cluster.hosts[0].name
         note = Cell(self._summary if group == HOSTS else "", "table--dim")
         if hidden := [one for one in fields if one.name in self._mistakes]:
             if group in self.folded:
@@ -153,8 +161,9 @@ class Fields(Choices):
         return Cell(f"{sign} {group}", "table--head"), Cell(said), note
 
     def _row(self, field: Field) -> Row:
-        if field.name.startswith("host."):
-            return self._host(field, self.draft.cluster.hosts[int(field.name[5:])])
+        host = self.draft.host(field.name)
+        if host and field.is_switch:
+            return self._host(field, host)
         text, changed = self.draft.text(field.name), field.name in self.draft.texts
         mistake = self._mistakes.get(field.name)
         shown = f"[{'x' if text == ON else ' '}] {text}" if field.is_switch else text
@@ -162,6 +171,8 @@ class Fields(Choices):
         note = Cell("")
         if mistake:
             note = self._bad(mistake.short)
+        elif host and (mark := self._mark(host)):
+            note = mark
         elif changed:
             usual = self.draft.default(field.name) or EMPTY.get(field.name, "none")
             note = Cell(f"default: {usual}", "table--dim")
@@ -170,11 +181,15 @@ class Fields(Choices):
 
     def _host(self, field: Field, host: Host) -> Row:
         ticked = "x" if self.draft.text(field.name) == ON else " "
-        note, ink = count(host.slots, "rank"), "table--dim"
-        if mark := self._marks.get(host.name):
-            note, ink = f"{palette.sign(SIGNS[mark.outcome])} {mark.text}", INKS[mark.outcome]
+        note = self._mark(host) or Cell(count(host.slots, "rank"), "table--dim")
         label, dim = Cell(f"  [{ticked}] {host.name}"), "" if ticked == "x" else "table--dim"
-        return label, Cell(f"  {host.address}", dim), Cell(note, ink)
+        return label, Cell(f"  {host.address}", dim), note
+
+    def _mark(self, host: Host) -> Cell | None:
+        """What the checks have found of a host; None where none were made."""
+        if mark := self._marks.get(host.name):
+            return Cell(f"{palette.sign(SIGNS[mark.outcome])} {mark.text}", INKS[mark.outcome])
+        return None
 
     def _bad(self, text: str) -> Cell:
         return Cell(f"{palette.sign('bad')} {text}", "table--bad")

@@ -45,7 +45,9 @@ class LaunchScreen(Screen[None]):
     CSS = """
     LaunchScreen { layers: base above; }
     LaunchScreen #title { height: 1; padding: 0 1; background: $panel; text-style: bold; }
-    LaunchScreen #status { height: auto; max-height: 3; padding: 0 1; }
+    LaunchScreen #status {
+        height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis;
+    }
     LaunchScreen #form { height: 1fr; layout: horizontal; }
     LaunchScreen Fields, LaunchScreen VerticalScroll {
         border-top: solid $primary 40%; border-title-color: $text-muted;
@@ -102,6 +104,7 @@ class LaunchScreen(Screen[None]):
         self.watch(self._fields, "cursor", self._explain, init=False)
         self.set_interval(TICK, self._look)
         self._show()
+        self.call_after_refresh(self._explain)
 
     # What is shown
 
@@ -133,11 +136,12 @@ class LaunchScreen(Screen[None]):
     def _amounts(self) -> str:
         """What the job amounts to, and the command line that starts it."""
         plan, remarks = self.checked.plan, list(self._launch.cluster.remarks)
+        sign = palette.sign("bad")
         if plan is None:
-            sign = palette.sign("bad")
             return "\n".join([*(f"{sign} {one.text}" for one in self.checked.mistakes), *remarks])
         known = facts(plan, self._launch.link)
-        warned = [f"{palette.sign('warn')} {one}" for one in warnings(plan)]
+        warned = [f"{sign} {self._error}"] * bool(self._error)
+        warned += [f"{palette.sign('warn')} {one}" for one in warnings(plan)]
         line = [f"$ {self.command_line()}"]
         if self.has_class("-narrow"):
             return "\n".join(["; ".join(known), *warned, *line, *places(plan), *remarks])
@@ -160,13 +164,11 @@ class LaunchScreen(Screen[None]):
         field = line.field
         if field is None:
             text = f"{line.group}: space folds and unfolds the group"
-        elif field.name.startswith("host.") and field.label in self._marks:
-            text = self._marks[field.label].whole
+        elif (host := self.draft.host(field.name)) and host.name in self._marks:
+            text = self._marks[host.name].whole
         else:
             usual = self.draft.default(field.name)
             text = f"{field.help} (default: {usual})" if usual else field.help
-        if field and (mine := [m for m in self.checked.mistakes if m.field == field.name]):
-            text = mine[0].text
         self.query_one("#help", Static).update(text)
 
     def on_fields_changed(self, event: Fields.Changed) -> None:
@@ -272,7 +274,7 @@ class LaunchScreen(Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Go back only where there is a screen below."""
-        return action != "back" or len(self.app.screen_stack) > 2
+        return action != "back" or self in self.app.screen_stack[2:]
 
     def action_back(self) -> None:
         """Go back to the screen below, if there is one."""

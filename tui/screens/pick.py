@@ -23,7 +23,8 @@ CSS = """
 }}
 {0} Static {{ width: 1fr; height: auto; color: $text-muted; }}
 {0} OptionList, {0} OptionList:focus {{
-    height: auto; max-height: 20; border: none; padding: 0; background: $surface;
+    height: auto; max-height: 20; border: none; padding: 0;
+    background: $surface; background-tint: $surface 0%;
     scrollbar-size-vertical: 1;
 }}
 """

@@ -79,7 +79,7 @@ class Presets(ModalScreen[Preset | None]):
         if self._recent is None:
             return [Option("reading the recorded runs …", disabled=True)]
         if not self._recent:
-            return [Option("no recorded run yet, but for those of studies", disabled=True)]
+            return [Option("no job is recorded yet", disabled=True)]
         return [
             Option(Content(_described(one)), id=f"recent-{number}")
             for number, one in enumerate(self._recent)

@@ -150,7 +150,7 @@ async def test_a_group_folds_and_says_how_much_in_it_is_changed() -> None:
         assert all(line.field is None for line in form.fields.lines if line.group == "optimisation")
         await pilot.press("right")
         await form.go(pilot, "seed")
-        await pilot.press("delete")
+        await pilot.press("r")
         await until(pilot, lambda: "2 changed" in form.row("optimisation"))
         assert form.text("seed") == "42"
 
