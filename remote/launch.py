@@ -20,7 +20,7 @@ from remote.plan import needs
 from remote.plan import plan as planning
 from remote.plan.environment import forwarded
 from remote.plan.plan import Plan, PlanError, Policy, Upload
-from remote.record import resume
+from remote.record import marks, resume
 from remote.record.layout import EVENTS, NODE
 from remote.record.read import records
 from remote.record.write import Recorder
@@ -77,17 +77,14 @@ class Launcher:
             )
         return plan
 
-    def begin(self, plan: Plan) -> Session:
-        """The session of a new run. Raises: PlanError, where a variable of `env_from` is not in the
-        environment."""
-        values = forwarded(plan, os.environ)
-        session = Session(
-            plan,
-            self.transport,
-            Recorder(self.runs_dir, plan),
-            _cwd(plan),
-            values,
-        )
+    def begin(self, plan: Plan, name: str = "") -> Session:
+        """The session of a new run. `name`: what a person calls it. Raises: OSError; PlanError,
+        where a variable of `env_from` is not in the environment, or this is no name."""
+        values, name = forwarded(plan, os.environ), marks.checked_name(name)
+        recorder = Recorder(self.runs_dir, plan)
+        if name:
+            marks.write_name(recorder.folder, name)
+        session = Session(plan, self.transport, recorder, _cwd(plan), values)
         session.notifier = self.notifier
         return session
 

@@ -23,7 +23,9 @@ class Place(Enum):
     """Where an action works; the value is its title in the help. A screen, panel or widget names
     its own in `place`, and has its keys by `BINDINGS = bindings(place)`."""
 
+    HOME = "list of runs"
     RUN = "run"
+    SLIDER = "time slider"
     RANKS = "table of ranks"
     HOSTS = "table of hosts"
     CHART = "chart"
@@ -39,6 +41,7 @@ class Place(Enum):
     COMPARE = "comparison"
     LIST = "list"
     TEXT = "text"
+    PROMPT = "line of text"
     DIALOG = "question"
     EVERYWHERE = "everywhere"
 
@@ -98,6 +101,24 @@ MOVES = (
 MARKS = "marks: E epoch, T test, C checkpoint, R restart, S stall"
 
 ACTIONS: dict[Place, tuple[Action, ...]] = {
+    Place.HOME: (
+        OPEN,
+        Action("set-up", "n", "new", "New run", "fill in the form for a new run"),
+        Action("filter", "/", "filter", "Filter", "list only some, as rankboard runs does"),
+        Action("order", "o", "order", "Sort", "sort by the next column"),
+        Action("mark", "space", "mark", "Mark", "mark the run for a comparison", False),
+        Action("compare", "C", "compare", "Compare", "compare the marked runs, two to eight"),
+        Action("star", "s", "star", "Star", "star the run, or take its star away"),
+        Action("note", "t", "note", "Note", "write a note on the run", False),
+        Action("name", "a", "name", "Name", "name the run", False),
+        Action("resume", "R", "resume", "Resume", "go on from the run's newest checkpoint"),
+        Action("delete", "d,delete", "delete", "Delete", "delete the run here and on its hosts"),
+        Action("refresh", "r,f5", "refresh", "Refresh", "look again, and ask the hosts", False),
+        BACK,
+        HELP,
+        QUIT,
+        SCREENSHOT,
+    ),
     Place.RUN: (
         BACK,
         QUIT,
@@ -112,10 +133,24 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         ),
         Action("alerts", "!", "alerts", "Alerts", "list all alerts of the run", False),
         CHECKS,
+        Action("play", "space", "play", "Play", "play the replay, or pause it"),
+        Action("slower", "<", "speed(-1)", "Slower", "replay at half the speed"),
+        Action("faster", ">", "speed(1)", "Faster", "replay at twice the speed"),
+        Action("home", "H", "home", "Home", "go to the list of all runs", False),
+        Action("next-run", "ctrl+pagedown", "other(1)", "Next run", "show the next run", False),
+        Action("last-run", "ctrl+pageup", "other(-1)", "Last run", "show the run before", False),
         *(
             Action(f"panel-{n}", str(n), f"panel({n})", f"Panel {n}", "go to that panel", False)
             for n in range(1, 10)
         ),
+    ),
+    Place.SLIDER: (
+        Action("earlier", "left,h", "jump(-0.01)", "Earlier", "jump back a hundredth", False),
+        Action("later", "right", "jump(0.01)", "Later", "jump on a hundredth", False),
+        Action("far-back", "pageup", "jump(-0.1)", "Far back", "jump back a tenth", False),
+        Action("far-on", "pagedown", "jump(0.1)", "Far on", "jump on a tenth", False),
+        Action("beginning", "home", "jump(-1)", "Beginning", "go to the beginning", False),
+        Action("end", "end", "jump(1)", "End", "go to the end of the run", False),
     ),
     Place.RANKS: (),
     Place.HOSTS: (),
@@ -186,6 +221,7 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         Action("delete-preset", "delete,d", "delete", "Delete", "delete the preset", False),
     ),
     Place.STUDY: (
+        BACK,
         QUIT,
         HELP,
         OPEN,
@@ -211,6 +247,7 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         Action("bottom", "end,G", "move_to(-1)", "Bottom", "go to the last one", False),
     ),
     Place.TEXT: (BACK, Action("done", "q,enter,?,f1", "back", "Back", "close it", False)),
+    Place.PROMPT: (BACK,),
     Place.DIALOG: (
         BACK,
         Action("detach", "d", "answer('detach')", "Detach", "leave the run, which goes on", False),

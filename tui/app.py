@@ -1,20 +1,34 @@
-"""The dashboard of single runs: the launch form, then one run after the other."""
+"""The dashboard of runs: the list of all runs, the launch form, and the runs that are opened."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from remote.cluster.hosts import Cluster
 from remote.plan.plan import PlanError, Policy
 from training.job import Job
 from tui.dashboard import Dashboard
-from tui.messages import CheckHosts, StartRun
+from tui.exit import MISTAKES
+from tui.messages import (
+    CheckHosts,
+    Done,
+    OpenRun,
+    OpenStudy,
+    OtherRun,
+    ResumeRun,
+    ShowCell,
+    StartRun,
+    in_background,
+)
 from tui.runs import Launch, Runs
 from tui.screens.dialogs import Leave, QuitDialog
-from tui.screens.doctor import DoctorScreen
-from tui.screens.launch import LaunchScreen
-from tui.screens.run import RunScreen
-from tui.view import Checks
+from tui.view import Checks, Session
+
+if TYPE_CHECKING:  # each screen is loaded when it is first shown: what it draws with takes a while
+    from tui.screens.launch import LaunchScreen
+    from tui.screens.run import RunScreen
 
 
 class RankboardApp(Dashboard[Runs]):
@@ -23,18 +37,44 @@ class RankboardApp(Dashboard[Runs]):
     def __init__(self, launch: Launch) -> None:
         super().__init__(Runs(launch))
         self._asked: CheckHosts | None = None
+        self._run_screens: dict[int, RunScreen] = {}
 
     def open(self) -> None:
         launch = self.runs.launch
         if launch.attached:
-            self.push_screen(RunScreen(self.runs.watch(launch.attached)))
+            self._show_run(self.runs.watch(launch.attached))
         elif launch.at_once:
             self._start(launch.selected, launch.job, launch.policy)
+        elif launch.home:
+            self._show_home()
         else:
             self._show_form()
 
+    # Screens
+
+    def _show_home(self) -> None:
+        from tui.screens.home import HomeScreen
+
+        self.push_screen(HomeScreen(self.runs.launch.history))
+
     def _show_form(self, error: str = "") -> None:
+        from tui.screens.launch import LaunchScreen
+
         self.push_screen(LaunchScreen(self.runs.launch, error, self.runs.checks))
+
+    def _show_run(self, session: Session) -> None:
+        self.runs.session = session
+        self.push_screen(self._screen_of(session))
+
+    def _screen_of(self, session: Session) -> RunScreen:
+        """The screen of a run, which is as it was left."""
+        from tui.screens.run import RunScreen
+
+        if id(session) not in self._run_screens:
+            screen = RunScreen(session, home=self.runs.launch.history is not None)
+            self.install_screen(screen, f"run {len(self._run_screens)}")
+            self._run_screens[id(session)] = screen
+        return self._run_screens[id(session)]
 
     def _start(self, cluster: Cluster, job: Job, policy: Policy) -> None:
         """Begin a run, or show in the form why that is not possible."""
@@ -43,12 +83,71 @@ class RankboardApp(Dashboard[Runs]):
         except (PlanError, OSError) as error:
             self._show_form(str(error))
         else:
-            self.push_screen(RunScreen(session))
+            self._show_run(session)
 
-    @property
-    def is_left(self) -> bool:
-        """Whether the user has left the run, or it has detached itself."""
-        return super().is_left or bool(self.runs.session and self.runs.session.detached)
+    def on_go_home(self) -> None:
+        from tui.screens.home import HomeScreen
+
+        if not any(isinstance(screen, HomeScreen) for screen in self.screen_stack):
+            self.pop_screen()
+            self._show_home()
+        while not isinstance(self.screen, HomeScreen):
+            self.pop_screen()
+
+    def on_other_run(self, message: OtherRun) -> None:
+        sessions = self.runs.sessions
+        if self.runs.session in sessions and len(sessions) > 1:
+            here = sessions.index(self.runs.session)
+            self.runs.session = sessions[(here + message.step) % len(sessions)]
+            self.switch_screen(self._screen_of(self.runs.session))
+
+    # The list of runs
+
+    def on_open_run(self, message: OpenRun) -> None:
+        if session := self.runs.opened(message.name):
+            self._show_run(session)
+        else:
+            history = self.runs.launch.history
+            in_background(self, message.name, partial(history.open, message.name))
+            self.notify(f"opening {message.name}", timeout=2, markup=False)
+
+    def on_resume_run(self, message: ResumeRun) -> None:
+        try:
+            cluster, selected, job = self.runs.launch.history.resumed(message.name)
+        except (*MISTAKES, OSError) as error:
+            self.notify(str(error), severity="error", markup=False)
+            return
+        self.runs.launch = replace(self.runs.launch, cluster=cluster, selected=selected, job=job)
+        self._show_form()
+
+    def on_open_study(self, message: OpenStudy) -> None:
+        from tui.screens.study import StudyScreen
+
+        try:
+            study = self.runs.launch.history.study(message.name)
+        except (*MISTAKES, OSError) as error:
+            self.notify(str(error), severity="error", markup=False)
+        else:
+            self.push_screen(StudyScreen(study))
+
+    def on_show_cell(self, message: ShowCell) -> None:
+        from tui.screens.cell import CellScreen
+        from tui.screens.study import StudyScreen
+
+        if isinstance(self.screen, StudyScreen):
+            self.push_screen(CellScreen(self.screen.runner, message.key))
+
+    def on_done(self, done: Done) -> None:
+        """Show the run that was opened, unless the user has gone elsewhere meanwhile."""
+        if isinstance(done.error, (*MISTAKES, OSError)):
+            self.notify(f"{done.what}: {done.error}", severity="error", timeout=10, markup=False)
+        elif done.error:
+            raise done.error
+        else:
+            self.runs.watch(done.result)
+            self._show_run(done.result)
+
+    # The form
 
     def tick(self) -> None:
         """Draw what has changed; also, once, that --notify failed after the end of the run."""
@@ -57,12 +156,16 @@ class RankboardApp(Dashboard[Runs]):
             self.notify(failure, severity="error", markup=False)
 
     def on_start_run(self, message: StartRun) -> None:
-        if self._is_idle():
+        from tui.screens.launch import LaunchScreen
+
+        if isinstance(self.screen, LaunchScreen) and not self._exiting:
             self.pop_screen()
             self._start(message.cluster, message.job, message.policy)
 
     def on_check_hosts(self, message: CheckHosts) -> None:
-        if self.runs.launch.check and self._is_idle() and isinstance(self.screen, LaunchScreen):
+        from tui.screens.launch import LaunchScreen
+
+        if self.runs.launch.check and not self._exiting and isinstance(self.screen, LaunchScreen):
             self._check(self.screen, message)
 
     def _check(self, form: LaunchScreen, asked: CheckHosts) -> Checks:
@@ -73,6 +176,9 @@ class RankboardApp(Dashboard[Runs]):
         return checks
 
     def on_show_checks(self) -> None:
+        from tui.screens.doctor import DoctorScreen
+        from tui.screens.launch import LaunchScreen
+
         if not isinstance(self.screen, LaunchScreen):
             super().on_show_checks()
         elif self.runs.checks and self._asked and not self._exiting:
@@ -80,23 +186,39 @@ class RankboardApp(Dashboard[Runs]):
             self.push_screen(DoctorScreen(self.runs.checks, again))
 
     def on_new_run(self) -> None:
-        if self._is_idle():
-            self.pop_screen()
+        from tui.screens.run import RunScreen
+
+        if not self._exiting:
+            if isinstance(self.screen, RunScreen):
+                self.pop_screen()
             self._show_form()
 
-    def _is_idle(self) -> bool:
-        """Whether another run may begin."""
-        return not self.runs.live and not self._exiting
+    # Leaving
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the user has left all runs, or the only one has detached itself."""
+        sessions = self.runs.sessions
+        alone = len(sessions) == 1 and not self.runs.launch.home
+        return super().is_left or (alone and sessions[0].detached)
 
     def question(self) -> QuitDialog:
-        session = self.runs.session
-        assert session
-        waits = bool(session.plan.policy.max_restarts)
-        return QuitDialog(keep=session.keep, leavable=self.runs.launch.leavable, waits=waits)
+        live = self.runs.live_sessions
+        this = self.runs.session in live
+        return QuitDialog(
+            keep=self.runs.kept,
+            leavable=self.runs.launch.leavable,
+            waits=any(one.plan.policy.max_restarts for one in live),
+            others=len(live) - this,
+            this=this,
+        )
 
     def answered(self, answer: Leave | None) -> None:
-        if answer is Leave.DETACH and self.runs.session:
-            self.runs.session.detach()
-            self.notify("detaching from the run, once all ranks have started")
+        if answer is Leave.DETACH:
+            self._detaching = True
+            self.runs.detach()
+            self.notify("detaching, once all ranks have started")
+        elif answer is Leave.STOP and self.runs.session:
+            self.runs.session.stop()
         else:
             super().answered(answer)

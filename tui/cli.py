@@ -25,6 +25,7 @@ COMMANDS = (
     "prune",
     "setup",
     "attach",
+    "open",
     "watch",
     "stop",
     "logs",

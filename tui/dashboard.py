@@ -33,12 +33,8 @@ from tui.screens.dialogs import (
     TooSmall,
     too_small,
 )
-from tui.screens.doctor import DoctorScreen
-from tui.screens.help import HelpDialog
-from tui.screens.run import RunScreen
-from tui.screens.stacks import StacksScreen
 from tui.themes import Themed
-from tui.view import Session
+from tui.view import Drawn, Session
 
 TICK = 0.5
 """Seconds between two drawings."""
@@ -54,15 +50,19 @@ MOUNTING = 0.01
 
 
 class Work(Protocol):
-    """What a dashboard shows: runs, one after the other."""
+    """What a dashboard shows."""
 
     @property
     def session(self) -> Session | None:
-        """The newest run."""
+        """The run that is shown, or was last."""
 
     @property
     def live(self) -> bool:
         """Whether there is anything to stop."""
+
+    @property
+    def kept(self) -> bool:
+        """Whether what is live continues when the dashboard is gone."""
 
     @property
     def folder(self) -> Path:
@@ -92,8 +92,6 @@ class Dashboard(Themed, Generic[W]):
     BINDINGS: ClassVar[list[BindingType]] = bindings(Place.EVERYWHERE)
     ENABLE_COMMAND_PALETTE = False  # its key is one of ours, see `tui.actions`
 
-    drawn: ClassVar[tuple[type[Any], ...]] = (RunScreen,)
-    """Screens that `tick` draws."""
     acts: ClassVar[bool] = True
     """Whether anything can be asked of the runs."""
 
@@ -149,11 +147,11 @@ class Dashboard(Themed, Generic[W]):
             return
         self.runs.raise_errors()
         live = self.runs.live
-        if not live and isinstance(self.screen, Dialog):  # its question is out of date
+        if not live and isinstance(self.screen, Dialog) and self.screen.of_live:  # out of date
             self.screen.dismiss(Leave.STAY)
         for screen in self.screen_stack:
             hidden = isinstance(self.screen, TooSmall) or not screen.is_mounted
-            if isinstance(screen, self.drawn) and not hidden:
+            if isinstance(screen, Drawn) and not hidden:
                 screen.tick()
         if not live and self.is_left:
             self.exit()
@@ -173,10 +171,16 @@ class Dashboard(Themed, Generic[W]):
     # Screens
 
     def on_show_checks(self) -> None:
+        from tui.screens.doctor import DoctorScreen
+        from tui.screens.run import RunScreen
+
         if isinstance(self.screen, RunScreen) and not self._exiting:
             self.push_screen(DoctorScreen(self.screen.session))
 
     def on_show_stacks(self) -> None:
+        from tui.screens.run import RunScreen
+        from tui.screens.stacks import StacksScreen
+
         if isinstance(self.screen, RunScreen) and not self._exiting:
             self.push_screen(StacksScreen(self.screen.session, asks=self.acts))
 
@@ -222,6 +226,8 @@ class Dashboard(Themed, Generic[W]):
         return saved
 
     def action_help(self) -> None:
+        from tui.screens.help import HelpDialog
+
         self.push_screen(HelpDialog(self, places(self.screen)))
 
     # Leaving
@@ -297,7 +303,7 @@ class Dashboard(Themed, Generic[W]):
 
     def _terminate(self) -> None:
         """Handle SIGTERM, as at a shutdown of this machine: a run that is kept continues."""
-        if self.runs.session and self.runs.session.keep and not self._leaving:
+        if self.runs.kept and not self._leaving:
             self.exit()  # see `finish`
         else:
             self._interrupt()

@@ -6,7 +6,9 @@ import gc
 import os
 import signal
 import sys
-from contextlib import suppress
+import termios
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import typer
 
 from remote.cluster.hosts import Cluster
 from remote.launch import Launcher
+from remote.plan.plan import Plan
 from remote.record import summary
 from remote.record.layout import REPORT
 from remote.record.lock import STOP
@@ -22,6 +25,7 @@ from remote.run.state import RunState, Verdict
 from remote.session.session import Session
 from training.job import Job
 from training.wire.events import Record
+from tui import view
 from tui.exit import UsageError
 from tui.narrate import narrate
 from tui.text import outcome
@@ -47,6 +51,11 @@ def watch(launcher: Launcher, session: Session, lines: Lines | None) -> int:
     """Show a session that was attached to, as `lines` or in the dashboard."""
     if lines is not None:
         return show_lines(launcher, session, lines)
+    return show_opened(launcher, session)
+
+
+def show_opened(launcher: Launcher, session: view.Session) -> int:
+    """Show a session that was attached to, or a replay, in the dashboard."""
     hosts = Cluster(session.plan.run, session.plan.hosts)
     job = session.plan.job or Job()
     return show_dashboard(launcher, hosts, hosts, job, attached=session)
@@ -112,20 +121,34 @@ def _show_batch(show: Printer, records: list[Record], session: Session, leaves: 
 
 
 def show_dashboard(
-    launcher: Launcher, cluster: Cluster, selected: Cluster, job: Job, **settings: Any
+    launcher: Launcher,
+    cluster: Cluster,
+    selected: Cluster,
+    job: Job,
+    name: str = "",
+    **settings: Any,
 ) -> int:
-    """Show the dashboard until the user quits. `settings` are more fields of `tui.app.Launch`.
+    """Show the dashboard until the user quits. The first run that begins is called `name`.
+    `settings` are more fields of `tui.app.Launch`.
 
     Raises: UsageError, without a terminal.
     """
     check_terminal()
     from tui.app import RankboardApp
+    from tui.history import History
     from tui.runs import Launch
 
-    settings |= {"runs_dir": launcher.runs_dir, "check": launcher.check, "policy": launcher.policy}
+    history = History(launcher.runs_dir, Path(cluster.file) if cluster.file else None)
+    settings |= {"runs_dir": launcher.runs_dir, "check": launcher.check, "history": history}
+    settings["policy"] = launcher.policy
     if launcher.notifier:
         settings["failure"] = launcher.notifier.failure
-    app = RankboardApp(Launch(cluster, selected, job, launcher.plan, launcher.begin, **settings))
+    names = iter([name])
+
+    def begin(plan: Plan) -> Session:
+        return launcher.begin(plan, next(names, ""))
+
+    app = RankboardApp(Launch(cluster, selected, job, launcher.plan, begin, **settings))
     gc.freeze()  # the modules stay: to search them for garbage again and again takes time
     try:
         app.run()
@@ -143,6 +166,24 @@ def finish_telling(launcher: Launcher) -> None:
     if launcher.notifier:
         launcher.notifier.wait()
         narrate(*filter(None, [launcher.notifier.failure()]))
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep the terminal from showing what is typed before the dashboard is drawn, which reads it
+    then."""
+    if not on_terminal():
+        yield
+        return
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    silent = [*before]
+    silent[3] &= ~(termios.ECHO | termios.ICANON)
+    termios.tcsetattr(terminal, termios.TCSADRAIN, silent)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
 
 
 def check_terminal() -> None:

@@ -11,7 +11,7 @@ class Idle:
     """See `tui.dashboard.Work`."""
 
     session: Session | None = None
-    live = False
+    live = kept = False
 
     @property
     def folder(self) -> Path:

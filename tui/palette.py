@@ -48,8 +48,14 @@ SIGNS = {
     "sync": ("█", "#"),
     "full": ("━", "#"),
     "rest": ("─", "-"),
+    "playing": ("▶", ">"),
+    "paused": ("‖", "="),
 }
 """Each sign, and what stands for it where the terminal does not speak UTF-8."""
+
+
+LEVELS = ("▁▂▃▄▅▆▇█", "_.:-=+*#")
+"""Eight heights of a cell, from the lowest to the highest."""
 
 
 def colour(number: int, dark: bool) -> str:
@@ -102,6 +108,13 @@ def _environment_at_start() -> Mapping[str, str]:
 def sign(name: str) -> str:
     """The sign of that name, one cell wide."""
     return SIGNS[name][0 if utf8() else 1]
+
+
+def level(share: float) -> str:
+    """A cell as high as a share of 1; the highest for all that is more, the lowest for what is
+    less."""
+    levels = LEVELS[0 if utf8() else 1]
+    return levels[max(0, min(len(levels) - 1, int(share * len(levels))))]
 
 
 # On the way to the terminal

@@ -1,18 +1,20 @@
-"""The runs of a dashboard, one after the other, and the checks of hosts beside them."""
+"""The runs that a dashboard has opened, and the checks of hosts beside them."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from remote.cluster.hosts import Cluster
 from remote.plan.plan import Plan, Policy
 from remote.run.state import RunState, Verdict
 from training.job import Job
 from tui.exit import STOPPED
+from tui.replay import Replay
 from tui.view import Checks, Session
 
 ENDING = 15.0
@@ -39,9 +41,10 @@ class Launch:
     """What the command line asks for. `selected` are the hosts of `cluster` that it chose.
 
     `make_plan` raises PlanError where the job does not fit the hosts; `begin` OSError where the run
-    cannot be recorded. `check` begins checks of the hosts. `at_once`: start without the form.
-    `attached`: a run to watch first. `leavable`: a run can continue without the dashboard.
-    `failure` is why --notify failed, once; else "".
+    cannot be recorded. `check` begins checks of the hosts. `at_once`: start without the form;
+    `home`: begin with the list of runs. `attached`: the run to watch first. `leavable`: a
+    run can continue without the dashboard. `history`: all runs that are recorded. `failure` is why
+    --notify failed, once; else "".
     `policy` is that of the command line, and `keep` what it would be without --on-disconnect.
     `link` is the rate of the hosts' slowest link in bytes per second; 0 where it is not known.
     """
@@ -52,6 +55,7 @@ class Launch:
     make_plan: MakePlan
     begin: Callable[[Plan], Session]
     at_once: bool = False
+    home: bool = False
     runs_dir: Path = Path("runs")
     check: Callable[[Plan], Checks] | None = None
     attached: Session | None = None
@@ -61,6 +65,7 @@ class Launch:
     keep: bool = False
     place: Place = Place()
     link: float = 0.0
+    history: Any = None
 
 
 class Listener(threading.Thread, Generic[S]):
@@ -83,29 +88,53 @@ class Listener(threading.Thread, Generic[S]):
 
 
 class Runs:
-    """Begins runs and checks, and ends them. `states` are those of all runs, in order."""
+    """Begins runs and checks, shows recorded runs, and ends what is live. `states` are those of all
+    runs that are not replayed, in order."""
 
     def __init__(self, launch: Launch) -> None:
         self.launch = launch
         self.states: list[RunState] = []
-        self._listener: Listener[Session] | None = None
+        self.session: Session | None = None
+        """The run that was shown last."""
+        self._opened: list[Listener[Session]] = []
         self._checks: Listener[Checks] | None = None
 
     @property
-    def session(self) -> Session | None:
-        """The newest run."""
-        return self._listener.session if self._listener else None
+    def sessions(self) -> list[Session]:
+        """All runs that were opened, in order."""
+        return [one.session for one in self._opened]
+
+    @property
+    def _live(self) -> list[Listener[Session]]:
+        return [
+            one for one in self._opened if one.is_alive() and not isinstance(one.session, Replay)
+        ]
+
+    @property
+    def live_sessions(self) -> list[Session]:
+        """The runs that have not ended."""
+        return [one.session for one in self._live]
 
     @property
     def live(self) -> bool:
-        """Whether the newest run has not ended."""
-        return self._listener is not None and self._listener.is_alive()
+        """Whether a run has not ended."""
+        return bool(self._live)
+
+    @property
+    def kept(self) -> bool:
+        """Whether all that is live continues without this dashboard."""
+        return self.live and all(session.keep for session in self.live_sessions)
 
     @property
     def folder(self) -> Path:
-        """The folder of the newest run, or the current one where there is none."""
+        """The folder of the run that was shown last, or the current one where there is none."""
         folder = self.launch.runs_dir / self.session.plan.run if self.session else Path.cwd()
         return folder if folder.is_dir() else Path.cwd()
+
+    def opened(self, run: str) -> Session | None:
+        """The session of the run, where it is live or replayed."""
+        found = (one for one in self._opened if one.session.plan.run == run and one.is_alive())
+        return next((one.session for one in found), None)
 
     def start(self, cluster: Cluster, job: Job, policy: Policy) -> Session:
         """Begin a run; checks of hosts end. Raises: PlanError, OSError."""
@@ -114,10 +143,13 @@ class Runs:
         return self.watch(self.launch.begin(self.launch.make_plan(cluster, job, policy)))
 
     def watch(self, session: Session) -> Session:
-        """Listen to a run that has begun."""
-        self._listener = Listener(session)
-        self._listener.start()
-        self.states.append(session.state)
+        """Listen to a run that has begun, or play one."""
+        listener = Listener(session)
+        listener.start()
+        self._opened.append(listener)
+        self.session = session
+        if not isinstance(session, Replay):
+            self.states.append(session.state)
         return session
 
     @property
@@ -141,37 +173,49 @@ class Runs:
 
     def raise_errors(self) -> None:
         """Raise the error that ended a listener."""
-        for listener in (self._checks, self._listener):
+        for listener in (self._checks, *self._opened):
             if listener and listener.error:
                 raise listener.error
 
     def stop(self, *, now: bool = False) -> None:
-        """Stop the newest run."""
-        if self.session:
-            self.session.stop(now=now)
+        """Stop all runs that are live."""
+        for session in self.live_sessions:
+            session.stop(now=now)
+
+    def detach(self) -> None:
+        """Leave all runs that are live, which continue."""
+        for session in self.live_sessions:
+            session.detach()
 
     def finish(self, *, stop: bool, abandon: bool) -> None:
         """End what is live, because the dashboard is gone; wait for it at most `ENDING`.
 
-        A run that is kept is left, unless it should `stop`. `abandon`: leave it as it is.
+        A run that is kept is left, unless it should `stop`. `abandon`: leave all as it is.
         """
+        deadline = time.monotonic() + ENDING
+        waited = list[Listener[Any]]()
         if self._checks and self._checks.is_alive():
             self._checks.session.stop()
-            self._checks.join(ENDING)
-        if self._listener and self.live and not abandon:
-            if self._listener.session.keep and not stop:
-                self._listener.session.detach()
-            self._listener.session.stop()  # no effect on a run that was left
-            self._listener.join(ENDING)
+            waited.append(self._checks)
+        for listener in () if abandon else self._live:
+            if listener.session.keep and not stop:
+                listener.session.detach()
+            listener.session.stop()  # no effect on a run that was left
+            waited.append(listener)
+        for listener in waited:
+            listener.join(max(0.0, deadline - time.monotonic()))
 
     def exit_code(self, return_code: int) -> int:
-        """The verdict of the newest run; 130 where the user left it before its end.
+        """The verdict of the newest run; 130 where the user left it before its end. A replay says
+        nothing.
 
         `return_code` is the app's own, for a run that ended well and for no run at all.
         """
-        if self.session is None:
+        runs = (one for one in reversed(self.sessions) if not isinstance(one, Replay))
+        session = next(runs, None)
+        if session is None:
             return return_code
-        if self.session.detached:
-            return Verdict.LOST.value if self.session.cut_off else return_code
-        verdict = self.session.state.verdict
+        if session.detached:
+            return Verdict.LOST.value if session.cut_off else return_code
+        verdict = session.state.verdict
         return (verdict.value if verdict else STOPPED) or return_code

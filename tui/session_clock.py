@@ -19,6 +19,8 @@ class SessionClock:
         """The time by the session's clock, as `RunState`'s own times are."""
         if run.phase is RunPhase.ENDED:
             return run.ended
+        if run.is_held:
+            return run.now
         if run.now != self._newest:
             self._newest, self._seen = run.now, self._monotonic()
         return run.now + self._monotonic() - self._seen

@@ -13,7 +13,7 @@ import typer
 from remote.launch import Launcher
 from remote.plan import serialize
 from remote.plan.dry_run import dry_run as describe
-from remote.record import resume
+from remote.record import marks, resume
 from remote.session.notify import Notifier
 from remote.transport.registry import is_here
 from training.agent.layout import LAST
@@ -43,6 +43,7 @@ class Options:
     json: bool
     detach: bool
     verbose: bool
+    name: str
     runs_dir: Path
     notifier: Notifier | None = None
     in_form: bool = False
@@ -60,9 +61,11 @@ def start(
     """
     as_lines, dry_run = options.as_lines, options.dry_run
     at_once = not options.in_form and any(value is not None for value in job_flags.values())
-    in_form = not (as_lines or dry_run or at_once) and front.on_terminal()
-    chosen = selection.selection(host_flags, options.upload, in_form=in_form)
+    asks = not (as_lines or dry_run or at_once) and front.on_terminal()
+    is_bare = asks and not (any(host_flags.values()) or options.upload)
+    chosen = selection.usual() if is_bare else selection.selection(host_flags, options.upload)
     local = is_here(chosen.cluster.hosts)
+    marks.checked_name(options.name)
     job = resume.job_of(job_flags, options.runs_dir, local)
     if job_flags.get("resume") == LAST:
         narrate(f"{LAST} is {job.resume}")
@@ -78,15 +81,16 @@ def start(
         if as_lines:
             _step_back(chosen)
             lines = Lines(options.json, detach=options.detach, verbose=options.verbose)
-            return front.show_lines(
-                launcher, launcher.begin(launcher.plan(chosen.hosts, job)), lines
-            )
+            session = launcher.begin(launcher.plan(chosen.hosts, job), options.name)
+            return front.show_lines(launcher, session, lines)
         return front.show_dashboard(
             launcher,
             chosen.cluster,
             chosen.hosts,
             job,
+            options.name,
             at_once=at_once,
+            home=is_bare and not options.in_form,
             leavable=not chosen.spec,
             keep=keep,
             place=_place(host_flags, options),

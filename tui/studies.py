@@ -45,6 +45,11 @@ class StudyRuns:
         return self._thread.is_alive()
 
     @property
+    def kept(self) -> bool:
+        """Whether the run under way continues without this dashboard."""
+        return bool(self.session and self.session.keep)
+
+    @property
     def folder(self) -> Path:
         """The folder of the study."""
         return self.runner.folder.path

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 from remote.study.runner import Runner
 from tui.dashboard import Dashboard
 from tui.messages import ShowCell, ShowRun
@@ -16,8 +14,6 @@ from tui.studies import StudyRuns
 
 class StudyApp(Dashboard[StudyRuns]):
     """Makes the runs of a study while it shows them."""
-
-    drawn: ClassVar[tuple[type[Any], ...]] = (RunScreen, StudyScreen, CellScreen)
 
     def __init__(self, runner: Runner) -> None:
         super().__init__(StudyRuns(runner))

@@ -28,6 +28,14 @@ class Checks(Protocol):
         """Ask for the end."""
 
 
+class Drawn:
+    """A screen that the dashboard draws whenever its time has come."""
+
+    def tick(self) -> None:
+        """Draw what has changed."""
+        raise NotImplementedError
+
+
 class Session(Checks, Protocol):
     """A run to watch, live or replayed."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,10 +36,16 @@ class Inventory:
     problems: tuple[str, ...] = ()
 
 
-def take(transport: Transport | None, hosts: Sequence[Host], runs_dir: Path) -> Inventory:
-    """Ask all hosts at once, each for as long as its timeout, and look into the runs directory."""
+def take(
+    transport: Transport | None,
+    hosts: Sequence[Host],
+    runs_dir: Path,
+    names: Collection[str] | None = None,
+) -> Inventory:
+    """Ask all hosts at once, each for as long as its timeout, and look into the runs directory:
+    there at the runs with these `names` only, if some are given, as looking at all takes long."""
     answers = ask(transport, hosts, "runs") if transport else []
-    parts = list(recorded(runs_dir))
+    parts = list(recorded(runs_dir, names))
     code = []
     for answer in answers:
         told = values(answer.objects)
@@ -49,7 +55,7 @@ def take(transport: Transport | None, hosts: Sequence[Host], runs_dir: Path) -> 
             Code(answer.host.name, _plausible_code(one)) for one in told if isinstance(one, Archive)
         ]
     problems = tuple(answer.error for answer in answers if answer.error)
-    kept = {record.run: record for record in records(runs_dir)}
+    kept = {record.run: record for record in records(runs_dir, names)}
     told_of = [replace(run, record=kept.pop(run.name, None)) for run in joined(parts)]
     runs = sorted(
         (*told_of, *(Run(name, (), record) for name, record in kept.items())),
@@ -86,9 +92,17 @@ def _bounded(number: int, most: int) -> int:
     return number if 0 <= number <= most else 0
 
 
-def recorded(runs_dir: Path) -> Iterator[Part]:
+def _folders(runs_dir: Path, names: Collection[str] | None) -> list[Path]:
+    """The folders of the runs directory, or those with these names."""
+    if names is None:
+        return sorted(runs_dir.glob("*"))
+    return [folder for name in sorted(names) if (folder := runs_dir / name).is_dir()]
+
+
+def recorded(runs_dir: Path, names: Collection[str] | None = None) -> Iterator[Part]:
     """The parts of runs of this machine, which keep what a host would beside their record."""
-    for node in sorted(runs_dir.glob(f"*/{NODE}")):
+    for folder in _folders(runs_dir, names):
+        node = folder / NODE
         if is_folder(node) and not node.parent.is_symlink() and (node.parent / PLAN).is_file():
             workdir = str(node.absolute())
             for run, host in here.folders(workdir):
@@ -96,9 +110,9 @@ def recorded(runs_dir: Path) -> Iterator[Part]:
                     yield Part("", workdir, _plausible(here.examine(workdir, run, host)))
 
 
-def records(runs_dir: Path) -> Iterator[Record]:
+def records(runs_dir: Path, names: Collection[str] | None = None) -> Iterator[Record]:
     """The runs recorded here. What has no plan in it is no run, and a link is none."""
-    for folder in sorted(runs_dir.glob("*")):
+    for folder in _folders(runs_dir, names):
         if folder.name[0] == "." or folder.is_symlink() or not (folder / PLAN).is_file():
             continue
         try:

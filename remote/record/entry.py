@@ -42,7 +42,7 @@ class Entry(NamedTuple):
     `loss` is the mean over the ranks of the last one in training, `test_loss` and `accuracy` are of
     the last evaluation, `step_seconds` is the mean of iterations 2 to 40 over the ranks; of a run
     that has not ended, see `remote.record.latest`. `started` is a Unix time, `elapsed` in seconds.
-    What is not known is None, "" or 0.
+    What is not known is None, "" or 0. `label` is the name that a person gave the run.
 
     `problem`: why nothing else is known. `study` and `trial`: which study made the run, and what of
     it the run is.
@@ -67,6 +67,7 @@ class Entry(NamedTuple):
     elapsed: float | None = None
     star: bool = False
     note: str = ""
+    label: str = ""
     study: str = ""
     trial: str = ""
 
@@ -78,7 +79,11 @@ class Entry(NamedTuple):
 def read(folder: Path, failed: files.Failed = files.ignore) -> Entry:
     """Read a recorded run; of one that has no plan which this version reads, only its name.
     `failed` is told of each file that cannot be read, also of one that is not there."""
-    kept: dict[str, Any] = {"star": marks.is_starred(folder), "note": marks.note(folder, failed)}
+    kept: dict[str, Any] = {
+        "star": marks.is_starred(folder),
+        "note": marks.note(folder, failed),
+        "label": marks.name(folder, failed),
+    }
     plan, problem = _plan(folder, failed)
     if problem:
         return Entry(folder.name, problem, **kept)

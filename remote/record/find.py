@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from remote.plan.plan import PlanError
+from remote.record import marks
 from remote.record.layout import PLAN, recorded
 from remote.record.read import has_begun
 from training.agent.layout import LAST
@@ -15,14 +16,17 @@ LISTED = 5
 
 
 def find(run: str, runs_dir: Path) -> Path | None:
-    """The folder of the run that is recorded here by this name, by one that begins so, or (`last`)
-    as the newest that has begun; None where there is none. Raises: PlanError, where several begin
-    so."""
+    """The folder of the run that is recorded here by this name, by one that begins so, by the
+    name that a person gave it, or (`last`) as the newest that has begun; None where there is none.
+    Raises: PlanError, where several are meant."""
     folders = recorded(runs_dir)
     if run == LAST and not (runs_dir / LAST / PLAN).exists():
         return next(filter(has_begun, reversed(folders)), next(reversed(folders), None))
-    name = meant(run, [folder.name for folder in folders])
-    return runs_dir / name if name else None
+    if name := meant(run, [folder.name for folder in folders]):
+        return runs_dir / name
+    named = [folder.name for folder in folders if marks.name(folder) == run]
+    _check_one(run, named, "have this name")
+    return runs_dir / named[0] if named else None
 
 
 def meant(run: str, names: Sequence[str]) -> str:
@@ -32,6 +36,12 @@ def meant(run: str, names: Sequence[str]) -> str:
     if run == LAST or run in names:
         return run if run in names else next(reversed(names), "")
     fits = [name for name in names if name.startswith(run)]
+    _check_one(run, fits, "begin so; write more of the name")
+    return next(iter(fits), "")
+
+
+def _check_one(run: str, fits: Sequence[str], why: str) -> None:
+    """Raises: PlanError, where several fit."""
     if len(fits) > 1:
         newest = "".join(f"\n  {name}" for name in fits[: -LISTED - 1 : -1])
         more = (
@@ -39,5 +49,4 @@ def meant(run: str, names: Sequence[str]) -> str:
             if len(fits) > LISTED
             else ""
         )
-        raise PlanError(f"{run}: {len(fits)} runs begin so; write more of the name:{newest}{more}")
-    return next(iter(fits), "")
+        raise PlanError(f"{run}: {len(fits)} runs {why}:{newest}{more}")

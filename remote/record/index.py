@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from remote.limits import LIMITS
 from remote.record import entry, files
 from remote.record.entry import DEFAULTS, RUNNING, UNKNOWN, Entry
-from remote.record.layout import EVENTS, INDEX, JOURNAL, NOTE, PLAN, STUDY, SUMMARY
+from remote.record.layout import EVENTS, INDEX, JOURNAL, NAME, NOTE, PLAN, STUDY, SUMMARY
 from remote.record.lock import launcher
 from training.wire.jsonl import load
 from training.writing import write_whole
@@ -32,7 +32,7 @@ disks count time: what is read of it is not kept."""
 STORED = Entry._fields[1:-2]
 """The fields of a run that the index keeps: all but its name, and its study and trial."""
 JOB, HOSTS = map(STORED.index, ("job", "hosts"))
-ENDED = (f"/{SUMMARY}", f"/{NOTE}")
+ENDED = (f"/{SUMMARY}", f"/{NOTE}", f"/{NAME}")
 OTHERS = (*ENDED, f"/{EVENTS}")
 """What is read of a run beside its plan, where it has ended and where it has not."""
 HEAD = [VERSION, [*STORED], DEFAULTS]

@@ -9,7 +9,8 @@ summary.json       what became of the run, at its end
 report.txt         the classification report of the last evaluation, if there is one
 hosts/NAME/        results that were fetched from a host
 node/              with --local: the workdir of the hosts, see `training.agent.layout`
-starred, note.txt  what a person keeps with the run
+starred, note.txt, name.txt
+                   what a person keeps with the run
 
 Beside the runs:
 
@@ -32,7 +33,7 @@ EVENTS = "events.jsonl"
 LOGS = "logs"
 SUMMARY, REPORT = "summary.json", "report.txt"
 FETCHED = "hosts"
-STAR, NOTE = "starred", "note.txt"
+STAR, NOTE, NAME = "starred", "note.txt", "name.txt"
 INDEX = ".index.json"
 STUDY, JOURNAL = ".study", "journal.jsonl"
 

@@ -1,5 +1,5 @@
-"""What a person keeps with a run: a star, and a note. They lie in the run's own folder, so they go
-where it goes, and two commands at once change different files."""
+"""What a person keeps with a run: a star, a note and a name. They lie in the run's own folder, so
+they go where it goes, and two commands at once change different files."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from pathlib import Path
 from remote.limits import LIMITS
 from remote.plan.plan import PlanError
 from remote.record import files
-from remote.record.layout import NOTE, STAR
+from remote.record.layout import NAME, NOTE, STAR
+from training.agent.layout import LAST
 from training.writing import write_whole
+
+LONGEST = 60
+"""Characters of a name."""
 
 
 def star(folder: Path, starred: bool) -> None:
@@ -26,10 +30,33 @@ def write_note(folder: Path, text: str) -> None:
     data = text.strip().encode("utf-8", "backslashreplace")
     if len(data) >= LIMITS.small_file:
         raise PlanError(f"the note is longer than {LIMITS.small_file:,} bytes: write less")
+    _write(folder / NOTE, data)
+
+
+def write_name(folder: Path, text: str) -> None:
+    """Name a run; an empty text takes its name away. Raises: OSError; PlanError, where it is no
+    name."""
+    _write(folder / NAME, checked_name(text).encode())
+
+
+def checked_name(text: str) -> str:
+    """The name of a run without blanks around it. Raises: PlanError, where it is none."""
+    name = text.strip()
+    if len(name) > LONGEST:
+        raise PlanError(f"--name: {len(name)} characters: give a name of at most {LONGEST}")
+    if not name.isprintable() or name == LAST or "/" in name:
+        raise PlanError(
+            f"--name {text!r}: give a name in one line and without a slash, such as 'baseline'; "
+            f"{LAST} stands for the newest run"
+        )
+    return name
+
+
+def _write(path: Path, data: bytes) -> None:
     if data:
-        write_whole(folder / NOTE, data + b"\n")
+        write_whole(path, data + b"\n")
     else:
-        (folder / NOTE).unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
 
 
 def is_starred(folder: Path) -> bool:
@@ -39,8 +66,17 @@ def is_starred(folder: Path) -> bool:
 
 def note(folder: Path, failed: files.Failed = files.ignore) -> str:
     """The note of a run; "" where there is none. `failed` is told why it cannot be read."""
+    return _read(folder / NOTE, failed)
+
+
+def name(folder: Path, failed: files.Failed = files.ignore) -> str:
+    """The name that a person gave a run; "" where there is none. See `note`."""
+    return _read(folder / NAME, failed)[:LONGEST]
+
+
+def _read(path: Path, failed: files.Failed) -> str:
     try:
-        return files.read(folder / NOTE, LIMITS.small_file).decode(errors="replace").strip()
+        return files.read(path, LIMITS.small_file).decode(errors="replace").strip()
     except OSError as error:
         failed(error)
         return ""

@@ -110,7 +110,8 @@ def _bare(word: str) -> Test:
 
 
 def _texts(run: Entry) -> Iterable[str]:
-    yield from (run.name, run.script, run.verdict, run.cause, run.note, run.study, run.trial)
+    yield from (run.name, run.label, run.script, run.verdict, run.cause, run.note)
+    yield from (run.study, run.trial)
     yield from run.hosts
     if run.job is not None:
         yield from (run.setting("sync"), run.setting("model"), run.setting("dataset"))
@@ -192,6 +193,7 @@ def _keys() -> dict[str, Key]:
         Key("verdict", TEXT, lambda run: [run.verdict], _check_verdict),
         Key("cause", TEXT, lambda run: _known(run.cause)),
         Key("note", TEXT, lambda run: _known(run.note)),
+        Key("name", TEXT, lambda run: _known(run.label)),
         Key("study", TEXT, lambda run: _known(run.study)),
         Key("trial", TEXT, lambda run: _known(run.trial)),
         Key("star", FLAG, lambda run: [run.star]),

@@ -33,7 +33,8 @@ class Run:
     of checks, by host (or SESSION) and name. `rendezvous` is the address and port where ranks
     meet, "" before it is
     reserved. `stalls` are the times in which ranks made no steps. `seq` is the number of the newest
-    record of a launcher.
+    record of a launcher. `is_held`: a replay holds the time at
+    `now`, whatever clocks say.
     """
 
     def __init__(self, plan: Plan, limits: Limits = LIMITS) -> None:
@@ -53,6 +54,7 @@ class Run:
         self.rendezvous = ""
         self.verdict: Verdict | None = None
         self.seq = 0
+        self.is_held = False
         self.judge = Judge(plan, limits, self.hosts, self.ranks)
 
     @property

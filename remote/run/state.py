@@ -40,7 +40,7 @@ __all__ = [
 
 
 class RunState(Run):
-    """A run as its records tell it. Only `apply` writes it."""
+    """A run as its records tell it. Only `apply` writes it, and `hold`."""
 
     def apply(self, record: Record) -> None:
         """Take in the next record, expanded (see `training.wire.events.expand`). A record that fits
@@ -64,3 +64,7 @@ class RunState(Run):
             host_events.apply(self, record, host, when)
         else:
             launcher_events.apply(self, record, when)
+
+    def hold(self, when: float) -> None:
+        """Of a replay: nothing has happened until this time, at which it is held."""
+        self.is_held, self.now = True, max(self.now, when)

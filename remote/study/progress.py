@@ -113,6 +113,11 @@ class Progress:
         return copied
 
     @property
+    def seconds(self) -> float:
+        """How long the runs took that count."""
+        return sum(one.seconds for cell in self.cells.values() for one in cell.counted.values())
+
+    @property
     def runs(self) -> list[str]:
         """The runs that count, by cell and repetition."""
         return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Annotated
 
@@ -55,7 +56,10 @@ def attach(
             if wanted and not as_lines:
                 raise UsageError(f"{flag} needs --run")
         tells = notifier(notify)
-    with open_run(run, hosts, runs_dir, max_restarts) as (launcher, kept):
+    with (
+        nullcontext() if as_lines else front.quiet(),
+        open_run(run, hosts, runs_dir, max_restarts) as (launcher, kept),
+    ):
         launcher = replace(launcher, notifier=tells)
         session = launcher.attach(kept)
         if kept.foreign and max_restarts is None and not session.has_ended:

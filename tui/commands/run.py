@@ -62,6 +62,9 @@ def run(
     ] = False,
     notify: Notify = "",
     ascii_only: Ascii = False,
+    name: Annotated[
+        str, typer.Option(metavar="NAME", help="a name for the run, to find it by")
+    ] = "",
     runs_dir: RunsDir = RUNS,
     version: Annotated[
         bool,
@@ -102,7 +105,16 @@ def run(
         from tui.start import Options, start  # the launcher, which the other commands do without
 
         options = Options(
-            upload or (), as_lines, dry_run, json, detach, verbose, runs_dir, notifier(notify), form
+            upload or (),
+            as_lines,
+            dry_run,
+            json,
+            detach,
+            verbose,
+            name,
+            runs_dir,
+            notifier(notify),
+            form,
         )
         code = start(host_flags, job_flags, policy_flags, options)
     raise typer.Exit(code)

@@ -47,14 +47,18 @@ def runs(
         tuple[str, str] | None,
         typer.Option(metavar="RUN TEXT", help="write this note on a run; '' removes it"),
     ] = None,
+    name: Annotated[
+        tuple[str, str] | None,
+        typer.Option(metavar="RUN TEXT", help="give a run this name; '' takes it away"),
+    ] = None,
     runs_dir: RunsDir = RUNS,
 ) -> None:
     """List all runs that are recorded here, the newest last.
 
     A run has to pass all filters. Keys are the settings of a job and the options of sync methods,
-    and: run, study, trial, host, nodes, ranks, verdict, cause, step, loss, test_loss, accuracy,
-    step_seconds, started, elapsed, note, star, diverged. VALUE may be several with commas, or a
-    pattern such as 'torchvision/*'. Quote filters with < and >.
+    and: run, name, study, trial, host, nodes, ranks, verdict, cause, step, loss, test_loss,
+    accuracy, step_seconds, started, elapsed, note, star, diverged. VALUE may be several with
+    commas, or a pattern such as 'torchvision/*'. Quote filters with < and >.
 
     loss is that of the last step, accuracy that of the last evaluation, s/iter the mean of
     iterations 2 to 40. The verdict of a live run is "running". It is "unknown" where no launcher
@@ -67,10 +71,10 @@ def runs(
       rankboard runs --star last --note last "the one for the report"
     """
     with refusing(query.QueryError, OSError):
-        if star or unstar or note:
+        if star or unstar or note or name:
             if words:
-                raise UsageError("give filters, or --star, --unstar and --note, not both")
-            _mark(runs_dir, star or (), unstar or (), note)
+                raise UsageError("give filters, or --star, --unstar, --note and --name, not both")
+            _mark(runs_dir, star or (), unstar or (), note, name)
         else:
             _list(runs_dir, words or (), sort, reverse, json)
 
@@ -110,12 +114,14 @@ def _mark(
     star: Sequence[str],
     unstar: Sequence[str],
     note: tuple[str, str] | None,
+    name: tuple[str, str] | None,
 ) -> None:
-    """Keep stars and a note. All runs are looked up first. Raises: OSError, PlanError,
+    """Keep stars, a note and a name. All runs are looked up first. Raises: OSError, PlanError,
     UsageError."""
     starred = [_folder(name, runs_dir) for name in star]
     plain = [_folder(name, runs_dir) for name in unstar]
     noted = _folder(note[0], runs_dir) if note else None
+    named = _folder(name[0], runs_dir) if name else None
     for folder in starred:
         marks.star(folder, True)
         narrate(f"starred {folder.name}")
@@ -127,6 +133,10 @@ def _mark(
         narrate(
             f"noted on {noted.name}" if note[1].strip() else f"removed the note of {noted.name}"
         )
+    if named and name:
+        marks.write_name(named, name[1])
+        text = name[1].strip()
+        narrate(f"{named.name} is named {text!r} now" if text else f"{named.name} has no name now")
 
 
 def _folder(name: str, runs_dir: Path) -> Path:

@@ -37,12 +37,8 @@ def open_run(
     command with exit code 2.
     """
     with refusing():
-        folder, transports = find(run, runs_dir), Transports()
-        kept = (
-            _find_here(folder, hosts)
-            if folder
-            else _find_on_hosts(transports, run, hosts, runs_dir)
-        )
+        transports = Transports()
+        kept = find_kept(transports, run, hosts, runs_dir)
         if run == LAST:
             narrate(f"{LAST} is {kept.plan.run}")
         if max_restarts is not None:
@@ -50,6 +46,17 @@ def open_run(
             kept = replace(kept, plan=replace(kept.plan, policy=policy))
         policy = Policy(keep=not is_here(kept.plan.hosts))
         yield Launcher(transports, runs_dir.absolute(), policy, narrate), kept
+
+
+def find_kept(transport: Transport, run: str, hosts: Path | None, runs_dir: Path) -> Kept:
+    """Find the plan of a run here or on the hosts of the file. Raises: HostsError, PlanError,
+    RunFolderError."""
+    folder = find(run, runs_dir)
+    if folder:
+        return _find_here(folder, hosts)
+    kept = _find_on_hosts(transport, run, hosts, runs_dir)
+    narrate(*kept.problems, f"{kept.plan.run} is not recorded here: using the plan of its hosts")
+    return kept
 
 
 def folder_of(run: str, runs_dir: Path) -> Path:
@@ -109,6 +116,4 @@ def _find_on_hosts(transport: Transport, run: str, hosts: Path | None, runs_dir:
         raise HostsError(
             f"No run called {run!r} in {runs_dir}, and no hosts to ask for it: {error}"
         ) from None
-    kept = plan_of(transport, cluster, run)
-    narrate(*kept.problems, f"{kept.plan.run} is not recorded here: using the plan of its hosts")
-    return kept
+    return plan_of(transport, cluster, run)

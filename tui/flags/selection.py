@@ -80,17 +80,24 @@ class Selection:
     spec: Spec | None
 
 
-def selection(
-    flags: Mapping[str, Any], upload: Sequence[Path] = (), *, in_form: bool = False
-) -> Selection:
+def usual() -> Selection:
+    """The hosts of the usual file; this machine where there is none, or one with mistakes."""
+    why = NO_FILE
+    if HOSTS.exists():
+        try:
+            found = load(HOSTS)
+            return Selection(found, found, None)
+        except HostsError as error:
+            why = str(error)
+    here = Cluster("this machine", (_local_host("local", RANKS),), (why,))
+    return Selection(here, here, None)
+
+
+def selection(flags: Mapping[str, Any], upload: Sequence[Path] = ()) -> Selection:
     """Select hosts by the options of `with_host_flags`, and print remarks on them.
 
-    `upload` adds to the uploads of the hosts file. `in_form`: a form asks for the rest; without
-    options and hosts file it starts with this machine. Raises: HostsError, PlanError, LabError.
+    `upload` adds to the uploads of the hosts file. Raises: HostsError, PlanError, LabError.
     """
-    if in_form and not upload and not any(flags.values()) and not HOSTS.exists():
-        here = Cluster("this machine", (_local_host("local", RANKS),), (NO_FILE,))
-        return Selection(here, here, None)
     local, slots, link = flags["local"], flags["slots"], flags["link"]
     if local is not None and local < 1:
         raise PlanError(

@@ -17,9 +17,9 @@ from remote.run.waiting import STARTING, age
 from tui import palette
 from tui.actions import Place, bindings
 from tui.panels.parts.panel import Panel, ScreenRow
-from tui.panels.parts.phase import phase
 from tui.session_clock import SessionClock
 from tui.widgets.log_view import plain
+from tui.widgets.phase import phase
 from tui.widgets.table import Cell, Column, Row, Table
 
 PHASES = ("data", "compute", "sync")

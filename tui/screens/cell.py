@@ -20,12 +20,14 @@ from remote.study.results import results
 from remote.study.runner import Runner
 from remote.study.study import Trial
 from tui.actions import Place, bindings
-from tui.messages import ShowRun
-from tui.panels.parts.phase import phase
+from tui.history import RecordedStudy
+from tui.messages import OpenRun, ShowRun
 from tui.text.cells import value
+from tui.view import Drawn
 from tui.widgets.choices import Choices
 from tui.widgets.keys import Keys
 from tui.widgets.log_view import plain
+from tui.widgets.phase import phase
 from tui.widgets.table import Cell, Column, Row
 
 RUN_COLUMNS = (
@@ -38,7 +40,7 @@ RUN_COLUMNS = (
 )
 
 
-class CellScreen(Screen[None]):
+class CellScreen(Drawn, Screen[None]):
     """The runs of a cell: their values, and why some failed."""
 
     CSS = """
@@ -53,7 +55,7 @@ class CellScreen(Screen[None]):
     place = Place.CELL
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
-    def __init__(self, runner: Runner, key: str) -> None:
+    def __init__(self, runner: Runner | RecordedStudy, key: str) -> None:
         super().__init__()
         self._runner, self._key = runner, key
         self._changes, self._cursor = -1, -1
@@ -112,6 +114,12 @@ class CellScreen(Screen[None]):
         self.dismiss()
 
     def action_open(self) -> None:
+        """Open the run under way, or of a recorded study the one under the cursor."""
+        if isinstance(self._runner, RecordedStudy):
+            name = self._runs[self._cursor].run
+            if name != UNKNOWN:
+                self.post_message(OpenRun(name))
+            return
         run = self._runner.current
         if run and run.trial.cell.key == self._key:
             self.post_message(ShowRun(run.session.plan.run))

@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.geometry import Size
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
-from textual.widgets import Button, Static
+from textual.widgets import Button, Input, Static
 
 from tui.actions import Place, bindings, key_of
 
@@ -33,6 +33,7 @@ class Leave(Enum):
     STOP_AND_QUIT = "stop_and_quit"
     DETACH = "detach"
     NOW = "now"
+    DELETE = "delete"
     STAY = "stay"
 
 
@@ -64,6 +65,8 @@ class Dialog(ModalScreen[Leave]):
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     question: str
     answers: tuple[tuple[Leave, str], ...]
+    of_live = True
+    """Whether the question is about a live run, and goes with it."""
     drawn = math.inf
     """When the question was first on the screen, by the clock of events."""
 
@@ -109,23 +112,30 @@ class Dialog(ModalScreen[Leave]):
 class QuitDialog(Dialog):
     """The question how to leave a live run."""
 
-    def __init__(self, keep: bool, leavable: bool, waits: bool) -> None:
+    def __init__(
+        self, keep: bool, leavable: bool, waits: bool, others: int = 0, *, this: bool = True
+    ) -> None:
         """`keep`: the run continues without a launcher; `leavable`: it can; `waits`: it may have to
-        be restarted, which takes a launcher."""
+        be restarted, which takes a launcher. `others` are as many more runs that are live; `this`:
+        the run that is shown is."""
         super().__init__()
-        fate = "continues" if keep else "stops"
-        self.question = f"The run is still live. If this terminal is lost, it {fate}."
-        self.answers = (
-            (Leave.STAY, "Watch"),
-            (Leave.STOP, "Stop"),
-            (Leave.STOP_AND_QUIT, "Stop and quit"),
+        one = others + this == 1
+        what, it, all_ = (
+            ("The run is", "it", "") if one else (f"{others + this} runs are", "they", " all")
         )
+        fate = ("continues" if keep else "stops") if one else ("continue" if keep else "stop")
+        self.question = f"{what} still live. If this terminal is lost, {it} {fate}."
+        detach = ((Leave.DETACH, f"Detach{all_}"),) if leavable else ()
+        stop = ((Leave.STOP, "Stop" if one else "Stop this"),) if this else ()
+        leave = (Leave.STOP_AND_QUIT, f"Stop{all_} and quit")
+        self.answers = ((Leave.STAY, "Watch"), *detach, *stop, leave)
         if leavable:
-            self.question += "\nDetach leaves it running; rankboard attach reattaches to it."
+            them = "it" if one else "them"
+            self.question += (
+                f"\nDetach leaves {them} running; rankboard attach reattaches to {them}."
+            )
             self.question += " Until then, a failed run is not restarted." if waits else ""
-            watch, *stops = self.answers
-            self.answers = (watch, (Leave.DETACH, "Detach"), *stops)
-        self.question += "\nTo stop it, select Stop with the arrow keys and press enter."
+        self.question += "\nTo stop, select Stop with the arrow keys and press enter."
 
 
 class StudyDialog(Dialog):
@@ -141,6 +151,44 @@ class StudyDialog(Dialog):
         "again later: the same command continues the study.\n"
         "To stop it, select Stop with the arrow keys and press enter."
     )
+
+
+class DeleteDialog(Dialog):
+    """The question whether to delete a run."""
+
+    answers = ((Leave.STAY, "Keep"), (Leave.DELETE, "Delete"))
+    of_live = False
+
+    def __init__(self, question: str) -> None:
+        super().__init__()
+        self.question = question
+
+
+class Prompt(ModalScreen[str | None]):
+    """Asks for a line of text; escape leaves it as it is."""
+
+    DEFAULT_CSS = """
+    Prompt { align: center middle; background: $background 50%; }
+    Prompt Input { width: 60; max-width: 100%; border: round $primary; background: $surface; }
+    """
+    place = Place.PROMPT
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+
+    def __init__(self, title: str, text: str, longest: int = 0) -> None:
+        """`longest`: so many characters at most, 0 for any number."""
+        super().__init__()
+        self._title, self._text, self._longest = title, text, longest
+
+    def compose(self) -> ComposeResult:
+        line = Input(self._text, max_length=self._longest)
+        line.border_title, line.border_subtitle = self._title, "enter saves, esc leaves"
+        yield line
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        self.dismiss(event.value.strip())
+
+    def action_back(self) -> None:
+        self.dismiss(None)
 
 
 class LeaveDialog(Dialog):

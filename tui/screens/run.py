@@ -16,7 +16,7 @@ from remote.run.state import RunPhase, RunState, Verdict
 from tui.actions import Place, bindings, panel_action
 from tui.charts.deck import Deck
 from tui.charts.kinds import available
-from tui.messages import NewRun, ShowChecks, ShowStacks
+from tui.messages import GoHome, NewRun, OtherRun, ShowChecks, ShowStacks
 from tui.panels import PANELS
 from tui.panels.charts import Charts
 from tui.panels.hosts import Hosts
@@ -25,8 +25,10 @@ from tui.panels.parts.alerts import Alerts, in_full
 from tui.panels.parts.header import Header
 from tui.panels.parts.outcome import Outcome
 from tui.panels.parts.panel import Panel, ScreenRow
+from tui.panels.parts.slider import Slider
+from tui.replay import Replay
 from tui.screens.dialogs import TextDialog
-from tui.view import Session
+from tui.view import Drawn, Session
 from tui.widgets.keys import Keys
 from tui.widgets.log_view import plain
 
@@ -43,9 +45,9 @@ LOW = 13
 """Rows below which the log is hidden, too."""
 
 
-class RunScreen(Screen[None]):
-    """One run. `tick` draws what has changed since the last one. `inside`: over another screen, to
-    which one goes back."""
+class RunScreen(Drawn, Screen[None]):
+    """One run. `tick` draws what has changed since the last one. `inside`: over the screen of a
+    study, to which one goes back; else one goes home, if there is a home."""
 
     CSS = """
     RunScreen #body { layout: grid; grid-size: 12; height: 1fr; }
@@ -54,9 +56,10 @@ class RunScreen(Screen[None]):
     place = Place.RUN
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
-    def __init__(self, session: Session, *, inside: bool = False) -> None:
+    def __init__(self, session: Session, *, inside: bool = False, home: bool = False) -> None:
         super().__init__()
         self.session = session
+        self._home = home
         self._inside = inside
         self._kinds = [kind for kind in PANELS if kind.suits(session.plan)]
         self._deck = Deck(session.plan, Charts.copies)
@@ -77,11 +80,16 @@ class RunScreen(Screen[None]):
                     number += 1
                     panel.number = number
                     yield panel
+        if isinstance(self.session, Replay):
+            yield Slider(self.session)
         yield Keys()
 
     def on_mount(self) -> None:
         self._arrange()
-        self.query(Panel).last().query("*").first().focus()
+        if isinstance(self.session, Replay):
+            self.query_one(Slider).focus()
+        else:
+            self.query(Panel).last().query("*").first().focus()
         self.watch(self, "maximized", self._zoomed, init=False)
 
     def on_unmount(self) -> None:
@@ -155,6 +163,8 @@ class RunScreen(Screen[None]):
         """Draw what has changed. The run's lock is held only while the panels copy from it."""
         with self.app.batch_update(), self.session.lock:
             run = self.session.state
+            for slider in self.query(Slider):
+                slider.show()
             self._choose_charts(run)
             self.query_one(Header).show(run)
             self._warn(self.query_one(Alerts).show(run))
@@ -204,9 +214,12 @@ class RunScreen(Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Allow a new run only after this one, and the way back only where there is one."""
+        is_replay = isinstance(self.session, Replay)
         allowed = {
             "new": self.over and not self._inside,
-            "back": self._inside or self.maximized is not None,
+            "back": self._inside or self._home or self.maximized is not None,
+            **dict.fromkeys(("home", "other"), self._home),
+            **dict.fromkeys(("play", "speed"), is_replay),
         }
         return allowed.get(action, True)
 
@@ -275,12 +288,33 @@ class RunScreen(Screen[None]):
                 self.maximize(panel)
         self.tick()
 
+    def action_play(self) -> None:
+        """Play the replay, or pause it."""
+        if isinstance(self.session, Replay):
+            self.session.toggle()
+            self.tick()
+
+    def action_speed(self, steps: int) -> None:
+        """Play faster, or (below 0) slower."""
+        if isinstance(self.session, Replay):
+            self.session.change_speed(steps)
+            self.tick()
+
     def action_back(self) -> None:
-        """Leave the zoom; without one, the screen."""
+        """Leave the zoom; without one, go back to the study, or home."""
         if self.maximized is not None:
             self.action_zoom()
-        else:
+        elif self._inside:
             self.dismiss()
+        else:
+            self.post_message(GoHome())
+
+    def action_home(self) -> None:
+        self.post_message(GoHome())
+
+    def action_other(self, step: int) -> None:
+        """Show another of the opened runs."""
+        self.post_message(OtherRun(step))
 
     def action_acknowledge(self) -> None:
         self.query_one(Alerts).acknowledge()

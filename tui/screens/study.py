@@ -20,15 +20,18 @@ from remote.study.results import results
 from remote.study.runner import Runner, StudyRun
 from tui import palette
 from tui.actions import Place, bindings
+from tui.history import RecordedStudy
 from tui.messages import ShowCell, ShowRun
-from tui.panels.parts.header import Header, justified
-from tui.panels.parts.phase import phase
+from tui.panels.parts.header import Header
 from tui.session_clock import SessionClock
 from tui.text.cells import Cells, cells
 from tui.text.study.words import opening
+from tui.text.table import justified
+from tui.view import Drawn
 from tui.widgets.choices import Choices
 from tui.widgets.keys import Keys
 from tui.widgets.log_view import plain
+from tui.widgets.phase import phase
 from tui.widgets.table import Cell, Column, Row
 
 SIGN = 2
@@ -41,7 +44,7 @@ BAR = 6
 """The least columns of a bar of progress."""
 
 
-class StudyScreen(Screen[None]):
+class StudyScreen(Drawn, Screen[None]):
     """All cells of a study, the run under way, and the answer so far. `tick` draws what has
     changed."""
 
@@ -62,9 +65,9 @@ class StudyScreen(Screen[None]):
     place = Place.STUDY
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: Runner | RecordedStudy) -> None:
         super().__init__()
-        self._runner = runner
+        self.runner = runner
         self._begun = time.monotonic()
         self._clock = SessionClock()
         self._changes = -1
@@ -89,13 +92,13 @@ class StudyScreen(Screen[None]):
 
     def tick(self) -> None:
         """Draw what has changed."""
-        run = self._runner.current
-        with self._runner.lock:
-            is_new = self._changes != self._runner.changes
+        run = self.runner.current
+        with self.runner.lock:
+            is_new = self._changes != self.runner.changes
             if is_new:
-                self._changes = self._runner.changes
-                self._progress = self._runner.progress.copy()
-                self._is_over = self._runner.is_over
+                self._changes = self.runner.changes
+                self._progress = self.runner.progress.copy()
+                self._is_over = self.runner.is_over
         with self.app.batch_update():
             if is_new:
                 self._show_cells()
@@ -127,17 +130,20 @@ class StudyScreen(Screen[None]):
             now = self._clock.now(state)
             self.query_one(Header).show(state)
             pace = _pace(state)
-        which = justified(opening(self._runner, run), pace, self.app.size.width - 2)
+        assert isinstance(self.runner, Runner)
+        which = justified(opening(self.runner, run), pace, self.app.size.width - 2)
         self.query_one("#which", Static).update(which)
         return max(0.0, now - state.started) if state.started else 0.0
 
     def _show_title(self, took: float) -> None:
-        study, progress = self._runner.study, self._progress
+        study, progress = self.runner.study, self._progress
         width = self.app.size.width - 2
         done, total = progress.settled, len(study.trials())
         facts = f"{done} of {count(max(done, total), 'run')}"
         times = f"{duration(time.monotonic() - self._begun)} elapsed"
-        if not self._is_over:
+        if isinstance(self.runner, RecordedStudy):
+            times = f"{duration(progress.seconds)} of runs"
+        elif not self._is_over:
             times += f"  ETA {duration(estimate.remaining(progress, took))}"
         room = width - len(facts) - len(times) - 4
         full = round(room * done / max(done, total, 1))
@@ -148,7 +154,7 @@ class StudyScreen(Screen[None]):
 
     def _state(self) -> str:
         """What becomes of the study, as a sign and a word."""
-        is_stopped = self._runner.is_stopped and not self._runner.is_refused
+        is_stopped = self.runner.is_stopped and not self.runner.is_refused
         if is_stopped:
             return phase("stopped" if self._is_over else "stopping").text
         if not self._is_over:
@@ -163,12 +169,19 @@ class StudyScreen(Screen[None]):
         """The cell under the cursor."""
         return self._keys[self.query_one(Choices).cursor]
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Go back only from a study that is recorded."""
+        return action != "back" or isinstance(self.runner, RecordedStudy)
+
+    def action_back(self) -> None:
+        self.dismiss()
+
     def on_choices_chosen(self) -> None:
         self.action_open()
 
     def action_open(self) -> None:
         """Open the run under way of the cell, or the runs that it has."""
-        run = self._runner.current
+        run = self.runner.current
         if run and run.trial.cell.key == self._chosen:
             self.post_message(ShowRun(run.session.plan.run))
         else:

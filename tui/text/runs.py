@@ -12,7 +12,7 @@ from training.job import INCIDENTAL
 from tui.text.table import Row, clean, print_table, terminal_width, total_width, without
 
 HEAD = (
-    *("run", "method", "model", "data set", "hosts", "ranks", "verdict", "step", "loss"),
+    *("run", "name", "method", "model", "data set", "hosts", "ranks", "verdict", "step", "loss"),
     *("accuracy", "s/iter", "started", "study", "settings", "*", "note"),
 )
 FOLDED = ("method", "model", "data set", "hosts", "ranks", "verdict", "study")
@@ -27,10 +27,11 @@ DISPENSABLE = {
     "model": 7,
     "note": 8,
     "hosts": 9,
+    "name": 10,
 }
 """Columns that a narrow terminal leaves out, in this order: a run's name has its start. What tells
 runs apart goes last."""
-OF_STUDY = DISPENSABLE | {"accuracy": 10, "method": 11, "trial": 12}
+OF_STUDY = DISPENSABLE | {"accuracy": 11, "method": 12, "trial": 13}
 """The same where all runs are of one study: a trial names all that differs."""
 SHORTEST, LEAST = 13, 8
 """Characters of a run's name (its date and time) that are shown at least, and of a note."""
@@ -41,7 +42,7 @@ ELSEWHERE = INCIDENTAL | {"sync", "sync_option", "model", "dataset"}
 def show(runs: Sequence[Entry], everyone: Sequence[Entry]) -> list[str]:
     """Print a table of these runs, of all that are recorded. Returns what it does not show, as
     all of them have it."""
-    settings = [_settings(run) for run in runs]
+    settings = [settings_of(run) for run in runs]
     table = _table(runs, settings, {})
     width, shared = terminal_width(), list[str]()
     if math.isfinite(width) and total_width(table) > width:
@@ -52,7 +53,7 @@ def show(runs: Sequence[Entry], everyone: Sequence[Entry]) -> list[str]:
         is_study = len(runs) > 1 and all(run.trial and run.study == runs[0].study for run in runs)
         if is_study:
             settings = _trials(runs)
-        table, folded = _folded(_table(runs, settings, _beginnings(everyone)))
+        table, folded = _folded(_table(runs, settings, beginnings(everyone)))
         if is_study:
             table[0] = tuple("trial" if name == "settings" else name for name in table[0])
         table = _fitted(table, width, OF_STUDY if is_study else DISPENSABLE)
@@ -73,16 +74,17 @@ def _table(
 ) -> list[Row]:
     """The table of runs, with these settings, and with other names for theirs."""
     rows = (
-        _row(run, names.get(run.name, run.name), of) for run, of in zip(runs, settings, strict=True)
+        row(run, names.get(run.name, run.name), of) for run, of in zip(runs, settings, strict=True)
     )
     return [HEAD, *rows]
 
 
-def _row(run: Entry, name: str, settings: Sequence[str]) -> Row:
+def row(run: Entry, name: str, settings: Sequence[str]) -> Row:
     job = run.job is not None
     step = f"{run.step}/{run.steps}" if run.step < run.steps else or_unknown(run.step)
     cells = (
         name,
+        or_unknown(run.label),
         run.setting("sync") if job else "script" if run.script else UNKNOWN,
         run.setting("model") if job else UNKNOWN,
         run.setting("dataset") if job else UNKNOWN,
@@ -107,7 +109,7 @@ def _verdict(run: Entry) -> str:
     return f"{run.verdict}, NaN" if run.verdict == "finished" and run.diverged else run.verdict
 
 
-def _settings(run: Entry) -> list[str]:
+def settings_of(run: Entry) -> list[str]:
     """The settings that differ from the defaults and have no column, as filters have them."""
     job = run.job or {}
     others = [
@@ -143,7 +145,7 @@ def _trials(runs: Sequence[Entry]) -> list[list[str]]:
     return [[run.trial.removeprefix(begin)] for run in runs]
 
 
-def _beginnings(everyone: Sequence[Entry]) -> dict[str, str]:
+def beginnings(everyone: Sequence[Entry]) -> dict[str, str]:
     """The beginning of each run's name that no other has: enough for every command."""
     names = [run.name for run in everyone]  # sorted, so the nearest are neighbours
     found = {}

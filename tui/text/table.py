@@ -76,6 +76,12 @@ def padded(table: Sequence[Sequence[str]]) -> list[list[str]]:
     return [list(map(str.ljust, row, wide)) for row in table]
 
 
+def justified(left: str, right: str, width: int) -> str:
+    """Put `right` at the right edge; where both do not fit, leave it out, and cut `left`."""
+    room = width - len(right) - 2
+    return f"{left:<{room}}  {right}" if len(left) <= room else left[: max(width, 0)]
+
+
 def widths(table: Sequence[Sequence[str]]) -> list[int]:
     """Measure the columns of a table."""
     return [max(map(len, column)) for column in zip(*table, strict=True)]

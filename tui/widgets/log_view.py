@@ -63,6 +63,8 @@ class LogView(ScrollView, Lines, can_focus=True):
     def show(self, log: deque[LogLine], count: int) -> None:
         """Take over what is new: the run has had `count` lines so far, of which `log` holds the
         last."""
+        if count < self._count:  # a replay has gone back
+            self._kept, self._lines, self._count = [], [], 0
         new = list(islice(reversed(log), min(count - self._count, len(log))))[::-1]
         self._count = count
         if not new:

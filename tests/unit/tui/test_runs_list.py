@@ -217,7 +217,10 @@ def test_stars_and_notes(run: Callable[..., Done], names: list[str]) -> None:
     [
         ({"star": ["none"]}, "no run called 'none' in runs: rankboard runs lists all"),
         ({"star": ["last", "20261120"]}, "20261120: 3 runs begin so; write more of the name:"),
-        ({"star": ["last"], "words": ["x"]}, "give filters, or --star, --unstar and --note, not"),
+        (
+            {"star": ["last"], "words": ["x"]},
+            "give filters, or --star, --unstar, --note and",
+        ),
         ({"note": ("last", "x" * 70_000)}, "the note is longer than 65,536 bytes: write less"),
     ],
 )

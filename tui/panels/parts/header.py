@@ -12,9 +12,10 @@ from remote.plan.plan import Plan
 from remote.run.state import RunPhase, RunState, Verdict
 from remote.run.waiting import Wait, waiting
 from tui import palette
-from tui.panels.parts.phase import phase
 from tui.session_clock import SessionClock
+from tui.text.table import justified
 from tui.widgets.log_view import plain
+from tui.widgets.phase import phase
 
 GAP = "  "
 _TIE = "\xa0"
@@ -121,12 +122,6 @@ def _tested(run: RunState) -> list[str]:
 def _saved(run: RunState) -> list[str]:
     step = max((rank.saved_step for rank in run.ranks), default=0)
     return [f"checkpoint {step}"] if step else []
-
-
-def justified(left: str, right: str, width: int) -> str:
-    """Put `right` at the right edge; where both do not fit, leave it out, and cut `left`."""
-    room = width - len(right) - 2
-    return f"{left:<{room}}  {right}" if len(left) <= room else left[: max(width, 0)]
 
 
 def _progress(run: RunState, width: int, now: float) -> str:

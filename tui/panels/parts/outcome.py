@@ -17,9 +17,9 @@ from remote.record.layout import REPORT
 from remote.run.last_words import last_words
 from remote.run.state import Cause, RunState, Verdict
 from tui import palette
-from tui.panels.parts.phase import phase
 from tui.text import outcome
 from tui.widgets.log_view import plain
+from tui.widgets.phase import phase
 
 FRAME = 4
 """Lines above the last output."""

@@ -33,6 +33,8 @@ PHASES = {
     "failed": ("bad", "table--bad"),
     "refused": ("bad", "table--bad"),
     "lost": ("bad", "table--bad"),
+    "unknown": ("wait", "table--dim"),
+    "unreadable": ("warn", "table--work"),
 }
 """The sign and the colour of every phase of a study's cell, a run, a host and a rank."""
 

@@ -1,0 +1,350 @@
+"""Home: all runs that are recorded here or live on hosts, and the studies."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.events import Resize
+from textual.screen import Screen
+from textual.widgets import Input, Static
+
+from remote.errands.pruning import Removable
+from remote.format import count, size
+from remote.record import query
+from remote.record.checkpoints import saved_step
+from remote.record.entry import UNKNOWN, Entry
+from remote.record.marks import LONGEST
+from tui.actions import Place, bindings
+from tui.exit import MISTAKES
+from tui.history import Answered, History, Listed
+from tui.messages import CompareRuns, Done, NewRun, OpenRun, OpenStudy, ResumeRun, in_background
+from tui.screens.dialogs import DeleteDialog, Leave, Prompt
+from tui.screens.shelf import ORDERS, PLACES, Item, about, fields, items, rows
+from tui.text.runs import beginnings
+from tui.text.table import justified
+from tui.view import Drawn
+from tui.widgets.choices import Choices
+from tui.widgets.keys import Keys
+from tui.widgets.log_view import plain
+
+AGAIN = 3.0
+"""Seconds between two looks at what is recorded, while a run is live."""
+EXAMPLE = "such as: sync=ring nodes=4 loss<0.5 star"
+MOST = 8
+"""Runs that are compared at most."""
+ERRORS = (*MISTAKES, OSError, query.QueryError)
+"""What can go wrong, which is told in a line."""
+
+
+class HomeScreen(Drawn, Screen[None]):
+    """The list of runs. What takes time happens in threads: the screen never waits for hosts."""
+
+    CSS = """
+    HomeScreen #title { height: 1; padding: 0 1; background: $panel; text-style: bold; }
+    HomeScreen #filter { display: none; height: 1; padding: 0 1; border: none; }
+    HomeScreen #filter.-open { display: block; }
+    HomeScreen Choices { height: 1fr; min-height: 3; padding: 0 1; }
+    HomeScreen #empty { display: none; height: 1fr; content-align: center middle; }
+    HomeScreen.-empty #empty { display: block; }
+    HomeScreen.-empty Choices { display: none; }
+    HomeScreen #about { height: 3; padding: 0 1; color: $text-muted; }
+    HomeScreen #said { height: auto; max-height: 2; padding: 0 1; color: $text-warning; }
+    HomeScreen.-low #about { display: none; }
+    """
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (14, "-tall")]  # noqa: RUF012
+    place = Place.HOME
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+    AUTO_FOCUS = "Choices"
+
+    def __init__(self, history: History) -> None:
+        super().__init__()
+        self._history = history
+        self._listed: Listed | None = None
+        self._answered = Answered()
+        self._items: list[Item] = []
+        self._order = next(iter(ORDERS))
+        self._words: list[str] = []
+        self._courses: dict[str, list[float]] = {}
+        self._busy: set[str] = set()
+        self._marked: set[str] = set()
+        self._read_at = 0.0
+        self._described: tuple[object, ...] = ()
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="title", markup=False)
+        yield Input(placeholder=EXAMPLE, compact=True, id="filter")
+        yield Choices()
+        yield Static(id="empty", markup=False)
+        yield Static(id="said", markup=False)
+        yield Static(id="about", markup=False)
+        yield Keys()
+
+    def on_screen_resume(self) -> None:
+        self._read()
+
+    def on_resize(self, event: Resize) -> None:
+        self.call_after_refresh(self._draw)
+
+    def tick(self) -> None:
+        """Look again while a run is live, and follow the cursor."""
+        is_live = any(item.is_live for item in self._items)
+        if is_live and self.is_current and time.monotonic() - self._read_at > AGAIN:
+            self._read()
+        self._describe()
+
+    # In the background
+
+    def _begin(self, what: str, act: Callable[[], Any]) -> None:
+        """Do this in a thread, unless one does it already; see `on_done`."""
+        if what not in self._busy:
+            self._busy.add(what)
+            in_background(self, what, act)
+
+    def _read(self) -> None:
+        self._read_at = time.monotonic()
+        self._begin("read", self._history.recorded)
+
+    def _ask(self) -> None:
+        runs = self._listed.runs if self._listed else ()
+        unknown = {run.name for run in runs if run.verdict == UNKNOWN}
+        self._begin("ask", lambda: self._history.ask(unknown))
+
+    def on_done(self, done: Done) -> None:
+        """Take what a thread has found."""
+        done.stop()
+        self._busy.discard(done.what)
+        if done.error:
+            self._fail(done)
+        elif done.what == "read":
+            is_first, self._listed = self._listed is None, done.result
+            if is_first:
+                self._ask()
+        elif done.what == "ask":
+            self._answered = done.result
+        elif done.what == "courses":
+            self._courses |= done.result
+        elif done.what == "removable":
+            self._ask_to_delete(*done.result)
+        else:
+            self._tell_removed(*done.result)
+        self._draw()
+
+    def _fail(self, done: Done) -> None:
+        assert done.error
+        if not isinstance(done.error, ERRORS):
+            raise done.error
+        if done.what == "ask":
+            self._answered = Answered((), (str(done.error),))
+        else:
+            self.notify(str(done.error), severity="error", markup=False)
+
+    # Drawing
+
+    def _draw(self) -> None:
+        """Show the list as it is now; the cursor stays on its run."""
+        if self._listed is None or not self.is_mounted:
+            return
+        chosen, table = self._chosen, self.query_one(Choices)
+        self._items = items(self._listed, self._answered, self._words, self._order)
+        shown, names = fields(table.content_size.width), beginnings(self._listed.runs)
+        table.show(
+            [one.column for one in shown],
+            rows(self._items, shown, names, self._courses, self._marked),
+        )
+        if chosen:
+            here = (n for n, item in enumerate(self._items) if item.name == chosen.name)
+            table.cursor = next(here, table.cursor)
+        self.set_class(not self._items, "-empty")
+        if not self._items:
+            self.query_one("#empty", Static).update(self._hint())
+        self._describe()
+        self._draw_courses()
+
+    def _describe(self) -> None:
+        """Say what is listed, what hosts do not answer, and what is under the cursor."""
+        item, width = self._chosen, self.app.size.width - 2
+        shown: tuple[object, ...] = (
+            item,
+            self._answered,
+            self._listed,
+            self._order,
+            len(self._items),
+            width,
+        )
+        shown += (*sorted(self._busy), *self._words)
+        if shown == self._described or self._listed is None:
+            return
+        self._described = shown
+        runs = self._listed.runs
+        live = sum(one.is_live for one in self._items)
+        facts = [count(len(runs), "run"), f"{live} live"]
+        if self._words:
+            facts[0] = f"{sum(not one.study for one in self._items)} of {facts[0]}"
+        facts += ["asking the hosts"] if "ask" in self._busy else [f"by {self._order}"]
+        title = justified(f"rankboard  runs in {self._history.shown_dir}", ", ".join(facts), width)
+        self.query_one("#title", Static).update(plain(title))
+        said = "\n".join((*self._answered.problems, *self._listed.problems))
+        self.query_one("#said", Static).update(plain(said))
+        saved = saved_step(self._history.runs_dir / item.name) if item and item.entry else 0
+        self.query_one("#about", Static).update(about(item, saved))
+
+    def _draw_courses(self) -> None:
+        """Read the losses of the runs in view, which are not known yet or go on."""
+        top = self.query_one(Choices).scroll_offset.y
+        names = [
+            item.name
+            for item in self._items[top : top + self.size.height]
+            if item.entry and (item.is_live or item.name not in self._courses)
+        ]
+        if names:
+            self._begin("courses", lambda: self._history.courses(names, PLACES))
+
+    def _hint(self) -> str:
+        """What to do where nothing is listed."""
+        if self._words:
+            return "No run fits.\nesc removes the filter."
+        return (
+            f"No runs in {self._history.shown_dir} yet. Press n to set up the first one,\n"
+            "or try: rankboard --local 4 --model lenet5 --dataset digits"
+        )
+
+    # Keys
+
+    @property
+    def _chosen(self) -> Item | None:
+        """The row under the cursor."""
+        cursor = self.query_one(Choices).cursor
+        return self._items[cursor] if cursor < len(self._items) else None
+
+    @property
+    def _entry(self) -> Entry | None:
+        """The recorded run under the cursor."""
+        return self._chosen.entry if self._chosen else None
+
+    def on_choices_chosen(self) -> None:
+        self._describe()
+
+    def action_open(self) -> None:
+        if item := self._chosen:
+            self.post_message((OpenStudy if item.study else OpenRun)(item.name))
+
+    def action_new(self) -> None:
+        self.post_message(NewRun())
+
+    def action_refresh(self) -> None:
+        self._courses.clear()
+        self._read()
+        self._ask()
+
+    def action_order(self) -> None:
+        orders = list(ORDERS)
+        self._order = orders[(orders.index(self._order) + 1) % len(orders)]
+        self._draw()
+
+    def action_filter(self) -> None:
+        line = self.query_one("#filter", Input)
+        line.add_class("-open")
+        line.focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filter while one types; what is no filter yet changes nothing."""
+        try:
+            words = shlex.split(event.value)
+            query.parse(words)
+        except ValueError:
+            event.input.add_class("-invalid")
+            return
+        event.input.remove_class("-invalid")
+        self._words = words
+        self._draw()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Go to the list; say what is wrong with the filter."""
+        try:
+            query.parse(shlex.split(event.value))
+        except ValueError as error:
+            self.notify(str(error), severity="error", markup=False)
+            return
+        event.input.set_class(bool(event.value.strip()), "-open")
+        self.query_one(Choices).focus()
+
+    def action_back(self) -> None:
+        """Leave the filter."""
+        line = self.query_one("#filter", Input)
+        line.value = ""
+        line.remove_class("-open")
+        self.query_one(Choices).focus()
+
+    def _change(self, act: Callable[..., None], *given: Any) -> None:
+        """Change what is kept with the run, and look again."""
+        try:
+            act(*given)
+        except ERRORS as error:
+            self.notify(str(error), severity="error", markup=False)
+        self._read()
+
+    def action_mark(self) -> None:
+        """Mark the run to compare it, or take the mark away."""
+        if run := self._entry:
+            self._marked ^= {run.name}
+            self._draw()
+            self.query_one(Choices).cursor += 1
+
+    def action_compare(self) -> None:
+        """Compare the marked runs."""
+        if not 2 <= len(self._marked) <= MOST:
+            self.notify(f"mark two to {MOST} runs with space first", markup=False)
+            return
+        folders = [self._history.runs_dir / name for name in sorted(self._marked)]
+        self.post_message(CompareRuns(tuple(folders)))
+
+    def action_star(self) -> None:
+        if run := self._entry:
+            self._change(self._history.star, run.name, not run.star)
+
+    def action_note(self) -> None:
+        if run := self._entry:
+            self._prompt("note", run.note, partial(self._history.note, run.name))
+
+    def action_name(self) -> None:
+        if run := self._entry:
+            self._prompt("name", run.label, partial(self._history.name, run.name), LONGEST)
+
+    def _prompt(self, what: str, text: str, keep: Callable[[str], None], longest: int = 0) -> None:
+        def answered(text: str | None) -> None:
+            if text is not None:
+                self._change(keep, text)
+
+        self.app.push_screen(Prompt(f"{what} of the run", text, longest), answered)
+
+    def action_resume(self) -> None:
+        if run := self._entry:
+            self.post_message(ResumeRun(run.name))
+
+    def action_delete(self) -> None:
+        if run := self._entry:
+            self._begin("removable", lambda: (run.name, *self._history.removable(run.name)))
+
+    def _ask_to_delete(self, run: str, going: Sequence[Removable], why: str) -> None:
+        if not going:
+            self.notify(f"{run} is kept: {why}", severity="warning", markup=False)
+            return
+        where = dict.fromkeys(one.host or "here" for one in going)
+        what = f"{run}, {size(sum(one.size for one in going))} ({', '.join(where)})"
+
+        def answered(answer: Leave | None) -> None:
+            if answer is Leave.DELETE:
+                self._begin("remove", lambda: self._history.remove(going))
+
+        question = f"Delete {what}? Its checkpoints, logs and figures are lost."
+        self.app.push_screen(DeleteDialog(question), answered)
+
+    def _tell_removed(self, freed: int, problems: Sequence[str]) -> None:
+        self.notify("\n".join((f"removed {size(freed)}", *problems)), markup=False)
+        self._read()

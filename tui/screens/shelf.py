@@ -1,0 +1,202 @@
+"""The rows of the list of runs: recorded runs, live runs of hosts that are not recorded here, and
+studies."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from remote.errands.runs import Run
+from remote.format import UNKNOWN, count, duration, moment, or_unknown
+from remote.record import query
+from remote.record.entry import RUNNING, Entry
+from remote.study.progress import CellState, Progress
+from tui import palette
+from tui.history import Answered, Listed
+from tui.text.runs import HEAD, row, settings_of
+from tui.widgets.log_view import plain
+from tui.widgets.phase import PHASES, phase
+from tui.widgets.table import Cell, Column, Row
+
+PLACES = 12
+"""Cells of a curve of the loss."""
+ORDERS = {
+    "newest first": ("run", True),
+    "loss": ("loss", False),
+    "accuracy": ("accuracy", True),
+    "s/iter": ("step_seconds", False),
+    "method": ("method", False),
+    "verdict": ("verdict", False),
+    "longest first": ("elapsed", True),
+}
+"""How the list can be sorted: the key, and whether the largest comes first."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """A row of the list: a recorded run, a live run of hosts, or a study; one of the three."""
+
+    name: str
+    entry: Entry | None = None
+    live: Run | None = None
+    study: Progress | None = None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the run goes on now."""
+        return bool(self.live) or bool(self.entry and self.entry.verdict == RUNNING)
+
+
+def items(listed: Listed, answered: Answered, words: Sequence[str], order: str) -> list[Item]:
+    """The rows that pass a filter, live runs first, then studies, then the others in this order.
+    Studies and runs of which only hosts know are listed without a filter only. Raises: QueryError.
+    """
+    key, reverse = ORDERS[order]
+    test = query.parse(words)
+    alive = {run.name: run for run in answered.live}
+    recorded = [
+        Item(run.name, run, alive.pop(run.name, None))
+        for run in query.ordered(filter(test, listed.runs), key, reverse)
+    ]
+    known = {run.name for run in listed.runs}
+    elsewhere = [Item(name, live=run) for name, run in alive.items() if name not in known]
+    studies = [Item(one.study.name, study=one) for one in listed.studies]
+    live = [one for one in recorded if one.is_live]
+    ended = [one for one in recorded if not one.is_live]
+    return [*live, *ended] if words else [*live, *elsewhere, *studies, *ended]
+
+
+def state(item: Item) -> Cell:
+    """What becomes of it, as a sign and a word."""
+    if item.live:
+        return phase(item.live.phase if item.live.phase in PHASES else RUNNING)
+    if item.study:
+        return phase(_state_of(item.study))
+    assert item.entry
+    return phase("unreadable" if item.entry.problem else item.entry.verdict)
+
+
+def _state_of(study: Progress) -> str:
+    repetitions = study.study.repetitions
+    states = {cell.state(repetitions) for cell in study.cells.values()}
+    return CellState.DONE.value if states == {CellState.DONE} else CellState.WAITING.value
+
+
+def curve(losses: Sequence[float]) -> str:
+    """The course of the loss, from its least to its largest."""
+    if len(losses) < 2:
+        return ""
+    least, most = min(losses), max(losses)
+    return "".join(palette.level((one - least) / ((most - least) or 1.0)) for one in losses)
+
+
+# Columns ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column of the list. A narrow screen leaves out those with the largest `turn`."""
+
+    title: str
+    width: int
+    turn: int = 0
+    right: bool = False
+    most: int = 0
+
+    @property
+    def column(self) -> Column:
+        """The column of the table."""
+        return Column(self.title, self.width, right=self.right, most=self.most)
+
+
+FIELDS = (
+    Field(" ", 3),
+    Field("state", 13),
+    Field("run", 18, most=30),
+    Field("method", 13, 2, most=20),
+    Field("model", 8, 6, most=20),
+    Field("data set", 9, 9, most=16),
+    Field("ranks", 6, 8, right=True),
+    Field("step", 11, 5, right=True),
+    Field("loss", 8, 1, right=True),
+    Field("accuracy", 9, 3, right=True),
+    Field("s/iter", 8, 4, right=True),
+    Field("took", 9, 10, right=True),
+    Field(" course of loss", PLACES + 4, 7),
+    Field("settings", 12, 11, most=40),
+    Field("note", 12, 12, most=60),
+)
+
+
+def fields(width: int) -> list[Field]:
+    """The columns for which there is room."""
+    kept = sorted(FIELDS, key=lambda one: one.turn)
+    while len(kept) > 1 and sum(one.width for one in kept) > width:
+        kept.pop()
+    return [one for one in FIELDS if one in kept]
+
+
+def rows(
+    shown: Iterable[Item],
+    columns: Sequence[Field],
+    names: Mapping[str, str],
+    courses: Mapping[str, Sequence[float]],
+    marked: Collection[str],
+) -> list[Row]:
+    """The rows of the table. `names` are the short names of runs, `courses` their losses, as far as
+    known."""
+    found = []
+    for item in shown:
+        texts = _texts(item, names.get(item.name, item.name))
+        texts[" course of loss"] = f" {curve(courses.get(item.name, ()))}"
+        cells = {title: Cell(plain(text)) for title, text in texts.items()}
+        cells["state"] = state(item)
+        star = "*" if item.entry and item.entry.star else " "
+        cells[" "] = Cell(f"{palette.sign('ended') if item.name in marked else ' '}{star}")
+        found.append(tuple(cells.get(one.title, Cell("")) for one in columns))
+    return found
+
+
+def _texts(item: Item, name: str) -> dict[str, str]:
+    if item.study:
+        study, runs = item.study, len(item.study.study.trials())
+        head = {"run": item.name, "method": "study", "settings": study.study.title}
+        return head | {"step": f"{study.settled}/{runs} runs"}
+    if entry := item.entry:
+        texts = dict(zip(HEAD, row(entry, name, settings_of(entry)), strict=True))
+        took = UNKNOWN if entry.elapsed is None else duration(entry.elapsed)
+        live = {"step": f"{item.live.step}/{item.live.steps}"} if item.live else {}
+        return texts | live | {"run": entry.label or name, "took": took}
+    assert item.live
+    step = f"{item.live.step}/{item.live.steps}"
+    return {
+        "run": item.name,
+        "method": count(item.live.hosts, "host"),
+        "ranks": or_unknown(item.live.ranks),
+        "step": step,
+    }
+
+
+def about(item: Item | None, saved: int) -> str:
+    """What there is to say of the row under the cursor, in at most three lines. `saved` is the step
+    of its newest checkpoint, 0 where none is known."""
+    if item is None:
+        return ""
+    if item.study:
+        cells = count(len(item.study.cells), "cell")
+        return f"study {item.name}: {cells}. {item.study.study.question or item.study.study.title}"
+    entry = item.entry
+    if entry is None:
+        return f"{item.name}: live on its hosts, not recorded here. Enter attaches to it."
+    named = f"{entry.label}: " if entry.label else ""
+    study = f", of the study {entry.study}: {entry.trial}" if entry.study else ""
+    first = f"{named}{entry.name}, started {moment(entry.started or 0)}{study}"
+    why = entry.problem or entry.cause
+    lines = [first, *([why] if why else [])]
+    if saved and entry.verdict not in ("finished", RUNNING):
+        lines.append(f"R resumes it from the checkpoint of step {saved}.")
+    if entry.note:
+        lines.append(f"note: {entry.note}")
+    if len(lines) < 2 and (changed := settings_of(entry)):
+        lines.append(", ".join(changed))
+    return "\n".join(map(plain, lines[:3]))
