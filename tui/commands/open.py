@@ -6,10 +6,12 @@ import typer
 
 from tui import front
 from tui.exit import refusing
-from tui.flags.common import RUNS, HostsFile, Run, RunsDir
+from tui.flags.common import RUNS, Ascii, HostsFile, Run, RunsDir
 
 
-def open(run: Run, hosts: HostsFile = None, runs_dir: RunsDir = RUNS) -> None:
+def open(
+    run: Run, hosts: HostsFile = None, ascii_only: Ascii = False, runs_dir: RunsDir = RUNS
+) -> None:
     """Open a run: an ended one with a time slider that replays it, a live one as attach does.
 
     The replay begins at the end of the run. Space plays and pauses, < and > change the speed; the

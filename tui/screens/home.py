@@ -250,6 +250,7 @@ class HomeScreen(Drawn, Screen[None]):
     def action_filter(self) -> None:
         line = self.query_one("#filter", Input)
         line.add_class("-open")
+        self.refresh_bindings()
         line.focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -274,11 +275,16 @@ class HomeScreen(Drawn, Screen[None]):
         event.input.set_class(bool(event.value.strip()), "-open")
         self.query_one(Choices).focus()
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Go back only from a filter: this is the outermost screen."""
+        return action != "back" or self.query_one("#filter").has_class("-open")
+
     def action_back(self) -> None:
         """Leave the filter."""
         line = self.query_one("#filter", Input)
         line.value = ""
         line.remove_class("-open")
+        self.refresh_bindings()
         self.query_one(Choices).focus()
 
     def _change(self, act: Callable[..., None], *given: Any) -> None:

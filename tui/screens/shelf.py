@@ -18,7 +18,7 @@ from tui.widgets.log_view import plain
 from tui.widgets.phase import PHASES, phase
 from tui.widgets.table import Cell, Column, Row
 
-PLACES = 12
+PLACES = 10
 """Cells of a curve of the loss."""
 ORDERS = {
     "newest first": ("run", True),
@@ -114,15 +114,15 @@ FIELDS = (
     Field("state", 13),
     Field("run", 18, most=30),
     Field("method", 13, 2, most=20),
-    Field("model", 8, 6, most=20),
+    Field("model", 8, 5, most=20),
     Field("data set", 9, 9, most=16),
     Field("ranks", 6, 8, right=True),
-    Field("step", 11, 5, right=True),
+    Field("step", 11, 6, right=True),
     Field("loss", 8, 1, right=True),
     Field("accuracy", 9, 3, right=True),
-    Field("s/iter", 8, 4, right=True),
+    Field("s/iter", 8, 7, right=True),
     Field("took", 9, 10, right=True),
-    Field(" course of loss", PLACES + 4, 7),
+    Field(" loss", PLACES + 3, 4),
     Field("settings", 12, 11, most=40),
     Field("note", 12, 12, most=60),
 )
@@ -148,7 +148,7 @@ def rows(
     found = []
     for item in shown:
         texts = _texts(item, names.get(item.name, item.name))
-        texts[" course of loss"] = f" {curve(courses.get(item.name, ()))}"
+        texts[" loss"] = f" {curve(courses.get(item.name, ()))}"
         cells = {title: Cell(plain(text)) for title, text in texts.items()}
         cells["state"] = state(item)
         star = "*" if item.entry and item.entry.star else " "
