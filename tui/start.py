@@ -88,7 +88,7 @@ def start(
             chosen.cluster,
             chosen.hosts,
             job,
-            options.name,
+            name=options.name,
             at_once=at_once,
             home=is_bare and not options.in_form,
             leavable=not chosen.spec,
