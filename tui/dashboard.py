@@ -17,7 +17,7 @@ from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette
 from textual.dom import DOMNode
-from textual.events import Event, Key, Resize
+from textual.events import Event, Key, MouseDown, Resize
 from textual.screen import Screen
 
 from remote.record.lock import STOP
@@ -252,9 +252,9 @@ class Dashboard(Themed, Generic[W]):
             self.set_timer(MOUNTING, partial(self.exit, result, return_code, message))
 
     async def on_event(self, event: Event) -> None:
-        """Handle an event, unless it is a key that was pressed before its dialog was drawn."""
+        """Handle an event, unless it is a key or button pressed before its dialog was drawn."""
         if not (
-            isinstance(event, Key)
+            isinstance(event, (Key, MouseDown))
             and isinstance(self.screen, Dialog)
             and event.time < self.screen.drawn
         ):

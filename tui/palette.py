@@ -140,6 +140,7 @@ _RANGES = (
 _STAND_INS = {other: plain for others, plain in _RANGES for other in others} | {
     SIGNS[name][0]: SIGNS[name][1] for name in SIGNS
 }
+_STAND_INS["━"] = "="  # a rule, such as that above the focused panel; bars are drawn with signs
 """What stands for a character, in as many cells: lines, borders, blocks and arrows of Textual and
 Rich, and our own signs."""
 

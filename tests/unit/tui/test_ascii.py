@@ -73,7 +73,7 @@ def test_each_character_keeps_its_cells() -> None:
         "\U0001f600",
     ]:
         assert cell_len(on_a_terminal(character)) == cell_len(character), character
-    assert on_a_terminal("● training ┌─┐│ … ━━") == "* training +-+| ~ ##"
+    assert on_a_terminal("● training ┌─┐│ … ━━") == "* training +-+| ~ =="
 
 
 async def test_every_screen_is_drawn_in_ascii(monkeypatch: pytest.MonkeyPatch) -> None:

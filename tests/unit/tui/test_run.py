@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+import string
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from textual.events import Key
+from textual.events import Key, MouseDown, MouseUp
 from textual.pilot import Pilot
 
 from remote import events as launcher
@@ -20,6 +21,7 @@ from training.wire import events
 from training.wire.events import SESSION
 from tui import palette
 from tui.app import RankboardApp
+from tui.key_names import named
 from tui.panels.charts import Charts
 from tui.panels.hosts import Hosts
 from tui.panels.log import Log
@@ -336,6 +338,11 @@ async def test_a_screenshot_goes_into_the_folder_of_the_run(
         await stage.ended(pilot)
 
 
+EVERY_KEY = [
+    *(named(character) for character in string.printable.strip()),
+    *("enter", "space", "tab", "shift+tab", "escape", "backspace", "delete"),
+    *("up", "down", "left", "right", "home", "end", "pageup", "pagedown"),
+]
 RUN_KEYS = [
     "q",
     *"nclrRfzseD3",
@@ -422,9 +429,10 @@ async def test_traffic_is_shown_only_where_it_goes_over_what_is_counted(
 async def test_no_two_keys_stop_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the terminal is slow: what the first key has brought up is drawn, but not yet
     seen, when the second one comes. After a first key that brings up nothing the second one is as
-    good as alone."""
+    good as alone. The run cannot be left, which d would do: it goes on then."""
     monkeypatch.setattr(RankboardApp, "deliver_screenshot", lambda self, *where: None)
     stage = Stage(hosts=1, slots=1)
+    stage.app.runs.launch = replace(stage.app.runs.launch, leavable=False)
     async with stage.app.run_test(size=(80, 12)) as pilot:
         await stage.train(pilot, 1)
         over = []
@@ -446,7 +454,7 @@ async def test_no_two_keys_stop_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
 async def second_keys(stage: Stage, pilot: Pilot[None], first: str) -> None:
     """Press each key after the first one, which has brought up the screen that is shown."""
     screen = stage.app.screen
-    for second in RUN_KEYS:
+    for second in EVERY_KEY if isinstance(screen, Dialog) else RUN_KEYS:
         if isinstance(screen, Dialog):
             await asked(pilot)
             screen.query_one("#stay").focus()
@@ -483,6 +491,34 @@ async def test_what_is_typed_while_the_dashboard_is_busy_does_not_stop_a_run(
         assert stage.session.stops == []
         assert stage.app.screen.focused
         assert stage.app.screen.focused.id == "stay"
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_while_a_question_is_not_on_the_screen_no_key_answers_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As if drawing took two seconds, in which one types all there is."""
+    see = Dialog._see
+    monkeypatch.setattr(Dialog, "_see", lambda self: None)
+    stage = Stage(hosts=1, slots=1)
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot, 1)
+        await pilot.press("q")
+        dialog = stage.app.screen
+        assert isinstance(dialog, QuitDialog)
+        await pilot.press(*EVERY_KEY, "right", "right", "enter")
+        button = dialog.query_one("#stop").region
+        for event in (MouseDown, MouseUp):
+            at = (button.x + 1, button.y)
+            stage.app.post_message(event(None, *at, 0, 0, 1, False, False, False, *at))
+        await pilot.pause()
+        assert stage.app.screen is dialog
+        assert stage.session.stops == []
+        assert not stage.session.detached
+        see(dialog)
+        await pilot.press("escape")
+        assert stage.app.screen is stage.screen
         stage.session.close()
         await stage.ended(pilot)
 

@@ -33,7 +33,7 @@ class Panel(Container):
     DEFAULT_CSS = """
     Panel { border-top: solid $primary 40%; border-title-color: $text-muted; height: 1fr; }
     Panel:focus-within {
-        border-top: solid $primary; border-title-color: $text; border-title-style: bold;
+        border-top: heavy $primary; border-title-color: $text; border-title-style: bold;
     }
     """
     ALLOW_MAXIMIZE = True
