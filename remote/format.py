@@ -71,6 +71,13 @@ def moment(when: float) -> str:
     return UNKNOWN
 
 
+def clock(when: float) -> str:
+    """Format a Unix time, which may be any number, as local time of day: "04:20:59"."""
+    with suppress(OverflowError, ValueError, OSError):
+        return time.strftime("%H:%M:%S", time.localtime(when))
+    return "--:--:--"
+
+
 def number(value: float) -> str:
     """Format a number with three significant digits: "2.31", "0.0052", "123", "4e-7"."""
     if math.isnan(value):

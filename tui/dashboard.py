@@ -25,7 +25,7 @@ from tui import keymap
 from tui.actions import Place, bindings, places
 from tui.exit import STOPPED
 from tui.key_names import written
-from tui.messages import CompareRuns
+from tui.messages import CompareRuns, KeepText
 from tui.screens.dialogs import (
     Dialog,
     Leave,
@@ -224,6 +224,16 @@ class Dashboard(Themed, Generic[W]):
             return None
         self.notify(f"screenshot: {saved}", markup=False)
         return saved
+
+    def on_keep_text(self, message: KeepText) -> None:
+        path = self.runs.folder / message.name
+        try:
+            path.write_text(message.text, encoding="utf-8", errors="backslashreplace")
+        except OSError as error:
+            said = f"{message.done}; cannot write it to a file: {error}"
+            self.notify(said, severity="error", markup=False)
+        else:
+            self.notify(f"{message.done}: {os.path.relpath(path)}", markup=False)
 
     def action_help(self) -> None:
         from tui.screens.help import HelpDialog

@@ -71,6 +71,16 @@ class ViewChanged(Message):
     """The user has changed what a chart shows."""
 
 
+@dataclass
+class KeepText(Message):
+    """Write this text to a file of this name in the folder of the run, and tell the user so, after
+    what was `done`."""
+
+    name: str
+    text: str
+    done: str
+
+
 class GoHome(Message):
     """Show the list of all runs."""
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple
+from itertools import takewhile
+from sys import getsizeof
 
 from remote.limits import Limits
+from remote.run.news import LogLine, is_routine, may_be_routine
 from remote.sanitise import shortened
 
 LINES = 20_000
@@ -15,27 +17,18 @@ NOTES = 1_000
 """Lines of narration that stay in memory."""
 
 
-class LogLine(NamedTuple):
-    """One line for the log pane. `number` counts all lines of the run from 0; `rank` is -1 for
-    hosts and the session.
+class Log:
+    """`count` is how many lines there were, `lines` are the last ones that are news, `routine` the
+    last ones that are not, see `is_routine`: so these never push out those. `notes` is the
+    narration.
 
-    `stream` is `stdout`, `stderr`, or `note` for narration.
+    `own`: rankboard's own ranks print them; only then any is routine.
     """
 
-    number: int
-    time: float
-    host: str
-    rank: int
-    stream: str
-    text: str
-
-
-class Log:
-    """`lines` are the last ones, `count` is how many there were; `notes` is the narration."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+    def __init__(self, limits: Limits, *, own: bool = False) -> None:
+        self._limits, self._own = limits, own
         self.lines: deque[LogLine] = deque(maxlen=LINES)
+        self.routine: deque[LogLine] = deque(maxlen=LINES)
         self.count = 0
         self.notes: deque[LogLine] = deque(maxlen=NOTES)
         # Of what `lines` holds: the number after a part of it, and the size of the part.
@@ -46,14 +39,29 @@ class Log:
         """Take in what a rank, or (-1) its host, printed. Returns its lines as they are shown."""
         lines, size = shortened(text, self._limits.shown)
         skipped = max(0, len(lines) - LINES)
-        first = self.count + skipped
-        self.lines.extend(
-            LogLine(first + index, when, host, rank, stream, line)
-            for index, line in enumerate(lines[skipped:])
-        )
+        sort = self._own and rank >= 0 and may_be_routine(text)
+        made = [
+            LogLine(number, when, host, rank, stream, line, sort and is_routine(line))
+            for number, line in enumerate(lines[skipped:], self.count + skipped)
+        ]
         self.count += len(lines)
-        self._bound(size)
+        if sort:
+            self.routine.extend(line for line in made if line.routine)
+            made = [line for line in made if not line.routine]
+            size = sum(getsizeof(line.text) for line in made)
+        if made:
+            self.lines.extend(made)
+            self._bound(size)
         return lines
+
+    def since(self, number: int) -> list[LogLine]:
+        """The lines of this number and after it that are kept, in order."""
+        new = [
+            line
+            for kept in (self.lines, self.routine)
+            for line in takewhile(lambda line: line.number >= number, reversed(kept))
+        ]
+        return sorted(new, key=lambda line: line.number)
 
     def note(self, when: float, host: str, text: str) -> None:
         """Add narration about a host, or ("") the run."""

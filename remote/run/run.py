@@ -46,7 +46,7 @@ class Run:
         self.course = Course(plan.policy, hosts=tuple(range(len(plan.hosts))))
         self.progress = Progress()
         self.watch, self.forecast = Watch(), Forecast()
-        self.log = Log(limits)
+        self.log = Log(limits, own=plan.job is not None)
         self.marks = Marks()
         self.curves = Curves(len(self.ranks), len(self.hosts))
         self.checks: dict[tuple[int, str], launcher.Checked] = {}

@@ -10,7 +10,7 @@ from remote.run import host_events, launcher_events
 from remote.run.cause import Cause
 from remote.run.course import Stage
 from remote.run.host import HostState
-from remote.run.log import LogLine
+from remote.run.news import LogLine
 from remote.run.phases import FATES, HostPhase, RankPhase, RunPhase, Verdict
 from remote.run.progress import Diverged, Restart, Stall
 from remote.run.rank import RankState

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from remote.format import count
+from remote.run.cause import Cause
+from remote.run.news import Level, first_error, has_lines, is_of
 from remote.run.state import RunState
 from tui.actions import Place, bindings
+from tui.messages import KeepText
 from tui.panels.parts.panel import Panel, ScreenRow
+from tui.widgets.log_ink import selected
+from tui.widgets.log_prompt import Prompt
+from tui.widgets.log_rows import Filter
+from tui.widgets.log_text import as_shown, passage
 from tui.widgets.log_view import LogView
+from tui.widgets.plain import plain
+
+LAYERS = ("pattern", "level", "rank")
+"""What of a filter is left one after the other."""
+COPY = "copied.txt"
+"""The file in the folder of the run that has what was copied last."""
 
 
 class Log(Panel):
-    """The output of ranks and hosts, and what the session does."""
+    """The output of ranks and hosts, and what the session does; by default what is news of it."""
 
     title = "log"
     help = "the output of ranks and hosts, and what rankboard does"
@@ -24,38 +42,205 @@ class Log(Panel):
 
     def compose(self) -> ComposeResult:
         self._ranks = 0
+        self._cause: Cause | None = None
+        self._since = 0.0
+        self._matches = 0
         yield LogView()
 
+    @property
+    def view(self) -> LogView:
+        """The lines."""
+        return self.query_one(LogView)
+
     def show(self, run: RunState) -> None:
-        self._ranks = len(run.ranks)
-        self.query_one(LogView).show(run.log.lines, run.log.count)
+        self._ranks, self._cause = len(run.ranks), run.cause
+        restarts = run.progress.restarts
+        self._since = run.started + restarts[-1].seconds if restarts else 0.0
+        self.view.show(run.log, len(run.ranks))
         self._describe()
+
+    # Which lines
+
+    def _set(self, **settings: object) -> None:
+        self.view.filter = replace(self.view.filter, **settings)  # type: ignore[arg-type]
 
     def action_next_rank(self) -> None:
         """Show only the next rank; after the last one hosts and session, then all."""
         order = [None, *range(self._ranks), -1]
-        view = self.query_one(LogView)
-        view.rank = order[(order.index(view.rank) + 1) % len(order)]
+        self._set(rank=order[(order.index(self.view.filter.rank) + 1) % len(order)])
 
     def action_all_ranks(self) -> None:
         """Show the lines of all ranks."""
-        self.query_one(LogView).rank = None
+        self._set(rank=None)
+
+    def action_news(self) -> None:
+        """Show all lines, or only news."""
+        self._set(news=not self.view.filter.news)
+
+    def action_level(self) -> None:
+        """Show only warnings and errors, then only errors, then all."""
+        self._set(level=Level((self.view.filter.level + 1) % len(Level)))
+
+    def action_first_error(self) -> None:
+        """Go to the line at which the run went wrong."""
+        lines = self.view.news
+        line = first_error(lines, self._cause, self._since)
+        if line is None and self._cause and has_lines(self._cause):
+            own = [one for one in lines if is_of(one, self._cause)]
+            line = own[-1] if own else None
+            self.notify(f"{self._cause.text()}; it printed no error", markup=False)
+        elif line is None:
+            self.notify("no line tells of an error")
+        if line:
+            self._let_through(line.number, line.rank)
+            self.view.go_to(line.number, at_top=True)
+            self.view.focus()
+
+    def _let_through(self, number: int, rank: int) -> None:
+        """Have the filter let this line of a rank through, as a row of its own."""
+        if not self.view.is_row(number):
+            self.view.filter = Filter(news=self.view.filter.news)
+        if not self.view.is_row(number):
+            self._set(rank=rank)
+
+    # How
 
     def action_follow(self) -> None:
         """Follow the newest line, or stop following."""
-        view = self.query_one(LogView)
-        view.follow = not view.follow
+        self.view.follow = not self.view.follow
 
-    def on_log_view_changed(self) -> None:
+    def action_wrap(self) -> None:
+        """Have long lines go on below, or not."""
+        self.view.wrap = not self.view.wrap
+
+    def action_times(self) -> None:
+        """Show the time of each line, or do not."""
+        self.view.times = not self.view.times
+
+    # Find and filter
+
+    def action_find(self) -> None:
+        """Type what to mark and go to."""
+        self._ask(Prompt(self.view.search, filters=False))
+
+    def action_only(self) -> None:
+        """Type what is in all lines that are shown."""
+        self._ask(Prompt(self.view.filter.pattern, filters=True))
+
+    def _ask(self, prompt: Prompt) -> None:
+        if not self.query(Prompt):
+            self.mount(prompt, prompt.note)
+            self.screen.set_focus(prompt)  # at once: the next key is for it
+
+    def on_prompt_typed(self, event: Prompt.Typed) -> None:
+        self._mean(event.pattern)
+
+    def _mean(self, pattern: re.Pattern[str] | None) -> None:
+        """This is looked for, or filtered by, now."""
+        if self.query_one(Prompt).filters:
+            self._set(pattern=pattern)
+        else:
+            self.view.search = pattern
+            self._matches = self.view.rows.count(pattern) if pattern else 0
+
+    def on_prompt_done(self) -> None:
+        self._close(kept=True)
+
+    def _close(self, *, kept: bool) -> None:
+        """Go back to the lines; what was typed holds, or what held before."""
+        prompt = self.query_one(Prompt)
+        if not kept:
+            self._mean(prompt.before)
+        prompt.note.remove()
+        prompt.remove()
+        self.screen.set_focus(self.view)
+        if kept and not prompt.filters and self.view.search:
+            self.view.current = -1
+            self.action_next(-1)
+
+    def action_next(self, step: int) -> None:
+        """Go to the next line in which something was found, or the one before."""
+        view = self.view
+        if line := view.next_match(step):
+            view.go_to(line.number)
+        elif view.search:
+            self.notify(f"no line has {plain(view.search.pattern)}", markup=False)
+
+    def action_leave(self) -> None:
+        """Leave one layer: what is typed, what was gone to, the filter, the level, the rank."""
+        view = self.view
+        if self.query(Prompt):
+            self._close(kept=False)
+        elif view.search or view.current >= 0:
+            view.search, view.current = None, -1
+        else:
+            layer = next(name for name in LAYERS if self._is_set(name))
+            self._set(**{layer: getattr(Filter(), layer)})
+
+    def _is_set(self, layer: str) -> bool:
+        return bool(getattr(self.view.filter, layer) != getattr(Filter(), layer))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Go to the next match only where something is looked for; leave what there is to leave."""
+        view = self.view
+        if action == "next":
+            return view.search is not None
+        if action == "leave":
+            found = view.search or view.current >= 0
+            return bool(self.query(Prompt) or found or any(map(self._is_set, LAYERS)))
+        return True
+
+    # Take away
+
+    def action_copy(self) -> None:
+        """Copy what is selected, else the current line, else the lines in view."""
+        view = self.view
+        if view.text_selection:
+            text = selected(view.rows, view.text_selection)
+        elif view.is_row(view.current):
+            text = passage(view.rows, view.rows.at(view.current))
+        else:
+            text = as_shown(view.rows, view.seen(), view.margin)
+        if text:
+            self.app.copy_to_clipboard(text)
+            self._keep(COPY, text, "copied")
+
+    def action_save(self) -> None:
+        """Save all lines that are shown, also those out of view."""
+        text = as_shown(self.view.rows, self.view.rows.lines, self.view.margin)
+        self._keep(f"log-{datetime.now():%Y%m%d-%H%M%S}.txt", text, "saved")
+
+    def _keep(self, name: str, text: str, done: str) -> None:
+        lines = count(text.count("\n") + bool(text), "line")
+        self.post_message(KeepText(name, f"{text}\n", f"{done} {lines}"))
+
+    # Caption
+
+    def on_following_changed(self) -> None:
+        self.refresh_bindings()
         self._describe()
 
     def _describe(self) -> None:
-        view = self.query_one(LogView)
-        match view.rank:
+        self.caption(", ".join(self._parts()))
+
+    def _parts(self) -> Iterator[str]:
+        view, which = self.view, self.view.filter
+        hidden = view.rows.hidden
+        if which.news:
+            yield f"news, {count(hidden, 'line')} hidden" if hidden else "news"
+        else:
+            yield "all lines"
+        if which.level:
+            yield which.level.title
+        match which.rank:
             case None:
-                who = "all ranks"
+                yield "all ranks"
             case -1:
-                who = "hosts and session"
+                yield "hosts and session"
             case rank:
-                who = f"rank {rank}"
-        self.caption(f"{who}, " + ("following" if view.follow else f"paused, {view.unseen} new"))
+                yield f"rank {rank}"
+        if which.pattern:
+            yield f"only with {plain(which.pattern.pattern)}"
+        if view.search:
+            yield f"{plain(view.search.pattern)} in {count(self._matches, 'line')}"
+        yield "following" if view.follow else f"paused, {view.unseen} new"

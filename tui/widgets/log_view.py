@@ -1,5 +1,4 @@
-"""The log: the newest lines of a run on the line API, by rank, with a follow mode that pauses while
-one reads.
+"""The log: the newest lines of a run on the line API.
 
 Lines are shown as they are, never as markup; what a terminal would obey is taken out.
 """
@@ -7,189 +6,308 @@ Lines are shown as they are, never as markup; what a terminal would obey is take
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Sequence
-from itertools import islice
 
 from rich.cells import cell_len
-from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.geometry import Size
-from textual.message import Message
 from textual.reactive import reactive
-from textual.scroll_view import ScrollView
+from textual.selection import Selection
 from textual.strip import Strip
 
-from remote.run.state import LogLine
-from tui import palette
-from tui.widgets.lines import Lines
+from remote.run.log import Log
+from remote.run.news import LogLine
+from tui.widgets.following import Following
+from tui.widgets.log_folds import Folds
+from tui.widgets.log_ink import Ink, selected
+from tui.widgets.log_margin import Margin
+from tui.widgets.log_rows import Filter, Kept, Rows
+from tui.widgets.plain import LONGEST, plain
 
-KEPT = 20_000
-"""Lines that the view holds; beyond, the oldest tenth goes at once."""
-LONGEST = 4_000
-"""Characters of a line that are shown."""
-_UNFIT = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]"
-)
+__all__ = ["LogView", "plain"]
 
 
-class LogView(ScrollView, Lines, can_focus=True):
-    """Lines in order of arrival, of all ranks or of one."""
+class LogView(Following):
+    """Lines in order of arrival, as many of them as its filter lets through."""
 
     DEFAULT_CSS = """
     LogView { scrollbar-size-horizontal: 0; scrollbar-size-vertical: 1; }
     LogView > .log--note { color: $text-muted; text-style: italic; }
     LogView > .log--error { color: $text-warning; }
+    LogView > .log--margin { color: $text-muted; }
+    LogView > .log--found { text-style: reverse; }
+    LogView > .log--current { background: $primary 30%; text-style: bold; }
     """
-    COMPONENT_CLASSES = {"log--note", "log--error"}  # noqa: RUF012
+    COMPONENT_CLASSES = {  # noqa: RUF012
+        *("log--note", "log--error", "log--margin", "log--found", "log--current")
+    }
 
-    class Changed(Message):
-        """The rank or the follow mode is another now."""
-
-    rank: reactive[int | None] = reactive(None, repaint=False)
-    """The only rank whose lines are shown; -1 for hosts and the session; None for all."""
-    follow: reactive[bool] = reactive(True, repaint=False)
-    """Whether the view stays at the newest line."""
+    filter: reactive[Filter] = reactive(Filter(), repaint=False, init=False)
+    """Which lines are shown."""
+    search: reactive[re.Pattern[str] | None] = reactive(None, repaint=False, init=False)
+    """What is marked in the lines."""
+    wrap: reactive[bool] = reactive(False, repaint=False, init=False)
+    """Whether a long line goes on below, not beyond the edge."""
+    times: reactive[bool] = reactive(True, repaint=False, init=False)
+    """Whether each line has its time."""
+    current: reactive[int] = reactive(-1, repaint=False, init=False)
+    """The number of the line that was gone to; -1 for none."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._kept: list[LogLine] = []
-        self._lines: list[LogLine] = []
+        self.rows = Rows(Filter())
+        self._log: Log | None = None
+        self._kept = Kept()
         self._count = 0
-        self.unseen = 0
-        """Lines that have come beneath the view since the follow mode was paused."""
+        self._widest = 0
+        self.margin = Margin()
+        self._folds: Folds | None = None
+        self._ink: Ink | None = None
 
-    def show(self, log: deque[LogLine], count: int) -> None:
-        """Take over what is new: the run has had `count` lines so far, of which `log` holds the
-        last."""
-        if count < self._count:  # a replay has gone back
-            self._kept, self._lines, self._count = [], [], 0
-        new = list(islice(reversed(log), min(count - self._count, len(log))))[::-1]
-        self._count = count
-        if not new:
-            return
-        self._kept += new
-        fresh = new if self.rank is None else [line for line in new if self._shows(line)]
-        self._lines += fresh
-        if not self.follow:
-            self.unseen += len(fresh)
+    # Lines
+
+    @property
+    def news(self) -> list[LogLine]:
+        """All lines that are kept, but for routine ones."""
+        return self._kept.news
+
+    def show(self, log: Log, ranks: int) -> None:
+        """Take over what is new in the log of a run with so many ranks."""
+        if log is not self._log or log.count < self._count:  # another run, or another time of it
+            self._log, self._kept, self._count, self.unseen = log, Kept(), 0, 0
+            self.margin = Margin(ranks, self.times)
+            self._sort_again()
+        if log.count > self._count:
+            new = log.since(self._count)
+            self._count = log.count
+            self._kept.add(new)
+            self._take(new)
+
+    def _take(self, new: Sequence[LogLine]) -> None:
+        before = len(self.rows.lines)
+        changed = self.rows.add(new)
+        fresh = self.rows.lines[before:]
+        if changed:
+            self._change(changed)
+        if self._folds:
+            self._folds.add(map(self.rows.text, fresh))
+        self.unseen += 0 if self.follow else len(fresh)
+        self._widest = max(self._widest, _widest(fresh))
         self._trim()
         if fresh:
-            self._grown(fresh)
+            self._grow(len(fresh))
 
-    def _shows(self, line: LogLine) -> bool:
-        return self.rank is None or line.rank == self.rank
+    def _change(self, lines: Sequence[LogLine]) -> None:
+        """The rows of these lines stand for more now."""
+        for line in lines:
+            self.ink.forget(line)
+        if self._folds:
+            first = self.rows.at(min(line.number for line in lines))
+            below = self.rows.lines[first : self._folds.rows]
+            self._folds.keep(first)
+            self._folds.add(map(self.rows.text, below))
+        self.refresh()
 
     def _trim(self) -> None:
         """Keep to the limit; where one reads, the lines in view stay where they are."""
-        excess = len(self._kept) - KEPT
-        if excess <= 0:
-            return
-        excess += KEPT // 10
-        gone = sum(map(self._shows, self._kept[:excess]))
-        del self._kept[:excess]
-        del self._lines[:gone]
-        self.virtual_size = Size(self.virtual_size.width, len(self._lines))
-        if not self.follow:
-            self.scroll_to(y=self.scroll_offset.y - gone, animate=False)
+        gone = self.rows.trim()
+        if gone:
+            lines = self._folds.trim(gone) if self._folds else gone
+            self.virtual_size = self._extent
+            if not self.follow:
+                self.scroll_to(y=self.scroll_offset.y - lines, animate=False)
 
-    def _grown(self, fresh: Sequence[LogLine]) -> None:
-        top = self.scroll_offset.y
-        widest = _widest(fresh)
-        self._stretch(Size(max(self.virtual_size.width, widest), len(self._lines)))
+    def _grow(self, rows: int) -> None:
+        """So many rows have come beneath the others."""
+        is_seen = self._top(len(self.rows.lines) - rows) < self.scroll_offset.y + self.size.height
+        self.stretch(self._extent)
         if self.follow:
-            self._to_end()
-            self.refresh()
-        elif len(self._lines) - len(fresh) < top + self.size.height:
+            self.to_end()
+        if self.follow or is_seen:
             self.refresh()
 
-    def _stretch(self, size: Size) -> None:
-        """Take a new size. Textual lays the whole screen out anew, which is needed only until there
-        is a scrollbar."""
-        if self.show_vertical_scrollbar:
-            self.set_reactive(LogView.virtual_size, size)
-            self.vertical_scrollbar.window_virtual_size = size.height
+    def _sort_again(self) -> None:
+        """Find the rows of all lines that are kept anew."""
+        self.rows = Rows(self.filter)
+        self.rows.add(self._kept.all)
+        self.rows.trim()
+        self._widest = _widest(self.rows.lines)
+        self._fold()
+
+    def _fold(self) -> None:
+        """Lay the rows out anew."""
+        self._ink = None
+        self._folds = Folds(self._room) if self.wrap and self.size.width else None
+        if self._folds:
+            self._folds.add(map(self.rows.text, self.rows.lines))
+        self.virtual_size = self._extent
+        self.refresh()
+
+    # Places
+
+    @property
+    def _room(self) -> int:
+        """Cells between the margins of a row."""
+        width = self.size.width - self.scrollbar_size_vertical
+        return width - self.margin.width(self.size.width) - self._tail
+
+    @property
+    def _tail(self) -> int:
+        return self.margin.tail if self.filter.news else 0
+
+    @property
+    def _extent(self) -> Size:
+        if self._folds:
+            return Size(self.size.width, self._folds.height)
+        width = self.margin.width(self.size.width) + self._widest + self._tail
+        return Size(width, len(self.rows.lines))
+
+    def _top(self, row: int) -> int:
+        """The first line of a row, from the top of all."""
+        return self._folds.top(row) if self._folds else row
+
+    def row_at(self, y: int) -> tuple[int, int]:
+        """The row at line `y` of what is in view, and which piece of it."""
+        y += self.scroll_offset.y
+        return self._folds.at(y) if self._folds else (y, 0)
+
+    def seen(self) -> list[LogLine]:
+        """The rows in view."""
+        first, last = self.row_at(0)[0], self.row_at(self.size.height - 1)[0]
+        return self.rows.lines[first : last + 1]
+
+    def is_row(self, number: int) -> bool:
+        """Whether the line of this number is shown, as the first of its row."""
+        row = self.rows.at(number)
+        return row < len(self.rows.lines) and self.rows.lines[row].number == number
+
+    def next_match(self, step: int) -> LogLine | None:
+        """The next row in which something is found: `step` 1 or -1 from the current one on, or from
+        those in view on; None where there is none."""
+        if self.search is None:
+            return None
+        first, last = self.row_at(0)[0], self.row_at(self.size.height - 1)[0]
+        row = last + 1 if step < 0 else first - 1
+        if self.current >= 0:
+            row = self.rows.at(self.current)
+        return self.rows.find(self.search, row, step)
+
+    def go_to(self, number: int, *, at_top: bool = False) -> None:
+        """Make the row of this line the current one, and scroll to it if it is not in view, or to
+        have it at the top."""
+        self.current = number
+        y = self._top(self.rows.at(number))
+        if at_top or not 0 <= y - self.scroll_offset.y < self.size.height:
+            above = 0 if at_top else self.size.height // 2
+            self.scroll_to(y=max(0, y - above), animate=False, force=True)
+        self.follow = False
+
+    def _stay(self, top: LogLine | None) -> None:
+        """Scroll back to where one reads: this row was at the top."""
+        if self.follow or top is None:
+            self.follow = True
+            self.to_end()
         else:
-            self.virtual_size = size
+            y = self._top(self.rows.at(top.number))
+            self.scroll_to(y=y, animate=False, force=True)
 
-    def _to_end(self) -> None:
-        self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
+    # What is set
 
-    def watch_rank(self) -> None:
-        self._lines = [line for line in self._kept if self._shows(line)]
-        self.virtual_size = Size(self.virtual_size.width, len(self._lines))
-        self.follow = True
-        self._to_end()
+    def watch_filter(self) -> None:
+        top = next(iter(self.seen()), None)
+        self._sort_again()
+        self._stay(top)
+        self.post_message(self.Changed())
+
+    def watch_times(self) -> None:
+        self.margin = Margin(self.margin.ranks, self.times)
+        self._lay_out()
+
+    def watch_wrap(self) -> None:
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        top = next(iter(self.seen()), None)
+        self._fold()
+        self._stay(top)
+
+    def on_resize(self, event: events.Resize) -> None:
+        if self.wrap:
+            self._lay_out()
+        elif self.follow:
+            self.to_end()
+
+    def watch_search(self) -> None:
+        self._redraw()
+
+    def watch_current(self) -> None:
+        self._redraw()
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        self._redraw()
+
+    def _redraw(self) -> None:
+        self._ink = None
         self.refresh()
         self.post_message(self.Changed())
 
-    def watch_follow(self) -> None:
-        self.unseen = 0
-        # Not where it is at the end already: it may be an animation that has just come there, and
-        # it must not be stopped.
-        if self.follow and self.scroll_offset.y < self.max_scroll_y:
-            self._to_end()
-        self.post_message(self.Changed())
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """The text that is selected with the mouse, without the margins."""
+        return selected(self.rows, selection), "\n"
 
-    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        super().watch_scroll_y(old_value, new_value)
-        if round(old_value) != round(new_value):
-            self.follow = round(new_value) >= self.max_scroll_y
+    # Drawing
 
-    def on_resize(self, event: events.Resize) -> None:
-        if self.follow:
-            self._to_end()
+    @property
+    def ink(self) -> Ink:
+        """What draws the rows."""
+        if self._ink is None:
+            self._ink = Ink(
+                self.app.console,
+                self._style,
+                self.app.current_theme.dark,
+                self.margin,
+                self.current,
+                self.search,
+                self.text_selection,
+            )
+        return self._ink
+
+    def _style(self, name: str) -> Style:
+        if not name:
+            return self.rich_style
+        of = self.screen if name.startswith("screen") else self
+        return of.get_component_rich_style(name)
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._ink = None
 
     def render_line(self, y: int) -> Strip:
         """Line `y` of what is in view."""
-        left, top = self.scroll_offset
+        row, piece = self.row_at(y)
         width = self.size.width - self.scrollbar_size_vertical
-        if y + top >= len(self._lines):
+        if row >= len(self.rows.lines):
             return Strip.blank(width, self.rich_style)
-        line = self._lines[y + top]
-        strip = self._strips.get(line.number)
-        if strip is None:
-            if len(self._strips) > 1_000:
-                self._strips.clear()
-            strip = self._strips[line.number] = Strip(self._segments(line))
-        if strip.cell_length <= left + width:
-            return strip.crop_extend(left, left + width, self.rich_style)
-        return Strip.join(
-            [
-                strip.crop(left, left + width - 1),
-                Strip([Segment("…", self.get_component_rich_style("log--note"))]),
-            ]
-        )
-
-    def _segments(self, line: LogLine) -> list[Segment]:
-        text = plain(line.text)
-        if line.rank < 0:
-            where = f"{line.host}: " if line.host else ""
-            style = self.get_component_rich_style("log--note")
-            return [Segment(f"    {palette.sign('row')} {plain(where)}{text}", style)]
-        rank = Style(color=palette.colour(line.rank, self.app.current_theme.dark))
-        style = (
-            self.get_component_rich_style("log--error")
-            if line.stream == "stderr"
-            else self.rich_style
-        )
-        return [
-            Segment(f"{line.rank:>3} {palette.sign('row')} ", self.rich_style + rank),
-            Segment(text, style),
-        ]
+        line, ink = self.rows.lines[row], self.ink
+        shared = None if piece else self.rows.shared(line)
+        before = ink.before(line, shared, self.size.width, piece)
+        after = ink.after(line, shared)
+        room = max(0, width - before.cell_length - after.cell_length)
+        text = self.rows.text(line)
+        start, end = self.scroll_offset.x, self.scroll_offset.x + room
+        if self._folds:
+            start, end = self._folds.span(text, piece)
+        drawn = ink.piece(line, text, start, end, fades=self._folds is None)
+        filled = drawn.extend_cell_length(room, ink.paper(line))
+        return Strip.join([before, filled, after]).crop_extend(0, width, self.rich_style)
 
 
 def _widest(lines: Sequence[LogLine]) -> int:
-    """The cells that the widest takes at the most; half-width characters only are told by their
-    number, much faster."""
+    """The cells that the widest text takes at the most; half-width characters only are told by
+    their number, much faster."""
     texts = [line.text for line in lines]
-    odd = [cell_len(text[:LONGEST]) for text in texts if not text.isascii()]
-    hosts = {line.host for line in lines if line.rank < 0}
-    return 8 + max(map(len, hosts), default=0) + max(min(max(map(len, texts)), LONGEST), *odd, 0)
-
-
-def plain(text: str) -> str:
-    """The text without what is no visible character, and not longer than can be shown."""
-    cut = text[:LONGEST] + "…" if len(text) > LONGEST else text
-    return _UNFIT.sub("", cut)
+    odd = (cell_len(text[:LONGEST]) for text in texts if not text.isascii())
+    hosts = (len(line.host) + 2 for line in lines if line.rank < 0)
+    longest = min(max(map(len, texts), default=0), LONGEST)
+    return max(hosts, default=0) + max(longest, max(odd, default=0))

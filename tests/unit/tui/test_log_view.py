@@ -1,38 +1,63 @@
-"""The log view: filter, follow, and text that is never obeyed."""
+"""The log view: news, filter, search, follow, wraps, selection, and text that is never obeyed."""
 
 from __future__ import annotations
 
-from collections import deque
+import re
+from dataclasses import replace
+from itertools import pairwise
 
+import pytest
 from rich.cells import cell_len
 from textual.app import App, ComposeResult
+from textual.geometry import Offset
+from textual.selection import Selection
 
-from remote.run.state import LogLine
-from tui.widgets import log_view
-from tui.widgets.log_view import LogView, plain
+from remote.limits import LIMITS
+from remote.run import log
+from remote.run.log import Log
+from remote.run.news import Level
+from tests.kit.acted import until
+from tui.widgets import log_rows
+from tui.widgets.log_folds import Folds
+from tui.widgets.log_view import LogView
+from tui.widgets.plain import LONGEST, plain
+
+ROUTINE = "epoch 1 step 20/938 loss 0.3123 acc 0.91 0.041 s/iter"
 
 
 class Feed(App[None]):
     """A log view and the log that it reads."""
 
-    def __init__(self) -> None:
+    def __init__(self, ranks: int = 4) -> None:
         super().__init__()
-        self.lines: deque[LogLine] = deque(maxlen=20_000)
-        self.count = 0
+        self.printed = Log(LIMITS, own=True)
+        self.ranks = ranks
 
     def compose(self) -> ComposeResult:
-        yield LogView()
+        view = LogView()
+        view.times = False
+        yield view
 
     @property
     def view(self) -> LogView:
         return self.query_one(LogView)
 
-    def add(self, number: int, text: str = "", ranks: int = 4, stream: str = "stdout") -> None:
+    def add(self, number: int, text: str = "", stream: str = "stdout") -> None:
+        """So many lines, each of the next rank."""
         for _ in range(number):
-            words = text or f"line {self.count}"
-            self.lines.append(LogLine(self.count, 0.0, "node1", self.count % ranks, stream, words))
-            self.count += 1
-        self.view.show(self.lines, self.count)
+            count = self.printed.count
+            self.printed.add(1000.0, "node1", count % self.ranks, stream, text or f"line {count}")
+        self.show()
+
+    def say(self, rank: int, text: str, stream: str = "stdout") -> None:
+        self.printed.add(1000.0, "node1", rank, stream, text)
+        self.show()
+
+    def show(self) -> None:
+        self.view.show(self.printed, self.ranks)
+
+    def set(self, **settings: object) -> None:
+        self.view.filter = replace(self.view.filter, **settings)  # type: ignore[arg-type]
 
     def shown(self) -> list[str]:
         return [self.view.render_line(row).text.rstrip() for row in range(self.view.size.height)]
@@ -43,10 +68,10 @@ async def test_it_follows_the_newest_line() -> None:
     async with app.run_test(size=(40, 10)) as pilot:
         app.add(100)
         await pilot.pause()
-        assert app.shown()[-1] == "  3 │ line 99"
+        assert app.shown()[-1] == "  [3] line 99"
         app.add(1)
         await pilot.pause()
-        assert app.shown()[-1] == "  0 │ line 100"
+        assert app.shown()[-1] == "  [0] line 100"
 
 
 async def test_scrolling_up_pauses_and_counts_and_the_end_resumes() -> None:
@@ -84,34 +109,286 @@ async def test_more_lines_do_not_lay_out_the_screen_anew() -> None:
         assert not layouts
 
 
+# News
+
+
+async def test_routine_lines_are_hidden_and_counted() -> None:
+    app = Feed()
+    async with app.run_test(size=(70, 6)) as pilot:
+        app.add(8, ROUTINE)
+        app.say(2, "hello")
+        await pilot.pause()
+        assert app.shown()[0] == "  [2] hello"
+        assert app.view.rows.hidden == 8
+        app.set(rank=1)
+        await pilot.pause()
+        assert app.shown()[0] == ""
+        assert app.view.rows.hidden == 2
+        app.set(rank=None, news=False)
+        await pilot.pause()
+        assert app.shown()[-1] == "  [2] hello"
+        assert app.shown()[-2] == f"  [3] {ROUTINE}"
+
+
+async def test_equal_lines_of_ranks_are_one_row_that_stays_where_it_is() -> None:
+    app = Feed()
+    async with app.run_test(size=(30, 10)) as pilot:
+        app.say(0, "loading\nready")
+        app.say(1, "loading")
+        await pilot.pause()
+        assert app.shown()[:2] == ["[0-1] loading               x2", "  [0] ready"]
+        app.say(3, "loading")
+        await pilot.pause()
+        assert app.shown()[:3] == ["[0…3] loading               x3", "  [0] ready", ""]
+        app.set(news=False)
+        await pilot.pause()
+        assert [line for line in app.shown() if line] == [
+            "  [0] loading",
+            "  [0] ready",
+            "  [1] loading",
+            "  [3] loading",
+        ]
+
+
+async def test_a_row_that_comes_to_stand_for_more_leaves_the_reader_where_he_is() -> None:
+    app = Feed(ranks=2)
+    async with app.run_test(size=(40, 5)) as pilot:
+        for number in range(40):
+            app.say(0, f"line {number}")
+        await pilot.pause()
+        app.view.scroll_to(y=10, animate=False)
+        await pilot.pause()
+        app.say(1, "line 12")
+        await pilot.pause()
+        assert app.shown()[2] == f"[0-1] {'line 12':30} x2"
+        assert not app.view.follow
+        assert app.view.unseen == 0
+
+
+async def test_a_rank_that_names_itself_is_named_once() -> None:
+    app = Feed()
+    async with app.run_test(size=(60, 5)) as pilot:
+        app.say(1, "[rank1]: Traceback (most recent call last):\nRank: 1 Epoch: 2", "stderr")
+        await pilot.pause()
+        assert app.shown()[:2] == ["  [1] Traceback (most recent call last):", "  [1] Epoch: 2"]
+
+
+# Filter
+
+
 async def test_only_one_rank() -> None:
     app = Feed()
     async with app.run_test(size=(40, 10)) as pilot:
         app.add(40)
-        app.view.rank = 2
+        app.set(rank=2)
         await pilot.pause()
-        assert app.shown()[-1] == "  2 │ line 38"
-        assert all(line.startswith("  2") for line in app.shown())
+        assert app.shown()[-1] == "  [2] line 38"
+        assert all(line.startswith("  [2]") for line in app.shown())
         app.add(4)
         await pilot.pause()
-        assert app.shown()[-1] == "  2 │ line 42"
-        app.view.rank = None
+        assert app.shown()[-1] == "  [2] line 42"
+        app.set(rank=None)
         await pilot.pause()
-        assert app.shown()[-1] == "  3 │ line 43"
+        assert app.shown()[-1] == "  [3] line 43"
+
+
+async def test_only_errors_and_only_a_pattern() -> None:
+    app = Feed()
+    async with app.run_test(size=(60, 10)) as pilot:
+        app.say(0, "fine\nWARNING: slow\nTraceback (most recent call last):\n  main()\nKeyError: 3")
+        app.set(level=Level.WARNING)
+        await pilot.pause()
+        assert [line[6:] for line in app.shown() if line] == [
+            "WARNING: slow",
+            "Traceback (most recent call last):",
+            "  main()",
+            "KeyError: 3",
+        ]
+        app.set(level=Level.ERROR, pattern=re.compile("main|slow"))
+        await pilot.pause()
+        assert [line[6:] for line in app.shown() if line] == ["  main()"]
+        app.say(1, "KeyError: main\nfine: main")
+        await pilot.pause()
+        assert [line[6:] for line in app.shown() if line] == ["  main()", "KeyError: main"]
+
+
+async def test_another_filter_leaves_the_reader_where_he_is() -> None:
+    app = Feed()
+    async with app.run_test(size=(40, 10)) as pilot:
+        app.add(100)
+        await pilot.pause()
+        app.view.scroll_to(y=50, animate=False)
+        await pilot.pause()
+        app.set(rank=1)
+        await pilot.pause()
+        assert app.shown()[0] == "  [1] line 53"
+        assert not app.view.follow
 
 
 async def test_hosts_and_session_have_their_lines() -> None:
     app = Feed()
     async with app.run_test(size=(60, 10)) as pilot:
-        app.lines.append(LogLine(0, 0.0, "node1", -1, "note", "connecting"))
-        app.lines.append(LogLine(1, 0.0, "", -1, "note", "stopped by the operator"))
-        app.view.show(app.lines, 2)
+        app.printed.note(1000.0, "node1", "connecting")
+        app.printed.note(1000.0, "", "stopped by the operator")
+        app.show()
         await pilot.pause()
-        assert app.shown()[:2] == ["    │ node1: connecting", "    │ stopped by the operator"]
+        assert app.shown()[:2] == ["      node1: connecting", "      stopped by the operator"]
 
 
-async def test_old_lines_go_and_the_reader_stays_where_he_is(monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr(log_view, "KEPT", 200)
+# Search
+
+
+async def test_next_and_previous_match_go_around() -> None:
+    app = Feed()
+    async with app.run_test(size=(40, 10)) as pilot:
+        app.add(200)
+        await pilot.pause()
+        app.view.search = re.compile("line 1?20$")
+        found = []
+        for step in (-1, -1, -1, 1, 1):
+            line = app.view.next_match(step)
+            assert line
+            app.view.go_to(line.number)
+            await pilot.pause()
+            found.append(line.text)
+            assert f"[0] {line.text}" in "".join(app.shown())
+            assert not app.view.follow
+        assert found == ["line 120", "line 20", "line 120", "line 20", "line 120"]
+        app.view.search = re.compile("nowhere")
+        assert app.view.next_match(1) is None
+
+
+async def test_what_is_found_is_marked() -> None:
+    app = Feed()
+    async with app.run_test(size=(40, 3)) as pilot:
+        app.say(0, "one two one")
+        app.view.search = re.compile("one")
+        await pilot.pause()
+        marked = [
+            segment.text
+            for segment in app.view.render_line(0)
+            if segment.style and segment.style.reverse
+        ]
+        assert marked == ["one", "one"]
+
+
+# Wrapping
+
+
+async def test_long_lines_go_on_below() -> None:
+    app = Feed()
+    async with app.run_test(size=(30, 8)) as pilot:
+        app.view.wrap = True
+        app.say(0, "a" * 25 + "b" * 20)
+        app.say(1, "漢字" * 10)
+        app.say(2, "short")
+        await pilot.pause()
+        assert app.shown()[:5] == [
+            f"  [0] {'a' * 21}",
+            f"      {'a' * 4}{'b' * 17}",
+            "      bbb",
+            "  [1] 漢字漢字漢字漢字漢字",
+            "      漢字漢字漢字漢字漢字",
+        ]
+        assert app.shown()[5] == "  [2] short"
+        app.say(3, "a" * 25 + "b" * 20)
+        await pilot.pause()
+        assert app.shown()[0] == f"[0,3] {'a' * 21} x2"
+        await pilot.resize_terminal(60, 8)
+        wide = f"[0,3] {'a' * 25 + 'b' * 20:51} x2"
+        await until(pilot, lambda: app.shown()[0] == wide)
+
+
+async def test_wrapping_leaves_the_reader_where_he_is() -> None:
+    app = Feed()
+    async with app.run_test(size=(30, 8)) as pilot:
+        app.add(50, "word " * 20)
+        app.set(news=False)
+        await pilot.pause()
+        app.view.scroll_to(y=20, animate=False)
+        await pilot.pause()
+        app.view.wrap = True
+        await pilot.pause()
+        assert app.view.virtual_size.height == 250
+        assert app.shown()[0].startswith("  [0]")
+        assert app.view.row_at(0) == (20, 0)
+        app.view.wrap = False
+        await pilot.pause()
+        assert app.view.row_at(0) == (20, 0)
+
+
+@pytest.mark.parametrize("width", [0, 1, 2, 3, 7, 80])
+def test_the_pieces_of_a_row_are_all_of_it(width: int) -> None:
+    for text in ("", "a", "漢", "a漢字b" * 9, "plain " * 20):
+        folds = Folds(width)
+        folds.add(["x", text])
+        assert folds.at(0) == (0, 0)
+        spans = [folds.span(text, piece) for piece in range(folds.height - 1)]
+        assert (spans[0][0], spans[-1][1]) == (0, cell_len(text))
+        assert all(end == start for (_, end), (start, _) in pairwise(spans))
+        assert all(end - start <= folds.width for start, end in spans)
+        assert folds.at(folds.height - 1) == (1, len(spans) - 1)
+        assert folds.at(folds.height)[0] == 2
+
+
+# Selection
+
+
+async def test_text_that_is_selected_is_without_the_margins() -> None:
+    app = Feed()
+    async with app.run_test(size=(40, 6)) as pilot:
+        app.add(6, "number")
+        app.set(news=False)
+        await pilot.pause()
+        view = app.view
+        assert view.get_selection(Selection(Offset(3, 1), Offset(2, 3))) == (
+            "ber\nnumber\nnu",
+            "\n",
+        )
+        assert view.get_selection(Selection(None, Offset(-3, 1))) == ("number\n", "\n")
+        assert view.get_selection(Selection(Offset(0, 5), None)) == ("number", "\n")
+
+
+async def test_the_mouse_selects_text() -> None:
+    app = Feed()
+    async with app.run_test(size=(40, 6)) as pilot:
+        app.say(0, "one two three\n漢字 four")
+        await pilot.pause()
+        await pilot.mouse_down(LogView, offset=(10, 0))
+        await pilot.hover(LogView, offset=(12, 1))
+        await pilot.mouse_up(LogView, offset=(12, 1))
+        await pilot.pause()
+        assert app.screen.get_selected_text() == "two three\n漢字 fo"
+        marked = app.screen.get_component_rich_style("screen--selection").bgcolor
+        chosen = [
+            segment.text
+            for segment in app.view.render_line(0)
+            if segment.style and segment.style.bgcolor == marked
+        ]
+        assert chosen == ["two three"]
+
+
+async def test_on_a_line_that_is_scrolled_sideways_the_mouse_selects_what_is_under_it() -> None:
+    app = Feed()
+    async with app.run_test(size=(40, 6)) as pilot:
+        app.say(0, "".join(f"{number:04}" for number in range(30)))
+        await pilot.pause()
+        app.view.scroll_to(x=40, animate=False)
+        await pilot.pause()
+        await pilot.mouse_down(LogView, offset=(6, 0))
+        await pilot.hover(LogView, offset=(9, 0))
+        await pilot.mouse_up(LogView, offset=(9, 0))
+        await pilot.pause()
+        assert app.screen.get_selected_text() == "0010"
+
+
+# Bounds
+
+
+async def test_old_lines_go_and_the_reader_stays_where_he_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(log_rows, "KEPT", 200)
     app = Feed()
     async with app.run_test(size=(40, 10)) as pilot:
         app.add(150)
@@ -123,25 +400,65 @@ async def test_old_lines_go_and_the_reader_stays_where_he_is(monkeypatch) -> Non
         await pilot.pause()
         assert app.view.virtual_size.height == 180
         assert app.shown() == before
+        app.view.wrap = True
+        await pilot.pause()
+        app.add(60)
+        await pilot.pause()
+        assert app.shown() == before
 
 
-async def test_more_lines_than_the_log_holds_between_two_looks() -> None:
+async def test_routine_lines_push_no_news_out_of_the_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_rows, "KEPT", 200)
     app = Feed()
-    app.lines = deque(maxlen=50)
+    async with app.run_test(size=(70, 10)) as pilot:
+        app.say(0, "hello")
+        for _ in range(4):
+            app.add(100, ROUTINE)
+        await pilot.pause()
+        assert app.shown()[0] == "  [0] hello"
+        app.set(news=False)
+        await pilot.pause()
+        assert len(app.view.rows.lines) <= 200
+        app.set(news=True)
+        await pilot.pause()
+        assert app.shown()[0] == "  [0] hello"
+
+
+async def test_more_lines_than_the_log_holds_between_two_looks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(log, "LINES", 50)
+    app = Feed()
     async with app.run_test(size=(40, 10)) as pilot:
-        app.view.show(app.lines, 0)
+        app.show()
         app.add(500)
         await pilot.pause()
         assert app.shown()[-1].endswith("line 499")
-        assert app.view.virtual_size.height == 50
+
+
+async def test_another_log_is_shown_from_its_beginning() -> None:
+    app = Feed()
+    async with app.run_test(size=(40, 10)) as pilot:
+        app.add(30)
+        app.printed = Log(LIMITS)
+        app.add(3, "anew")
+        await pilot.pause()
+        assert app.shown()[:2] == [f"[0-2] {'anew':31} x3", ""]
 
 
 async def test_markup_and_controls_are_only_text() -> None:
     app = Feed()
     async with app.run_test(size=(60, 10)) as pilot:
-        app.add(1, "[red]no[/red] \x1b[31mcolour\x1b[0m \x07bell \u202eturned \ud800half")
+        app.printed.lines.append(
+            log.LogLine(
+                0, 1e300, "node1", 0, "stdout", "[red]no[/red] \x1b[31mcolour\x07 \u202eturned"
+            )
+        )
+        app.printed.count = 1
+        app.view.times = True
+        app.show()
         await pilot.pause()
-        assert app.shown()[0] == "  0 │ [red]no[/red] [31mcolour[0m bell turned half"
+        assert app.shown()[0] == "--:--:--   [0] [red]no[/red] [31mcolour turned"
 
 
 async def test_wide_characters_take_two_cells() -> None:
@@ -156,17 +473,31 @@ async def test_wide_characters_take_two_cells() -> None:
                 assert cell_len(app.view.render_line(row).text) == app.view.size.width
 
 
+async def test_the_end_of_a_long_line_can_be_scrolled_to() -> None:
+    app = Feed()
+    async with app.run_test(size=(40, 5)) as pilot:
+        app.add(2, "long " * 30 + "end")
+        await pilot.pause()
+        app.view.scroll_to(x=app.view.max_scroll_x, animate=False)
+        await pilot.pause()
+        assert app.shown()[0].endswith("end x2")
+        assert app.shown()[0].startswith("[0-1] ")
+
+
 async def test_any_size() -> None:
     app = Feed()
     async with app.run_test(size=(20, 5)) as pilot:
         for width, height in [(1, 1), (2, 1), (1, 20), (80, 24), (3, 3), (200, 60)]:
             await pilot.resize_terminal(width, height)
-            app.add(30)
-            app.view.rank = None if width % 2 else 1
-            await pilot.pause()
-            for row in range(height):
-                app.view.render_line(row)
+            app.view.times = height % 2 == 0
+            for wrap in (False, True):
+                app.view.wrap = wrap
+                app.add(30)
+                app.set(rank=None if width % 2 else 1)
+                await pilot.pause()
+                for row in range(height):
+                    app.view.render_line(row)
 
 
 def test_a_very_long_line_is_cut() -> None:
-    assert len(plain("x" * 1_000_000)) == log_view.LONGEST + 1
+    assert len(plain("x" * 1_000_000)) == LONGEST + 1

@@ -1,0 +1,140 @@
+"""Lines of several ranks that are equal but for whose they are, as one. Pure."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+from remote.run.news import LogLine, may_be_routine, without_rank
+
+MOMENT = 30.0
+"""Seconds between equal lines within which they are one; beyond twice as many they never are."""
+RECENT = 1_000
+"""Lines before which an equal one is looked for at the least; at the most it is twice as many."""
+
+_STAMP = re.compile(
+    r"\A(?:\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\S*|\[[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+(?: +\d+)?)"
+)
+"""A time at the start of a line, as of Python's logging and torch's."""
+_NAME = re.compile(r"(\brank[ :=_-]{0,2})(\d+)\b", re.IGNORECASE)
+_STAMPED = "[2"
+"""What a stamp may begin with."""
+_EPOCH = re.compile(r"epoch \d+ done: mean loss |Rank: \d+ Epoch: \d+, Train Loss: ")
+"""What the lines of `training.progress` on an epoch begin with, in each --log-format."""
+_FIGURE = re.compile(r"(?<= )(?:\d+\.\d+(?:e[+-]\d+)?|\d+e[+-]\d+|nan|inf)\b")
+
+
+_number = attrgetter("number")
+
+
+@dataclass(slots=True)
+class Shared:
+    """Lines of several `ranks` as one: `text` is the first's, with * for what names the rank or its
+    host; of an epoch with the means of the figures."""
+
+    text: str
+    ranks: list[int]
+    figures: list[float]
+    """The sums of the figures of all."""
+
+    def add(self, line: LogLine, first: LogLine, figures: Sequence[float]) -> None:
+        """Take in the line of one more rank."""
+        self.ranks.append(line.rank)
+        text = without_rank(first.text, first.rank)
+        if figures:
+            self.figures = [one + other for one, other in zip(self.figures, figures, strict=True)]
+            means = (sum_ / len(self.ranks) for sum_ in self.figures)
+            self.text = _FIGURE.sub(lambda found: _like(found[0], next(means)), text)
+        elif without_rank(line.text, line.rank) != text:
+            self.text = _nameless(text, first)
+
+
+class Collapse:
+    """Finds for each line the one that it is equal to. The lines of one rank stay in order: a line
+    never joins one before another of its rank.
+
+    `shared` are the lines that others have joined, by number.
+    """
+
+    def __init__(self) -> None:
+        self.shared: dict[int, Shared] = {}
+        self._new: dict[str, list[LogLine]] = {}
+        self._old: dict[str, list[LogLine]] = {}
+        self._count, self._since = 0, 0.0
+        self._last: dict[int, int] = {}
+        """By rank, the number of the line that shows its last one."""
+
+    def join(self, line: LogLine) -> LogLine | None:
+        """The line of another rank that this one is shown with; None where it is shown by
+        itself."""
+        if line.rank < 0:
+            return None
+        key, figures = _key(line)
+        self._forget(line.time)
+        first = self._find(key, self._last.get(line.rank, -1))
+        self._last[line.rank] = (first or line).number
+        if first is None:
+            self._new.setdefault(key, []).append(line)
+            self._count += 1
+            return None
+        shared = self.shared.get(first.number)
+        if shared is None:
+            shared = Shared(without_rank(first.text, first.rank), [first.rank], _key(first)[1])
+            self.shared[first.number] = shared
+        shared.add(line, first, figures)
+        return first
+
+    def trim(self, number: int) -> None:
+        """Forget what is shared before the line of this number."""
+        self.shared = {one: shared for one, shared in self.shared.items() if one >= number}
+
+    def _find(self, key: str, after: int) -> LogLine | None:
+        for recent in (self._old, self._new):
+            lines = recent.get(key)
+            if lines and lines[-1].number > after:
+                return lines[bisect_right(lines, after, key=_number)]
+        return None
+
+    def _forget(self, now: float) -> None:
+        if self._count >= RECENT or now - self._since > MOMENT:
+            self._old = self._new if now - self._since <= 2 * MOMENT else {}
+            self._new, self._count, self._since = {}, 0, now
+
+
+def _key(line: LogLine) -> tuple[str, list[float]]:
+    """What equal lines have in common, and the figures in which lines of an epoch differ. Most
+    lines begin with none of what is looked for."""
+    text = without_rank(line.text, line.rank)
+    if may_be_routine(line.text) and _EPOCH.match(line.text):
+        return _FIGURE.sub("#", text), [float(found) for found in _FIGURE.findall(text)]
+    nameless = _nameless(text, line)
+    return _STAMP.sub("", nameless) if nameless[:1] in _STAMPED else nameless, []
+
+
+def _nameless(text: str, line: LogLine) -> str:
+    """The text with * for the number of its rank, and for its host."""
+    if "ank" in text or "ANK" in text:
+        own = str(line.rank)
+        text = _NAME.sub(lambda found: f"{found[1]}*" if found[2] == own else found[0], text)
+    return text.replace(line.host, "*") if line.host else text
+
+
+def _like(figure: str, value: float) -> str:
+    """A value in the format of a figure."""
+    digits, _, power = figure.partition("e")
+    decimals = len(digits.partition(".")[2])
+    return f"{value:.{decimals}{'e' if power else 'f'}}"
+
+
+def spans(ranks: Iterable[int]) -> str:
+    """The ranks in few characters: "0-3,5"."""
+    found: list[tuple[int, int]] = []
+    for rank in sorted(ranks):
+        if found and found[-1][1] == rank - 1:
+            found[-1] = (found[-1][0], rank)
+        else:
+            found.append((rank, rank))
+    return ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in found)

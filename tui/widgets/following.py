@@ -1,0 +1,51 @@
+"""A view that stays at the newest of what it shows, until one scrolls up."""
+
+from __future__ import annotations
+
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+
+from tui.widgets.lines import Lines
+
+
+class Following(ScrollView, Lines, can_focus=True):
+    """Scrolling up pauses the follow mode, coming to the end resumes it."""
+
+    class Changed(Message):
+        """The follow mode, or what is shown, is another now."""
+
+    follow: reactive[bool] = reactive(True, repaint=False)
+    """Whether the view stays at the newest line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unseen = 0
+        """Lines that have come beneath the view since the follow mode was paused."""
+
+    def to_end(self) -> None:
+        """Scroll to the newest line."""
+        self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
+
+    def stretch(self, size: Size) -> None:
+        """Take a new size. Textual lays the whole screen out anew, which is needed only until there
+        is a scrollbar."""
+        if self.show_vertical_scrollbar:
+            self.set_reactive(Following.virtual_size, size)
+            self.vertical_scrollbar.window_virtual_size = size.height
+        else:
+            self.virtual_size = size
+
+    def watch_follow(self) -> None:
+        self.unseen = 0
+        # Not where it is at the end already: it may be an animation that has just come there, and
+        # it must not be stopped.
+        if self.follow and self.scroll_offset.y < self.max_scroll_y:
+            self.to_end()
+        self.post_message(self.Changed())
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        if round(old_value) != round(new_value):
+            self.follow = round(new_value) >= self.max_scroll_y

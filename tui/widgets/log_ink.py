@@ -1,0 +1,124 @@
+"""How a row of a log is drawn: its margins, and its text with what is marked in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+from textual.selection import Selection
+from textual.strip import Strip
+
+from remote.run.collapse import Shared
+from remote.run.news import LogLine
+from tui import palette
+from tui.widgets.log_margin import Margin, number
+from tui.widgets.log_rows import Rows
+
+STRIPS = 1_000
+"""Rows whose drawing is kept."""
+KINDS = {"note": "log--note", "stderr": "log--error"}
+"""The style of a line, by its stream."""
+
+
+@dataclass
+class Ink:
+    """Draws rows, and keeps what it has drawn: another style, search or selection takes another
+    ink. `style` tells a style by its name, "" is the view's own; `current` is the number of the
+    line that was gone to."""
+
+    console: Console
+    style: Callable[[str], Style]
+    dark: bool
+    margin: Margin
+    current: int
+    search: re.Pattern[str] | None
+    selection: Selection | None
+    _texts: dict[int, Strip] = field(default_factory=dict)
+
+    def forget(self, line: LogLine) -> None:
+        """The row of this line says something else now."""
+        self._texts.pop(line.number, None)
+
+    def paper(self, line: LogLine) -> Style:
+        """What the text of a row stands on."""
+        own = self.style("")
+        return own + self.style("log--current") if line.number == self.current else own
+
+    def before(self, line: LogLine, shared: Shared | None, columns: int, piece: int) -> Strip:
+        """The margin before a piece of a row."""
+        paper = self.paper(line)
+        when, whose = self.margin.text(line, shared, columns)
+        width = len(when) + len(whose)
+        if piece:
+            return Strip([Segment(" " * width, paper)]).apply_offsets(-width, line.number)
+        rank = paper + Style(color=palette.colour(line.rank, self.dark))
+        parts = [
+            Segment(when, paper + self.style("log--margin")),
+            Segment(whose, paper if shared or line.rank < 0 else rank),
+        ]
+        return Strip(parts).apply_offsets(-width, line.number)
+
+    def after(self, line: LogLine, shared: Shared | None) -> Strip:
+        """How many lines the row stands for."""
+        if shared is None:
+            return Strip([])
+        style = self.paper(line) + self.style("log--margin")
+        return Strip([Segment(number(len(shared.ranks)), style)])
+
+    def text(self, line: LogLine, text: str) -> Strip:
+        """The whole text of a row."""
+        strip = self._texts.get(line.number)
+        if strip is None:
+            if len(self._texts) > STRIPS:
+                self._texts.clear()
+            strip = self._texts[line.number] = self._draw(line, text)
+        return strip
+
+    def _draw(self, line: LogLine, text: str) -> Strip:
+        style = self.paper(line)
+        if kind := KINDS.get(line.stream):
+            style += self.style(kind)
+        drawn = Text(text, style, end="")
+        for found in self.search.finditer(text) if self.search else ():
+            drawn.stylize(self.style("log--found"), *found.span())
+        if self.selection and (chosen := span(self.selection, line, text)):
+            drawn.stylize(self.style("screen--selection"), *chosen)
+        return Strip(drawn.render(self.console))
+
+    def piece(self, line: LogLine, text: str, start: int, end: int, *, fades: bool) -> Strip:
+        """The cells from `start` to `end` of the text of a row, with an ellipsis where it `fades`:
+        goes on beyond."""
+        whole = self.text(line, text)
+        skipped = len(whole.crop(0, start).text) if start else 0
+        if not fades or whole.cell_length <= end:
+            return whole.crop(start, end).apply_offsets(skipped, line.number)
+        cut = whole.crop(start, max(start, end - 1)).apply_offsets(skipped, line.number)
+        more = Segment("…", self.paper(line) + self.style("log--margin"))
+        return Strip.join([cut, Strip([more])])
+
+
+def selected(rows: Rows, selection: Selection) -> str:
+    """The text that is selected, without the margins."""
+    first = rows.at(selection.start.y) if selection.start else 0
+    last = rows.at(selection.end.y + 1) if selection.end else len(rows.lines)
+    texts = []
+    for line in rows.lines[first:last]:
+        text = rows.text(line)
+        start, end = span(selection, line, text) or (0, 0)
+        texts.append(text[start:end])
+    return "\n".join(texts)
+
+
+def span(selection: Selection, line: LogLine, text: str) -> tuple[int, int] | None:
+    """Which characters of the text of a row are selected, or None. The margin is before the
+    first."""
+    chosen = selection.get_span(line.number)
+    if chosen is None:
+        return None
+    start, end = chosen
+    return max(0, start), len(text) if end == -1 else max(0, end)
