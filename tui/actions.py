@@ -180,7 +180,9 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         Action("find", "/", "find", "Find", "mark lines with a regular expression, and go to one"),
         Action("next-match", "n", "next(1)", "Next", "go to the next line that was found"),
         Action("last-match", "N", "next(-1)", "Previous", "go to the one before", False),
-        Action("filter", "&", "only", "Filter", "show only lines with a regular expression", False),
+        Action(
+            "filter-log", "&", "only", "Filter", "show only lines with a regular expression", False
+        ),
         Action("first-error", "E", "first_error", "Error", "go to where the run went wrong"),
         Action("next-rank", "r", "next_rank", "Rank", "show the log of the next rank only"),
         Action("all-ranks", "R", "all_ranks", "All ranks", "show the log of all ranks", False),
@@ -189,9 +191,16 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         Action("wrap", "w", "wrap", "Wrap", "let long lines go on below, or not", False),
         Action("times", "t", "times", "Times", "show the time of each line, or not", False),
         Action(
-            "copy", "y", "copy", "Copy", "copy the selection, the current line, or what is seen"
+            "copy-log",
+            "y",
+            "copy",
+            "Copy",
+            "copy the selection, the current line, or what is seen",
+            False,
         ),
-        Action("save", "S", "save", "Save", "save the lines as a file in the run's folder", False),
+        Action(
+            "save-log", "W", "save", "Save", "save the lines as a file in the run's folder", False
+        ),
         Action("leave-log", "esc", "leave", "Leave", "leave a search, then each filter", False),
     ),
     Place.STACKS: (

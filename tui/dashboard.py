@@ -91,6 +91,7 @@ class Dashboard(Themed, Generic[W]):
     CSS = "ToastRack { align-horizontal: right; }"
     BINDINGS: ClassVar[list[BindingType]] = bindings(Place.EVERYWHERE)
     ENABLE_COMMAND_PALETTE = False  # its key is one of ours, see `tui.actions`
+    ESCAPE_TO_MINIMIZE = False  # so is this one, which leaves a search first
 
     acts: ClassVar[bool] = True
     """Whether anything can be asked of the runs."""

@@ -11,6 +11,7 @@ hosts/NAME/        results that were fetched from a host
 node/              with --local: the workdir of the hosts, see `training.agent.layout`
 starred, note.txt, name.txt
                    what a person keeps with the run
+copied.txt, log-*  what a person copied last from the log, and saved of it
 
 Beside the runs:
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import ClassVar
@@ -13,7 +13,7 @@ from textual.binding import BindingType
 
 from remote.format import count
 from remote.run.cause import Cause
-from remote.run.news import Level, first_error, has_lines, is_of
+from remote.run.news import Level, LogLine, first_error, has_lines, is_of
 from remote.run.state import RunState
 from tui.actions import Place, bindings
 from tui.messages import KeepText
@@ -86,15 +86,19 @@ class Log(Panel):
         lines = self.view.news
         line = first_error(lines, self._cause, self._since)
         if line is None and self._cause and has_lines(self._cause):
-            own = [one for one in lines if is_of(one, self._cause)]
-            line = own[-1] if own else None
-            self.notify(f"{self._cause.text()}; it printed no error", markup=False)
+            line = self._last_words(lines, self._cause)
         elif line is None:
             self.notify("no line tells of an error")
         if line:
             self._let_through(line.number, line.rank)
             self.view.go_to(line.number, at_top=True)
             self.view.focus()
+
+    def _last_words(self, lines: Sequence[LogLine], cause: Cause) -> LogLine | None:
+        """The last line of what died without an error."""
+        who = f"rank {cause.rank}" if cause.rank >= 0 else cause.host
+        self.notify(f"{who} printed no error: {cause.what}", markup=False)
+        return next((line for line in reversed(lines) if is_of(line, cause)), None)
 
     def _let_through(self, number: int, rank: int) -> None:
         """Have the filter let this line of a rank through, as a row of its own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from remote.limits import LIMITS
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from training.wire import events
-from tui.panels.log import COPY
+from tui.panels.log import COPY, Log
 from tui.widgets.log_prompt import Prompt, compiled
 from tui.widgets.log_view import LogView
 
@@ -30,7 +31,7 @@ async def trained(stage: Stage, size: tuple[int, int] = (100, 40)) -> AsyncItera
             said = f"{ROUTINE}\nloading shard\nreached (step) {rank * 7}"
             stage.session.say(stage.session.host_of(rank), events.Text(rank, "stdout", said))
         await until(pilot, lambda: "[3] reached (step) 21" in stage.text())
-        await pilot.press("6")
+        await pilot.press(str(stage.screen.query_one(Log).number))
         yield pilot
         stage.session.close()
         await stage.ended(pilot)
@@ -44,7 +45,8 @@ def log(stage: Stage) -> list[str]:
 
 
 def caption(stage: Stage) -> str:
-    return next(line for line in stage.text().splitlines() if line.startswith("─ 6 log"))
+    rows = stage.text().splitlines()
+    return next((row for row in rows if re.match(r"─ \d log", row)), "")
 
 
 async def test_news_and_all_lines() -> None:
@@ -194,7 +196,8 @@ async def test_the_first_error_is_the_culprits_from_any_panel_and_filter() -> No
         view = stage.screen.query_one(LogView)
         await pilot.press("r", "ampersand", *"no", "enter", "3", "E")
         await until(pilot, lambda: stage.app.focused is view)
-        assert log(stage)[0] == "  [1] Traceback (most recent call last):"
+        assert log(stage)[-3:] == [f"  [1] {line}" for line in raised.splitlines()]
+        assert view.rows.at(view.current) == len(view.rows.lines) - 3
         assert view.filter.pattern is None
         await pilot.press("y")
         assert stage.app.clipboard == raised
@@ -206,7 +209,7 @@ async def test_a_rank_that_died_without_a_word_is_shown_at_its_last_line() -> No
         stage.session.fail(1)
         await stage.ended(pilot)
         await pilot.press("E")
-        await until(pilot, lambda: "it printed no error" in stage.text())
+        await until(pilot, lambda: "rank 1 printed no error" in stage.text())
         view = stage.screen.query_one(LogView)
         line = view.rows.lines[view.rows.at(view.current)]
         assert (line.rank, line.text) == (1, "reached (step) 7")
@@ -252,7 +255,7 @@ async def test_save_writes_all_rows_and_says_where(tmp_path: Path) -> None:
     async with trained(stage, (80, 24)) as pilot:
         folder = tmp_path / stage.session.plan.run
         folder.mkdir()
-        await pilot.press("S")
+        await pilot.press("W")
         await until(pilot, lambda: bool(list(folder.glob("log-*.txt"))))
         (saved,) = folder.glob("log-*.txt")
         lines = saved.read_text().splitlines()
