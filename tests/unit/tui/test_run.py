@@ -306,7 +306,7 @@ async def test_at_80_columns_a_new_run_is_offered_after_the_end() -> None:
 
 async def test_help_lists_every_key_of_the_footer() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(80, 60)) as pilot:
+    async with stage.app.run_test(size=(80, 120)) as pilot:
         await pilot.press("question_mark")
         await until(pilot, lambda: isinstance(stage.app.screen, HelpDialog))
         await until(
