@@ -46,7 +46,7 @@ def log(stage: Stage) -> list[str]:
 
 def caption(stage: Stage) -> str:
     rows = stage.text().splitlines()
-    return next((row for row in rows if re.match(r"─ \d log", row)), "")
+    return next((row for row in rows if re.match(r"[─━] \d log", row)), "")
 
 
 async def test_news_and_all_lines() -> None:
