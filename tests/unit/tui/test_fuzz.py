@@ -1,7 +1,6 @@
-"""Random keys on live, ended, failed and attached runs, in terminals of random sizes: nothing
-raises, and no key that a person could press by chance stops a run.
+"""Random keys in terminals of random sizes, and every size on every screen: nothing raises.
 
-`RANKBOARD_FUZZ=10000` presses as many keys on each.
+`RANKBOARD_FUZZ=10000` presses as many keys on each kind of dashboard.
 """
 
 from __future__ import annotations
@@ -10,95 +9,110 @@ import os
 import random
 import string
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
 
-from tests.kit.acted import ActedSession, cluster, make_plan
-from tests.kit.dashboard import Stage
-from training.job import Job
+from tests.kit.acted import until
+from tests.kit.played import KINDS, Played, compared, form, home, live, study
 from tui.key_names import named
+from tui.screens.dialogs import TooSmall, too_small
 
-COUNT = int(os.environ.get("RANKBOARD_FUZZ", "150"))
-"""Keys on each kind of run."""
+COUNT = int(os.environ.get("RANKBOARD_FUZZ", "100"))
+"""Keys on each kind of dashboard."""
 LIFE = 400
 """Keys after which there is another dashboard."""
-CONTROL = [f"ctrl+{letter}" for letter in "abcdefghijklmnopqrstuvwxy"]
 MOVES = ["enter", "escape", "tab", "shift+tab", "up", "down", "left", "right", "home", "end"]
 KEYS = [
     *(named(character) for character in string.printable.strip()),
     *MOVES * 3,
-    *CONTROL,
+    *(f"ctrl+{letter}" for letter in "abcdefghijklmnopqrstuvwxy"),
     *("space", "pageup", "pagedown", "backspace", "delete", "shift+left", "shift+right"),
     *(f"f{number}" for number in range(1, 13)),
 ]
 SIZES = [(1, 1), (39, 9), (40, 10), (60, 20), (80, 24), (120, 40), (200, 60), (300, 100)]
 
 
-def live(stage: Stage) -> None:
-    stage.session.start()
-    stage.session.steps(1, 60)
-
-
-def finished(stage: Stage) -> None:
-    live(stage)
-    stage.session.finish(60, 1)
-
-
-def failed(stage: Stage) -> None:
-    live(stage)
-    stage.session.fail()
-
-
-def attached(stage: Stage) -> None:
-    """As with `rankboard attach` on a run that has ended."""
-    session = ActedSession(make_plan(cluster(2, 2), Job()))
-    stage.app.runs.launch = replace(stage.app.runs.launch, attached=session, at_once=False)
-    stage.sessions.append(session)
-    finished(stage)
-
-
-Begin = Callable[[Stage], None]
-
-
-@pytest.mark.parametrize("begin", [live, finished, failed, attached])
-async def test_random_keys_never_raise(
-    begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where all that keys save goes."""
     monkeypatch.chdir(tmp_path)
-    chance = random.Random(begin.__name__)
+    return tmp_path
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_random_keys_never_raise(kind: Callable[..., Played], folder: Path) -> None:
+    chance = random.Random(kind.__name__)
     pressed: list[str] = []
     while len(pressed) < COUNT:
-        stage = Stage(hosts=2, slots=chance.choice([1, 2, 9]), runs_dir=tmp_path / "runs")
-        if begin is attached:
-            begin(stage)
-        async with stage.app.run_test(size=(80, 24), notifications=True) as pilot:
-            if begin is not attached:
-                begin(stage)
-            try:
-                await play(stage, pilot, chance, pressed)
-            except BaseException:
-                print("the last keys were", *pressed[-30:])  # noqa: T201
-                raise
+        here = folder / str(len(pressed))
+        here.mkdir()
+        played = kind(here, chance.choice([1, 2, 9]))
+        try:
+            async with played.app.run_test(size=(80, 24), notifications=True) as pilot:
+                played.begin()
+                await play(played, pilot, chance, pressed)
+        except BaseException:
+            print("the last keys:", *pressed[-30:])  # noqa: T201
+            raise
 
 
-async def play(stage: Stage, pilot: Pilot[None], chance: random.Random, pressed: list[str]) -> None:
+async def play(
+    played: Played, pilot: Pilot[None], chance: random.Random, pressed: list[str]
+) -> None:
     """Press keys until there are enough, or the dashboard has ended."""
-    app, end = stage.app, min(COUNT, len(pressed) + LIFE)
-    while len(pressed) < end and not app._exiting:
+    app, enough = played.app, min(COUNT, len(pressed) + LIFE)
+    while len(pressed) < enough and not app._exiting:
         if chance.random() < 0.02:
             await pilot.resize_terminal(*chance.choice(SIZES))
-        if chance.random() < 0.05 and app.runs.live:
-            step = max(rank.step for rank in stage.session.state.ranks)
-            stage.session.steps(step + 1, step + 5)
+        if chance.random() < 0.05:
+            played.go_on()
         pressed.append(chance.choice(KEYS))
         await pilot.press(pressed[-1])
         if len(pressed) % 10 == 0:
             app.tick()
-    for session in stage.sessions:
-        if app.runs.live:
-            session.close()
+    played.end()
     if not app._exiting:
         app.exit()
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys"),
+    [
+        (live, ()),
+        (live, ("3", "z")),
+        (live, ("s",)),
+        (live, ("D",)),
+        (live, ("!",)),
+        (live, ("?",)),
+        (live, ("q",)),
+        (live, ("ctrl+p",)),
+        (form, ()),
+        (form, ("p",)),
+        (home, ()),
+        (compared, ()),
+        (study, ()),
+        (study, ("d",)),
+    ],
+)
+async def test_every_size_of_every_screen(
+    kind: Callable[..., Played], keys: tuple[str, ...], folder: Path
+) -> None:
+    chance = random.Random(repr(keys))
+    played = kind(folder)
+    odd = [(chance.randrange(1, 300), chance.randrange(1, 100)) for _ in range(8)]
+    async with played.app.run_test(size=(80, 24), notifications=True) as pilot:
+        played.begin()
+        played.go_on()
+        await pilot.pause()
+        await pilot.press(*map(named, keys))
+        screen = played.app.screen
+        for size in [*SIZES, *odd, (80, 24)]:
+            await pilot.resize_terminal(*size)
+            played.app.tick()
+            await pilot.pause()
+            small = too_small(played.app.size)
+            await until(pilot, lambda small=small: isinstance(played.app.screen, TooSmall) is small)
+        assert played.app.screen is screen
+        played.end()
