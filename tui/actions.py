@@ -41,7 +41,6 @@ class Place(Enum):
     COMPARE = "comparison"
     LIST = "list"
     TEXT = "text"
-    PROMPT = "line of text"
     DIALOG = "question"
     EVERYWHERE = "everywhere"
 
@@ -270,7 +269,6 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         Action("bottom", "end,G", "move_to(-1)", "Bottom", "go to the last one", False),
     ),
     Place.TEXT: (BACK, Action("done", "q,enter,?,f1", "back", "Back", "close it", False)),
-    Place.PROMPT: (BACK,),
     Place.DIALOG: (
         BACK,
         Action("detach", "d", "answer('detach')", "Detach", "leave the run, which goes on", False),

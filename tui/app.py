@@ -38,6 +38,7 @@ class RankboardApp(Dashboard[Runs]):
         super().__init__(Runs(launch))
         self._asked: CheckHosts | None = None
         self._run_screens: dict[int, RunScreen] = {}
+        self._detaching = False
 
     def open(self) -> None:
         launch = self.runs.launch
@@ -200,7 +201,7 @@ class RankboardApp(Dashboard[Runs]):
         """Whether the user has left all runs, or the only one has detached itself."""
         sessions = self.runs.sessions
         alone = len(sessions) == 1 and not self.runs.launch.home
-        return super().is_left or (alone and sessions[0].detached)
+        return super().is_left or self._detaching or (alone and sessions[0].detached)
 
     def question(self) -> QuitDialog:
         live = self.runs.live_sessions

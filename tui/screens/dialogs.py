@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.geometry import Size
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
-from textual.widgets import Button, Input, Static
+from textual.widgets import Button, Static
 
 from tui.actions import Place, bindings, key_of
 
@@ -162,33 +162,6 @@ class DeleteDialog(Dialog):
     def __init__(self, question: str) -> None:
         super().__init__()
         self.question = question
-
-
-class Prompt(ModalScreen[str | None]):
-    """Asks for a line of text; escape leaves it as it is."""
-
-    DEFAULT_CSS = """
-    Prompt { align: center middle; background: $background 50%; }
-    Prompt Input { width: 60; max-width: 100%; border: round $primary; background: $surface; }
-    """
-    place = Place.PROMPT
-    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
-
-    def __init__(self, title: str, text: str, longest: int = 0) -> None:
-        """`longest`: so many characters at most, 0 for any number."""
-        super().__init__()
-        self._title, self._text, self._longest = title, text, longest
-
-    def compose(self) -> ComposeResult:
-        line = Input(self._text, max_length=self._longest)
-        line.border_title, line.border_subtitle = self._title, "enter saves, esc leaves"
-        yield line
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        self.dismiss(event.value.strip())
-
-    def action_back(self) -> None:
-        self.dismiss(None)
 
 
 class LeaveDialog(Dialog):

@@ -19,12 +19,12 @@ from remote.format import count, size
 from remote.record import query
 from remote.record.checkpoints import saved_step
 from remote.record.entry import UNKNOWN, Entry
-from remote.record.marks import LONGEST
 from tui.actions import Place, bindings
 from tui.exit import MISTAKES
 from tui.history import Answered, History, Listed
 from tui.messages import CompareRuns, Done, NewRun, OpenRun, OpenStudy, ResumeRun, in_background
-from tui.screens.dialogs import DeleteDialog, Leave, Prompt
+from tui.screens.dialogs import DeleteDialog, Leave
+from tui.screens.pick import Ask
 from tui.screens.shelf import ORDERS, PLACES, Item, about, fields, items, rows
 from tui.text.runs import beginnings
 from tui.text.table import justified
@@ -316,18 +316,19 @@ class HomeScreen(Drawn, Screen[None]):
 
     def action_note(self) -> None:
         if run := self._entry:
-            self._prompt("note", run.note, partial(self._history.note, run.name))
+            self._ask_for("note", run.note, partial(self._history.note, run.name))
 
     def action_name(self) -> None:
         if run := self._entry:
-            self._prompt("name", run.label, partial(self._history.name, run.name), LONGEST)
+            self._ask_for("name", run.label, partial(self._history.name, run.name))
 
-    def _prompt(self, what: str, text: str, keep: Callable[[str], None], longest: int = 0) -> None:
+    def _ask_for(self, what: str, text: str, keep: Callable[[str], None]) -> None:
         def answered(text: str | None) -> None:
             if text is not None:
                 self._change(keep, text)
 
-        self.app.push_screen(Prompt(f"{what} of the run", text, longest), answered)
+        help = f"The {what} of the run; an empty one removes it."
+        self.app.push_screen(Ask(what, help, text), answered)
 
     def action_resume(self) -> None:
         if run := self._entry:

@@ -1,0 +1,140 @@
+"""A recorded run at any of its times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from remote.plan.plan import Plan
+from remote.record import tape
+from remote.record.losses import losses
+from remote.record.read import RunFolderError
+from remote.record.tape import Tape
+from remote.run.state import RunState
+from tests.kit.histories import History, plan
+from tests.kit.recorded import recorded
+from training.wire.events import PREFIX, Step, Text, expand
+from training.wire.jsonl import dumps
+
+END = float("inf")
+
+
+def stepped(rank: int, step: int) -> Text:
+    """A step as its rank prints it."""
+    told = {
+        "event": "step",
+        **{name: 0 for name in Step.__dataclass_fields__ if name != "rank"},
+        "rank": rank,
+        "epoch": 1,
+        "step": step,
+        "loss": 2.0 / step,
+        "seconds": 0.01,
+    }
+    return Text(rank, "stdout", f"{PREFIX}{dumps(told)}")
+
+
+def history(steps: int) -> History:
+    """A run that makes so many steps, and ends."""
+    made = History(plan(2)).training(0, steps)
+    for step in range(1, steps + 1):
+        for rank in range(2):
+            made.rank(rank, stepped(rank, step))
+    made.done(0, 1).closed()
+    return made
+
+
+def told(state: RunState) -> tuple[object, ...]:
+    """What can be compared of a state."""
+    curves = [state.curves.of("loss", rank.rank).mean.tolist() for rank in state.ranks]
+    return state.phase, state.verdict, state.step, state.log.count, state.now, curves
+
+
+def applied(of: Plan, made: History, until: float) -> RunState:
+    """The state at a time, by the records up to it."""
+    state = RunState(of)
+    for record in made.records:
+        if record.time <= until:
+            for part in expand(record):
+                state.apply(part)
+    return state
+
+
+def test_the_state_at_any_time_is_that_of_the_records_up_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tape, "APART", 4_000)
+    made = history(100)
+    folder = recorded(tmp_path, made)
+    first, last = tape.span(folder)
+    assert (first, last) == (made.records[0].time, made.records[-1].time)
+    played = Tape(folder, made.plan)
+    for share in (0.0, 0.3, 0.9, 0.5, 0.51, 1.0, 0.1, 0.99):
+        until = first + share * (last - first)
+        if played.state.now > until:
+            played.rewind(until)
+        assert not played.advance(until, 10**6)
+        assert told(played.state) == told(applied(made.plan, made, until)), share
+    assert len(played._copies) > 5
+    played.close()
+
+
+def test_lines_are_taken_in_a_part_at_a_time(tmp_path: Path) -> None:
+    made = history(20)
+    played = Tape(recorded(tmp_path, made), made.plan)
+    assert played.advance(END, 10)
+    assert 0 < played.share < 1
+    assert not played.advance(END, 10**6)
+    assert (played.share, played.state.step) == (1.0, 20)
+    played.close()
+
+
+def test_a_line_that_is_being_written_is_read_once_it_is_whole(tmp_path: Path) -> None:
+    made = history(20)
+    folder = recorded(tmp_path, made)
+    file = folder / "events.jsonl"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-20])
+    played = Tape(folder, made.plan)
+    assert not played.advance(END, 10**6)
+    assert played.state.verdict is None
+    file.write_bytes(whole)
+    assert not played.advance(END, 10**6)
+    assert played.state.verdict is not None
+    played.close()
+
+
+def test_an_overview_leaves_out_steps_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("STEPS", 50), ("WHOLE", 20), ("TAIL", 6_000), ("LINE", 300)):
+        monkeypatch.setattr(tape, name, value)
+    made = history(600)
+    folder = recorded(tmp_path, made)
+    state, whole = tape.overview(folder, made.plan), made.state()
+    assert (state.phase, state.verdict, state.step) == (whole.phase, whole.verdict, whole.step)
+    assert [rank.exit for rank in state.ranks] == [rank.exit for rank in whole.ranks]
+    taken = state.ranks[0].timing.count
+    assert 30 < taken < 300
+    curve = state.curves.of("loss", 0)
+    assert curve.mean[0] == 2.0
+    assert (np.diff(curve.step) > 0).all()
+    assert (np.diff(curve.mean) < 0).all()
+
+
+def test_a_run_without_records_has_no_tape(tmp_path: Path) -> None:
+    (tmp_path / "events.jsonl").write_bytes(b"")
+    with pytest.raises(RunFolderError, match="no records"):
+        tape.span(tmp_path)
+    with pytest.raises(RunFolderError, match="holds no run"):
+        Tape(tmp_path / "none", plan(1))
+
+
+def test_the_course_of_the_loss_is_read_at_a_few_places(tmp_path: Path) -> None:
+    course = losses(recorded(tmp_path, history(300)), 10)
+    assert 8 <= len(course) <= 10
+    assert course == sorted(course, reverse=True)
+    assert course[0] > 10 * course[-1]
+    with pytest.raises(OSError, match="No such file"):
+        losses(tmp_path / "none", 10)

@@ -1,0 +1,166 @@
+"""A recorded run that plays: its clock, and the state that it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from remote.record import lock, tape
+from remote.record.lock import Holder
+from remote.run.state import RunPhase
+from tests.kit.histories import History, plan
+from tests.kit.recorded import recorded
+from training.wire.events import encode
+from tui.replay import Replay
+from tui.session_clock import SessionClock
+
+
+class Player:
+    """A replay in the hands of a test, which moves its clock."""
+
+    def __init__(self, folder: Path, made: History) -> None:
+        self.clock = 1000.0
+        self.replay = Replay(folder, made.plan, lambda: self.clock)
+
+    def look(self) -> None:
+        """One look at the clock, as the thread of the replay takes it."""
+        self.replay._follow()
+
+
+@pytest.fixture
+def player(tmp_path: Path) -> Callable[..., Player]:
+    def player(steps: int = 50, *, ended: bool = True) -> Player:
+        made = History(plan(2)).training(steps, steps)
+        if ended:
+            made.done(0, 1).closed()
+        return Player(recorded(tmp_path, made), made)
+
+    return player
+
+
+def test_it_begins_at_the_end_and_is_paused(player: Callable[..., Player]) -> None:
+    one = player()
+    replay = one.replay
+    assert (replay.state.phase, replay.state.step) == (RunPhase.ENDED, 50)
+    assert replay.position == replay.duration > 1
+    assert not replay.is_playing
+    one.clock += 100
+    one.look()
+    assert replay.position == replay.duration
+
+
+def test_it_plays_from_the_beginning_at_its_speed(player: Callable[..., Player]) -> None:
+    one = player()
+    replay = one.replay
+    replay.toggle()
+    one.look()
+    assert (replay.position, replay.state.step) == (0.0, 0)
+    assert replay.is_playing
+    steps = []
+    for _ in range(4):
+        one.clock += replay.duration / 4
+        one.look()
+        steps.append(replay.state.step)
+    assert steps == sorted(steps)
+    assert steps[0] < steps[1] < steps[2] < steps[3] == 50
+    assert not replay.is_playing
+    assert replay.state.phase is RunPhase.ENDED
+
+
+def test_the_speed_counts_from_now_on(player: Callable[..., Player]) -> None:
+    one = player()
+    replay = one.replay
+    replay.toggle()
+    one.clock += 0.2
+    replay.change_speed(2)
+    assert (replay.speed, replay.position) == (4, pytest.approx(0.2))
+    one.clock += 0.1
+    assert replay.position == pytest.approx(0.6)
+    replay.toggle()
+    one.clock += 100
+    assert replay.position == pytest.approx(0.6)
+    for _ in range(50):
+        replay.change_speed(1)
+    assert replay.speed == 1024
+    for _ in range(50):
+        replay.change_speed(-1)
+    assert replay.speed == 0.25
+
+
+def test_it_jumps_to_any_time(player: Callable[..., Player]) -> None:
+    one = player()
+    replay = one.replay
+    seen = {}
+    for position in (0.5, 1.0, 0.2, 0.8, 0.5):
+        replay.go_to(position)
+        one.look()
+        assert replay.position == position
+        assert seen.setdefault(position, replay.state.step) == replay.state.step
+    assert seen[0.2] < seen[0.5] < seen[0.8] < seen[1.0]
+    replay.jump(-100)
+    one.look()
+    assert (replay.position, replay.state.phase) == (0.0, RunPhase.STARTING)
+    replay.jump(100)
+    one.look()
+    assert (replay.position, replay.state.step) == (replay.duration, 50)
+
+
+def test_its_clock_is_the_run_s(player: Callable[..., Player]) -> None:
+    """What is drawn does not grow older while the replay is paused."""
+    one = player()
+    one.replay.go_to(0.7)
+    one.look()
+    state = one.replay.state
+    clock = SessionClock(lambda: one.clock)
+    begun = clock.now(state)
+    assert begun - state.started == pytest.approx(0.7, abs=0.02)
+    one.clock += 100
+    assert clock.now(state) == begun
+
+
+def test_a_run_that_is_recorded_now_is_followed(
+    player: Callable[..., Player], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "launcher", lambda folder: Holder(1, "here"))
+    one = player(10, ended=False)
+    replay, folder = one.replay, one.replay._folder
+    assert replay.is_live
+    more = History(replay.plan).training(10, 10)
+    known = len(more.records)
+    more.done(0, 1).closed()
+    with (folder / "events.jsonl").open("a") as file:
+        file.writelines(map(encode, more.records[known:]))
+    one.look()
+    assert replay.state.phase is RunPhase.ENDED
+    assert replay.position == replay.duration > 1
+    monkeypatch.setattr(lock, "launcher", lambda folder: None)
+    one.look()
+    assert not replay.is_live
+
+
+def test_a_large_run_is_shown_by_an_overview_until_it_is_read(
+    player: Callable[..., Player], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tape, "LARGE", 1000)
+    one = player(400)
+    replay = one.replay
+    shown = replay.state
+    assert (shown.phase, replay.reading) == (RunPhase.ENDED, 0.0)
+    shares = []
+    while replay.reading is not None:
+        assert replay.state is shown
+        one.look()
+        shares.append(replay.reading)
+    assert len(shares) > 1
+    assert replay.state is not shown
+    assert replay.state.step == 400
+
+
+def test_a_replay_ends_when_it_is_told_to(player: Callable[..., Player]) -> None:
+    replay = player().replay
+    batches = replay.batches()
+    assert next(batches) == []
+    replay.stop()
+    assert list(batches) == []
