@@ -152,7 +152,7 @@ class HomeScreen(Drawn, Screen[None]):
             return
         chosen, table = self._chosen, self.query_one(Choices)
         self._items = items(self._listed, self._answered, self._words, self._order)
-        shown, names = fields(table.content_size.width), beginnings(self._listed.runs)
+        shown, names = fields(self.app.size.width - 2), beginnings(self._listed.runs)
         table.show(
             [one.column for one in shown],
             rows(self._items, shown, names, self._courses, self._marked),

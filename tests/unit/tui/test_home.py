@@ -1,0 +1,316 @@
+"""Home: the list of runs, what one does with them, and the runs that are opened from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from remote.cluster.hosts import Host
+from remote.errands import inventory
+from remote.errands.errands import Answer
+from remote.record import marks
+from remote.record.entry import Entry
+from remote.run.state import RunPhase
+from remote.study.folder import Begun, Ended, Outcome, StudyFolder
+from remote.study.progress import Progress
+from tests.kit.acted import ActedSession, cluster, make_plan, until
+from tests.kit.dashboard import asked
+from tests.kit.histories import History as Told
+from tests.kit.histories import plan
+from tests.kit.recorded import recorded
+from training.job import Job
+from tui.app import RankboardApp
+from tui.history import Answered, History, Listed
+from tui.replay import Replay
+from tui.runs import Launch
+from tui.screens.home import HomeScreen
+from tui.screens.launch import LaunchScreen
+from tui.screens.run import RunScreen
+from tui.screens.shelf import ORDERS, Item, about, curve, fields, items
+
+SIZES = [(40, 10), (80, 24), (120, 40), (200, 60)]
+
+
+class Home:
+    """A dashboard that begins with the list of the runs of a folder."""
+
+    def __init__(self, runs_dir: Path) -> None:
+        self.sessions: list[ActedSession] = []
+        lab = cluster(1, 2)
+        history = History(runs_dir)
+        launch = Launch(
+            lab, lab, Job(), make_plan, self._begin, home=True, runs_dir=runs_dir, history=history
+        )
+        self.app = RankboardApp(launch)
+
+    def _begin(self, of: Any) -> ActedSession:
+        self.sessions.append(ActedSession(replace(of, run=f"started-{len(self.sessions)}")))
+        return self.sessions[-1]
+
+    def text(self) -> str:
+        """What is on the screen."""
+        return "\n".join(strip.text for strip in self.app.screen._compositor.render_strips())
+
+    async def shows(self, pilot: Pilot[None], *words: str) -> None:
+        await until(pilot, lambda: all(word in self.text() for word in words))
+
+    async def is_at(self, pilot: Pilot[None], kind: type) -> Any:
+        await until(pilot, lambda: isinstance(self.app.screen, kind))
+        return self.app.screen
+
+
+@pytest.fixture
+def runs_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three runs: one finished, one failed, and one of which nobody knows the end."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "runs"
+    for number, (name, sync) in enumerate((("a-1", "ddp"), ("b-2", "ring"), ("c-3", "ring"))):
+        of = replace(plan(2), run=name, work=Job(sync=sync))
+        told = Told(of).training(20 + number, 40)
+        if name == "a-1":
+            told.done(0, 1)
+        if name != "c-3":
+            told.closed()
+        recorded(folder, told)
+    return folder
+
+
+async def test_it_lists_all_runs_with_their_figures(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "a-1", "b-2", "c-3", "✓ finished", "ring", "3 runs, 0 live")
+        assert "runs in ./runs" in home.text()
+
+
+async def test_without_runs_it_says_what_to_do(tmp_path: Path) -> None:
+    home = Home(tmp_path / "none")
+    async with home.app.run_test(size=(80, 24), notifications=True) as pilot:
+        await home.shows(pilot, "Press n to set up the first one", "rankboard --local 4")
+        for key in ("enter", "s", "t", "a", "R", "d", "space"):
+            await pilot.press(key)
+        await pilot.press("n")
+        await home.is_at(pilot, LaunchScreen)
+        await pilot.press("escape")
+        await home.is_at(pilot, HomeScreen)
+
+
+async def test_a_filter_is_that_of_rankboard_runs(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "a-1")
+        await pilot.press("slash", *"sync=rin")
+        await home.shows(pilot, "0 of 3 runs", "No run fits")
+        await pilot.press("g")
+        await home.shows(pilot, "2 of 3 runs", "b-2", "c-3")
+        assert "a-1" not in home.text()
+        await pilot.press("enter", "down", "escape")
+        await home.shows(pilot, "3 runs, 0 live", "a-1")
+
+
+async def test_a_filter_that_is_wrong_is_told(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "a-1")
+        await pilot.press("slash", *"lss<1", "enter")
+        await home.shows(pilot, "runs have no 'lss'", "did you mean 'loss'")
+
+
+async def test_stars_notes_and_names_are_kept_with_the_run(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "c-3")
+        await pilot.press("s")
+        await until(pilot, lambda: marks.is_starred(runs_dir / "c-3"))
+        await pilot.press("a", *"best one", "enter")
+        await home.shows(pilot, "best one: c-3")
+        assert marks.name(runs_dir / "c-3") == "best one"
+        await pilot.press("t", *"see it", "enter")
+        await home.shows(pilot, "note: see it")
+        await pilot.press("a", *" last/", "enter")
+        await home.shows(pilot, "give a name in one line")
+        await pilot.press("s")
+        await until(pilot, lambda: not marks.is_starred(runs_dir / "c-3"))
+
+
+async def test_an_ended_run_is_replayed_and_left_with_escape(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(80, 24), notifications=True) as pilot:
+        await home.shows(pilot, "b-2")
+        await pilot.press("down", "enter")
+        screen = await home.is_at(pilot, RunScreen)
+        assert isinstance(screen.session, Replay)
+        await home.shows(pilot, "paused 1x")
+        await pilot.press("home")
+        await until(pilot, lambda: screen.session.state.phase is RunPhase.STARTING)
+        await pilot.press("space", *[">"] * 10)
+        await until(pilot, lambda: screen.session.state.phase is RunPhase.ENDED)
+        await pilot.press("escape")
+        await home.is_at(pilot, HomeScreen)
+        await pilot.press("enter")
+        assert await home.is_at(pilot, RunScreen) is screen
+        await pilot.press("q")
+    assert home.app.exit_code == 0
+
+
+async def test_several_runs_are_open_at_once(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "a-1")
+        await pilot.press("n")
+        await home.is_at(pilot, LaunchScreen)
+        await pilot.press("f5")
+        live = await home.is_at(pilot, RunScreen)
+        home.sessions[0].start()
+        await pilot.press("H")
+        await home.is_at(pilot, HomeScreen)
+        await pilot.press("end", "enter")
+        other = await home.is_at(pilot, RunScreen)
+        assert isinstance(other.session, Replay)
+        await pilot.press("ctrl+pagedown")
+        await until(pilot, lambda: home.app.screen is live)
+        await pilot.press("ctrl+pageup")
+        await until(pilot, lambda: home.app.screen is other)
+        assert home.app.runs.live
+        await pilot.press("q")
+        dialog = await asked(pilot)
+        assert "still live" in dialog.question
+        await pilot.press("escape")
+        home.sessions[0].close()
+        await until(pilot, lambda: not home.app.runs.live)
+        await pilot.press("q")
+
+
+async def test_a_run_is_deleted_only_after_a_question(runs_dir: Path) -> None:
+    marks.star(runs_dir / "b-2", True)
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "a-1")
+        await pilot.press("down", "d")
+        await home.shows(pilot, "b-2 is kept: it has a star")
+        await pilot.press("down", "d")
+        assert "Delete a-1" in (await asked(pilot)).question
+        await pilot.press("q", "escape")
+        await home.is_at(pilot, HomeScreen)
+        await pilot.press("d")
+        await asked(pilot)
+        await pilot.press("right", "enter")
+        await until(pilot, lambda: not (runs_dir / "a-1").exists())
+        await home.shows(pilot, "2 runs, 0 live")
+    assert (runs_dir / "b-2").exists()
+
+
+async def test_a_run_without_a_checkpoint_cannot_be_resumed(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "b-2")
+        await pilot.press("down", "R")
+        await home.shows(pilot, "hosts.toml: no such file")
+        await home.is_at(pilot, HomeScreen)
+
+
+async def test_what_hosts_do_not_answer_is_told_beside_the_list(
+    runs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (runs_dir.parent / "hosts.toml").write_text('[[host]]\naddress = "10.0.0.1"\n')
+    host = Host("node1", "10.0.0.1")
+    monkeypatch.setattr(
+        inventory, "ask", lambda *_: [Answer(host, (), error="node1: no route to host")]
+    )
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "node1: no route to host", "a-1")
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_it_fits_every_size(size: tuple[int, int], runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=size, notifications=True) as pilot:
+        await home.shows(pilot, "c-3")
+        assert all(len(line) <= size[0] for line in home.text().splitlines())
+
+
+async def test_a_study_shows_its_cells_and_their_runs(
+    runs_dir: Path, study_folder: Callable[[], StudyFolder]
+) -> None:
+    folder = study_folder()
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, folder.name, "study")
+        await pilot.press("enter")
+        await home.shows(pilot, "of runs", "sync=ddp")
+        await pilot.press("enter")
+        await home.shows(pilot, "a-1")
+        await pilot.press("enter")
+        screen = await home.is_at(pilot, RunScreen)
+        assert screen.session.plan.run == "a-1"
+
+
+STUDY = """
+title = "Two ways"
+repetitions = 1
+[job]
+steps = 20
+[axes]
+sync = ["ddp", "ring"]
+"""
+
+
+@pytest.fixture
+def study_folder(runs_dir: Path) -> Callable[[], StudyFolder]:
+    def study_folder() -> StudyFolder:
+        folder = StudyFolder.of(runs_dir, "two-ways")
+        with folder.held():
+            place = {"given": {}, "places": {"local": 2}, "quick": False, "nodes": 2}
+            folder.keep(STUDY, place)
+            from remote.study.start import opened
+
+            trial = Progress(opened(folder)).study.trials()[0]
+            folder.write(Begun(trial.key, "a-1"))
+            folder.write(Ended(trial.key, "a-1", Outcome.COUNTED, 0.1, seconds=4.0))
+        return folder
+
+    return study_folder
+
+
+# Rows ---------------------------------------------------------------------------------------------
+
+
+def test_live_runs_come_first_then_studies() -> None:
+    ended, live = Entry("a", verdict="finished"), Entry("b", verdict="running")
+    rows = items(Listed((live, ended, replace_name(ended, "z"))), Answered(), (), "newest first")
+    assert [row.name for row in rows] == ["b", "z", "a"]
+
+
+def replace_name(entry: Entry, name: str) -> Entry:
+    return entry._replace(name=name)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_every_order_sorts_runs_of_which_little_is_known(order: str) -> None:
+    runs = (Entry("a", verdict="finished", job={}, loss=1.0), Entry("b", problem="it is no plan"))
+    assert len(items(Listed(runs), Answered(), (), order)) == 2
+
+
+def test_a_curve_spans_all_levels() -> None:
+    assert curve([3.0, 2.0, 1.0]) == "█▅▁"
+    assert curve([1.0]) == curve([]) == ""
+    assert curve([1.0, 1.0]) == "▁▁"
+
+
+@pytest.mark.parametrize("width", [0, 20, 60, 80, 120, 300])
+def test_as_many_columns_are_shown_as_there_is_room_for(width: int) -> None:
+    found = fields(width)
+    assert sum(one.width for one in found) <= max(width, found[0].width)
+    assert fields(300)[-1].title == "note"
+
+
+def test_a_run_with_a_checkpoint_can_be_resumed() -> None:
+    failed = Item("a", Entry("a", verdict="failed", cause="killed", started=0.0))
+    assert "R resumes it from the checkpoint of step 20" in about(failed, 20)
+    assert "resumes" not in about(failed, 0)
+    assert "resumes" not in about(Item("a", Entry("a", verdict="finished")), 20)
