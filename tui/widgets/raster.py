@@ -7,7 +7,8 @@ thousand, and no spike is lost.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -165,35 +166,40 @@ def limits(
 
     `warm`: without peaks, if much is gained by that, and without what is before that x.
     """
-    parts = [part for curve in curves for part in _values(curve, along)]
-    if not parts:
+    found = [part for curve in curves for part in _parts(curve, log, along)]
+    if not found:
         return None
-    values, x, single = (np.concatenate(column) for column in zip(*parts, strict=True))
-    fit = np.isfinite(values) & ((values > 0) | (not log))
-    values, x, single = values[fit], x[fit], single[fit].astype(bool)
-    if not values.size:
-        return None
-    whole = float(values.min()), float(values.max())
-    lasting = values[(x >= warm) & ~single] if warm is not None else values
-    if warm is None or lasting.size < FEW:
+    every = [one for _, one, _ in found]
+    whole = float(min(one.min() for one in every)), float(max(one.max() for one in every))
+    if warm is None:
         return whole
-    low, high = np.quantile(lasting[:: 1 + lasting.size // SAMPLE], CUT)
-    if single.any():  # a few points that somebody waits for
-        low, high = min(low, values[single].min()), max(high, values[single].max())
-    size = np.diff(np.log10(whole) if log else np.array(whole).clip(-HUGE, HUGE))
-    cut = np.diff(np.log10([low, high]) if log else np.array([low, high]).clip(-HUGE, HUGE))
-    return (float(low), float(high)) if size[0] > GAIN * cut[0] else whole
+    stride = 1 + sum(one.size for one in every) // SAMPLE
+    late = [one[::stride][x[::stride] >= warm] for x, one, single in found if not single]
+    lasting = np.concatenate([np.empty(0), *late])
+    if lasting.size < FEW:
+        return whole
+    low, high = np.quantile(lasting, CUT)
+    awaited = [end for _, one, single in found if single for end in (one.min(), one.max())]
+    low, high = float(min([low, *awaited])), float(max([high, *awaited]))
+    return (low, high) if _size(whole, log) > GAIN * _size((low, high), log) else whole
 
 
-def _values(curve: Curve, along: Axis | None) -> list[tuple[Floats, Floats, Floats]]:
-    kept = np.ones(curve.x.shape, bool)
+def _size(span: tuple[float, float], log: bool) -> float:
+    low, high = (math.log10(one) if log else max(-HUGE, min(one, HUGE)) for one in span)
+    return high - low
+
+
+def _parts(curve: Curve, log: bool, along: Axis | None) -> Iterator[tuple[Floats, Floats, bool]]:
+    """The x and the values of a curve, and of its band, that are to be seen; whether they are
+    single points."""
+    inside = np.ones(curve.x.shape, bool)
     if along is not None:
         places = along.places(np.where(np.isfinite(curve.x), curve.x, np.nan))
-        kept = (places >= 0) & (places <= 1)
-    x = curve.x[kept]
-    single = np.full(x.shape, float(curve.single))
-    columns = (curve.mean, curve.low, curve.high) if curve.band else (curve.mean,)
-    return [(values[kept], x, single) for values in columns]
+        inside = (places >= 0) & (places <= 1)
+    for values in (curve.mean, curve.low, curve.high) if curve.band else (curve.mean,):
+        fit = inside & np.isfinite(values) & ((values > 0) | (not log))
+        if fit.any():
+            yield curve.x[fit], values[fit], curve.single
 
 
 def draw(
@@ -216,7 +222,7 @@ def draw(
             if each.band:
                 _tint(picture, each, low, high, height)
             lines = _between(*_joined(_rows(each.mean, low, high, height)), height)
-            there.append((_cells(lines) * WEIGHTS[None, :, None, :]).sum((1, 3)))
+            there.append(_bits(lines))
         if there:
             _lay(picture, np.array(there), np.array([each.colour for each in layer]))
     for column in marks:
@@ -301,6 +307,15 @@ def _between(top: Floats, bottom: Floats, height: int) -> NDArray[np.bool_]:
     NaN."""
     row = np.arange(4 * height)[:, None]
     return np.asarray((row >= top) & (row <= bottom))
+
+
+def _bits(dots: NDArray[np.bool_]) -> Cells:
+    """Rows x columns of dots as the bits of height x width cells."""
+    cells = _cells(dots)
+    bits = np.zeros((cells.shape[0], cells.shape[2]), int)
+    for row, column in np.ndindex(*WEIGHTS.shape):
+        bits |= cells[:, row, :, column] * int(WEIGHTS[row, column])
+    return bits
 
 
 def _cells(dots: NDArray[np.bool_]) -> NDArray[np.bool_]:
