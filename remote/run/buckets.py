@@ -195,13 +195,13 @@ class Buckets:
     def mean(self, figure: int, row: int) -> Floats:
         """The mean of a figure in each bucket."""
         total, known = (one[figure, row, : self._used] for one in (self._total, self._known))
-        with np.errstate(invalid="ignore", divide="ignore"):
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             return np.asarray(np.where(known > 0, total / known, np.nan))
 
     def ratio(self, figure: int, over: int, row: int) -> Floats:
         """What a figure comes to in each bucket, divided by another."""
         total, divisor = (self._total[one, row, : self._used] for one in (figure, over))
-        with np.errstate(invalid="ignore", divide="ignore"):
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             return np.asarray(np.where(divisor > 0, total / divisor, np.nan))
 
     def ends(self, figure: int, row: int) -> tuple[Floats, Floats, Ints, Ints]:

@@ -26,9 +26,11 @@ class Deck:
     def at(self, place: int, kinds: Sequence[Kind]) -> Kind:
         """The chart at a place; one that is not there yet is stood in for."""
         known = {kind.id: kind for kind in kinds}
-        shown = [known[name] for name in self.shown if name in known]
-        free = [kind for kind in kinds if kind not in shown]
-        return known.get(self.shown[place], (free or list(kinds))[0])
+        if self.shown[place] in known:
+            return known[self.shown[place]]
+        free = [kind for kind in kinds if kind.id not in self.shown]
+        missing = sum(name not in known for name in self.shown[:place])
+        return (free or list(kinds))[missing % len(free or kinds)]
 
     def view(self, kind: Kind) -> View:
         """How one sees a chart."""

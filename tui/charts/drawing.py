@@ -73,6 +73,7 @@ class _Drawer:
             log=self._view.log_x,
             stacked=self._kind.stacked,
             window=window,
+            live=bool(self._view.tail),
             warm=self._warm(lines),
             cursor=self._view.cursor,
         )

@@ -70,8 +70,9 @@ class View:
         low, high = axis.ends
         place = min(max(axis.at(at), 0.0), 1.0)
         size = (high - low) / factor
-        middle = low + place * (high - low)
-        begin = middle - place * size
+        first, last = _inside(ends, axis)
+        begin = low + place * (high - low - size)
+        begin = max(first, min(begin, last - size))
         return self._within(begin, begin + size, axis, ends)
 
     def panned(self, share: float, axis: Axis, ends: tuple[float, float]) -> View:

@@ -66,6 +66,11 @@ def logarithmic(low: float, high: float) -> Axis:
     return Axis(low / 10**margin, high * 10**margin, log=True)
 
 
+def exact(low: float, high: float) -> Axis:
+    """The axis from `low` to `high`."""
+    return Axis(*_apart(low, high))
+
+
 def divided(low: float, high: float, columns: int) -> Axis:
     """An axis of steps or seconds in so many columns, from `low` on. It seldom moves, and what is
     drawn stays where it is: columns begin at multiples of their width, which is one of 4 to 7 times

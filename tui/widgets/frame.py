@@ -18,6 +18,8 @@ Mark = tuple[float, str]
 """An x that is marked, and the letter that says with what."""
 STACKED = ("data", "compute", "sync")
 """The signs of areas that are stacked, from the bottom."""
+APART = 2
+"""Columns of cells between two single points."""
 MARKED = 6
 """Columns of cells for each mark of one letter: where they would be denser, none is drawn."""
 
@@ -27,8 +29,9 @@ class Look:
     """`along` names the x axis: whole steps, or with `clock` seconds, or with `parts` fractions,
     too. `log`: it is logarithmic. `from_zero`: a linear y axis begins there.
 
-    `stacked`: the curves are areas over each other. `window`: the x in view, if not all. `warm`: y
-    is limited to what comes from this x on, without peaks. `cursor`: an x with a line.
+    `stacked`: the curves are areas over each other. `window`: the x in view, if not all;
+    `live`: it moves. `warm`: y is limited to what comes from this x on, without peaks. `cursor`: an
+    x with a line.
     """
 
     along: str
@@ -38,6 +41,7 @@ class Look:
     log: bool = False
     stacked: bool = False
     window: tuple[float, float] | None = None
+    live: bool = False
     warm: float | None = None
     cursor: float | None = None
 
@@ -125,6 +129,8 @@ def _along(span: tuple[float, float], look: Look, inner: int) -> Axis:
     if look.log:
         low, high = (min(max(x, axis.TINY), axis.HUGE) for x in span)
         return Axis(low, high if high > low else low * 1.1, log=True)
+    if look.window and not look.live:
+        return axis.exact(*span)
     return axis.divided(*span, 2 * inner)
 
 
@@ -176,14 +182,16 @@ def _mark(picture: Picture, marks: Sequence[Mark], along: Axis) -> None:
 
 
 def _put_points(picture: Picture, curves: Sequence[Curve], along: Axis, up: Axis) -> None:
-    """Put a sign at each point of the curves that are single points."""
+    """Put a sign at the points of the curves that are single points: the last one, and those before
+    that are far enough from each other."""
     rows, inner = picture.dots.shape
-    for curve in curves:
+    for curve in (curve for curve in curves if curve.single):
+        free = inner
         places = along.places(curve.x), up.places(curve.mean)
-        for x, y in zip(*places, strict=True) if curve.single else ():
-            if 0 <= x <= 1 and 0 <= y <= 1:
-                row, column = _nearest(1 - y, rows), _nearest(x, inner)
-                picture.put(row, column, palette.sign("test"), curve.ink)
+        for x, y in zip(*(column[::-1] for column in places), strict=True):
+            if 0 <= x <= 1 and 0 <= y <= 1 and (column := _nearest(x, inner)) < free:
+                picture.put(_nearest(1 - y, rows), column, palette.sign("test"), curve.ink)
+                free = column - APART
 
 
 def _put_peaks(picture: Picture, curves: Sequence[Curve], along: Axis, up: Axis) -> None:

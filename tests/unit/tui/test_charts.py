@@ -1,0 +1,322 @@
+"""What charts show of a run, as plain data: kinds, views, curves and values, what is remembered."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from remote.run.state import RunState
+from tests.kit.histories import START, History, plan, stepped
+from training.job import Job
+from training.wire.events import Evaluated, HostSample, RankSample, Record, Saved, Started, Step
+from tui.charts import memory, values
+from tui.charts.deck import Deck
+from tui.charts.drawing import Drawing, drawing, smooth
+from tui.charts.kinds import KINDS, Kind, available
+from tui.charts.memory import Chosen
+from tui.charts.view import Along, Mode, View
+from tui.widgets.axis import Axis
+from tui.widgets.frame import frame
+
+LOSS, PHASES, ACCURACY = KINDS[:3]
+ENDS = (0.0, 100.0)
+WHOLE = Axis(0.0, 100.0)
+
+
+def trained(steps: int = 60, ranks: int = 4) -> RunState:
+    """A run in which rank 2 has the least loss and rank 3 the greatest."""
+    history = History(plan(ranks)).training(steps=0, total=steps)
+    state = history.state()
+    for step in range(1, steps + 1):
+        for rank in range(ranks):
+            loss = 3.0 / step + (0.5 if rank == 3 else -0.1 if rank == 2 else 0.0) / step
+            event = replace(
+                stepped(rank, step, data=0.01, compute=0.06, sync=0.03, samples=8, correct=6),
+                loss=loss,
+            )
+            state.apply(Record(rank, 0, 1_000 + step, START + 10 + step / 10, event))
+    return state
+
+
+def draw(state: RunState, kind: Kind = LOSS, view: View | None = None) -> Drawing:
+    return drawing(state, kind, view or View(smoothing=0.0))
+
+
+def test_the_mean_with_one_band_over_the_ranks_is_what_one_sees_first() -> None:
+    drawn = drawing(trained(), LOSS, View())
+    raw, even, test = drawn.curves
+    assert (raw.faint, raw.band) == (True, True)
+    assert (even.faint, even.band) == (False, False)
+    assert list(raw.low * raw.x) == pytest.approx([2.9] * 60)
+    assert list(raw.high * raw.x) == pytest.approx([3.5] * 60)
+    assert not len(test.x)
+    assert even.mean[20] > raw.mean[20], "the average lags behind"
+
+
+def test_band_all_ranks_and_one_against_the_mean() -> None:
+    state, view = trained(), View(smoothing=0.0)
+    seen = []
+    for _ in range(6):
+        drawn = draw(state, view=view)
+        seen.append([line.name for line in drawn.lines])
+        view = view.next_mode(4)
+    each = ["0", "1", "2", "3"]
+    assert seen == [["mean"], each, *(["mean", rank] for rank in each)]
+    assert view.next_mode(4).mode is Mode.EACH, "after the last rank it began again"
+    assert not any(curve.band for curve in draw(state, view=View(mode=Mode.EACH)).curves[:-1])
+
+
+def test_more_ranks_than_can_be_told_apart_are_not_drawn() -> None:
+    drawn = draw(trained(3, ranks=40), view=View(mode=Mode.EACH, smoothing=0.0))
+    assert (len(drawn.lines), drawn.hidden) == (32, 8)
+
+
+def test_steps_epochs_time_and_samples() -> None:
+    state = trained()
+    batch = Job().batch_size
+    ends = {along: draw(state, view=View(along, smoothing=0.0)).ends for along in Along}
+    assert ends[Along.STEP] == (1, 60)
+    assert ends[Along.EPOCH] == (0.1, 6.0)
+    assert ends[Along.SAMPLES] == (batch, 60 * batch)
+    begin, end = ends[Along.TIME] or (0, 0)
+    assert end - begin == pytest.approx(5.9)
+    view = View()
+    for along in (Along.EPOCH, Along.TIME, Along.SAMPLES, Along.STEP):
+        view = view.next_axis()
+        assert view.along is along
+
+
+def test_phases_are_stacked_and_add_up() -> None:
+    drawn = draw(trained(), PHASES)
+    assert drawn.look.stacked
+    assert [curve.mean[9] for curve in drawn.curves] == pytest.approx([0.01, 0.06, 0.03])
+    found = frame(drawn.curves, drawn.look, 60, 12)
+    assert found is not None
+    column = [chr(code) for code in found.picture.sign[:, 10] if code]
+    assert column == sorted(column, key="█▒░".index)
+    assert set(column) == set("█▒░")
+
+
+def test_a_test_is_a_point_and_a_mark() -> None:
+    state = trained()
+    state.apply(Record(0, 0, 2_000, START + 20, Evaluated(0, 6, 60, 0.4, 0.9, 100, 1.0)))
+    state.apply(Record(0, 0, 2_001, START + 21, Saved(0, 6, 60, 0.1, 5)))
+    drawn = draw(state)
+    assert [(curve.x[0], curve.mean[0]) for curve in drawn.curves if curve.single] == [(60, 0.4)]
+    assert drawn.marks == ((60.0, "T"), (60.0, "C"))
+    assert draw(state, view=View(marks=False)).marks == ()
+    found = frame(drawn.curves, drawn.look, 80, 16, marks=drawn.marks)
+    assert found is not None
+    assert (found.picture.sign == ord("◆")).sum() == 1
+    assert draw(state, ACCURACY).curves[-1].mean[0] == 90.0
+
+
+def test_charts_come_as_soon_as_there_is_something_to_see() -> None:
+    state = RunState(plan(2))
+    assert [kind.id for kind in available(state)] == ["loss", "phases", "accuracy"]
+    state = trained(ranks=2)
+    names = [kind.id for kind in available(state)]
+    assert {"throughput", "seconds"} < set(names)
+    assert not {"staleness", "bytes", "host_cpu"} & set(names), "all of these are 0"
+    state.apply(Record(0, 0, 3_000, START + 30, RankSample(0, 50.0, 1 << 30)))
+    state.apply(Record(0, 0, 3_001, START + 30, HostSample((10.0,), 5, 9, 0, 0)))
+    state.apply(Record(0, 0, 3_002, START + 30, Step(0, 7, 61, 1.0, 0.1, staleness=3)))
+    assert {"staleness", "memory", "host_memory", "cores"} < {kind.id for kind in available(state)}
+    assert len({kind.id for kind in available(state)}) == len(available(state))
+
+
+# Zooming ------------------------------------------------------------------------------------------
+
+
+def test_zooming_keeps_the_place_and_ends_at_the_whole() -> None:
+    closer = View().zoomed(2, 25.0, WHOLE, ENDS)
+    assert closer.window == (12.5, 62.5)
+    axis = Axis(*closer.window)
+    assert closer.zoomed(0.5, 25.0, axis, ENDS).window is None
+    assert closer.zoomed(2, 25.0, axis, ENDS).window == (18.75, 43.75)
+
+
+def test_panning_stops_at_the_ends() -> None:
+    view = View(window=(20.0, 40.0))
+    axis = Axis(20.0, 40.0)
+    assert view.panned(0.5, axis, ENDS).window == (30.0, 50.0)
+    assert view.panned(-9, axis, ENDS).window == (0.0, 20.0)
+    assert view.panned(9, axis, ENDS).window == (80.0, 100.0)
+
+
+def test_following_shows_the_newest_part_of_what_grows() -> None:
+    view = View().followed(WHOLE, ENDS)
+    assert view.shows(ENDS) == (75.0, 100.0)
+    assert view.shows((0.0, 180.0)) == (155.0, 180.0)
+    assert view.whole().shows(ENDS) is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_sequence_of_keys_leaves_what_there_is_to_see(seed: int) -> None:
+    dice, view = random.Random(seed), View()
+    for _ in range(300):
+        log = dice.random() < 0.3
+        low, high = view.shows((1.0, 1e4)) or (1.0, 1e4)
+        axis, ends = Axis(low, high, log), (1.0, 1e4)
+        match dice.randrange(4):
+            case 0:
+                view = view.zoomed(dice.choice([0.5, 2, 8]), dice.uniform(low, high), axis, ends)
+            case 1:
+                view = view.panned(dice.uniform(-2, 2), axis, ends)
+            case 2:
+                view = view.followed(axis, ends)
+            case _:
+                view = view if dice.random() < 0.9 else view.whole()
+        low, high = view.shows(ends) or ends
+        assert low < high
+        assert high > 0.9
+        assert low < 1.1e4
+
+
+def test_a_view_of_the_last_steps_is_fine_grained() -> None:
+    state = RunState(plan(1))
+    state.apply(Record(0, 0, 1, START, Started(0, 1, 1, "cpu", "gloo", "2", 1, 1, 9_999, 1, 1, 1)))
+    for step in range(1, 5_001):
+        state.apply(Record(0, 0, 1 + step, START + step, Step(0, 1, step, float(step), 0.1)))
+    assert len(draw(state).lines[0].x) <= 1024
+    near = draw(state, view=View(tail=200.0, smoothing=0.0))
+    assert list(near.lines[0].x[-200:]) == list(range(4_801, 5_001))
+    window = draw(state, view=View(window=(4_900.0, 4_950.0), smoothing=0.0))
+    x = window.lines[0].x
+    assert ((x >= 4_900) & (x <= 4_950)).sum() == 51
+
+
+# Smoothing and values -----------------------------------------------------------------------------
+
+
+def test_the_average_is_not_pulled_to_its_first_value_and_passes_over_gaps() -> None:
+    steps = np.arange(1.0, 7.0)
+    even = smooth(steps, np.array([2.0, 4.0, math.nan, 4.0, math.inf, 4.0]), 0.5)
+    assert list(even) == pytest.approx(
+        [2, (1 + 4) / 1.5, math.nan, (0.25 + 1 + 4) / 1.75 - 0, math.nan, 4], nan_ok=True, rel=0.4
+    )
+    assert even[1] == pytest.approx(10 / 3)
+    assert list(smooth(steps, np.full(6, 3.0), 0.9)) == pytest.approx([3.0] * 6)
+
+
+def test_the_cursor_tells_the_mean_and_who_has_the_least_and_the_greatest() -> None:
+    state = trained()
+    view = View(cursor=10.2, smoothing=0.0)
+    told = values.at_cursor(draw(state, view=view), LOSS, view)
+    assert told == "step 10  mean 0.310  min 0.290 (rank 2)  max 0.350 (rank 3)"
+    each = replace(view, mode=Mode.EACH)
+    told = values.at_cursor(draw(state, view=each), LOSS, each)
+    assert told == "step 10  0 0.300  1 0.300  2 0.290  3 0.350"
+    told = values.at_cursor(draw(state, PHASES, view), PHASES, view)
+    assert told == "step 10  data 0.0100  compute 0.0600  sync 0.0300"
+
+
+def test_the_cursor_goes_from_point_to_point() -> None:
+    drawn, axis = draw(trained()), Axis(0.0, 60.0)
+    view = View()
+    at = []
+    for by in (-1, -1, -1, 1, 1, 1):
+        view = replace(view, cursor=values.moved(drawn, view, axis, by))
+        at.append(view.cursor)
+    assert at == [60, 59, 58, 59, 60, 60]
+    assert values.moved(draw(RunState(plan(1))), View(), axis, 1) is None
+
+
+def test_a_heading_says_how_a_chart_is_drawn_and_names_its_curves() -> None:
+    state = trained()
+    each = View(mode=Mode.EACH, log_y=True)
+    parts = values.heading(draw(state, view=each), LOSS, each, 60)
+    assert "".join(text for text, _ in parts) == "0.0636  log  ema .9  ●0 ●1 ●2 ●3 "
+    parts = values.heading(draw(state, view=each), LOSS, each, 28)
+    assert "".join(text for text, _ in parts).endswith("  ●0 ●1 …")
+    assert values.heading(draw(RunState(plan(2))), LOSS, View(), 60) == [("ema .9", -1)]
+
+
+# What is remembered -------------------------------------------------------------------------------
+
+
+def test_charts_and_views_are_remembered_for_each_kind_of_run(tmp_path: Path) -> None:
+    file = tmp_path / "state" / "charts.json"
+    deck = Deck(plan(2), 3, file)
+    kinds = available(trained())
+    assert [deck.at(place, kinds).id for place in range(3)] == ["loss", "phases", "accuracy"]
+    following = deck.following(0, kinds, [0, 1])
+    assert following is ACCURACY
+    deck.put(0, following)
+    assert deck.shown == ["accuracy", "phases", "loss"]
+    deck.see(LOSS, View(Along.TIME, Mode.ONE, 2, log_y=True, window=(1.0, 2.0), cursor=3.0))
+    deck.save()
+    again = Deck(plan(2), 3, file)
+    assert again.shown == deck.shown
+    assert again.view(LOSS) == View(Along.TIME, Mode.ONE, 2, log_y=True)
+    assert Deck(plan(2, script=True), 3, file).shown == ["loss", "phases", "accuracy"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "[]", "{", '{"script": 3}', '{"script": {"charts": 3, "views": []}}', "\0",
+        '{"script": {"charts": ["no", 7], "views": {"loss": 3}}}',
+        '{"script": {"views": {"loss": {"along": 3, "mode": [], "one": -4, "smoothing": 7.0}}}}',
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_not_remembered(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "charts.json"
+    file.write_text(text)
+    deck = Deck(plan(2, script=True), 3, file)
+    kinds = available(RunState(plan(2)))
+    assert len({deck.at(place, kinds).id for place in range(3)}) == 3
+    assert deck.view(LOSS) in (View(), View(one=0))
+    deck.save()
+    assert "script" in json.loads(file.read_text())
+
+
+def test_where_nothing_can_be_written_nothing_fails(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    Deck(plan(1), 3, tmp_path / "file" / "charts.json").save()
+
+
+def test_few_kinds_of_run_are_remembered(tmp_path: Path) -> None:
+    file = tmp_path / "charts.json"
+    for number in range(100):
+        memory.save(f"kind {number}", Chosen(("loss",)), file)
+    known = json.loads(file.read_text())
+    assert len(known) == memory.MOST
+    assert "kind 99" in known
+
+
+# Anything -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_values_and_no_view_break_a_chart(seed: int) -> None:
+    dice = random.Random(seed)
+    odd = [math.nan, math.inf, -math.inf, 0.0, 1e308, -1e308, 5e-324, 1.0, -7.5, 2.3]
+    state = RunState(plan(3))
+    for step in range(1, dice.choice([2, 3, 40, 1_500])):
+        rank = dice.randrange(3)
+        figures = [dice.choice(odd) for _ in range(6)]
+        one = Step(rank, 1, step, *figures, samples=dice.randrange(3), correct=1)
+        state.apply(Record(rank, 0, step, START + dice.random() * step, one))
+    for kind in available(state):
+        view = View(
+            dice.choice(list(Along)),
+            dice.choice(list(Mode)),
+            dice.randrange(5),
+            log_x=dice.random() < 0.5,
+            smoothing=dice.choice([0.0, 0.9]),
+            tail=dice.choice([0.0, 5.0]),
+            cursor=dice.choice([None, 3.0, -5.0, 1e9]),
+        )
+        drawn = drawing(state, kind, view)
+        values.heading(drawn, kind, view, dice.randrange(80))
+        for width, height in ((1, 1), (3, 2), (40, 10), (300, 100)):
+            found = frame(drawn.curves, drawn.look, width, height, dice.random() < 0.5, drawn.marks)
+            if found:
+                assert {len(row) + found.picture.dots.shape[1] for row in found.rows} == {width}

@@ -1,0 +1,197 @@
+"""The charts on the run screen: how many there are, their keys and the mouse."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from textual import events
+from textual.pilot import Pilot
+
+from tests.kit.acted import until
+from tests.kit.dashboard import Stage
+from tui.charts.view import Along, Mode
+from tui.panels.charts import Charts
+from tui.panels.hosts import Hosts
+from tui.panels.log import Log
+from tui.panels.parts.outcome import Outcome
+from tui.panels.ranks import Ranks
+from tui.widgets.chart import Chart
+
+
+def shown(stage: Stage) -> list[Charts]:
+    return [chart for chart in stage.screen.query(Charts) if chart.display]
+
+
+def first(stage: Stage) -> Charts:
+    return shown(stage)[0]
+
+
+async def drawn(stage: Stage, pilot: Pilot[None]) -> None:
+    await until(pilot, lambda: all(chart.query_one(Chart).along for chart in shown(stage)))
+
+
+@pytest.mark.parametrize(
+    ("width", "count"),
+    [(60, 1), (80, 1), (109, 1), (110, 2), (119, 2), (120, 2), (150, 3), (300, 3)],
+)
+async def test_charts_stand_beside_each_other_as_far_as_there_is_room(
+    width: int, count: int
+) -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(width, 40)) as pilot:
+        await stage.train(pilot)
+        await until(pilot, lambda: len(shown(stage)) == count)
+        await pilot.pause()
+        regions = [chart.region for chart in shown(stage)]
+        assert len({region.y for region in regions}) == 1
+        assert abs(sum(region.width for region in regions) - width) < count
+        hosts, ranks = (stage.screen.query_one(kind).region for kind in (Hosts, Ranks))
+        assert bool(hosts.width) == (width >= 120)
+        assert abs(hosts.width + ranks.width - width) <= 1
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_on_24_lines_8_ranks_have_a_line_each() -> None:
+    stage = Stage(hosts=4, slots=2)
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        await pilot.pause()
+        assert stage.screen.query_one(Ranks).size.height >= 9
+        assert first(stage).size.height >= 4
+        assert stage.screen.query_one(Log).size.height >= 2
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_the_end_on_24_lines_leaves_room_for_a_chart_with_its_axis() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        stage.session.finish(60, 1)
+        await stage.ended(pilot)
+        await until(pilot, lambda: stage.screen.query_one(Outcome).size.height > 0)
+        await until(pilot, lambda: first(stage).query_one(Chart).size.height >= 5)
+        await until(pilot, lambda: any(map(is_axis, stage.text().splitlines())))
+        assert stage.screen.query_one(Outcome).size.height <= 6
+
+
+def is_axis(line: str) -> bool:
+    return line.rstrip().endswith(" step")
+
+
+async def test_the_keys_of_a_chart() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await stage.train(pilot)
+        await pilot.press("3")
+        await drawn(stage, pilot)
+        chart = first(stage)
+        for key, seen in (
+            ("b", lambda: chart.view.mode is Mode.EACH),
+            ("b", lambda: (chart.view.mode, chart.view.one) == (Mode.ONE, 0)),
+            ("x", lambda: chart.view.along is Along.EPOCH),
+            ("x", lambda: chart.view.along is Along.TIME),
+            ("l", lambda: chart.view.log_y and chart.query_one(Chart).logarithmic),
+            ("L", lambda: chart.view.log_x),
+            ("L", lambda: not chart.view.log_x),
+            ("plus", lambda: chart.view.smoothing == 0.95),
+            ("minus", lambda: chart.view.smoothing == 0.9),
+            ("m", lambda: not chart.view.marks),
+            ("right_square_bracket", lambda: chart.view.window is not None),
+            ("right_curly_bracket", lambda: chart.view.window is not None),
+            ("left", lambda: chart.view.cursor is not None),
+            ("full_stop", lambda: chart.view.tail > 0),
+            ("0", lambda: chart.view.is_whole and chart.view.cursor is None),
+        ):
+            await pilot.press(key)
+            await until(pilot, seen)
+            await drawn(stage, pilot)
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_the_cursor_tells_its_values_above_the_chart() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(200, 40)) as pilot:
+        await stage.train(pilot)
+        await pilot.press("3", "z", "left")
+        await until(pilot, lambda: "3 loss  step 60  mean " in stage.text())
+        assert "(rank " in stage.text()
+        await pilot.press("left")
+        await until(pilot, lambda: "3 loss  step 59  mean " in stage.text())
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_the_wheel_zooms_at_the_pointer_and_dragging_pans() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 40)) as pilot:
+        await stage.train(pilot)
+        await pilot.press("3")
+        await drawn(stage, pilot)
+        chart = first(stage)
+        plot = chart.query_one(Chart)
+        x, y = plot.region.x + 40, plot.region.y + 3
+        held = plot.x_at(40)
+        assert held is not None
+        for _ in range(3):
+            turn = events.MouseScrollUp(
+                plot, 40, 3, 0, -1, 0, False, False, False, screen_x=x, screen_y=y
+            )
+            plot.post_message(turn)
+            await pilot.pause()
+            stage.app.tick()
+            await pilot.pause()
+        assert chart.view.window is not None
+        low, high = chart.view.window
+        assert high - low < 40
+        assert plot.x_at(40) == pytest.approx(held, abs=1.5)
+        await pilot.mouse_down(plot, offset=(40, 3))
+        await pilot.hover(plot, offset=(60, 3))
+        await pilot.mouse_up(plot, offset=(60, 3))
+        assert chart.view.window[0] < low - 3
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_other_runs_of_its_kind_are_watched_alike() -> None:
+    for turn in range(2):
+        stage = Stage()
+        async with stage.app.run_test(size=(80, 24)) as pilot:
+            await stage.train(pilot)
+            if turn == 0:
+                await pilot.press("3", "c", "l", "c", "l", "b")
+                await until(pilot, lambda stage=stage: first(stage).view.log_y)
+            await until(pilot, lambda stage=stage: " 3 accuracy" in stage.text())
+            assert first(stage).view.log_y
+            assert first(stage).view.mode is Mode.EACH
+            stage.session.close()
+            await stage.ended(pilot)
+            await pilot.press("q")
+            await pilot.pause()
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_no_keys_on_a_chart_and_no_sizes_break_it(seed: int) -> None:
+    keys = [
+        *("b", "x", "l", "L", "plus", "minus", "left", "right", "0", "full_stop", "m", "c", "3"),
+        *("right_square_bracket", "left_square_bracket", "4", "z"),
+        *("right_curly_bracket", "left_curly_bracket"),
+    ]
+    dice, stage = random.Random(seed), Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("3", *dice.choices(keys, k=10))  # before there is anything
+        await stage.train(pilot, 20)
+        for step in range(21, 51, 10):
+            await pilot.press(*dice.choices(keys, k=15))
+            stage.session.steps(step, step + 9)
+            stage.app.tick()
+            await pilot.resize_terminal(dice.randrange(1, 220), dice.randrange(1, 70))
+            await pilot.pause()
+        await pilot.resize_terminal(80, 24)
+        stage.session.finish(50, 1)
+        await stage.ended(pilot)
+        await pilot.press(*dice.choices(keys, k=20))
+        assert stage.app.is_running
