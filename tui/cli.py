@@ -27,6 +27,7 @@ COMMANDS = (
     "attach",
     "open",
     "watch",
+    "serve",
     "stop",
     "logs",
     "events",

@@ -1,0 +1,71 @@
+"""`rankboard serve`: a run in a browser on this machine, read-only."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tui.exit import UsageError, refusing
+from tui.flags.common import RUNS, Run, RunsDir
+from tui.flags.recorded import recorded_here
+from tui.narrate import narrate
+
+OPTIONAL = ("aiohttp", "textual_serve")
+"""Packages that the extra `serve` installs."""
+
+
+def serve(
+    run: Run,
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65535, help="the port (default: a free one)")
+    ] = 0,
+    runs_dir: RunsDir = RUNS,
+) -> None:
+    """Watch a run in a browser on this machine: read-only, as rankboard watch shows it.
+
+    Prints the address, which holds a secret: whoever has the whole address can watch. It works on
+    this machine only; from another one, forward the port: ssh -L PORT:127.0.0.1:PORT HOST.
+    Needs the package textual-serve. Ctrl+C ends it, and closes all pages.
+
+    Examples:
+      rankboard serve last
+      rankboard serve 20261120-0930 --port 8000
+
+    Exit codes:
+      0  it was ended
+      2  the command line is wrong, a package is missing, or the port is in use
+    """
+    with refusing():
+        folder, _ = recorded_here(run, runs_dir)
+        _serve(folder, port)
+
+
+def _serve(folder: Path, port: int) -> None:
+    """Serve until a signal. Raises: UsageError."""
+    try:
+        from tui.serve.guard import Guard
+        from tui.serve.server import ADDRESS, Server
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in OPTIONAL:
+            raise
+        raise UsageError(
+            "serve needs the package textual-serve, which is not installed: run pip install "
+            "textual-serve, or install rankboard[serve]"
+        ) from None
+    with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((ADDRESS, port))
+        except OSError as error:
+            raise UsageError(
+                f"--port {port}: {os.strerror(error.errno or 0)}; give another one, or none"
+            ) from None
+        guard = Guard()
+        address = f"http://{ADDRESS}:{listening.getsockname()[1]}/{guard.token}/"
+        narrate(f"serving {folder.name} on this machine, read-only, until Ctrl+C:")
+        asyncio.run(Server(folder, guard).serve(listening, lambda: typer.echo(address)))

@@ -1,0 +1,26 @@
+"""Which requests are answered: those of people who were given the address, and of no other page."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from dataclasses import dataclass, field
+
+HERE = ("127.0.0.1", "localhost")
+"""What this machine is called by its own browsers. A page that has its own name point here (DNS
+rebinding) sends that name."""
+
+
+@dataclass(frozen=True)
+class Guard:
+    """`token` is the secret part of the address."""
+
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+
+    def admits(self, token: str, host: str, origin: str | None) -> bool:
+        """Whether to answer a request with this token in its path, and these headers. How long the
+        comparison takes tells nothing of the token."""
+        knows = hmac.compare_digest(token.encode(errors="replace"), self.token.encode())
+        name, _, port = host.partition(":")
+        is_here = name in HERE and (not port or port.isdigit())
+        return knows and is_here and origin in (None, f"http://{host}")

@@ -1,0 +1,110 @@
+"""Answers the requests of browsers on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import textual_serve
+from aiohttp import web
+
+from tui.serve.guard import Guard
+from tui.serve.page import FILES, HEADERS, POLICY, page
+from tui.serve.visit import Visit
+
+ADDRESS = "127.0.0.1"
+MOST = 8
+"""Visitors at a time: each has a process of its own."""
+FULL = f"{MOST} pages are open already: close one of them, then load this page again.\n"
+REFUSED = "Refused: open the whole address that rankboard serve has printed.\n"
+LONGEST = 1 << 16
+"""Bytes of a message of a page."""
+SILENCE = 15.0
+"""Seconds after which a browser that does not answer is given up."""
+STATIC = Path(textual_serve.__file__).parent / "static"
+
+
+class Server:
+    """Serves the run that is recorded in a folder, on this machine only, to those who know the
+    token."""
+
+    def __init__(self, folder: Path, guard: Guard) -> None:
+        self._folder, self._guard = folder, guard
+        self._visits: set[asyncio.Task[None]] = set()
+
+    async def serve(self, listening: socket.socket, ready: Callable[[], object]) -> None:
+        """Answer until SIGINT, SIGTERM or SIGHUP, then end all visits. `ready` is called once
+        requests are answered."""
+        over = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, over.set)
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self._answer)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        await runner.setup()
+        try:
+            await web.SockSite(runner, listening).start()
+            ready()
+            await over.wait()
+        finally:
+            await self._end_visits()
+            await runner.cleanup()
+
+    async def _end_visits(self) -> None:
+        visits = list(self._visits)
+        for visit in visits:
+            visit.cancel()
+        await asyncio.gather(*visits, return_exceptions=True)
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        """Answer a request, or refuse it before anything else is looked at."""
+        token, _, wanted = request.path.removeprefix("/").partition("/")
+        if not self._guard.admits(token, request.host, request.headers.get("Origin")):
+            return web.Response(status=403, text=REFUSED, headers=HEADERS)
+        if request.method != "GET":
+            return web.Response(status=405, headers={**HEADERS, "Allow": "GET"})
+        if wanted == "ws":
+            return await self._attend(request)
+        if not wanted and request.path.endswith("/"):
+            return self._page(request)
+        if name := FILES.get(wanted.removeprefix("static/")):
+            return web.FileResponse(STATIC / name, headers=HEADERS)
+        return web.Response(status=404, text="There is nothing.\n", headers=HEADERS)
+
+    def _page(self, request: web.Request) -> web.Response:
+        if len(self._visits) >= MOST:
+            return web.Response(status=503, text=FULL, headers=HEADERS)
+        text = page(
+            f"rankboard: {self._folder.name}", f"ws://{request.host}/{self._guard.token}/ws"
+        )
+        headers = {**HEADERS, "Content-Security-Policy": POLICY.format(host=request.host)}
+        return web.Response(text=text, content_type="text/html", headers=headers)
+
+    async def _attend(self, request: web.Request) -> web.StreamResponse:
+        """Let a page watch, in a task that can be ended."""
+        if len(self._visits) >= MOST:
+            return web.Response(status=503, text=FULL, headers=HEADERS)
+        websocket = web.WebSocketResponse(heartbeat=SILENCE, max_msg_size=LONGEST)
+        size = (_number(request, "width", 80), _number(request, "height", 24))
+        task = asyncio.create_task(self._visit(request, websocket, *size))
+        self._visits.add(task)
+        task.add_done_callback(self._visits.discard)
+        with suppress(asyncio.CancelledError):
+            await asyncio.shield(task)
+        return websocket
+
+    async def _visit(
+        self, request: web.Request, websocket: web.WebSocketResponse, width: int, height: int
+    ) -> None:
+        await websocket.prepare(request)
+        await Visit(self._folder, websocket).attend(width, height)
+
+
+def _number(request: web.Request, name: str, default: int) -> int:
+    """A number of the address of a websocket, such as its width in columns."""
+    text = request.query.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else default
