@@ -40,7 +40,10 @@ class Page:
             if said.get("id") == self._number:
                 assert "error" not in said, said
                 return dict(said["result"])
-            if said.get("method") == "Log.entryAdded" and said["params"]["entry"]["level"] == "error":
+            if (
+                said.get("method") == "Log.entryAdded"
+                and said["params"]["entry"]["level"] == "error"
+            ):
                 self.errors.append(said["params"]["entry"]["text"])
 
     async def open(self, address: str) -> None:

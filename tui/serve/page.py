@@ -11,6 +11,8 @@ FILES = {
     "mono.ttf": "fonts/RobotoMono-VariableFont_wght.ttf",
 }
 """The files of textual-serve that the page uses, by their names here."""
+FOCUS = 'addEventListener("load", () => document.querySelector("textarea").focus());\n'
+"""A script that has keys go to the dashboard without a click."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; font-src 'self'; "
     "img-src 'self' data: blob:; connect-src 'self' ws://{host}; base-uri 'none'; "
@@ -44,6 +46,7 @@ body.-closed #closed { display: block; }
 #closed a { color: #ffa62b; }
 </style>
 <script src="static/textual.js"></script>
+<script src="static/focus.js"></script>
 </head>
 <body>
 <div id="closed"><p>The page was closed, or the server has ended.</p><a href="">Open it again</a>

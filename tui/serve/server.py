@@ -13,18 +13,20 @@ import textual_serve
 from aiohttp import web
 
 from tui.serve.guard import Guard
-from tui.serve.page import FILES, HEADERS, POLICY, page
+from tui.serve.page import FILES, FOCUS, HEADERS, POLICY, page
 from tui.serve.visit import Visit
 
 ADDRESS = "127.0.0.1"
-MOST = 8
-"""Visitors at a time: each has a process of its own."""
+MOST = 4
+"""Visitors at a time: each has a process of its own, of some 80 MiB."""
 FULL = f"{MOST} pages are open already: close one of them, then load this page again.\n"
 REFUSED = "Refused: open the whole address that rankboard serve has printed.\n"
 LONGEST = 1 << 16
 """Bytes of a message of a page."""
 SILENCE = 15.0
 """Seconds after which a browser that does not answer is given up."""
+FAREWELL = 1.0
+"""Seconds that a browser has to agree that its page is closed."""
 STATIC = Path(textual_serve.__file__).parent / "static"
 
 
@@ -71,6 +73,8 @@ class Server:
             return await self._attend(request)
         if not wanted and request.path.endswith("/"):
             return self._page(request)
+        if wanted == "static/focus.js":
+            return web.Response(text=FOCUS, content_type="text/javascript", headers=HEADERS)
         if name := FILES.get(wanted.removeprefix("static/")):
             return web.FileResponse(STATIC / name, headers=HEADERS)
         return web.Response(status=404, text="There is nothing.\n", headers=HEADERS)
@@ -88,7 +92,7 @@ class Server:
         """Let a page watch, in a task that can be ended."""
         if len(self._visits) >= MOST:
             return web.Response(status=503, text=FULL, headers=HEADERS)
-        websocket = web.WebSocketResponse(heartbeat=SILENCE, max_msg_size=LONGEST)
+        websocket = web.WebSocketResponse(timeout=FAREWELL, heartbeat=SILENCE, max_msg_size=LONGEST)
         size = (_number(request, "width", 80), _number(request, "height", 24))
         task = asyncio.create_task(self._visit(request, websocket, *size))
         self._visits.add(task)
