@@ -1,0 +1,104 @@
+"""A program in a terminal of its own: what it draws, and the CPU time that it takes."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import termios
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+COLUMNS, LINES = 160, 48
+ENVIRONMENT = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"}
+SEQUENCES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
+BENCH = str(Path(__file__).parents[1])
+PATIENCE = 120.0
+LOOK = 0.01
+
+
+class Terminal:
+    """Starts a program. `written` are the bytes that it has drawn, `text` the newest of them
+    without sequences."""
+
+    def __init__(
+        self, command: Sequence[str], folder: Path, size: tuple[int, int] = (COLUMNS, LINES)
+    ) -> None:
+        self.pid, self._terminal = pty.fork()
+        if self.pid == 0:
+            os.chdir(folder)
+            columns, lines = size
+            os.environ |= ENVIRONMENT | {
+                "PYTHONPATH": BENCH,
+                "COLUMNS": str(columns),
+                "LINES": str(lines),
+            }
+            os.execv(command[0], list(command))
+        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", *size[::-1], 0, 0))
+        self.written = 0
+        self.text = b""
+        self.code: int | None = None
+        self._used = 0.0
+
+    @property
+    def cpu(self) -> float:
+        """CPU seconds of the program alone, its children aside; after its end, all it has used."""
+        if self.code is not None:
+            return self._used
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def read_for(self, seconds: float) -> None:
+        """Take what the program draws off its terminal."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            if not select.select([self._terminal], [], [], left)[0]:
+                return
+            with contextlib.suppress(OSError):  # the terminal's other end is gone
+                drawn = os.read(self._terminal, 65536)
+                self.written += len(drawn)
+                self.text = (self.text + SEQUENCES.sub(b"", drawn))[-200_000:]
+                continue
+            return
+
+    def read_until(self, text: str) -> None:
+        """Read until the program has drawn this text."""
+        until = time.monotonic() + PATIENCE
+        while text.encode() not in self.text:
+            self.read_for(LOOK)
+            if self._has_ended() or time.monotonic() > until:
+                shown = self.text[-2000:].decode(errors="replace")
+                raise SystemExit(f"the program has not drawn {text!r}, but:\n{shown}")
+
+    def type(self, keys: str) -> None:
+        """Type these keys."""
+        os.write(self._terminal, keys.encode())
+
+    def wait(self) -> None:
+        """Read until the program has ended."""
+        until = time.monotonic() + PATIENCE
+        while not self._has_ended():
+            self.read_for(LOOK)
+            if time.monotonic() > until:
+                self.kill()
+                raise SystemExit("the program does not end")
+        os.close(self._terminal)
+
+    def kill(self) -> None:
+        """End it at once."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+
+    def _has_ended(self) -> bool:
+        if self.code is None:
+            pid, status, used = os.wait4(self.pid, os.WNOHANG)
+            if pid:
+                self.code = os.waitstatus_to_exitcode(status)
+                self._used = used.ru_utime + used.ru_stime
+        return self.code is not None
