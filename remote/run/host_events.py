@@ -98,7 +98,8 @@ def _enter(run: Run, rank: RankState, phase: RankPhase, when: float) -> None:
     if not rank.go_on(phase, when):
         return
     _look_at_stall(run, when)
-    run.foresee(rank)
+    if rank.pace:
+        run.foresee(rank)
     if phase is RankPhase.TRAINING and run.phase is RunPhase.STARTING:
         run.phase = RunPhase.TRAINING
 

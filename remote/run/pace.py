@@ -6,6 +6,8 @@ import math
 import statistics
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import fields
+from operator import attrgetter
 
 from remote.run.timing import NAN
 from training.wire.events import Step
@@ -14,6 +16,8 @@ RECENT = 20
 """Steps that count as present."""
 LONG = 500
 """Steps over which the lasting pace is taken."""
+_FIGURES = {one.name: attrgetter(one.name) for one in fields(Step)}
+"""Ways to the figures of a step, several times as fast as `getattr`: there may be 1,000 ranks."""
 
 
 class Pace:
@@ -57,7 +61,7 @@ class Pace:
 
     def mean(self, figure: str) -> float:
         """The mean of a figure."""
-        return statistics.fmean(self._all(figure)) if self.recent else NAN
+        return sum(self._all(figure)) / len(self.recent) if self.recent else NAN
 
     def per_second(self, figure: str) -> float:
         """How much of a figure comes in a second of the steps. Of `data`, `compute` and `sync`:
@@ -66,4 +70,4 @@ class Pace:
         return sum(self._all(figure)) / seconds if seconds > 0 else NAN
 
     def _all(self, figure: str) -> Iterator[float]:
-        return (getattr(step, figure) for step in self.recent)
+        return map(_FIGURES[figure], self.recent)
