@@ -98,28 +98,29 @@ class Observer:
         """Tell what is new."""
         if len(state.stalls) > self._stalls:
             self._stalls = len(state.stalls)
-            self._tell(state, STALLED, state.stalls[-1].text)
+            self._tell(state, STALLED, f"{STALLED}: {state.stalls[-1].text}")
         if self._is_over:
             return
         if state.verdict is not None:
             self._is_over = True
-            self._tell(state, state.verdict.name.lower(), _ending(state))
+            word = state.verdict.name.lower()
+            self._tell(state, word, f"{word} {_ending(state)}")
         elif state.course.cut_off:
             self._is_over = True
-            self._tell(state, LOST, "no host answers any more; the run was left to its hosts")
+            self._tell(state, LOST, f"{LOST}: no host answers any more")
 
     def _tell(self, state: RunState, event: str, text: str) -> None:
         self._notifier.tell(facts(state, event, text, self._folder))
 
 
 def facts(state: RunState, event: str, text: str, folder: Path) -> dict[str, Any]:
-    """What is told of a run: `event` is its verdict or "stalled", `text` a sentence for people.
-    Seconds, fractions; None is unknown."""
+    """What is told of a run: `event` is its verdict or "stalled", `text` says so in words, after the
+    name of the run. Seconds, fractions; None is unknown."""
     tests = state.progress.evaluations
     told = {
         "event": event,
         "run": state.plan.run,
-        "text": one_line(f"{state.plan.run} {event}: {text}"),
+        "text": one_line(f"{state.plan.run} {text}"),
         "what": state.plan.what,
         "hosts": [host.name for host in state.plan.hosts],
         "ranks": state.plan.world_size,
@@ -139,8 +140,9 @@ def facts(state: RunState, event: str, text: str, folder: Path) -> dict[str, Any
 
 
 def _ending(state: RunState) -> str:
-    """How a run has ended, in a sentence."""
-    said = [f"after {duration(state.elapsed)}, step {state.step}/{state.progress.steps or '?'}"]
+    """After which time a run has ended, at which step, why, and with which accuracy."""
+    step = f"step {state.step}/{state.progress.steps or '?'}"
+    said = [f"after {duration(state.elapsed)} at {step}"]
     if state.cause:
         said.append(state.cause.text())
     elif state.progress.diverged:

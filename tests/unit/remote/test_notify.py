@@ -176,7 +176,7 @@ class Kept(Notifier):
         self.all: list[tuple[str, str]] = []
 
     def tell(self, facts: Any) -> None:
-        self.all.append((facts["event"], facts["text"].partition(": ")[2]))
+        self.all.append((facts["event"], facts["text"].partition(" ")[2]))
 
 
 def test_a_stall_and_the_end_are_told_once_each() -> None:
@@ -189,12 +189,12 @@ def test_a_stall_and_the_end_are_told_once_each() -> None:
         observer.look(history.state())
     history.session(Stalled((0, 1), 40.0))
     observer.look(history.state())
-    assert notifier.all == [("stalled", "ranks 0 and 1 have made no step for 30 s")]
+    assert notifier.all == [("stalled", "stalled: ranks 0 and 1 have made no step for 30 s")]
     history.rank(0, stepped(0, 4)).rank(1, stepped(1, 4)).done(0, 1)
     for _ in range(2):
         observer.look(history.closed())
     assert [event for event, _ in notifier.all] == ["stalled", "finished"]
-    assert notifier.all[-1][1] == "after 0 s, step 4/40"
+    assert notifier.all[-1][1] == "finished after 0 s at step 4/40"
 
 
 def test_what_was_over_before_is_not_told() -> None:
