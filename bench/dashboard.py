@@ -104,8 +104,7 @@ def show(stream: Stream, folder: Path) -> Shown:
     cpu, written = terminal.cpu - cpu, terminal.written - written
     memory = _memory(terminal.pid)
     terminal.read_for(stream.seconds + 2 - (time.monotonic() - began))
-    terminal.type("q")
-    terminal.wait()
+    terminal.leave()
     told = json.loads(results.read_text())
     if (told["least"], told["most"]) != (stream.steps, stream.steps):
         raise SystemExit(f"steps are lost: {told['least']} to {told['most']} of {stream.steps}")
@@ -173,9 +172,9 @@ def paint(folder: Path) -> list[Figure]:
         runs.fill(runs_dir, RUNS)
     newest = max(path.name for path in runs_dir.iterdir())
     screens = {
-        "home": ((), "runs"),
+        "home": ((), "finished"),
         "form": (("--local", "4", "--form"), "lenet5"),
-        "run": (("attach", newest), "training took"),
+        "run": (("attach", newest), "finished in"),
     }
     found, quits = [], []
     for name, (words, mark) in screens.items():
@@ -184,8 +183,7 @@ def paint(folder: Path) -> list[Figure]:
         found.append(Figure(f"first paint of {name}", terminal.cpu, 0.8, unit="s of CPU time"))
         terminal.read_for(1.0)
         used = terminal.cpu
-        terminal.type("q")
-        terminal.wait()
+        terminal.leave()
         quits.append(terminal.cpu - used)
     return [*found, Figure("quit", max(quits), 0.3, unit="s of CPU time")]
 
@@ -217,8 +215,7 @@ def opened(folder: Path) -> list[Figure]:
     began = time.monotonic()
     terminal.read_until(f"step {LONG.steps}/")
     seconds, cpu = time.monotonic() - began, terminal.cpu
-    terminal.type("q")
-    terminal.wait()
+    terminal.leave()
     return [
         Figure("run of 1,000,000 steps opened", seconds, 2.0, unit="s"),
         Figure("its CPU time", cpu, 2.0, unit="s"),

@@ -22,6 +22,8 @@ from tui.runs import Launch
 
 BATCHES = 20
 """A second."""
+LONGEST = 500
+"""Records of a batch: the lock is held no longer."""
 
 
 class Fed:
@@ -41,10 +43,13 @@ class Fed:
         began = time.monotonic()
         with self._path.open("rb") as file:
             record = decode(file.readline())
-            while record and not self._left.wait(1 / BATCHES):
+            while record and not self._left.is_set():
                 due, batch = time.monotonic() - began + START, list[Record]()
+                if record.time > due:
+                    self._left.wait(1 / BATCHES)
+                    continue
                 with self.lock:
-                    while record and record.time <= due:
+                    while record and record.time <= due and len(batch) < LONGEST:
                         for one in expand(record):
                             self.state.apply(one)
                             batch.append(one)

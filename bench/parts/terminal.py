@@ -19,13 +19,14 @@ COLUMNS, LINES = 160, 48
 ENVIRONMENT = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"}
 SEQUENCES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
 BENCH = str(Path(__file__).parents[1])
+KEPT = 500_000
 PATIENCE = 120.0
-LOOK = 0.01
+LOOK, AGAIN = 0.01, 3.0
+QUIT = b"\x11"
 
 
 class Terminal:
-    """Starts a program. `written` are the bytes that it has drawn, `text` the newest of them
-    without sequences."""
+    """Starts a program. `written` are the bytes that it has drawn."""
 
     def __init__(
         self, command: Sequence[str], folder: Path, size: tuple[int, int] = (COLUMNS, LINES)
@@ -42,7 +43,7 @@ class Terminal:
             os.execv(command[0], list(command))
         fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", *size[::-1], 0, 0))
         self.written = 0
-        self.text = b""
+        self._drawn = b""
         self.code: int | None = None
         self._used = 0.0
 
@@ -54,6 +55,11 @@ class Terminal:
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    @property
+    def text(self) -> str:
+        """The newest of what it has drawn, without sequences."""
+        return SEQUENCES.sub(b"", self._drawn).decode(errors="replace")
+
     def read_for(self, seconds: float) -> None:
         """Take what the program draws off its terminal."""
         until = time.monotonic() + seconds
@@ -63,37 +69,30 @@ class Terminal:
             with contextlib.suppress(OSError):  # the terminal's other end is gone
                 drawn = os.read(self._terminal, 65536)
                 self.written += len(drawn)
-                self.text = (self.text + SEQUENCES.sub(b"", drawn))[-200_000:]
+                self._drawn = (self._drawn + drawn)[-KEPT:]
                 continue
             return
 
     def read_until(self, text: str) -> None:
         """Read until the program has drawn this text."""
         until = time.monotonic() + PATIENCE
-        while text.encode() not in self.text:
+        while text not in self.text:
             self.read_for(LOOK)
             if self._has_ended() or time.monotonic() > until:
-                shown = self.text[-2000:].decode(errors="replace")
-                raise SystemExit(f"the program has not drawn {text!r}, but:\n{shown}")
+                raise SystemExit(f"the program has not drawn {text!r}, but:\n{self.text[-2000:]}")
 
-    def type(self, keys: str) -> None:
-        """Type these keys."""
-        os.write(self._terminal, keys.encode())
-
-    def wait(self) -> None:
-        """Read until the program has ended."""
+    def leave(self) -> None:
+        """Type ctrl+q, which no field takes, until the program has ended."""
         until = time.monotonic() + PATIENCE
         while not self._has_ended():
-            self.read_for(LOOK)
+            os.write(self._terminal, QUIT)
+            again = time.monotonic() + AGAIN
+            while not self._has_ended() and time.monotonic() < again:
+                self.read_for(LOOK)
             if time.monotonic() > until:
-                self.kill()
+                os.kill(self.pid, signal.SIGKILL)
                 raise SystemExit("the program does not end")
         os.close(self._terminal)
-
-    def kill(self) -> None:
-        """End it at once."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
 
     def _has_ended(self) -> bool:
         if self.code is None:

@@ -114,8 +114,8 @@ class Observer:
 
 
 def facts(state: RunState, event: str, text: str, folder: Path) -> dict[str, Any]:
-    """What is told of a run: `event` is its verdict or "stalled", `text` what follows the run's name
-    in a sentence for people. Seconds, fractions; None is unknown."""
+    """What is told of a run: `event` is its verdict or "stalled", `text` what follows its name in a
+    sentence for people. Seconds, fractions; None is unknown."""
     tests = state.progress.evaluations
     told = {
         "event": event,
