@@ -33,6 +33,7 @@ class Pace:
         self.recent: deque[Step] = deque(maxlen=RECENT)
         self.lasting = self.lasting_ready = NAN
         self.count = 0
+        self._spent = NAN
 
     def __bool__(self) -> bool:
         return bool(self.recent)
@@ -40,6 +41,7 @@ class Pace:
     def append(self, step: Step) -> None:
         """Take in a step."""
         self.recent.append(step)
+        self._spent = NAN
         if not math.isfinite(step.seconds):
             return
         self.count += 1
@@ -66,8 +68,9 @@ class Pace:
     def per_second(self, figure: str) -> float:
         """How much of a figure comes in a second of the steps. Of `data`, `compute` and `sync`:
         their share of a step."""
-        seconds = sum(self._all("seconds"))
-        return sum(self._all(figure)) / seconds if seconds > 0 else NAN
+        if math.isnan(self._spent):  # kept for the other figures
+            self._spent = sum(self._all("seconds"))
+        return sum(self._all(figure)) / self._spent if self._spent > 0 else NAN
 
     def _all(self, figure: str) -> Iterator[float]:
         return map(_FIGURES[figure], self.recent)

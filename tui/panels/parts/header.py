@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Callable
 
 from rich.text import Text
 from textual.widgets import Static
@@ -95,11 +96,11 @@ def _phase(run: RunState) -> str:
 def _pace(run: RunState, width: int) -> list[str]:
     """Say how fast the run trains and how well it has tested: as much as there is room for."""
     facts = [
-        *_known(run.throughput, f"{rate(run.throughput)} samples/s"),
-        *_known(run.step_seconds, f"{seconds(run.step_seconds)} s/iter"),
-        *_known(run.sync_share, f"sync {percent(run.sync_share)}"),
+        *_known(run.throughput, rate, "{} samples/s"),
+        *_known(run.step_seconds, seconds, "{} s/iter"),
+        *_known(run.sync_share, percent, "sync {}"),
         *_tested(run),
-        *_known(run.bytes_per_second, f"{size(run.bytes_per_second)}/s sent"),
+        *_known(run.bytes_per_second, size, "{}/s sent"),
         *_saved(run),
     ]
     while facts and len(GAP.join(facts)) > width:
@@ -107,8 +108,8 @@ def _pace(run: RunState, width: int) -> list[str]:
     return [GAP.join(facts)] if facts else []
 
 
-def _known(value: float, text: str) -> list[str]:
-    return [text] if value > 0 else []
+def _known(value: float, written: Callable[[float], str], text: str) -> list[str]:
+    return [text.format(written(value))] if value > 0 else []
 
 
 def _tested(run: RunState) -> list[str]:
