@@ -27,13 +27,16 @@ MakePlan = Callable[[Cluster, Job, Policy], Plan]
 @dataclass(frozen=True)
 class Place:
     """What a command line said of where to run, beside the choice of hosts: the options of a lab,
-    uploads, and the folder of the runs where it is not the usual one."""
+    uploads, and the folder of the runs where it is not the usual one. `name` and `notify` are those
+    options."""
 
     slots: int = 0
     link: str = ""
     cpus: str = ""
     upload: tuple[str, ...] = ()
     runs_dir: str = ""
+    name: str = ""
+    notify: str = ""
 
 
 @dataclass(frozen=True)

@@ -106,6 +106,8 @@ def _place(host_flags: Mapping[str, Any], options: Options) -> Place:
         host_flags["cpus"],
         tuple(map(str, options.upload)),
         "" if options.runs_dir == RUNS else str(options.runs_dir),
+        options.name,
+        options.notifier.target if options.notifier else "",
     )
 
 

@@ -47,8 +47,8 @@ class Notifier:
     """
 
     def __init__(self, target: str, limit: float = LIMIT) -> None:
-        self._target, self._limit = target.strip(), limit
-        self._is_url = _checked(self._target)
+        self.target, self._limit = target.strip(), limit
+        self._is_url = _checked(self.target)
         self._threads: list[threading.Thread] = []
         self._failure: str | None = None
         self._is_taken = False
@@ -78,11 +78,11 @@ class Notifier:
 
     def _send(self, facts: Mapping[str, Any]) -> None:
         try:
-            (_post if self._is_url else _execute)(self._target, facts, self._limit)
+            (_post if self._is_url else _execute)(self.target, facts, self._limit)
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             if self._failure is None:
                 what = one_line(_reason(error, self._limit))
-                self._failure = f"--notify: {_shortened(self._target, self._is_url)}: {what}"
+                self._failure = f"--notify: {_shortened(self.target, self._is_url)}: {what}"
 
 
 class Observer:

@@ -24,8 +24,12 @@ def command(
         hosts += ["--only", ",".join(host.name for host in chosen.hosts)]
     for folder in place.upload:
         hosts += ["--upload", folder]
-    if place.runs_dir:
-        hosts += ["--runs-dir", place.runs_dir]
+    for flag, value in (
+        ("--runs-dir", place.runs_dir),
+        ("--name", place.name),
+        ("--notify", place.notify),
+    ):
+        hosts += [flag, value] if value else []
     flags = job.flags() or ("--sync", job.sync)
     return shlex.join(["rankboard", *hosts, *flags, *policy])
 

@@ -236,8 +236,9 @@ def test_the_command_line_says_where_to_run() -> None:
         "rankboard --local 2 --slots 2 --link 1gbit --cpus 0.5 --runs-dir other --sync ddp"
     )
     far = replace(cluster(2, 1), file="lab/hosts.toml")
-    assert line(draft(lab=far), Place(upload=("my code",))) == (
-        "rankboard --hosts lab/hosts.toml --upload 'my code' --sync ddp"
+    assert line(draft(lab=far), Place(upload=("my code",), name="a", notify="./tell me")) == (
+        "rankboard --hosts lab/hosts.toml --upload 'my code' --name a --notify './tell me' "
+        "--sync ddp"
     )
 
 
