@@ -23,8 +23,6 @@ ON, OFF = "on", "off"
 SWITCH = (ON, OFF)
 OPTIONS = "sync_option"
 """The setting of which the form has one field per option."""
-EMPTY = {"epochs": "1, unless steps are given", "steps": "whole epochs"}
-"""What is shown in place of an empty text; otherwise "none"."""
 SETTINGS = {setting.name: setting for setting in dataclasses.fields(Job)}
 
 

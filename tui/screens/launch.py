@@ -106,6 +106,9 @@ class LaunchScreen(Screen[None]):
         self._show()
         self.call_after_refresh(self._explain)
 
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._show)
+
     # What is shown
 
     def _changed(self) -> None:
@@ -245,6 +248,8 @@ class LaunchScreen(Screen[None]):
             with self._checks.lock:
                 self._marks = marks(self._checks.state)
                 self._summary = summary(self._checks.state)
+            if self.checked.plan and self.checked.plan.work != self._checks.plan.work:
+                self._summary += ", before the last changes"
         self._fields.tell(self.checked.mistakes, self._marks, self._summary)
 
     def _look(self) -> None:
