@@ -39,6 +39,7 @@ class Place(Enum):
     STUDY = "study"
     CELL = "runs of a cell"
     COMPARE = "comparison"
+    ROWS = "row of the table of ranks"
     LIST = "list"
     TEXT = "text"
     DIALOG = "question"
@@ -99,6 +100,15 @@ MOVES = (
 
 MARKS = "marks: E epoch, T test, C checkpoint, R restart, S stall"
 
+MOVES = (
+    Action("up", "up,k", "move(-1)", "Up", "go up", False),
+    Action("down", "down,j", "move(1)", "Down", "go down", False),
+    Action("page-up", "pageup", "page(-1)", "Page up", "go up by a page", False),
+    Action("page-down", "pagedown", "page(1)", "Page down", "go down by a page", False),
+    Action("top", "home,g", "move_to(0)", "Top", "go to the first one", False),
+    Action("bottom", "end,G", "move_to(-1)", "Bottom", "go to the last one", False),
+)
+
 ACTIONS: dict[Place, tuple[Action, ...]] = {
     Place.HOME: (
         OPEN,
@@ -151,7 +161,11 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         Action("beginning", "home", "jump(-1)", "Beginning", "go to the beginning", False),
         Action("end", "end", "jump(1)", "End", "go to the end of the run", False),
     ),
-    Place.RANKS: (),
+    Place.RANKS: (Action("sort", "o", "sort", "Sort", "sort the ranks by the next figure"),),
+    Place.ROWS: (
+        Action("open-rank", "enter", "open", "Open", "open the page of the rank, or a host"),
+        *MOVES,
+    ),
     Place.HOSTS: (),
     Place.CHART: (
         Action("band", "b", "band", "Band", "mean and band, all ranks, one against the mean"),
@@ -260,14 +274,7 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         LOG_Y,
         SCREENSHOT,
     ),
-    Place.LIST: (
-        Action("up", "up,k", "move(-1)", "Up", "go up", False),
-        Action("down", "down,j", "move(1)", "Down", "go down", False),
-        Action("page-up", "pageup", "page(-1)", "Page up", "go up by a page", False),
-        Action("page-down", "pagedown", "page(1)", "Page down", "go down by a page", False),
-        Action("top", "home,g", "move_to(0)", "Top", "go to the first one", False),
-        Action("bottom", "end,G", "move_to(-1)", "Bottom", "go to the last one", False),
-    ),
+    Place.LIST: MOVES,
     Place.TEXT: (BACK, Action("done", "q,enter,?,f1", "back", "Back", "close it", False)),
     Place.DIALOG: (
         BACK,

@@ -133,3 +133,10 @@ def in_background(owner: MessagePump, what: str, act: Callable[[], Any]) -> None
         owner.post_message(done)
 
     threading.Thread(target=work, name=what, daemon=True).start()
+
+
+@dataclass
+class ShowRank(Message):
+    """Show all that is known of a rank of the run."""
+
+    rank: int

@@ -35,7 +35,7 @@ class RankState:
     `saved_step` is its newest checkpoint's, `saving_seconds` what all of them took, `saved` how
     many, `saved_bytes` its part of the newest. `stepped_at` is when it made its last step,
     `stalled`: the next one, or the end of its phase, is long overdue; `stack` is its newest, of
-    `stack_time`.
+    `stack_time`, when it had made `stack_step` steps. `heard` is when something came of it last.
     """
 
     rank: int
@@ -66,6 +66,8 @@ class RankState:
     stalled: bool = False
     stack: events.Stack | None = None
     stack_time: float = 0.0
+    stack_step: int = 0
+    heard: float = 0.0
     exited: events.Exited | None = None
     exited_from: RankPhase = RankPhase.WAITING
     death: Death | None = None
@@ -156,12 +158,13 @@ class RankState:
 
     def apply(self, event: Event, when: float) -> None:
         """Take in what it, or its agent, says of it."""
+        self.heard = when
         match event:
             case events.Step():
                 self.stepped(event)
                 self.stepped_at, self.stalled = when, False
             case events.Stack():
-                self.stack, self.stack_time = event, when
+                self.stack, self.stack_time, self.stack_step = event, when, self.step
             case events.RankSample():
                 self.cpu, self.memory = event.cpu, event.memory
             case events.Started():

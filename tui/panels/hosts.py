@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from statistics import fmean
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from remote.format import UNKNOWN, duration, percent, short_size
+from remote.format import UNKNOWN, duration, number, percent, short_size
 from remote.plan.place import is_loopback
+from remote.run.load import Load, loads
 from remote.run.state import HostPhase, HostState, RunState
 from remote.run.waiting import REACHING, age
 from tui.actions import Place, bindings
@@ -18,19 +18,22 @@ from tui.panels.parts.panel import Panel, ScreenRow
 from tui.session_clock import SessionClock
 from tui.widgets.log_view import plain
 from tui.widgets.phase import phase
-from tui.widgets.table import Cell, Column, Row, Table
+from tui.widgets.table import UNSEEN, Cell, Column, Row, Table, fitted
 
 COLUMNS = (
-    Column("host", 10, right=False, most=11),
-    Column("phase", 13, right=False, most=18),
+    Column("host", 6, right=False, most=15),
+    Column("phase", 8, right=False, most=19),
     Column("CPU", 5),
+    Column("cores", 6),
+    Column("memory", 7),
     Column("out/s", 6),
     Column("in/s", 6),
-    Column("memory", 7),
     Column("", 1, right=False, most=200),
 )
 ROOMY = 52
 """The width of the table from which on a phase has room for its age."""
+FULL = 0.9
+"""The share of its cores above which a host is marked."""
 
 
 class Hosts(Panel):
@@ -39,7 +42,10 @@ class Hosts(Panel):
     title = "hosts"
     place = Place.HOSTS
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
-    help = "every host: its phase, CPU, network and memory"
+    help = (
+        "every host: its phase, how much of the cores that it may use is busy, memory, network; of "
+        "a host with a CPU quota, or of several on one machine, what its ranks use"
+    )
     row = ScreenRow.TOP
     staged = True
 
@@ -53,9 +59,16 @@ class Hosts(Panel):
     def show(self, run: RunState) -> None:
         now, roomy = self._clock.now(run), self.size.width >= ROOMY
         wired = not all(is_loopback(host.address) for host in run.plan.hosts)
-        self.query_one(Table).fill(
-            [_row(host, _age(host, run, now) if roomy else "", wired) for host in run.hosts]
-        )
+        table = self.query_one(Table)
+        near = table.near
+        rows: list[Row] = [UNSEEN] * len(run.hosts)
+        for host, load in zip(run.hosts, loads(run.hosts, run.ranks), strict=True):
+            if host.index in near:
+                since = _age(host, run, now) if roomy else ""
+                rows[host.index] = _row(host, load, since, wired)
+        seen = [row for row in rows if row]
+        first = [fitted(COLUMNS[place], [row[place] for row in seen]) for place in (0, 1)]
+        table.fill(rows, [*first, *COLUMNS[2:]])
 
 
 def _age(host: HostState, run: RunState, now: float) -> str:
@@ -65,18 +78,20 @@ def _age(host: HostState, run: RunState, now: float) -> str:
     return f" {duration(age(host.since, run, now))}" if host.phase in REACHING else ""
 
 
-def _row(host: HostState, since: str, wired: bool) -> Row:
+def _row(host: HostState, load: Load, since: str, wired: bool) -> Row:
     """`wired`: the ranks' traffic goes over the interfaces that are counted, not over loopback."""
     state = phase(host.phase)
-    load = percent(fmean(host.cpu) / 100) if host.cpu else UNKNOWN
     traffic = (host.sent, host.received) if wired else (0, 0)
-    known = (load, *map(short_size, (*traffic, host.memory_used)))
-    shown = (
-        known if host.phase is HostPhase.READY else (UNKNOWN,) * len(known)
-    )  # of the others they are old
+    known = (
+        Cell(percent(load.cpu), "table--work" if load.cpu > FULL else ""),
+        Cell(number(load.cores) if load.cores else UNKNOWN),
+        *(Cell(short_size(value)) for value in (load.memory, *traffic)),
+    )
+    # of a host that is not ready the figures are old
+    shown = known if host.phase is HostPhase.READY else (Cell(UNKNOWN),) * len(known)
     return (
         Cell(plain(host.name)),
         replace(state, text=state.text + since),
-        *map(Cell, shown),
+        *shown,
         Cell("" if host.phase is HostPhase.ENDED else f" {plain(host.reason)}", "table--dim"),
     )

@@ -1,153 +1,170 @@
-"""The table of ranks."""
+"""The table of ranks: from 16 ranks on below a heat strip, beyond 64 by host."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass
+import statistics
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from remote.format import UNKNOWN, duration, number, percent, rate, short_size
 from remote.plan.plan import Plan
-from remote.run.state import RankPhase, RankState, RunState
-from remote.run.waiting import STARTING, age
+from remote.run.state import RankState, RunState
 from tui import palette
 from tui.actions import Place, bindings
+from tui.messages import ShowRank
+from tui.panels.parts import heat
+from tui.panels.parts.fold import Folds, is_empty
+from tui.panels.parts.groups import GROUPED, Line, is_grouped, lines
+from tui.panels.parts.order import ORDERS, UNMARKED, gravity
 from tui.panels.parts.panel import Panel, ScreenRow
+from tui.panels.parts.rank_table import RankTable
+from tui.panels.parts.row import FIGURES, Figure, Scale, View
 from tui.session_clock import SessionClock
-from tui.widgets.log_view import plain
-from tui.widgets.phase import phase
-from tui.widgets.table import Cell, Column, Row, Table
+from tui.widgets.heat import Heat
+from tui.widgets.table import UNSEEN, Cell, Column, Row, Table, fitted
 
-PHASES = ("data", "compute", "sync")
-BAR = 8
-"""Cells of the bar that splits a step."""
-
-
-@dataclass(frozen=True)
-class View:
-    """What the cells of a row are made from."""
-
-    rank: RankState
-    run: RunState
-    now: float
-    dark: bool
-
-
-def _number(view: View) -> Cell:
-    return Cell(str(view.rank.rank), palette.colour(view.rank.rank, view.dark))
-
-
-def _doing(view: View) -> Cell:
-    """Its phase; while it trains, that it holds the others up."""
-    straggler = view.run.watch.found.get(view.rank.rank)
-    if not straggler or view.rank.doing != RankPhase.TRAINING:
-        return phase(view.rank.doing)
-    ink = "table--bad" if straggler.is_slow else "table--work"
-    return Cell(f"{palette.sign('slow')} {straggler.mark}", ink)
-
-
-def _far(view: View) -> Cell:
-    """Epoch and step; before the first step, the age of the phase."""
-    rank = view.rank
-    if rank.step:
-        return Cell(f"{rank.epoch}:{rank.step}")
-    if rank.phase not in STARTING[1:]:
-        return Cell(UNKNOWN)
-    return Cell(f"for {duration(age(rank.since, view.run, view.now))}")
-
-
-def _loss(view: View) -> Cell:
-    """The mean of the last steps, but for a loss that is no number."""
-    rank = view.rank
-    if rank.step and not math.isfinite(rank.loss):
-        return Cell(str(rank.loss), "table--bad")
-    return Cell(number(rank.pace.mean("loss") if rank.pace else rank.loss))
-
-
-def _split(view: View) -> Cell:
-    """A bar of the shares of a step, each phase with a sign of its own."""
-    shares = [view.rank.pace.per_second(name) for name in PHASES]
-    if not view.rank.pace or any(map(math.isnan, shares)):
-        return Cell("")
-    ends = [round(BAR * min(1.0, sum(shares[: place + 1]))) for place in range(len(PHASES))]
-    ends[-1] = BAR
-    begins = (0, *ends)
-    bar = (
-        palette.sign(name) * max(0, end - begin)
-        for name, begin, end in zip(PHASES, begins, ends, strict=False)
-    )
-    return Cell("".join(bar))
-
-
-def _accuracy(view: View) -> Cell:
-    return Cell(percent(view.rank.accuracy))
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A column, and how its cells are made. `where` says whether it tells anything of a plan."""
-
-    column: Column
-    cell: Callable[[View], Cell]
-    where: Callable[[Plan], bool] = lambda plan: True
-
-
-FIGURES = (
-    Figure(Column("rank", 5), _number),
-    Figure(
-        Column("host", 9, right=False, most=24),
-        lambda view: Cell(plain(view.run.host_name(view.rank.host))),
-        lambda plan: len(plan.hosts) > 1,
-    ),
-    Figure(Column("state", 13, right=False), _doing),
-    Figure(Column("epoch:step", 11), _far),
-    Figure(Column("loss", 7), _loss),
-    Figure(Column("s/iter", 7), lambda view: Cell(number(view.rank.pace.mean("seconds")))),
-    Figure(Column("ready", 7), lambda view: Cell(number(view.rank.pace.median("ready")))),
-    Figure(Column("split", BAR + 1, right=False), _split),
-    Figure(Column("CPU", 6), lambda view: Cell(percent(view.rank.cpu / 100))),
-    Figure(Column("memory", 7), lambda view: Cell(short_size(view.rank.memory))),
-    Figure(Column("acc", 6), _accuracy),
-    Figure(Column("samples/s", 10), lambda view: Cell(_rate(view.rank.pace.per_second("samples")))),
-)
-"""The columns, the most important first: those that do not fit are reached by scrolling."""
-
-
-def _rate(value: float) -> str:
-    return UNKNOWN if math.isnan(value) else rate(value)
+PER_LINE = 64
+"""Ranks of the heat strip in a line of 80 columns."""
+LOW = 6
+"""Lines of the panel below which the heat strip is left out."""
+NARROW = 100
+"""Columns of the panel below which columns that fit their cells stay small."""
+SMALL = 14
+"""Their width there."""
 
 
 class Ranks(Panel):
-    """One line per rank: its host, state, progress, pace and load."""
+    """One line per rank or host, and a cell for each of many ranks."""
 
+    DEFAULT_CSS = "Ranks Heat { dock: top; }"
     title = "ranks"
     place = Place.RANKS
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     help = (
-        "every rank: state, step, loss, seconds per step and until its gradients are ready; how "
-        "data ░, compute ▒ and sync █ split a step; load"
+        "every rank: state, step, loss, seconds per step and until its gradients are ready, with "
+        "the trend of that; how data ░, compute ▒ and sync █ split a step; load. What is equal on "
+        "all ranks stands above the table. Enter opens a rank, or a host"
     )
     row = ScreenRow.TOP
 
     def __init__(self) -> None:
         super().__init__()
         self._clock = SessionClock()
+        self._order = 0
+        self._opened: set[int] = set()
+        self._folds = Folds()
 
     @classmethod
     def lines(cls, plan: Plan) -> int:
-        """One line per rank, with the head of the table and the border."""
-        return plan.world_size + 2
+        """One line per rank or host, those of the heat strip, the head of the table and the
+        border."""
+        rows = len(plan.hosts) if is_grouped(plan) else plan.world_size
+        strip = -(-plan.world_size // PER_LINE) if plan.world_size >= heat.LEAST else 0
+        return rows + strip + 2
 
     def compose(self) -> ComposeResult:
-        yield Table()
+        yield RankTable()
+        yield Heat()
 
     def show(self, run: RunState) -> None:
-        figures = [figure for figure in FIGURES if figure.where(run.plan)]
-        dark, now = self.app.current_theme.dark, self._clock.now(run)
-        views = [View(rank, run, now, dark) for rank in run.ranks]
-        rows: list[Row] = [tuple(figure.cell(view) for figure in figures) for view in views]
-        self.query_one(Table).fill(rows, [figure.column for figure in figures])
+        scale = _scale(run.ranks)
+        self._show_heat(run, scale)
+        table, order = self.query_one(RankTable), ORDERS[self._order]
+        room = table.size.height - 1
+        found = lines(run, order, self._opened, room)
+        near = table.near
+        views = [self._view(line, run, scale) for line in found[near.start : near.stop]]
+        folded, columns, seen = self._columns(run, views, table.size.width)
+        rows: list[Row] = [UNSEEN] * len(found)
+        rows[near.start : near.start + len(seen)] = seen
+        table.stand(columns, found, rows)
+        self._describe(run, scale, folded, is_short=len(found) > room)
+
+    def _view(self, line: Line, run: RunState, scale: Scale) -> View:
+        sign = ""
+        if line.of_host >= 0:
+            sign = palette.sign("open" if line.of_host in self._opened else "closed") + " "
+        elif is_grouped(run.plan):
+            sign = "  "
+        now, dark = self._clock.now(run), self.app.current_theme.dark
+        return View(line.ranks, run, now, dark, scale, sign)
+
+    def _columns(
+        self, run: RunState, views: Sequence[View], width: int
+    ) -> tuple[list[Figure], list[Column], list[Row]]:
+        """The columns that tell something of a rank, and the rows. Returns also the figures that
+        are left out because all ranks agree on them: only where not all columns fit."""
+        shown = []
+        for figure in FIGURES:
+            if figure.where(run.plan):
+                cells = [figure.cell(view) for view in views]
+                if not is_empty(cells):
+                    shown.append((figure, _fitted(figure, cells, width), cells))
+        if len(run.ranks) <= GROUPED:
+            self._folds.update(FIGURES, run.ranks, run)
+        folded: list[Figure] = []
+        if sum(column.width for _, column, _ in shown) > width:
+            folded = [figure for figure, _, _ in shown if self._folds.has(figure)]
+            shown = [one for one in shown if one[0] not in folded]
+        rows = list(zip(*(cells for _, _, cells in shown), strict=True))
+        return folded, [column for _, column, _ in shown], rows
+
+    def _describe(
+        self, run: RunState, scale: Scale, folded: Sequence[Figure], *, is_short: bool
+    ) -> None:
+        """Say in the border how the ranks are sorted, and on what they agree."""
+        marked = is_short and any(gravity(rank, run) < UNMARKED for rank in run.ranks)
+        note = f"by {ORDERS[self._order].name}{', marked first' if marked else ''}"
+        view = self._view(Line(run.ranks[:1]), run, scale)
+        same = [f"{figure.cell(view).text} {figure.said}".strip() for figure in folded]
+        self.caption(f"{note}  all: {', '.join(same)}" if same else note)
+
+    def _show_heat(self, run: RunState, scale: Scale) -> None:
+        """Draw a cell for each of many ranks above the table, in at most half of the panel."""
+        strip, height = self.query_one(Heat), self.size.height
+        strip.display = len(run.ranks) >= heat.LEAST and height >= LOW
+        if not strip.display:
+            return
+        grid = heat.grid(len(run.ranks), self.size.width, (height - 1) // 2)
+        if strip.styles.height is None or strip.styles.height.value != grid.lines:
+            strip.styles.height = grid.lines
+        cells = heat.heat(run.ranks, run, scale.typical, grid.ranks)
+        strip.fill(cells, grid.cells, grid.ranks)
+
+    # Keys
+
+    def action_sort(self) -> None:
+        """Sort by the next figure."""
+        self._order = (self._order + 1) % len(ORDERS)
+        self.post_message(Table.Uncovered())
+
+    def on_rank_table_opened(self, message: RankTable.Opened) -> None:
+        """Open the page of a rank; show or hide the ranks of a host."""
+        message.stop()
+        host = message.line.of_host
+        if host < 0:
+            self.post_message(ShowRank(message.line.ranks[0].rank))
+        else:
+            self._opened ^= {host}
+            self.post_message(Table.Uncovered())
+
+
+def _scale(ranks: Sequence[RankState]) -> Scale:
+    """What is typical now: of `ready`, or where ranks do not tell it, of the seconds of a step."""
+    for figure in ("ready", "seconds"):
+        found = [value for rank in ranks if (value := rank.pace.median(figure)) > 0]
+        if found:
+            return Scale(figure, statistics.median(found))
+    return Scale("seconds", 0.0)
+
+
+def _fitted(figure: Figure, cells: Sequence[Cell], width: int) -> Column:
+    """The column, as wide as its longest cell: a number that is cut would be another one. A trend
+    takes what is left."""
+    column = figure.column
+    if column.tail:
+        return column
+    small = max(SMALL, column.width) if width < NARROW and not column.right else 0
+    return fitted(column, cells, small)

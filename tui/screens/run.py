@@ -103,6 +103,9 @@ class RunScreen(Drawn, Screen[None]):
         self._arrange()
         self.call_after_refresh(self.tick)
 
+    def on_table_uncovered(self) -> None:
+        self.tick()
+
     # The places of the panels
 
     @property

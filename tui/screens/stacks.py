@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -13,23 +13,14 @@ from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Static
 
-from remote.format import duration
-from remote.run.stacks import Frame, Presence, calls, threads, whereabouts
 from remote.run.state import RankState, RunPhase, RunState
 from tui.actions import Place, bindings
+from tui.panels.parts.stack import last_step, stack, summary
 from tui.session_clock import SessionClock
 from tui.view import Session
 from tui.widgets.keys import Keys
 from tui.widgets.log_view import plain
 
-STYLES = {
-    Presence.INSIDE: "$text-success",
-    Presence.ELSEWHERE: "bold $text-warning",
-    Presence.STOPPED: "bold $text-error",
-    Presence.UNKNOWN: "$text-muted",
-}
-WIDE = 120
-"""Columns from which on a line of code stands beside its call."""
 TICK = 0.2
 """Seconds between two looks at what has arrived."""
 
@@ -84,13 +75,19 @@ class StacksScreen(Screen[None]):
                 _stacks(run, ranks, now, self.query_one(VerticalScroll).size.width - 2)
             )
             stall = plain(run.stall.text) if run.stall else ""
-        if (shown := f"{told.plain}{stall}{self._rank}") != self._shown:
+            title = self._title(run, ranks)
+        if (shown := f"{told.plain}{stall}{title}") != self._shown:
             self._shown = shown
-            who = "all ranks" if self._rank is None else f"rank {self._rank}"
-            self.query_one("#title", Static).update(Content(f"stacks of {who}, newest call first"))
+            self.query_one("#title", Static).update(Content(title))
             self.query_one("#stall", Static).update(Content(stall))
             self.query_one("#stall").display = bool(stall)
             self.query_one("#stacks", Static).update(told)
+
+    def _title(self, run: RunState, ranks: list[RankState]) -> str:
+        who = "all ranks" if self._rank is None else f"rank {self._rank}"
+        if run.phase is not RunPhase.ENDED:
+            return f"stacks of {who}, newest call first"
+        return f"run has ended; {last_step(ranks) or 'no stacks'}, {who}"
 
     def action_back(self) -> None:
         self.dismiss()
@@ -110,67 +107,16 @@ class StacksScreen(Screen[None]):
 
 
 def _stacks(run: RunState, ranks: list[RankState], now: float, width: int) -> Iterator[Content]:
-    """A line for each rank, and then each rank's stack."""
+    """A line for each rank, and then each rank's stack; of an ended run only those that were
+    asked."""
+    if run.phase is RunPhase.ENDED:
+        asked = [rank for rank in ranks if rank.stack]
+        if not asked:
+            yield Content("The run has ended, and has no stacks: nobody asked for them.")
+            return
+        ranks = asked
     for rank in ranks:
-        yield _summary(run, rank)
+        yield summary(run, rank)
     for rank in ranks:
         yield Content("")
-        yield Content.styled(f"{_name(run, rank)}{_told(rank, now)}", "bold")
-        if rank.stack:
-            yield from _stack(rank.stack.text, width)
-
-
-def _name(run: RunState, rank: RankState) -> str:
-    return f"rank {rank.rank} on {plain(run.host_name(rank.host))}"
-
-
-def _told(rank: RankState, now: float) -> str:
-    if rank.stack is None:
-        return ": no stack yet"
-    return f": from {rank.stack.source}, {duration(max(0.0, now - rank.stack_time))} ago"
-
-
-def _summary(run: RunState, rank: RankState) -> Content:
-    if rank.stack is None:
-        return Content(f"{_name(run, rank)}  {rank.exit or 'no stack yet'}")
-    found = whereabouts(rank.stack)
-    head, where = "", plain(found.where)
-    match found.presence:
-        case Presence.INSIDE:
-            head = "in "
-        case Presence.STOPPED:
-            head = "stopped" + (", in " if where else "")
-        case Presence.UNKNOWN:
-            head = "no Python stack, "
-    return Content.assemble(f"{_name(run, rank)}  ", (head + where, STYLES[found.presence]))
-
-
-def _stack(text: str, width: int) -> Iterator[Content]:
-    """The main thread's calls, then the others', with the process's state before them."""
-    state, *found = threads(text)
-    for line in state:
-        yield Content.styled(plain(line), "$text-muted")
-    for number, thread in enumerate(found):
-        if number:
-            yield Content.styled(plain(thread[0]), "$text-muted")
-        yield from _calls(calls(thread), width)
-
-
-def _calls(found: Iterable[Frame], width: int) -> Iterator[Content]:
-    """A call in a line with its code beside it, where there is room, else beneath."""
-    half = width // 2
-    for frame in found:
-        where = plain(f"  {frame.file}:{frame.line}, {frame.function}")
-        if len(where) > (
-            half if width >= WIDE else width
-        ):  # the end of a path tells more than its beginning
-            where = f"  …{where[3 - (half if width >= WIDE else width) :]}"
-        code = plain(frame.code)
-        if width >= WIDE:
-            yield Content.assemble(
-                where.ljust(half), "  ", (code[: max(0, width - half - 2)], "$text-muted")
-            )
-        else:
-            yield Content(where)
-            if code:
-                yield Content.styled(f"      {code[: max(0, width - 6)]}", "$text-muted")
+        yield from stack(run, rank, now, width)

@@ -14,7 +14,7 @@ from textual.reactive import reactive
 from textual.strip import Strip
 
 from tui.actions import Place, bindings
-from tui.widgets.table import Cell, Column, Row, Table
+from tui.widgets.table import Column, Row, Table
 
 
 class Choices(Table):
@@ -33,11 +33,7 @@ class Choices(Table):
 
     def show(self, columns: Sequence[Column], rows: Sequence[Row]) -> None:
         """Show these rows, each with one cell per column."""
-        if columns != self._columns:
-            self._columns = columns
-            self._head = tuple(Cell(column.title, "table--head") for column in columns)
-            self._rows = ()
-        self.fill(rows)
+        self.fill(rows, columns)
         self.cursor = self.validate_cursor(self.cursor)
 
     def validate_cursor(self, number: int) -> int:
@@ -45,7 +41,10 @@ class Choices(Table):
         return max(0, min(number, len(self._rows) - 1))
 
     def watch_cursor(self) -> None:
-        """Scroll as far as needed; the head takes the first line."""
+        self.show_cursor()
+
+    def show_cursor(self) -> None:
+        """Scroll to it as far as needed; the head takes the first line."""
         room = max(1, self.size.height - 1)
         top = self.scroll_offset.y
         if self.cursor < top or self.cursor >= top + room:

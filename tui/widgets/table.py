@@ -7,12 +7,13 @@ where this takes 2.0.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region, Size
+from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
@@ -23,12 +24,13 @@ from tui.widgets.lines import Lines
 @dataclass(frozen=True)
 class Column:
     """A column at least `width` cells wide, at the right edge of which numbers stand, and up to
-    `most` where there is room."""
+    `most` where there is room. `tail`: of a text that is too long the end is shown."""
 
     title: str
     width: int
     right: bool = True
     most: int = 0
+    tail: bool = False
 
 
 @dataclass(frozen=True)
@@ -41,26 +43,50 @@ class Cell:
 
 
 Row = tuple[Cell, ...]
+UNSEEN: Row = ()
+"""A row that is out of view, for which no cells were made."""
+
+
+INKS = {
+    "table--head": "text-style: bold; color: $text-muted;",
+    "table--good": "color: $text-success;",
+    "table--work": "color: $text-warning;",
+    "table--bad": "color: $text-error; text-style: bold;",
+    "table--dim": "color: $text-muted;",
+}
+"""The component classes of widgets with cells, and their styles."""
+
+
+def inks(widget: str) -> str:
+    """The CSS of the component classes of a widget."""
+    return "\n".join(f"{widget} > .{name} {{ {style} }}" for name, style in INKS.items())
 
 
 class Table(ScrollView, Lines, can_focus=True):
-    """Rows of cells beneath the titles of their columns. The first column stays in view; a sign in
-    the head tells that there are more columns at the right."""
+    """Rows of cells beneath the titles of their columns. The first column stays in view; only whole
+    columns are shown, and signs in the head tell that there are more. One scrolls sideways by whole
+    columns: `scroll_x` counts those that are left out."""
 
-    DEFAULT_CSS = """
-    Table { scrollbar-size-horizontal: 0; scrollbar-size-vertical: 1; }
-    Table > .table--head { text-style: bold; color: $text-muted; }
-    Table > .table--good { color: $text-success; }
-    Table > .table--work { color: $text-warning; }
-    Table > .table--bad { color: $text-error; text-style: bold; }
-    Table > .table--dim { color: $text-muted; }
+    DEFAULT_CSS = f"""
+    Table {{ scrollbar-size-horizontal: 0; scrollbar-size-vertical: 1; }}
+    {inks("Table")}
     """
-    COMPONENT_CLASSES = {"table--head", "table--good", "table--work", "table--bad", "table--dim"}  # noqa: RUF012
+    COMPONENT_CLASSES = set(INKS)  # noqa: RUF012
+
+    class Uncovered(Message):
+        """Rows have come into view for which no cells were made."""
 
     def __init__(self, columns: Sequence[Column] = ()) -> None:
         super().__init__()
         self._columns = columns
         self._rows: Sequence[Row] = ()
+        self._layout: Layout | None = None
+
+    @property
+    def near(self) -> range:
+        """The numbers of the rows that are in view or less than a page away."""
+        top, page = self.scroll_offset.y, max(1, self.size.height)
+        return range(max(0, top - page), top + 2 * page)
 
     def fill(self, rows: Sequence[Row], columns: Sequence[Column] | None = None) -> None:
         """Show these rows, each with one cell per column, and other columns where some are
@@ -70,9 +96,7 @@ class Table(ScrollView, Lines, can_focus=True):
         if columns is not None:
             self._columns = columns
         if changed or len(before) != len(rows):
-            self._strips.clear()
-            self.virtual_size = Size(sum(column.width for column in self._columns), len(rows) + 1)
-            self.refresh()
+            self._lay_out()
             return
         for number, (old, new) in enumerate(zip(before, rows, strict=True), 1):
             if old != new:
@@ -80,7 +104,28 @@ class Table(ScrollView, Lines, can_focus=True):
                 self.refresh(Region(0, number - self.scroll_offset.y, self.size.width, 1))
 
     def on_resize(self) -> None:
+        self._lay_out()
+
+    def watch_scroll_x(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_x(old_value, new_value)
+        if round(old_value) != round(new_value):
+            self._layout = None
+            self._strips.clear()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        top = self.scroll_offset.y
+        if UNSEEN in self._rows[top : top + self.size.height]:
+            self.post_message(self.Uncovered())
+
+    def _lay_out(self) -> None:
+        """Begin anew, as rows, columns or the room are others."""
+        self._layout = None
         self._strips.clear()
+        width = self.size.width
+        skippable = most_skipped(self._columns, width)
+        self.virtual_size = Size(width + skippable, len(self._rows) + 1)
+        self.refresh()
 
     def render_line(self, y: int) -> Strip:
         """Line `y` of what is in view; the head is line 0, however far one has scrolled."""
@@ -89,38 +134,88 @@ class Table(ScrollView, Lines, can_focus=True):
         if number > len(self._rows):
             return Strip.blank(width, self.rich_style)
         if number not in self._strips:
-            head = tuple(Cell(column.title, "table--head") for column in self._columns)
-            cells = self._rows[number - 1] if number else head
-            self._strips[number] = Strip(self._segments(cells))
-        shown = self._in_view(self._strips[number], width)
-        return self._hinted(shown, width, palette.sign("more") if not number else " ")
+            line = self._row(self._rows[number - 1]) if number else self._head()
+            self._strips[number] = line.crop_extend(0, width, self.rich_style)
+        return self._strips[number]
 
-    def _in_view(self, strip: Strip, width: int) -> Strip:
-        """What of a line is in view: the first column, then those to which one has scrolled."""
-        left, first = self.scroll_offset.x, self._columns[0].width if self._columns else 0
-        if not left:
-            return strip.crop_extend(0, width, self.rich_style)
-        rest = strip.crop_extend(first + left, left + width, self.rich_style)
-        return Strip.join([strip.crop(0, first), rest])
+    def _laid_out(self) -> Layout:
+        if self._layout is None:
+            self._layout = layout(self._columns, self.size.width, self.scroll_offset.x)
+        return self._layout
 
-    def _hinted(self, line: Strip, width: int, sign: str) -> Strip:
-        """A line, with a sign at its end where columns follow."""
-        if self.scroll_offset.x >= self.max_scroll_x:
-            return line
-        end = Segment(sign, self._style("table--head"))
-        return Strip.join([line.crop(0, width - 1), Strip([end])])
+    def _head(self) -> Strip:
+        """The titles, and signs where columns are left out."""
+        shown = self._laid_out()
+        line = self._row(tuple(Cell(column.title, "table--head") for column in self._columns))
+        if shown.before:
+            line = self._with_sign(line, "less", shown.widths[0] - 1)
+        return self._with_sign(line, "more", self.size.width - 1) if shown.behind else line
 
-    def _segments(self, cells: Row) -> list[Segment]:
-        widths = _widths(self._columns, self.size.width)
-        return [
-            Segment(_fit(cell.text, width, column.right), self._style(cell.ink))
-            for cell, column, width in zip(cells, self._columns, widths, strict=True)
-        ]
+    def _with_sign(self, line: Strip, name: str, place: int) -> Strip:
+        whole = line.crop_extend(0, self.size.width, self.rich_style)
+        sign = Strip([Segment(palette.sign(name), self._style("table--head"))])
+        return Strip.join([whole.crop(0, place), sign, whole.crop(place + 1)])
+
+    def _row(self, cells: Row) -> Strip:
+        if cells == UNSEEN:
+            return Strip([])
+        shown = self._laid_out()
+        return Strip(
+            [
+                Segment(
+                    _fit(cells[number].text, width, self._columns[number]),
+                    self._style(cells[number].ink),
+                )
+                for number, width in zip(shown.columns, shown.widths, strict=True)
+            ]
+        )
 
     def _style(self, ink: str) -> Style:
         if ink.startswith("table--"):
             return self.get_component_rich_style(ink)
         return self.rich_style + Style(color=ink or None)
+
+
+def fitted(column: Column, cells: Sequence[Cell], most: int = 0) -> Column:
+    """The column, as wide as its longest cell: at least its own width, and at most `most`."""
+    longest = max((cell_len(cell.text) for cell in cells), default=0) + 1
+    limit = most or column.most or longest
+    return replace(column, width=max(column.width, min(longest, limit)), most=0)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The numbers of the columns that are shown and their widths; whether some are left out
+    `before` them, after the first, or `behind` them."""
+
+    columns: Sequence[int]
+    widths: Sequence[int]
+    before: bool
+    behind: bool
+
+
+def layout(columns: Sequence[Column], room: int, skipped: int = 0) -> Layout:
+    """Choose the columns that fit as a whole: the first one, and those after the `skipped` ones."""
+    chosen, used = [0] if columns else [], sum(column.width for column in columns[:1])
+    for number in range(1 + skipped, len(columns)):
+        used += columns[number].width
+        is_last = number == len(columns) - 1
+        if used > room - (not is_last):  # the sign of more takes a cell
+            break
+        chosen.append(number)
+    behind = bool(columns) and max(chosen[-1], skipped) < len(columns) - 1
+    widths = _widths([columns[number] for number in chosen], room - behind)
+    return Layout(chosen, widths, skipped > 0, behind)
+
+
+def most_skipped(columns: Sequence[Column], room: int) -> int:
+    """How many columns have to be left out after the first, so that the last one is in view."""
+    left = room - sum(column.width for column in columns[:1])
+    for number in range(len(columns) - 1, 0, -1):
+        left -= columns[number].width
+        if left < 0:
+            return min(number, len(columns) - 2)
+    return 0
 
 
 def _widths(columns: Sequence[Column], room: int) -> list[int]:
@@ -134,11 +229,14 @@ def _widths(columns: Sequence[Column], room: int) -> list[int]:
     return [width + min(2, spare // len(columns)) for width in widths]
 
 
-def _fit(text: str, width: int, right: bool) -> str:
+def _fit(text: str, width: int, column: Column) -> str:
     """The text in `width` cells, one of them a space at the right."""
     room = max(0, width - 1)
     if (wide := cell_len(text)) > room:
-        text = set_cell_size(text, max(0, room - 1)) + "…"[:room]
+        if column.tail:
+            text = text[len(text) - room :]
+        else:
+            text = set_cell_size(text, max(0, room - 1)) + "…"[:room]
         wide = cell_len(text)
     blank = " " * (room - wide)
-    return (blank + text if right else text + blank) + " " * (width - room)
+    return (blank + text if column.right else text + blank) + " " * (width - room)

@@ -1,0 +1,46 @@
+"""How much of what it may use a host does use. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from remote.run.host import HostState
+from remote.run.rank import RankState
+
+
+@dataclass(frozen=True)
+class Load:
+    """`cpu` is the share of the `cores` that the host may use which is busy, `memory` in bytes; NaN
+    and 0 where they are not known.
+
+    Samples of a host are of its whole machine. Where it may use only a part of the cores (its quota
+    or affinity), or shares the machine with other hosts of the run, they are those of its `own`
+    ranks instead.
+    """
+
+    cpu: float
+    cores: float
+    memory: int
+    own: bool
+
+
+def loads(hosts: Sequence[HostState], ranks: Sequence[RankState]) -> list[Load]:
+    """The loads of all hosts of a run, in order."""
+    memory = Counter[int]()
+    for rank in ranks:
+        memory[rank.host] += rank.memory
+    machines = Counter(host.hello.boot_id for host in hosts if host.hello)
+    return [_load(host, memory[host.index], machines) for host in hosts]
+
+
+def _load(host: HostState, memory: int, machines: Mapping[str, int]) -> Load:
+    present = len(host.cpu)
+    cores = host.hello.cores if host.hello else float(present)
+    is_shared = host.hello is not None and machines[host.hello.boot_id] > 1
+    if is_shared or cores < present:
+        return Load(host.used, cores, memory, own=True)
+    busy = sum(host.cpu) / 100 / present if present else math.nan
+    return Load(busy, cores, host.memory_used, own=False)

@@ -1,0 +1,71 @@
+"""The heat strip: a cell for each rank, as high as the rank is late, or with the sign of its
+state."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from remote.run.state import RankPhase, RankState, RunState
+from tui import palette
+from tui.panels.parts.order import SLOW, SUSPECTED, gravity
+from tui.panels.parts.phase import phase
+from tui.widgets.heat import BLOCK, LABEL
+from tui.widgets.table import Cell
+
+LEAST = 16
+"""Ranks from which on there is a strip."""
+LOWEST, HIGHEST = 0.75, 2.0
+"""Times the median `ready`: a cell is empty at the first and full at the second."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How ranks are laid out: `ranks` in a cell, `cells` in a line, in that many `lines`."""
+
+    ranks: int
+    cells: int
+    lines: int
+
+
+def grid(ranks: int, width: int, height: int) -> Grid:
+    """Lay out ranks in a room. Lines hold a power of two times `BLOCK` cells, so that each
+    begins with a round number; where there is no room for all, several ranks share a cell."""
+    blocks = max(1, (width - LABEL) // (BLOCK + 1))
+    cells = BLOCK * 2 ** int(math.log2(blocks))
+    shared = 1
+    while ranks > shared * cells * max(1, height):
+        shared *= 2
+    return Grid(shared, cells, max(1, math.ceil(ranks / shared / cells)))
+
+
+def heat(ranks: Sequence[RankState], run: RunState, typical: float, shared: int) -> list[Cell]:
+    """The cells: each shows that one of its ranks which needs most to be seen. `typical` is the
+    median `ready` of all ranks, 0 where that is not known."""
+    late = [_lateness(rank, typical) for rank in ranks]
+    found = []
+    for first in range(0, len(ranks), shared):
+        together = zip(ranks[first : first + shared], late[first : first + shared], strict=True)
+        worst = min(together, key=lambda one: (gravity(one[0], run), -one[1]))
+        found.append(_cell(*worst, run))
+    return found
+
+
+def _lateness(rank: RankState, typical: float) -> float:
+    """The `ready` of a rank that trains, in multiples of the median; else 0."""
+    if rank.doing != RankPhase.TRAINING or not typical > 0:
+        return 0.0
+    ready = rank.pace.median("ready")
+    return ready / typical if ready > 0 else 0.0
+
+
+def _cell(rank: RankState, late: float, run: RunState) -> Cell:
+    if not late:
+        state = phase(rank.doing)
+        return Cell(state.text[0], state.ink)
+    grave = gravity(rank, run)
+    if grave == SLOW:
+        return Cell(palette.sign("slow"), "table--bad")
+    level = palette.level((late - LOWEST) / (HIGHEST - LOWEST))
+    return Cell(level, "table--work" if grave == SUSPECTED else "table--good")

@@ -1,0 +1,60 @@
+"""In which order the table of ranks stands, and which ranks are marked. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from remote.run.state import RankState, RunState
+
+_GRAVE = {"failed": 0, "lost": 1, "stalled": 2, "victim": 3}
+SLOW, SUSPECTED, UNMARKED = 4, 5, 6
+
+
+def gravity(rank: RankState, run: RunState) -> int:
+    """How much a rank needs to be seen, from 0; `UNMARKED` where it has no mark."""
+    if (grave := _GRAVE.get(rank.doing)) is not None:
+        return grave
+    straggler = run.watch.found.get(rank.rank)
+    if straggler is None:
+        return UNMARKED
+    return SLOW if straggler.is_slow else SUSPECTED
+
+
+@dataclass(frozen=True)
+class Order:
+    """An order by a figure, the greatest value first unless `ascending`."""
+
+    name: str
+    value: Callable[[RankState], float]
+    ascending: bool = False
+
+    def key(self, rank: RankState) -> tuple[float, int]:
+        """By what ranks are sorted; those without the figure come last."""
+        value = self.value(rank)
+        if math.isnan(value):
+            return math.inf, rank.rank
+        return (value if self.ascending else -value), rank.rank
+
+
+ORDERS = (
+    Order("rank", lambda rank: rank.rank, ascending=True),
+    Order("ready", lambda rank: rank.pace.median("ready")),
+    Order("step", lambda rank: rank.step, ascending=True),
+    Order("loss", lambda rank: rank.pace.mean("loss")),
+    Order("s/iter", lambda rank: rank.pace.mean("seconds")),
+    Order("CPU", lambda rank: rank.cpu),
+    Order("memory", lambda rank: rank.memory),
+)
+"""The orders of the table, as one key goes through them: the slowest, the furthest behind or the
+largest first."""
+
+
+def in_order(ranks: Iterable[RankState], run: RunState, order: Order, room: int) -> list[RankState]:
+    """The ranks in this order. Where more are there than rows have room, the marked ones come
+    first."""
+    found = sorted(ranks, key=order.key)
+    if len(found) > room:
+        found.sort(key=lambda rank: gravity(rank, run))
+    return found
