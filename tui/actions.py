@@ -26,6 +26,7 @@ class Place(Enum):
     HOME = "list of runs"
     RUN = "run"
     SLIDER = "time slider"
+    RANK = "page of a rank"
     RANKS = "table of ranks"
     HOSTS = "table of hosts"
     CHART = "chart"
@@ -160,6 +161,27 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         Action("far-on", "pagedown", "jump(0.1)", "Far on", "jump on a tenth", False),
         Action("beginning", "home", "jump(-1)", "Beginning", "go to the beginning", False),
         Action("end", "end", "jump(1)", "End", "go to the end of the run", False),
+    ),
+    Place.RANK: (
+        BACK,
+        CLOSE,
+        HELP,
+        Action(
+            "next-rank-page", "right", "rank(1)", "Next rank", "go to the next rank", priority=True
+        ),
+        Action(
+            "last-rank-page",
+            "left",
+            "rank(-1)",
+            "Rank before",
+            "go to the rank before",
+            False,
+            True,
+        ),
+        Action("stack", "s", "stack", "Stack", "ask where the rank is, and show its stack"),
+        Action("chart-of-rank", "c", "chart", "Chart", "show the next chart of the rank"),
+        Action("follow-rank", "f", "follow", "Follow", "follow the log of the rank, or pause"),
+        SCREENSHOT,
     ),
     Place.RANKS: (Action("sort", "o", "sort", "Sort", "sort the ranks by the next figure"),),
     Place.ROWS: (

@@ -25,7 +25,7 @@ from tui import keymap
 from tui.actions import Place, bindings, places
 from tui.exit import STOPPED
 from tui.key_names import written
-from tui.messages import CompareRuns, KeepText
+from tui.messages import CompareRuns, KeepText, ShowRank
 from tui.screens.dialogs import (
     Dialog,
     Leave,
@@ -177,6 +177,13 @@ class Dashboard(Themed, Generic[W]):
 
         if isinstance(self.screen, RunScreen) and not self._exiting:
             self.push_screen(DoctorScreen(self.screen.session))
+
+    def on_show_rank(self, message: ShowRank) -> None:
+        from tui.screens.rank import RankScreen
+        from tui.screens.run import RunScreen
+
+        if isinstance(self.screen, RunScreen) and not self._exiting:
+            self.push_screen(RankScreen(self.screen.session, message.rank, asks=self.acts))
 
     def on_show_stacks(self) -> None:
         from tui.screens.run import RunScreen

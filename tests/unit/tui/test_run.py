@@ -59,7 +59,7 @@ async def test_all_that_matters_is_on_the_screen(size: tuple[int, int]) -> None:
         for part in [
             "node1",
             "node2",
-            "1:60",
+            " 60 ",
             "20%",
             "ready",
             "▒▒▒▒▒▒██",

@@ -12,7 +12,7 @@ from remote.plan.plan import Plan
 from remote.run.state import FATES, RankPhase, RankState, RunPhase, RunState
 from remote.run.waiting import STARTING, age
 from tui import palette
-from tui.panels.parts.order import gravity
+from tui.panels.parts.order import UNMARKED, gravity
 from tui.panels.parts.phase import phase
 from tui.widgets.log_view import plain
 from tui.widgets.table import Cell, Column
@@ -143,7 +143,7 @@ def _trend(view: View) -> Cell:
     return Cell("".join(palette.level(value / scale.typical / 2) for value in values))
 
 
-def _accuracy(rank: RankState) -> float:
+def accuracy(rank: RankState) -> float:
     """The share of the samples of the last steps that were classified correctly."""
     samples = sum(step.samples for step in rank.pace.recent)
     return sum(step.correct for step in rank.pace.recent) / samples if samples else math.nan
@@ -184,7 +184,7 @@ FIGURES = (
     Figure(
         Column("state", 13, right=False, most=24),
         lambda view: state(view.rank, view.run, view.now),
-        alike=lambda rank, run: (rank.doing, gravity(rank, run)),
+        alike=lambda rank, run: rank.doing if gravity(rank, run) == UNMARKED else rank.rank,
     ),
     Figure(Column("heard", 10), _quiet),
     Figure(
@@ -210,7 +210,7 @@ FIGURES = (
         alike=lambda rank, run: rank.pace.per_second("samples"),
         said="samples/s",
     ),
-    Figure(Column("acc", 5), lambda view: Cell(percent(view.mean(_accuracy)))),
+    Figure(Column("acc", 5), lambda view: Cell(percent(view.mean(accuracy)))),
     Figure(
         Column("memory", 7),
         lambda view: Cell(short_size(sum(one.memory for one in view.ranks))),

@@ -1,0 +1,110 @@
+"""What there is to know of a rank: its figures, its process and its host, each in a line. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from remote.format import UNKNOWN, count, duration, number, percent, rate, seconds, size
+from remote.run.load import loads
+from remote.run.state import HostState, RankState, RunState
+from remote.run.straggler import sentence
+from tui.panels.parts.phase import phase
+from tui.panels.parts.row import PHASES, accuracy, quiet, split
+
+BAR = 20
+"""Cells of the bar that splits a step."""
+TROUBLE = "!"
+Fact = tuple[str, str]
+"""What it is about, and what there is to say."""
+
+
+def facts(rank: RankState, run: RunState, now: float, *, roomy: bool) -> Iterator[Fact]:
+    """All lines of which something is known; unless it is `roomy`, those that matter."""
+    if why := _trouble(rank, run, now):
+        yield TROUBLE, why
+    if rank.step:
+        yield "progress", _progress(rank)
+    if rank.pace:
+        yield "a step", _step(rank, BAR if roomy else 0)
+    yield "process", _process(rank, now, run)
+    host = run.hosts[rank.host]
+    yield "host", _host(host, run)
+    if host.hello and roomy:
+        yield "machine", _machine(host)
+
+
+def _trouble(rank: RankState, run: RunState, now: float) -> str:
+    """What is wrong with it, the worst first."""
+    if rank.death and rank.death.what:
+        return rank.death.what
+    if rank.stalled and run.stall:
+        return run.stall.text
+    if silent := quiet(rank, run, now):
+        return f"nothing has been heard of it for {duration(silent)}"
+    straggler = run.watch.found.get(rank.rank)
+    return sentence([straggler], run.hosts) if straggler else ""
+
+
+def _progress(rank: RankState) -> str:
+    of = f" of {rank.begun.steps}" if rank.begun and rank.begun.steps else ""
+    said = [f"step {rank.step}{of}, epoch {rank.epoch}"]
+    said.append(f"loss {number(rank.pace.mean('loss') if rank.pace else rank.loss)}")
+    if not math.isnan(share := accuracy(rank)):
+        said.append(f"accuracy {percent(share)}")
+    if (samples := rank.pace.per_second("samples")) > 0:
+        said.append(f"{rate(samples)} samples/s")
+    if (sent := rank.pace.per_second("bytes_sent")) > 0:
+        said.append(f"{size(sent)}/s sent")
+    if rank.saved_step:
+        said.append(f"checkpoint of step {rank.saved_step}")
+    return ", ".join(said)
+
+
+def _step(rank: RankState, width: int) -> str:
+    pace = rank.pace
+    shares = [pace.per_second(name) for name in PHASES]
+    parts = ", ".join(
+        f"{name} {percent(share)}" for name, share in zip(PHASES, shares, strict=True)
+    )
+    bar = f"  {split(shares, width)}" if width else ""
+    ready = pace.median("ready")
+    until = f", ready after {seconds(ready)} s" if ready > 0 else ""
+    return f"{seconds(pace.mean('seconds'))} s: {parts}{until}{bar}"
+
+
+def _process(rank: RankState, now: float, run: RunState) -> str:
+    if rank.exit:
+        ran = f"{rank.exited_from} before" if rank.exited else ""
+        return ", ".join(filter(None, (rank.exit, ran)))
+    said = [f"pid {rank.pid}"] if rank.pid else ["not started"]
+    if rank.begun:
+        threads = count(rank.begun.threads, "thread")
+        said.append(f"on {rank.begun.device} with {threads}, {rank.begun.backend}")
+    if not math.isnan(rank.cpu):
+        said.append(f"CPU {percent(rank.cpu / 100)} of a core, memory {size(rank.memory)}")
+    return ", ".join(said)
+
+
+def _host(host: HostState, run: RunState) -> str:
+    load = loads(run.hosts, run.ranks)[host.index]
+    said = [phase(host.phase).text + (f": {host.reason}" if host.reason else "")]
+    if not math.isnan(load.cpu):
+        whose = " by its ranks" if load.own else ""
+        said.append(f"CPU {percent(load.cpu)} of {count(load.cores, 'core')}{whose}")
+    if host.memory_total:
+        said.append(f"memory {size(host.memory_used)} of {size(host.memory_total)}")
+    if host.sent or host.received:
+        said.append(f"out {size(host.sent)}/s, in {size(host.received)}/s")
+    if host.disk_free:
+        said.append(f"{size(host.disk_free)} of disk free")
+    return ", ".join(said)
+
+
+def _machine(host: HostState) -> str:
+    assert host.hello
+    hello = host.hello
+    gpus = ", ".join(hello.gpus)
+    known = (hello.hostname, hello.platform, hello.python and f"Python {hello.python}")
+    torch = hello.torch and f"torch {hello.torch}"
+    return ", ".join(filter(None, (*known, torch, gpus))) or UNKNOWN
