@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import io
 import locale
+import math
 import os
 import sys
 from collections.abc import Mapping
@@ -113,9 +114,11 @@ def sign(name: str) -> str:
 
 def level(share: float) -> str:
     """A cell as high as a share of 1; the highest for all that is more, the lowest for what is
-    less."""
+    less, and none for NaN."""
+    if math.isnan(share):
+        return " "
     levels = LEVELS[0 if utf8() else 1]
-    return levels[max(0, min(len(levels) - 1, int(share * len(levels))))]
+    return levels[int(max(0.0, min(share, 0.999)) * len(levels))]
 
 
 # On the way to the terminal

@@ -58,11 +58,10 @@ class Ranks(Panel):
 
     @classmethod
     def lines(cls, plan: Plan) -> int:
-        """One line per rank or host, those of the heat strip, the head of the table and the
-        border."""
-        rows = len(plan.hosts) if is_grouped(plan) else plan.world_size
+        """One line per rank, also where they stand by host: those can be opened; the lines of the
+        heat strip, the head of the table and the border."""
         strip = -(-plan.world_size // PER_LINE) if plan.world_size >= heat.LEAST else 0
-        return rows + strip + 2
+        return plan.world_size + strip + 2
 
     def compose(self) -> ComposeResult:
         yield RankTable()

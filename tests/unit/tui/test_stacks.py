@@ -105,5 +105,37 @@ async def test_after_the_end_the_last_stacks_are_still_there_and_nobody_is_asked
         await stage.ended(pilot)
         await pilot.press("s")
         await until(pilot, lambda: "all_reduce" in stage.text())
+        text = stage.text()
+        assert "run has ended; stacks of step 0" in text
+        assert "from faulthandler, after step 0" in text
+        assert "ago" not in text  # long after its death
         assert stage.session.asked == 0
+        await pilot.press("escape")
+
+
+async def test_of_an_ended_run_only_stacks_that_came_are_shown() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        stage.session.finish(60, 1)
+        await stage.ended(pilot)
+        await pilot.press("s")
+        await until(pilot, lambda: "has no stacks: nobody asked for them" in stage.text())
+        assert "exit code" not in stage.text()
+        await pilot.press("escape")
+
+
+async def test_the_steps_of_the_stacks_of_an_ended_run() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        tell(stage.session, WAITS, WAITS)
+        stage.session.steps(61, 70)
+        await stage.heard(pilot, 70)
+        stage.session.say(1, by(LOADS, 2))
+        stage.session.finish(70, 1)
+        await stage.ended(pilot)
+        await pilot.press("s")
+        await until(pilot, lambda: "run has ended; stacks of step 60 to 70" in stage.text())
+        assert "rank 3" not in stage.text()
         await pilot.press("escape")

@@ -1,0 +1,124 @@
+"""The page of a rank: what it tells, its log, its stack, and the way to other ranks."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kit.acted import until
+from tests.kit.checks import hello
+from tests.kit.dashboard import Stage
+from tests.kit.dumps import LOADS, by
+from training.wire import events
+from tui.screens.rank import RankScreen
+from tui.screens.run import RunScreen
+from tui.widgets.chart import Chart
+
+
+async def opened(stage: Stage, pilot, rank: int) -> None:  # type: ignore[no-untyped-def]
+    await pilot.press("1", *["down"] * rank, "enter")
+    await until(pilot, lambda: isinstance(stage.app.screen, RankScreen))
+    await until(pilot, lambda: f"rank {rank} of " in stage.text())
+
+
+def words(stage: Stage) -> str:
+    return " ".join(stage.text().split())
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40), (200, 60)])
+async def test_it_tells_all_that_is_known_of_the_rank_and_nothing_of_others(
+    size: tuple[int, int],
+) -> None:
+    stage = Stage(hosts=2, slots=2)
+    async with stage.app.run_test(size=size) as pilot:
+        stage.session.start()
+        stage.session.say(1, hello(2, cores=0.5, boot_id="b"))
+        stage.session.steps(1, 60, late=2)
+        await stage.heard(pilot, 60)
+        await opened(stage, pilot, 2)
+        await until(pilot, lambda: "epoch 1 step 60 loss" in stage.text())
+        text = words(stage)
+        for part in (
+            "rank 2 of 4, on node2 ▲ SLOW 4.0x",
+            "all ranks wait for rank 2 on node2",
+            "step 60 of 400, epoch 1",
+            "data 5%, compute 75%, sync 20%, ready after 0.0800 s",
+            "pid 4002, on cpu with 1 thread, gloo",
+            "of 0.5 cores by its ranks",
+        ):
+            assert part in text
+        assert ("Python 3.12.3" in text) == (size[1] >= 30)
+        log = [line for line in stage.text().splitlines() if "epoch 1 step" in line]
+        assert all(line.startswith("  2 ") for line in log)
+        charts = [chart for chart in stage.app.screen.query(Chart) if chart.display]
+        assert len(charts) == (3 if size[0] >= 150 else 2 if size[0] >= 110 else 1)
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_the_arrows_lead_to_the_other_ranks_around() -> None:
+    stage = Stage(hosts=2, slots=2)
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        await opened(stage, pilot, 3)
+        await pilot.press("right")
+        await until(pilot, lambda: "rank 0 of 4, on node1" in stage.text())
+        await pilot.press("left", "left")
+        await until(pilot, lambda: "rank 2 of 4, on node2" in stage.text())
+        lines = [line for line in stage.text().splitlines() if "epoch 1 step" in line]
+        await until(pilot, lambda: "  2 │ epoch 1 step 60" in stage.text())
+        assert lines
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_s_asks_for_the_stack_and_esc_leaves_one_layer() -> None:
+    stage = Stage(hosts=2, slots=2)
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        await opened(stage, pilot, 2)
+        await pilot.press("s")
+        assert stage.session.asked == 1
+        await until(pilot, lambda: "no stack yet" in stage.text())
+        stage.session.say(1, by(LOADS, 2))
+        await until(pilot, lambda: "load_batch" in stage.text())
+        assert "epoch 1 step" not in stage.text()
+        await pilot.press("escape")
+        await until(pilot, lambda: "epoch 1 step 60" in stage.text())
+        await pilot.press("escape")
+        assert isinstance(stage.app.screen, RunScreen)
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_the_next_chart() -> None:
+    stage = Stage(hosts=1, slots=2)
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        await opened(stage, pilot, 1)
+        assert "─ loss ─" in stage.text()
+        await pilot.press("c")
+        await until(pilot, lambda: "─ s/iteration ─" in stage.text())
+        assert "─ loss ─" not in stage.text()
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_before_its_first_step_and_after_its_death() -> None:
+    stage = Stage(hosts=2, slots=1)
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        stage.session.say(0, events.Launched((0,)))
+        await until(pilot, lambda: "importing" in stage.text())
+        await opened(stage, pilot, 0)
+        assert "not started" in stage.text()
+        assert "no data yet" in stage.text()
+        stage.session.start()
+        stage.session.steps(1, 9)
+        stage.session.fail(0)
+        await until(pilot, lambda: "✗ failed" in stage.text())
+        await until(pilot, lambda: "killed by SIGKILL" in stage.text())
+        asked = stage.session.asked
+        await pilot.press("s")
+        await until(pilot, lambda: "rank 0 on node1: no stack" in stage.text())
+        assert stage.session.asked == asked  # the run has ended
+        await pilot.press("q", "q")
+        await stage.ended(pilot)

@@ -1,0 +1,347 @@
+"""The table of ranks: what of it is seen where there is little room, its order, and its cursor."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from tests.kit.acted import ActedSession, cluster, make_plan, until
+from tests.kit.dashboard import Stage
+from training.job import Job
+from training.wire import events
+from tui.panels.parts.fold import CALM, Folds, are_alike
+from tui.panels.parts.groups import lines
+from tui.panels.parts.heat import grid, heat
+from tui.panels.parts.order import ORDERS, in_order
+from tui.panels.parts.rank_table import RankTable
+from tui.panels.parts.row import FIGURES, accuracy
+from tui.panels.ranks import Ranks
+from tui.screens.rank import RankScreen
+from tui.screens.run import RunScreen
+from tui.widgets.heat import Heat
+
+BY = {order.name: order for order in ORDERS}
+
+
+def acted(hosts: int, slots: int, steps: int = 40, late: int = -1) -> ActedSession:
+    """A run in its training, all of whose records are applied."""
+    session = ActedSession(make_plan(cluster(hosts, slots), Job(batch_size=1024)))
+    session.start()
+    session.steps(1, steps, late=late)
+    apply(session)
+    return session
+
+
+def apply(session: ActedSession) -> None:
+    while not session._queue.empty():
+        for record in session._queue.get() or ():
+            session.state.apply(record)
+
+
+def many(hosts: int, slots: int) -> Stage:
+    """A dashboard over a run of so many ranks that each has a sample of a batch only of 1,024."""
+    stage = Stage(hosts, slots)
+    stage.app.runs.launch = replace(stage.app.runs.launch, job=Job(batch_size=1024))
+    return stage
+
+
+def table(stage: Stage) -> list[str]:
+    """The lines of the table, with its caption."""
+    region = stage.screen.query_one(Ranks).region
+    return [line[region.x : region.right] for line in stage.text().splitlines()][
+        region.y : region.bottom
+    ]
+
+
+def shown(stage: Stage) -> list[str]:
+    """The ranks or hosts that are in view, by the first word of their lines."""
+    region = stage.screen.query_one(RankTable).region
+    found = [line[region.x : region.right].split() for line in stage.text().splitlines()]
+    return [words[0] for words in found[region.y + 1 : region.bottom] if words]
+
+
+# Order
+
+
+def test_ranks_stand_by_number_or_by_a_figure_the_worst_first() -> None:
+    run = acted(2, 4, late=5).state
+    assert [rank.rank for rank in in_order(run.ranks, run, BY["rank"], 9)] == list(range(8))
+    assert in_order(run.ranks, run, BY["ready"], 9)[0].rank == 5
+    run.ranks[3].memory = 1 << 40
+    assert in_order(run.ranks, run, BY["memory"], 9)[0].rank == 3
+    run.ranks[6].step = 7
+    assert in_order(run.ranks, run, BY["step"], 9)[0].rank == 6
+
+
+def test_a_rank_without_the_figure_comes_last() -> None:
+    run = acted(1, 3).state
+    run.ranks[0].pace.recent.clear()
+    assert [rank.rank for rank in in_order(run.ranks, run, BY["s/iter"], 9)][-1] == 0
+
+
+def test_where_not_all_fit_marked_ranks_come_first_the_gravest_of_all() -> None:
+    session = acted(2, 4, late=5)
+    session.say(1, events.Exited(7, -9, "SIGKILL"))
+    apply(session)
+    run = session.state
+    run.ranks[2].stalled = True
+    for room, first in ((8, [0, 1, 2]), (7, [7, 2, 5])):
+        assert [rank.rank for rank in in_order(run.ranks, run, BY["rank"], room)][:3] == first
+
+
+@pytest.mark.parametrize("size", [(80, 24), (80, 20), (60, 20)])
+async def test_no_rank_that_is_marked_is_hidden(size: tuple[int, int]) -> None:
+    stage = Stage(hosts=2, slots=4)
+    async with stage.app.run_test(size=size) as pilot:
+        stage.session.start()
+        stage.session.steps(1, 60, late=7)
+        await until(pilot, lambda: any("SLOW" in line for line in table(stage)))
+        assert size != (80, 24) or shown(stage) == list("01234567")
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_a_key_sorts_by_the_next_figure_and_the_border_tells_by_which() -> None:
+    stage = Stage(hosts=2, slots=2)
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        stage.session.start()
+        stage.session.steps(1, 60, late=2)
+        await until(pilot, lambda: "by rank" in table(stage)[0] and len(shown(stage)) == 4)
+        assert shown(stage) == ["0", "1", "2", "3"]
+        await pilot.press("o")
+        await until(pilot, lambda: "by ready" in table(stage)[0] and shown(stage)[0] == "2")
+        for _ in range(len(ORDERS) - 1):
+            await pilot.press("o")
+        await until(pilot, lambda: "by rank" in table(stage)[0])
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+# Columns
+
+
+def test_ranks_agree_on_a_number_within_a_share_and_on_all_else_exactly() -> None:
+    assert are_alike([0.100, 0.104])
+    assert not are_alike([0.100, 0.110])
+    assert are_alike(["training", "training"])
+    assert not are_alike(["training", "saving"])
+    assert not are_alike([1.0])  # a single rank agrees with nobody
+    assert not are_alike([float("nan"), 1.0])
+    assert are_alike([0.0, 0.0])
+
+
+def test_a_column_goes_only_after_a_while_and_comes_back_at_once() -> None:
+    session = acted(1, 2)
+    run, folds = session.state, Folds()
+    memory = next(figure for figure in FIGURES if figure.column.title == "memory")
+
+    def look(memories: tuple[int, int]) -> bool:
+        for rank, size in zip(run.ranks, memories, strict=True):
+            rank.memory = size
+        folds.update(FIGURES, run.ranks, run)
+        return folds.has(memory)
+
+    assert look((100, 101))
+    assert not look((100, 150))
+    assert [look((100, 101)) for _ in range(CALM + 1)] == [False] * CALM + [True]
+
+
+async def test_what_all_ranks_agree_on_stands_in_the_border_where_there_is_no_room() -> None:
+    stage = Stage(hosts=1, slots=4)
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        await until(pilot, lambda: "s/iter" in table(stage)[0])
+        head, row = table(stage)[1:3]
+        assert "s/iter" not in head
+        assert "host" not in head  # there is only one
+        assert "●" not in row or "● training" in row
+        await pilot.resize_terminal(200, 60)
+        await until(pilot, lambda: "s/iter" in table(stage)[1] and "all:" not in table(stage)[0])
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_a_number_is_whole_or_not_there() -> None:
+    """At 80 columns memory was once "480" of "480M"."""
+    stage = Stage(hosts=1, slots=3)
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        samples = (events.RankSample(rank, 1243.0, 480 << (20 + rank)) for rank in range(3))
+        stage.session.say(0, *samples)
+        for width in range(40, 130, 3):
+            await pilot.resize_terminal(width, 24)
+            stage.app.tick()
+            await pilot.pause()
+            row = table(stage)[2]
+            assert "480M" in row or "480" not in row, width
+            assert "1243%" in row or "124" not in row, width
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_while_ranks_start_their_state_has_the_room_and_tells_for_how_long() -> None:
+    stage = Stage(hosts=2, slots=1)
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        stage.session.say(0, events.Launched((0,)))
+        stage.session.say(0, events.Entered(0, "loading"))
+        stage.session.say(1, events.Launched((1,)), after=70.0)
+        await until(pilot, lambda: "loading 1:1" in "".join(table(stage)))
+        assert "loss" not in table(stage)[1]
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_a_rank_that_is_not_heard_of_says_since_when() -> None:
+    stage = Stage(hosts=2, slots=1)
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        assert "heard" not in table(stage)[1]
+        stage.session.say(1, events.RankSample(1, 50.0, 400 << 20), after=12.0)
+        await until(pilot, lambda: "12 s ago" in table(stage)[2])
+        assert "ago" not in table(stage)[3]
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_the_accuracy_is_that_of_the_last_steps_whatever_came_before() -> None:
+    """It was that of the epoch, after a restart of the samples since, and jumped there."""
+    run = acted(1, 2, steps=60).state
+    rank = run.ranks[0]
+    recent = rank.pace.recent
+    expected = sum(step.correct for step in recent) / sum(step.samples for step in recent)
+    rank.accuracy = 0.01
+    assert accuracy(rank) == expected
+
+
+# Many ranks
+
+
+def test_the_heat_strip_has_a_cell_for_each_rank_in_lines_of_round_numbers() -> None:
+    assert grid(16, 80, 4).lines == 1
+    assert (grid(64, 80, 4).cells, grid(64, 80, 4).lines) == (64, 1)
+    wide = grid(1024, 160, 8)
+    assert (wide.ranks, wide.cells, wide.lines) == (1, 128, 8)
+    low = grid(1024, 80, 4)
+    assert (low.ranks, low.cells, low.lines) == (4, 64, 4)
+    for width in range(1, 300, 7):
+        for height in range(1, 30, 4):
+            found = grid(1000, width, height)
+            assert found.lines <= height
+            assert found.ranks * found.cells * found.lines >= 1000
+
+
+def test_a_cell_is_as_high_as_its_rank_is_late_or_has_the_sign_of_its_state() -> None:
+    session = acted(4, 4, late=5)
+    session.say(3, events.Exited(13, -9, "SIGKILL"))
+    session.say(0, events.Entered(2, "saving"))
+    apply(session)
+    cells = heat(session.state.ranks, session.state, 0.02, 1)
+    assert [cell.text for cell in cells].count("▂") == 13
+    assert (cells[5].text, cells[5].ink) == ("▲", "table--bad")
+    assert cells[13].text == "✗"
+    assert cells[2].text == "●"
+    shared = heat(session.state.ranks, session.state, 0.02, 8)
+    assert [cell.text for cell in shared] == ["▲", "✗"]  # the worst of eight
+
+
+async def test_from_16_ranks_on_there_is_a_heat_strip() -> None:
+    for slots, display in ((7, False), (8, True)):
+        stage = Stage(hosts=2, slots=slots)
+        async with stage.app.run_test(size=(80, 24)) as pilot:
+            stage.session.start()
+            stage.session.steps(1, 40, late=3)
+            strip = stage.screen.query_one(Heat)
+            await until(pilot, lambda: bool(shown(stage)) and "▲" in "".join(table(stage)))  # noqa: B023
+            assert strip.display == display
+            if display:
+                await until(pilot, lambda: "    0 ▂▂▂▲▂▂▂▂ ▂▂▂▂▂▂▂▂" in table(stage)[1])  # noqa: B023
+            stage.session.close()
+            await stage.ended(pilot)
+
+
+def test_beyond_64_ranks_there_is_a_line_per_host_unless_that_makes_no_fewer() -> None:
+    run = acted(8, 9, steps=20).state
+    found = lines(run, BY["rank"], {2}, room=50)
+    assert [line.key for line in found[:3]] == [-1, -2, -3]
+    assert [line.key for line in found[3:12]] == list(range(18, 27))
+    assert len(found) == 8 + 9
+    assert len(lines(acted(8, 8, steps=2).state, BY["rank"], set(), 50)) == 64
+    assert len(lines(acted(70, 1, steps=2).state, BY["rank"], set(), 50)) == 70
+
+
+async def test_enter_opens_a_host_and_then_a_rank_and_escape_comes_back() -> None:
+    stage = many(hosts=3, slots=30)
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        stage.session.start()
+        stage.session.steps(1, 20)
+        await until(pilot, lambda: shown(stage)[:3] == ["0-29", "30-59", "60-89"])
+        await pilot.press("1", "down", "enter")
+        await until(pilot, lambda: shown(stage)[1:4] == ["30-59", "30", "31"])
+        await pilot.press("down", "down", "enter")
+        await until(pilot, lambda: isinstance(stage.app.screen, RankScreen))
+        await until(pilot, lambda: "rank 31 of 90, on node2" in stage.text())
+        await pilot.press("escape")
+        assert isinstance(stage.app.screen, RunScreen)
+        await pilot.press("up", "up", "enter")
+        await until(pilot, lambda: shown(stage)[:3] == ["0-29", "30-59", "60-89"])
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_the_cursor_stays_on_its_rank_when_others_pass_it() -> None:
+    stage = Stage(hosts=1, slots=4)
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await stage.train(pilot)
+        await pilot.press("1", "down")
+        rows = stage.screen.query_one(RankTable)
+        assert rows.cursor == 1
+        await pilot.press("o")  # by ready
+        stage.session.steps(61, 90, late=3)
+        await stage.heard(pilot, 90)
+        await until(pilot, lambda: shown(stage)[0] == "3")
+        assert shown(stage)[rows.cursor] == "1"
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_what_is_scrolled_to_among_many_is_there() -> None:
+    stage = many(hosts=66, slots=1)
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        stage.session.start()
+        stage.session.steps(1, 20)
+        await until(pilot, lambda: len(shown(stage)) > 3)
+        await pilot.press("1", "end")
+        await until(pilot, lambda: shown(stage)[-1] == "65")
+        await pilot.press("home")
+        await until(pilot, lambda: shown(stage)[0] == "0")
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_any_size_any_name_any_figure(seed: int) -> None:
+    chance = random.Random(seed)
+    names = ["[red]x[/]", "[bold", "名前" * 20, "x" * 200, "-", "a b"]
+    stage = many(hosts=6, slots=chance.choice([1, 3, 12]))
+    launch = stage.app.runs.launch
+    named = zip(launch.cluster.hosts, names, strict=True)
+    lab = replace(launch.cluster, hosts=tuple(replace(host, name=name) for host, name in named))
+    stage.app.runs.launch = replace(launch, cluster=lab, selected=lab)
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        stage.session.start()
+        for first in range(1, 60, 6):
+            stage.session.steps(first, first + 5, late=1)
+            odd = chance.choice([float("nan"), float("inf"), -1.0, 0.0, 1e300])
+            one = events.Step(0, 1, first + 6, odd, odd, odd, odd, odd, odd, odd, 0, 0)
+            stage.session.say(0, one, events.RankSample(0, 1e9, 1 << 62))
+            await pilot.resize_terminal(chance.randrange(40, 301), chance.randrange(10, 101))
+            keys = ["1", "o", "enter", "escape", "down", "right", "end", "left", "s", "c", "f"]
+            await pilot.press(*chance.choices(keys, k=4))
+            stage.app.tick()
+            await pilot.pause()
+        while not isinstance(stage.app.screen, RunScreen):
+            await pilot.press("escape")
+        stage.session.close()
+        await stage.ended(pilot)
