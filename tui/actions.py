@@ -101,7 +101,7 @@ MOVES = (
 
 MARKS = "marks: E epoch, T test, C checkpoint, R restart, S stall"
 
-MOVES = (
+ROW_MOVES = (
     Action("up", "up,k", "move(-1)", "Up", "go up", False),
     Action("down", "down,j", "move(1)", "Down", "go down", False),
     Action("page-up", "pageup", "page(-1)", "Page up", "go up by a page", False),
@@ -166,27 +166,16 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         BACK,
         CLOSE,
         HELP,
-        Action(
-            "next-rank-page", "right", "rank(1)", "Next rank", "go to the next rank", priority=True
-        ),
-        Action(
-            "last-rank-page",
-            "left",
-            "rank(-1)",
-            "Rank before",
-            "go to the rank before",
-            False,
-            True,
-        ),
+        Action("rank-after", "right", "rank(1)", "Next rank", "go to the next rank"),
+        Action("rank-before", "left", "rank(-1)", "Rank before", "go to the rank before", False),
         Action("stack", "s", "stack", "Stack", "ask where the rank is, and show its stack"),
         Action("chart-of-rank", "c", "chart", "Chart", "show the next chart of the rank"),
-        Action("follow-rank", "f", "follow", "Follow", "follow the log of the rank, or pause"),
         SCREENSHOT,
     ),
     Place.RANKS: (Action("sort", "o", "sort", "Sort", "sort the ranks by the next figure"),),
     Place.ROWS: (
         Action("open-rank", "enter", "open", "Open", "open the page of the rank, or a host"),
-        *MOVES,
+        *ROW_MOVES,
     ),
     Place.HOSTS: (),
     Place.CHART: (
@@ -296,7 +285,7 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         LOG_Y,
         SCREENSHOT,
     ),
-    Place.LIST: MOVES,
+    Place.LIST: ROW_MOVES,
     Place.TEXT: (BACK, Action("done", "q,enter,?,f1", "back", "Back", "close it", False)),
     Place.DIALOG: (
         BACK,

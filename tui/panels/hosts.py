@@ -16,8 +16,8 @@ from remote.run.waiting import REACHING, age
 from tui.actions import Place, bindings
 from tui.panels.parts.panel import Panel, ScreenRow
 from tui.session_clock import SessionClock
-from tui.widgets.log_view import plain
 from tui.widgets.phase import phase
+from tui.widgets.plain import plain
 from tui.widgets.table import UNSEEN, Cell, Column, Row, Table, fitted
 
 COLUMNS = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -13,27 +14,25 @@ from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Static
 
+from remote.run.series import SERIES, Scope
 from remote.run.state import RankState, RunPhase, RunState
 from tui import palette
 from tui.actions import Place, bindings
+from tui.charts.kinds import Kind, available
+from tui.charts.view import Mode, View
+from tui.panels.charts import Charts
+from tui.panels.log import Log
 from tui.panels.parts.rank_facts import TROUBLE, Fact, facts
 from tui.panels.parts.row import state
 from tui.panels.parts.stack import stack
 from tui.session_clock import SessionClock
-from tui.view import Session
-from tui.widgets.chart import Chart
-from tui.widgets.frame import Look
+from tui.view import Drawn, Session
 from tui.widgets.keys import Keys
-from tui.widgets.log_view import LogView, plain
-from tui.widgets.raster import Curve
+from tui.widgets.log_rows import Filter
+from tui.widgets.plain import plain
 
-CHARTS = {
-    "loss": Look("step"),
-    "seconds": Look("step", from_zero=True),
-    "cpu": Look("time", clock=True, from_zero=True),
-}
-"""The series that are drawn, by their ids."""
-TITLES = {"loss": "loss", "seconds": "s/iteration", "cpu": "CPU of a core"}
+FIRST = ("loss", "ready", "cpu", "seconds")
+"""The charts that stand first, by their ids."""
 WIDTHS = (80, 110, 150)
 """Columns from which on one, two and three charts stand beside each other."""
 ABOUT = 10
@@ -48,71 +47,61 @@ INKS = {
 }
 
 
-class RankScreen(Screen[None]):
+class RankScreen(Screen[None], Drawn):
     """One rank of a run. `tick` draws what has changed."""
 
     CSS = """
     RankScreen #title { height: 1; padding: 0 1; background: $panel; text-style: bold; }
-    RankScreen #facts { height: auto; max-height: 12; padding: 0 1; }
+    RankScreen VerticalScroll { padding: 0 1; scrollbar-size-vertical: 1; }
+    RankScreen #facts { height: auto; max-height: 50%; }
     RankScreen #charts { height: 2fr; min-height: 4; }
-    RankScreen #charts Chart {
-        border-top: solid $primary 40%; border-title-color: $text-muted; width: 1fr; display: none;
-    }
-    RankScreen #charts Chart.-shown { display: block; }
-    RankScreen .below { border-top: solid $primary 40%; border-title-color: $text-muted; }
-    RankScreen .below { height: 3fr; min-height: 3; }
-    RankScreen .below:focus { border-top: solid $primary; border-title-color: $text; }
-    RankScreen VerticalScroll { padding: 0 1; scrollbar-size-vertical: 1; display: none; }
-    RankScreen.-stack VerticalScroll { display: block; }
-    RankScreen.-stack LogView { display: none; }
+    RankScreen Log, RankScreen #stack { height: 3fr; min-height: 3; }
+    RankScreen #stack { border-top: solid $primary 40%; border-title-color: $text-muted; }
+    RankScreen #stack:focus { border-top: heavy $primary; border-title-color: $text; }
+    RankScreen #stack { display: none; }
+    RankScreen.-stack #stack { display: block; }
+    RankScreen.-stack Log { display: none; }
     RankScreen.-low #charts { display: none; }
     """
     VERTICAL_BREAKPOINTS = [(0, "-low"), (18, "-tall")]  # noqa: RUF012
     place = Place.RANK
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
-    def __init__(self, session: Session, rank: int) -> None:
+    def __init__(self, session: Session, rank: int, *, asks: bool = True) -> None:
+        """`asks`: the ranks can be asked for their stacks; else only what is recorded is shown."""
         super().__init__()
-        self.session = session
+        self.session, self._asks = session, asks
         self._rank = rank
         self._clock = SessionClock()
         self._first = 0
         self._told = self._stack = Content("")
-        self._version = -1
 
     def compose(self) -> ComposeResult:
         yield Static(id="title")
-        yield Static(id="facts")
+        with VerticalScroll(id="facts"):
+            yield Static()
         with Horizontal(id="charts"):
-            for look in CHARTS.values():
-                yield Chart(look)
-        log = LogView()
-        log.rank = self._rank
-        yield log.add_class("below")
-        with VerticalScroll(classes="below"):
-            yield Static(id="stack")
+            for _ in WIDTHS:
+                yield Charts()
+        yield Log()
+        with VerticalScroll(id="stack"):
+            yield Static()
         yield Keys()
 
     def on_mount(self) -> None:
-        for chart, series in zip(self.query(Chart), CHARTS, strict=True):
-            chart.border_title = f" {TITLES[series]} "
-        self.query_one(VerticalScroll).border_title = " stack, newest call first "
-        self.query_one(LogView).focus()
-        self._choose_charts()
+        self.query_one("#stack").border_title = " stack, newest call first "
+        self.query_one("#facts").focus()
         self.tick()
 
     def on_resize(self, event: Resize) -> None:
-        self._choose_charts()
         self.call_after_refresh(self.tick)
 
-    def _choose_charts(self) -> None:
-        """Show as many charts as have room beside each other."""
-        charts = list(self.query(Chart))
-        many = max(1, sum(self.app.size.width >= width for width in WIDTHS))
-        shown = {(self._first + place) % len(charts) for place in range(many)}
-        for place, chart in enumerate(charts):
-            chart.set_class(place in shown, "-shown")
-        self._version = -1
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer other ranks only where there are some."""
+        return action != "rank" or len(self.session.state.ranks) > 1
+
+    def on_view_changed(self) -> None:
+        self.tick()
 
     def tick(self) -> None:
         """Draw what has changed. The run's lock is held only while this copies from it."""
@@ -121,11 +110,16 @@ class RankScreen(Screen[None]):
             rank, now = run.ranks[self._rank], self._clock.now(run)
             self._show_facts(rank, run, now)
             self._show_charts(run)
-            log = self.query_one(LogView)
-            log.show(run.log.lines, run.log.count)
-            log.border_title = f" log  {'following' if log.follow else f'{log.unseen} new'} "
+            self._show_log(run)
             if self.has_class("-stack"):
                 self._show_stack(rank, run, now)
+
+    def _show_log(self, run: RunState) -> None:
+        """Draw the lines of the rank, all of them: here they do not drown others."""
+        log = self.query_one(Log)
+        if log.view.filter.rank != self._rank:
+            log.view.filter = Filter(rank=self._rank, news=False)
+        log.show(run)
 
     def _show_facts(self, rank: RankState, run: RunState, now: float) -> None:
         others = f"{palette.sign('less')} {palette.sign('more')} other ranks"
@@ -142,42 +136,44 @@ class RankScreen(Screen[None]):
         if not told.is_same(self._told):
             self._told = told
             self.query_one("#title", Static).update(title)
-            self.query_one("#facts", Static).update(Content("\n").join(lines))
+            self.query_one("#facts Static", Static).update(Content("\n").join(lines))
 
     def _show_charts(self, run: RunState) -> None:
-        if run.curves.version == self._version:
-            return
-        self._version = run.curves.version
-        for chart, (series, look) in zip(self.query(Chart), CHARTS.items(), strict=True):
-            if chart.has_class("-shown"):
-                points = run.curves.of(series, self._rank)
-                x = points.time if look.clock else points.step
-                curve = Curve("", self._rank, x, points.low, points.high, points.mean)
-                restarts = run.progress.restarts
-                marks = [one.seconds if look.clock else one.step for one in restarts]
-                chart.draw([curve] if len(x) else [], marks)
+        """Draw as many charts as have room beside each other, each of the rank against the mean of
+        all."""
+        kinds = _kinds(run)
+        room = max(1, sum(self.app.size.width >= width for width in WIDTHS))
+        for place, chart in enumerate(self.query(Charts)):
+            chart.display = place < min(room, len(kinds))
+            if not chart.display:
+                continue
+            kind = kinds[(self._first + place) % len(kinds)]
+            rows = run.curves.rows(kind.series[0])
+            one = rows.index(self._rank) if self._rank in rows else len(rows)
+            if chart.needs_kind(kind.id):
+                chart.choose(kind, View(mode=Mode.ONE, smoothing=0.0))
+            chart.see(replace(chart.view, mode=Mode.ONE, one=one))
+            chart.show(run)
 
     def _show_stack(self, rank: RankState, run: RunState, now: float) -> None:
-        width = self.query_one(VerticalScroll).size.width - 2
+        width = self.query_one("#stack").size.width - 2
         told = Content("\n").join(stack(run, rank, now, width))
         if not told.is_same(self._stack):
             self._stack = told
-            self.query_one("#stack", Static).update(told)
+            self.query_one("#stack Static", Static).update(told)
 
     # Keys
 
     def action_rank(self, step: int) -> None:
         """Go to the next rank, or the one before."""
         self._rank = (self._rank + step) % len(self.session.state.ranks)
-        self._version = -1
-        self.query_one(LogView).rank = self._rank
         self.tick()
 
     def action_stack(self) -> None:
         """Show the stack in place of the log, and ask for a new one while the run is live."""
         self.add_class("-stack")
-        self.query_one(VerticalScroll).focus()
-        if self.session.state.phase is not RunPhase.ENDED:
+        self.query_one("#stack").focus()
+        if self._asks and self.session.state.phase is not RunPhase.ENDED:
             self.session.ask_stacks()
         self.tick()
 
@@ -185,21 +181,24 @@ class RankScreen(Screen[None]):
         """From the stack back to the log; from there back to the run."""
         if self.has_class("-stack"):
             self.remove_class("-stack")
-            self.query_one(LogView).focus()
+            self.query_one("#facts").focus()
         else:
             self.dismiss()
 
     def action_chart(self) -> None:
         """Show the next chart."""
-        self._first = (self._first + 1) % len(CHARTS)
-        self._choose_charts()
-        self.call_after_refresh(self.tick)
-
-    def action_follow(self) -> None:
-        """Follow the newest line of the log, or stop following."""
-        view = self.query_one(LogView)
-        view.follow = not view.follow
+        self._first += 1
         self.tick()
+
+
+def _kinds(run: RunState) -> list[Kind]:
+    """The charts that have a curve of a rank, the most telling ones first."""
+    found = [
+        kind
+        for kind in available(run)
+        if SERIES[kind.series[0]].scope is Scope.RANK and not kind.stacked
+    ]
+    return sorted(found, key=lambda kind: FIRST.index(kind.id) if kind.id in FIRST else len(FIRST))
 
 
 def _lines(fact: Fact, width: int) -> Content:

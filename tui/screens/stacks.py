@@ -19,7 +19,7 @@ from tui.panels.parts.stack import last_step, stack, summary
 from tui.session_clock import SessionClock
 from tui.view import Session
 from tui.widgets.keys import Keys
-from tui.widgets.log_view import plain
+from tui.widgets.plain import plain
 
 TICK = 0.2
 """Seconds between two looks at what has arrived."""

@@ -134,7 +134,7 @@ class Table(ScrollView, Lines, can_focus=True):
         if number > len(self._rows):
             return Strip.blank(width, self.rich_style)
         if number not in self._strips:
-            line = self._row(self._rows[number - 1]) if number else self._head()
+            line = self._line(self._rows[number - 1]) if number else self._head()
             self._strips[number] = line.crop_extend(0, width, self.rich_style)
         return self._strips[number]
 
@@ -146,7 +146,7 @@ class Table(ScrollView, Lines, can_focus=True):
     def _head(self) -> Strip:
         """The titles, and signs where columns are left out."""
         shown = self._laid_out()
-        line = self._row(tuple(Cell(column.title, "table--head") for column in self._columns))
+        line = self._line(tuple(Cell(column.title, "table--head") for column in self._columns))
         if shown.before:
             line = self._with_sign(line, "less", shown.widths[0] - 1)
         return self._with_sign(line, "more", self.size.width - 1) if shown.behind else line
@@ -156,7 +156,7 @@ class Table(ScrollView, Lines, can_focus=True):
         sign = Strip([Segment(palette.sign(name), self._style("table--head"))])
         return Strip.join([whole.crop(0, place), sign, whole.crop(place + 1)])
 
-    def _row(self, cells: Row) -> Strip:
+    def _line(self, cells: Row) -> Strip:
         if cells == UNSEEN:
             return Strip([])
         shown = self._laid_out()

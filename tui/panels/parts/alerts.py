@@ -13,7 +13,7 @@ from remote.run.alerts import Alert, Key, alerts
 from remote.run.state import RunPhase, RunState
 from tui import palette
 from tui.actions import key_of
-from tui.widgets.log_view import plain
+from tui.widgets.plain import plain
 
 LINES = 2
 """Lines of alerts that are shown at once; a key lists all."""

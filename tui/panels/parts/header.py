@@ -15,8 +15,8 @@ from remote.run.waiting import Wait, waiting
 from tui import palette
 from tui.session_clock import SessionClock
 from tui.text.table import justified
-from tui.widgets.log_view import plain
 from tui.widgets.phase import phase
+from tui.widgets.plain import plain
 
 GAP = "  "
 _TIE = "\xa0"

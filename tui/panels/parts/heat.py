@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from remote.run.state import RankPhase, RankState, RunState
 from tui import palette
 from tui.panels.parts.order import SLOW, SUSPECTED, gravity
-from tui.panels.parts.phase import phase
 from tui.widgets.heat import BLOCK, LABEL
+from tui.widgets.phase import phase
 from tui.widgets.table import Cell
 
 LEAST = 16

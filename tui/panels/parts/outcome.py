@@ -18,8 +18,8 @@ from remote.run.last_words import last_words
 from remote.run.state import Cause, RunState, Verdict
 from tui import palette
 from tui.text import outcome
-from tui.widgets.log_view import plain
 from tui.widgets.phase import phase
+from tui.widgets.plain import plain
 
 FRAME = 4
 """Lines above the last output."""

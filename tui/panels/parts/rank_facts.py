@@ -9,8 +9,8 @@ from remote.format import UNKNOWN, count, duration, number, percent, rate, secon
 from remote.run.load import loads
 from remote.run.state import HostState, RankState, RunState
 from remote.run.straggler import sentence
-from tui.panels.parts.phase import phase
 from tui.panels.parts.row import PHASES, accuracy, quiet, split
+from tui.widgets.phase import phase
 
 BAR = 20
 """Cells of the bar that splits a step."""

@@ -13,8 +13,8 @@ from remote.run.state import FATES, RankPhase, RankState, RunPhase, RunState
 from remote.run.waiting import STARTING, age
 from tui import palette
 from tui.panels.parts.order import UNMARKED, gravity
-from tui.panels.parts.phase import phase
-from tui.widgets.log_view import plain
+from tui.widgets.phase import phase
+from tui.widgets.plain import plain
 from tui.widgets.table import Cell, Column
 
 PHASES = ("data", "compute", "sync")

@@ -9,7 +9,7 @@ from textual.content import Content
 from remote.format import duration
 from remote.run.stacks import Frame, Presence, calls, threads, whereabouts
 from remote.run.state import RankState, RunPhase, RunState
-from tui.widgets.log_view import plain
+from tui.widgets.plain import plain
 
 STYLES = {
     Presence.INSIDE: "$text-success",
