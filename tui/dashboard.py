@@ -15,7 +15,6 @@ from rich.console import RenderableType
 from textual.actions import ActionParseResult
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
-from textual.command import CommandPalette
 from textual.dom import DOMNode
 from textual.events import Event, Key, MouseDown, Resize
 from textual.screen import Screen
@@ -26,6 +25,7 @@ from tui.actions import Place, bindings, places
 from tui.exit import STOPPED
 from tui.key_names import written
 from tui.messages import CompareRuns, KeepText, ShowRank
+from tui.screens.commands import Commands
 from tui.screens.dialogs import (
     Dialog,
     Leave,
@@ -200,8 +200,8 @@ class Dashboard(Themed, Generic[W]):
 
     def action_command_palette(self) -> None:
         """Open the list of all commands, once: two lists over each other fail in Textual."""
-        if not isinstance(self.screen, (CommandPalette, Dialog)):
-            self.push_screen(CommandPalette())
+        if not isinstance(self.screen, (Commands, Dialog)):
+            self.push_screen(Commands())
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterator[SystemCommand]:
         """List all commands: the actions that work here, then Textual's own commands."""

@@ -26,6 +26,7 @@ DARK = Theme(
     background="#14171A",
     surface="#1C2024",
     panel="#252A2F",
+    variables={"footer-key-foreground": "#56B4E9"},
 )
 LIGHT = Theme(
     "rankboard-light",
@@ -40,6 +41,7 @@ LIGHT = Theme(
     surface="#F0F1F2",
     panel="#E2E5E8",
     dark=False,
+    variables={"footer-key-foreground": "#0072B2"},
 )
 CONTRAST = Theme(
     "rankboard-contrast",
@@ -53,7 +55,11 @@ CONTRAST = Theme(
     background="#000000",
     surface="#000000",
     panel="#262626",
-    variables={"text-muted": "#E0E0E0", "text-disabled": "#B0B0B0"},
+    variables={
+        "text-muted": "#E0E0E0",
+        "text-disabled": "#B0B0B0",
+        "footer-key-foreground": "#F0E442",
+    },
 )
 THEMES = (DARK, LIGHT, CONTRAST)
 """In the order in which a key goes through them."""

@@ -57,7 +57,9 @@ class Dialog(ModalScreen[Leave]):
     Dialog Horizontal { width: auto; height: auto; }
     Dialog.-narrow Static { margin: 0 1; }
     Dialog.-narrow Horizontal { layout: vertical; }
-    Dialog Button { margin: 0 1; min-width: 8; }
+    Dialog Button.-style-default { margin: 0 1; min-width: 8; background: $panel; color: $text; }
+    Dialog Button.-style-default.-error { background: $panel; color: $text-error; }
+    Dialog Button.-style-default:focus { text-style: bold reverse; background-tint: transparent; }
     """
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (66, "-wide")]  # noqa: RUF012
     AUTO_FOCUS = "#stay"
@@ -83,7 +85,7 @@ class Dialog(ModalScreen[Leave]):
                 for answer, text in self.answers:
                     yield Button(
                         Content(self._label(answer, text)),
-                        "primary" if answer is Leave.STAY else "error",
+                        "default" if answer in (Leave.STAY, Leave.DETACH) else "error",
                         id=answer.value,
                         compact=True,
                     )

@@ -15,7 +15,7 @@ from tui.screens.dialogs import TextDialog
 
 WIDTH = 15
 """Columns of keys, and of the titles of panels."""
-LINE = 53
+LINE = 52
 """Columns of what they mean."""
 MOST = 4
 """Keys that are written out; of more, the first and the last one."""

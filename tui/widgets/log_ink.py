@@ -88,7 +88,8 @@ class Ink:
             drawn.stylize(self.style("log--found"), *found.span())
         if self.selection and (chosen := span(self.selection, line, text)):
             drawn.stylize(self.style("screen--selection"), *chosen)
-        return Strip(drawn.render(self.console))
+        # Rich draws a text without spans in no style at all
+        return Strip(Segment.apply_style(drawn.render(self.console), style))
 
     def piece(self, line: LogLine, text: str, start: int, end: int, *, fades: bool) -> Strip:
         """The cells from `start` to `end` of the text of a row, with an ellipsis where it `fades`:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 import pytest
+from textual.command import CommandList
 
 from tests.kit.acted import until
 from tests.kit.agents import ROOT
@@ -17,6 +18,7 @@ from tui.key_names import named, written
 from tui.panels import PANELS
 from tui.panels.charts import Charts
 from tui.panels.log import Log
+from tui.screens.commands import Commands
 from tui.screens.help import HelpDialog
 from tui.widgets.chart import Chart
 from tui.widgets.keys import Line
@@ -174,3 +176,21 @@ def documented() -> Iterator[str]:
                 yield f"| {names[0]} to {names[-1]} | {keys[0]} to {keys[-1]} | {text} |"
             else:
                 yield f"| {names[0]} | {', '.join(keys)} | {text} |"
+
+
+async def test_the_list_of_commands_takes_all_keys_where_there_is_no_room_for_it() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        await pilot.press("ctrl+p")
+        await until(pilot, lambda: isinstance(stage.app.screen, Commands))
+        listed = stage.app.screen.query_one(CommandList)
+        for height in (10, 4, 1):
+            await pilot.resize_terminal(80, height)
+            await pilot.pause()
+            assert isinstance(listed.screen, Commands)
+            listed.screen._action_command_list("page_down")
+        await pilot.resize_terminal(80, 24)
+        await pilot.press("escape")
+        stage.session.close()
+        await stage.ended(pilot)

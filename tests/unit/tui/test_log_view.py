@@ -501,3 +501,12 @@ async def test_any_size() -> None:
 
 def test_a_very_long_line_is_cut() -> None:
     assert len(plain("x" * 1_000_000)) == LONGEST + 1
+
+
+async def test_text_stands_on_the_ground_of_the_view() -> None:
+    app = Feed()
+    async with app.run_test(size=(40, 10)) as pilot:
+        app.add(3)
+        await pilot.pause()
+        grounds = {each.style and each.style.bgcolor for each in app.view.render_line(1)}
+        assert grounds == {app.view.rich_style.bgcolor}
