@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from remote.events import Closed
+from remote.record import read
 from tests.kit.acted import ActedSession, cluster, make_plan
 from tests.kit.acted_study import acted_runner
 from tests.kit.dashboard import Stage
@@ -18,6 +19,7 @@ from training.wire.events import Evaluated, Exited
 from tui import history
 from tui.compare_app import CompareApp
 from tui.dashboard import Dashboard
+from tui.replay import Replay
 from tui.study_app import StudyApp
 
 
@@ -87,6 +89,15 @@ def home(folder: Path, slots: int = 2) -> Played:
     return replace(_acted(stage), begin=_nothing)
 
 
+def replayed(folder: Path, slots: int = 2) -> Played:
+    """The replay of a recorded run."""
+    run = _record(folder / "runs")[1]
+    stage = Stage(2, slots, folder / "runs")
+    session: Any = Replay(run, read.load_plan(run))
+    stage.app.runs.launch = replace(stage.app.runs.launch, attached=session, at_once=False)
+    return Played(stage.app, end=session.stop)
+
+
 def compared(folder: Path, slots: int = 2) -> Played:
     """Three recorded runs beside each other."""
     return Played(CompareApp(_record(folder / "runs")))
@@ -112,7 +123,7 @@ def study(folder: Path, slots: int = 2) -> Played:
     return Played(StudyApp(runner), go_on=go_on, end=end)
 
 
-KINDS = (live, finished, failed, attached, form, home, compared, study)
+KINDS = (live, finished, failed, attached, form, home, replayed, compared, study)
 
 
 def _acted(stage: Stage) -> Played:

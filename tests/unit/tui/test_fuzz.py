@@ -15,11 +15,11 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.kit.acted import until
-from tests.kit.played import KINDS, Played, compared, form, home, live, study
+from tests.kit.played import KINDS, Played, compared, form, home, live, replayed, study
 from tui.key_names import named
 from tui.screens.dialogs import TooSmall, too_small
 
-COUNT = int(os.environ.get("RANKBOARD_FUZZ", "100"))
+COUNT = int(os.environ.get("RANKBOARD_FUZZ", "60"))
 """Keys on each kind of dashboard."""
 LIFE = 400
 """Keys after which there is another dashboard."""
@@ -82,6 +82,8 @@ async def play(
     [
         (live, ()),
         (live, ("3", "z")),
+        (live, ("1", "enter")),
+        (live, ("/",)),
         (live, ("s",)),
         (live, ("D",)),
         (live, ("!",)),
@@ -91,6 +93,7 @@ async def play(
         (form, ()),
         (form, ("p",)),
         (home, ()),
+        (replayed, ()),
         (compared, ()),
         (study, ()),
         (study, ("d",)),
@@ -101,7 +104,7 @@ async def test_every_size_of_every_screen(
 ) -> None:
     chance = random.Random(repr(keys))
     played = kind(folder)
-    odd = [(chance.randrange(1, 300), chance.randrange(1, 100)) for _ in range(8)]
+    odd = [(chance.randrange(1, 300), chance.randrange(1, 100)) for _ in range(4)]
     async with played.app.run_test(size=(80, 24), notifications=True) as pilot:
         played.begin()
         played.go_on()
