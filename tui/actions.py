@@ -137,6 +137,9 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         Action("next-chart", "c", "cycle", "Chart", "show the next of the charts and hosts"),
         Action("zoom", "z", "zoom", "Zoom", "zoom the focused panel to the whole screen, and back"),
         Action("stacks", "s", "stacks", "Stacks", "show where every rank is: its Python stack"),
+        Action(
+            "compare-with", "C", "compare", "Compare", "compare with another run: most alike first"
+        ),
         SCREENSHOT,
         Action(
             "hide-alerts", "a", "acknowledge", "Hide alerts", "hide the alerts, as noted", False

@@ -68,6 +68,10 @@ class Work(Protocol):
     def folder(self) -> Path:
         """Where screenshots are saved."""
 
+    @property
+    def runs_dir(self) -> Path:
+        """Where the runs are recorded."""
+
     def raise_errors(self) -> None:
         """Raise the error of a thread."""
 
@@ -192,6 +196,20 @@ class Dashboard(Themed, Generic[W]):
         if isinstance(self.screen, RunScreen) and not self._exiting:
             self.push_screen(StacksScreen(self.screen.session, asks=self.acts))
 
+    def on_compare_run(self) -> None:
+        from tui.screens.alike import PickAlike
+
+        session, runs_dir = self.runs.session, self.runs.runs_dir
+        if session and not self._exiting:
+            run = session.plan.run
+            self.push_screen(PickAlike(run, runs_dir), partial(self._compare, runs_dir, run))
+
+    def _compare(self, runs_dir: Path, run: str, other: str | None) -> None:
+        """Compare a run with the one that the user has chosen, if any. The other one is the
+        reference: what has changed since?"""
+        if other:
+            self.post_message(CompareRuns((runs_dir / other, runs_dir / run)))
+
     def on_compare_runs(self, message: CompareRuns) -> None:
         from tui.screens.compare import CompareScreen  # whose figures take a while to load
 
@@ -224,6 +242,8 @@ class Dashboard(Themed, Generic[W]):
         self, filename: str | None = None, path: str | None = None, time_format: str | None = None
     ) -> str | None:
         """Save the screen as SVG in the folder of the run, or in the current folder."""
+        if not self._may_write():
+            return None
         folder = self.runs.folder
         try:
             saved = self.save_screenshot(filename, path or str(folder), time_format)
@@ -233,7 +253,15 @@ class Dashboard(Themed, Generic[W]):
         self.notify(f"screenshot: {saved}", markup=False)
         return saved
 
+    def _may_write(self) -> bool:
+        """Whether files may be written: a visitor in a browser writes none here."""
+        if self.is_web:
+            self.notify("files are off in a browser", severity="warning", markup=False)
+        return not self.is_web
+
     def on_keep_text(self, message: KeepText) -> None:
+        if not self._may_write():
+            return
         path = self.runs.folder / message.name
         try:
             path.write_text(message.text, encoding="utf-8", errors="backslashreplace")

@@ -18,6 +18,11 @@ class Idle:
         """The current folder."""
         return Path.cwd()
 
+    @property
+    def runs_dir(self) -> Path:
+        """No runs are recorded: the current folder."""
+        return Path.cwd()
+
     def raise_errors(self) -> None:
         """There is no thread."""
 

@@ -55,6 +55,10 @@ class CompareRuns(Message):
     folders: tuple[Path, ...]
 
 
+class CompareRun(Message):
+    """Compare the run with another one, which the user chooses."""
+
+
 class NewRun(Message):
     """Show the launch form again."""
 

@@ -174,6 +174,11 @@ class Runs:
         if self._checks and self._checks.is_alive():
             self._checks.session.stop("other work begins")
 
+    @property
+    def runs_dir(self) -> Path:
+        """Where the runs are recorded."""
+        return self.launch.runs_dir
+
     def raise_errors(self) -> None:
         """Raise the error that ended a listener."""
         for listener in (self._checks, *self._opened):

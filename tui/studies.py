@@ -54,6 +54,11 @@ class StudyRuns:
         """The folder of the study."""
         return self.runner.folder.path
 
+    @property
+    def runs_dir(self) -> Path:
+        """The folder that the study and its runs lie in."""
+        return self.folder.parent
+
     def raise_errors(self) -> None:
         """Raise the error that ended the thread."""
         if self._error:

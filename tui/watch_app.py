@@ -60,12 +60,3 @@ class WatchApp(Dashboard[Watching]):
 
     def question(self) -> Dialog:
         raise AssertionError("nothing is live that could be stopped here")
-
-    def deliver_screenshot(
-        self, filename: str | None = None, path: str | None = None, time_format: str | None = None
-    ) -> str | None:
-        """Save the screen in the current folder; a visitor in a browser writes no files here."""
-        if self.is_web:
-            self.notify("screenshots are off in a browser", severity="warning", markup=False)
-            return None
-        return super().deliver_screenshot(filename, path, time_format)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from remote.record.watch import WatchedRun
 from tui.idle import Idle
 from tui.runs import Listener
@@ -13,6 +15,11 @@ class Watching(Idle):
     def __init__(self, run: WatchedRun) -> None:
         self.session = self.run = run
         self._listener = Listener(run)
+
+    @property
+    def runs_dir(self) -> Path:
+        """The folder that the run lies in."""
+        return self.run.folder.parent
 
     def start(self) -> None:
         """Begin to listen."""

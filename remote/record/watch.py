@@ -28,7 +28,7 @@ class WatchedRun:
 
     def __init__(self, folder: Path, plan: Plan) -> None:
         """Take in what is recorded so far. Raises: OtherFormat; RunFolderError."""
-        self.plan, self._folder = plan, folder
+        self.plan, self.folder = plan, folder
         self.lock = threading.Lock()
         self.launcher: Holder | None = None
         self._tail = Tail(folder, len(plan.hosts))
@@ -72,9 +72,9 @@ class WatchedRun:
 
     def _news(self) -> Iterator[list[Record]]:
         """What has come since the last look, then an empty batch."""
-        if not self._folder.is_dir():
-            raise RunFolderError(f"{self._folder} is gone: somebody has deleted the run")
-        holder = launcher(self._folder)  # before the read: what it wrote last is read yet
+        if not self.folder.is_dir():
+            raise RunFolderError(f"{self.folder} is gone: somebody has deleted the run")
+        holder = launcher(self.folder)  # before the read: what it wrote last is read yet
         if self._tail.is_replaced():
             with self.lock:
                 self.state = RunState(self.plan)

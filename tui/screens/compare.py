@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from textwrap import wrap
@@ -15,17 +13,17 @@ from textual.binding import BindingType
 from textual.containers import Container, VerticalScroll
 from textual.content import Content
 from textual.events import Resize
-from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
 
 from remote.figures.compare import Compared, compare
 from remote.figures.run import read
 from remote.format import count
-from remote.plan.serialize import OtherFormat
+from remote.plan.plan import PlanError
 from remote.record.read import RunFolderError
 from tui import palette
 from tui.actions import Place, bindings
+from tui.messages import Done, in_background
 from tui.text import compare as text
 from tui.text.table import GAP, Row, aligned, total_width, without
 from tui.widgets.chart import Chart
@@ -61,13 +59,6 @@ class CompareScreen(Screen[None]):
     place = Place.COMPARE
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
-    @dataclass
-    class Read(Message):
-        """The runs have been read; or `problem` tells why that failed."""
-
-        compared: Sequence[Compared] = ()
-        problem: str = ""
-
     def __init__(self, folders: Iterable[Path]) -> None:
         super().__init__()
         self._folders = tuple(folders)
@@ -89,20 +80,20 @@ class CompareScreen(Screen[None]):
         self.query_one("#title", Static).update(f"compare {count(len(self._folders), 'run')}")
         self.query_one("#tables").focus()
         self._draw()
-        threading.Thread(target=self._read, name="compare", daemon=True).start()
+        in_background(self, "compare", self._read)  # long runs take seconds
 
-    def _read(self) -> None:
-        """Read the runs, in a thread: long ones take seconds."""
-        try:
-            self.post_message(self.Read(compare([read(folder) for folder in self._folders])))
-        except (OtherFormat, RunFolderError, OSError) as error:
-            self.post_message(self.Read(problem=str(error)))
+    def _read(self) -> Sequence[Compared]:
+        return compare([read(folder) for folder in self._folders])
 
-    def on_compare_screen_read(self, message: Read) -> None:
-        self._compared = message.compared
-        if message.problem:
-            self.query_one("#legend", Static).update(plain(message.problem))
+    def on_done(self, done: Done) -> None:
+        """Show the runs that have been read, or why that failed."""
+        done.stop()
+        if isinstance(done.error, (PlanError, RunFolderError, OSError)):
+            self.query_one("#legend", Static).update(plain(str(done.error)))
             return
+        if done.error:
+            raise done.error
+        self._compared = done.result
         if all(len(one.run.evaluations) > 1 for one in self._compared):
             self._measure = TEST_ACCURACY
         self._draw()

@@ -16,7 +16,7 @@ from remote.run.state import RunPhase, RunState, Verdict
 from tui.actions import Place, bindings, panel_action
 from tui.charts.deck import Deck
 from tui.charts.kinds import available
-from tui.messages import GoHome, NewRun, OtherRun, ShowChecks, ShowStacks
+from tui.messages import CompareRun, GoHome, NewRun, OtherRun, ShowChecks, ShowStacks
 from tui.panels import PANELS
 from tui.panels.charts import Charts
 from tui.panels.hosts import Hosts
@@ -220,6 +220,7 @@ class RunScreen(Drawn, Screen[None]):
         is_replay = isinstance(self.session, Replay)
         allowed = {
             "new": self.over and not self._inside,
+            "compare": self.session.state.has_begun,
             "back": self._inside or self._home or self.maximized is not None,
             **dict.fromkeys(("home", "other"), self._home),
             **dict.fromkeys(("play", "speed"), is_replay),
@@ -327,6 +328,9 @@ class RunScreen(Drawn, Screen[None]):
         with self.session.lock:
             found = [in_full(alert) for alert in alerts(self.session.state)]
         self.app.push_screen(TextDialog("alerts", "\n".join(found) or "There are none."))
+
+    def action_compare(self) -> None:
+        self.post_message(CompareRun())
 
     def action_checks(self) -> None:
         self.post_message(ShowChecks())

@@ -6,11 +6,14 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 
 from remote.events import Closed
+from remote.record.read import load_plan
+from remote.record.watch import WatchedRun
 from tests.kit.acted import until
 from tests.kit.commands import Done, run
 from tests.kit.histories import History, plan
@@ -19,7 +22,10 @@ from training.job import Job
 from training.wire.events import Evaluated, Step
 from tui.commands.compare import compare
 from tui.compare_app import CompareApp
+from tui.dashboard import Dashboard
 from tui.screens.compare import CompareScreen
+from tui.screens.run import RunScreen
+from tui.watch_app import WatchApp
 from tui.widgets.chart import Chart
 
 Run = Callable[..., Done]
@@ -51,7 +57,7 @@ def runs(tmp_path: Path) -> list[Path]:
     return made
 
 
-def text(app: CompareApp) -> str:
+def text(app: Dashboard[Any]) -> str:
     return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
 
 
@@ -148,6 +154,38 @@ async def test_a_run_that_goes_before_it_is_read_is_told(runs: Sequence[Path]) -
     app = CompareApp(runs[:2])
     async with app.run_test(size=(100, 30)) as pilot:
         await until(pilot, lambda: "holdsnorun:plan.json:Nosuchfile" in told(app))
+
+
+async def test_a_run_is_compared_with_the_last_one_like_it(runs: Sequence[Path]) -> None:
+    app = WatchApp(WatchedRun(runs[4], load_plan(runs[4])))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "finished" in text(app))
+        await pilot.press("C")
+        await until(pilot, lambda: "most alike first" in text(app))
+        await until(pilot, lambda: "the same settings" in text(app))
+        lines = [line for line in text(app).splitlines() if "20261123-" in line and "85.0%" in line]
+        assert ["the same settings" in line for line in lines] == [True] + 6 * [False]
+        assert "20261123-0" in lines[0]
+        assert "other sync" in lines[1]
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, CompareScreen))
+        await until(pilot, lambda: "B  20261123-4" in text(app))
+        assert "A  20261123-0" in text(app), "what has changed since?"
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+    app.finish()
+
+
+async def test_without_another_run_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
+    folder = recorded(tmp_path, history("alone", "ddp"))
+    app = WatchApp(WatchedRun(folder, load_plan(folder)))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "step 30/" in text(app))
+        await pilot.press("C")
+        await until(pilot, lambda: "there is no other run" in text(app))
+        await pilot.press("enter", "escape")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+    app.finish()
 
 
 @pytest.mark.parametrize(

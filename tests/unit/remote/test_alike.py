@@ -1,0 +1,42 @@
+"""Recorded runs by how much they are like one of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from remote.record.alike import most_alike
+from remote.record.entry import Entry
+
+
+def entry(name: str, started: float = 1.0, step: int = 5, **job: Any) -> Entry:
+    return Entry(name, job=job, hosts=("a",), ranks=4, step=step, started=started)
+
+
+RUN = entry("run", sync="ring", batch_size=64)
+
+
+def names(*others: Entry) -> list[str]:
+    return [one.run.name for one in most_alike(RUN, [RUN, *others])]
+
+
+def test_the_most_alike_comes_first_then_the_newest() -> None:
+    far = entry("far", 9.0, sync="ddp")
+    near = entry("near", 3.0, sync="ddp", batch_size=64)
+    old = entry("old", 1.0, sync="ring", batch_size=64)
+    new = entry("new", 2.0, sync="ring", batch_size=64, seed=7)
+    assert names(far, near, old, new) == ["new", "old", "near", "far"]
+    found = most_alike(RUN, [RUN, far, near, old, new])
+    assert [one.differing for one in found] == [(), (), ("sync",), ("sync", "batch-size")]
+
+
+def test_hosts_and_ranks_are_settings_and_so_is_a_program() -> None:
+    (other,) = most_alike(RUN, [entry("x", sync="ring", batch_size=64)._replace(ranks=8)])
+    assert other.differing == ("ranks",)
+    script = Entry("script", script="train.py", hosts=("a", "b"), ranks=4, step=1)
+    (other,) = most_alike(RUN, [script])
+    assert other.differing == ("program", "sync", "batch-size", "nodes")
+
+
+def test_runs_without_steps_and_unreadable_ones_are_left_out() -> None:
+    assert names(entry("none", step=0), Entry("broken", "it is no plan", step=3)) == []
+    assert names(entry("unknown", started=2.0)._replace(started=None)) == ["unknown"]
