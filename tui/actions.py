@@ -228,7 +228,7 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         Action(
             "save-log", "W", "save", "Save", "save the lines as a file in the run's folder", False
         ),
-        Action("leave-log", "esc", "leave", "Leave", "leave a search, then each filter", False),
+        Action("leave-log", "esc", "leave", "Leave", "leave a search, then each filter"),
     ),
     Place.STACKS: (
         BACK,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
-from remote.run.news import LogLine, may_be_routine, without_rank
+from remote.run.news import LogLine, may_be_routine, passages, without_rank
 
 MOMENT = 30.0
 """Seconds between equal lines within which they are one; beyond twice as many they never are."""
@@ -22,6 +22,8 @@ _STAMP = re.compile(
 _NAME = re.compile(r"(\brank[ :=_-]{0,2})(\d+)\b", re.IGNORECASE)
 _STAMPED = "[2"
 """What a stamp may begin with."""
+_ADDRESS = re.compile(r"\[?\b(?:\d{1,3}\.){3}\d{1,3}\]?:\d+|\[[0-9a-f:]+\]:\d+")
+"""An address and a port, as of the peer in an error of communication."""
 _EPOCH = re.compile(r"epoch \d+ done: mean loss |Rank: \d+ Epoch: \d+, Train Loss: ")
 """What the lines of `training.progress` on an epoch begin with, in each --log-format."""
 _FIGURE = re.compile(r"(?<= )(?:\d+\.\d+(?:e[+-]\d+)?|\d+e[+-]\d+|nan|inf)\b")
@@ -30,10 +32,14 @@ _FIGURE = re.compile(r"(?<= )(?:\d+\.\d+(?:e[+-]\d+)?|\d+e[+-]\d+|nan|inf)\b")
 _number = attrgetter("number")
 
 
+def _first_number(passage: list[LogLine]) -> int:
+    return passage[0].number
+
+
 @dataclass(slots=True)
 class Shared:
-    """Lines of several `ranks` as one: `text` is the first's, with * for what names the rank or its
-    host; of an epoch with the means of the figures."""
+    """Lines of several `ranks` as one: `text` is the first's, with * for what names the rank, its
+    host or its peer; of an epoch with the means of the figures."""
 
     text: str
     ranks: list[int]
@@ -53,49 +59,67 @@ class Shared:
 
 
 class Collapse:
-    """Finds for each line the one that it is equal to. The lines of one rank stay in order: a line
-    never joins one before another of its rank.
+    """Finds for each line the one that it is equal to, for a traceback the whole of another rank.
+    The lines of one rank stay in order: none joins a line before another of its rank.
 
     `shared` are the lines that others have joined, by number.
     """
 
     def __init__(self) -> None:
         self.shared: dict[int, Shared] = {}
-        self._new: dict[str, list[LogLine]] = {}
-        self._old: dict[str, list[LogLine]] = {}
+        self._new: dict[str, list[list[LogLine]]] = {}
+        self._old: dict[str, list[list[LogLine]]] = {}
         self._count, self._since = 0, 0.0
         self._last: dict[int, int] = {}
         """By rank, the number of the line that shows its last one."""
 
-    def join(self, line: LogLine) -> LogLine | None:
-        """The line of another rank that this one is shown with; None where it is shown by
-        itself."""
-        if line.rank < 0:
+    def add(self, lines: Iterable[LogLine]) -> tuple[list[LogLine], list[LogLine]]:
+        """Take in new lines. Returns those that are shown by themselves, and those that the others
+        are shown with."""
+        alone: list[LogLine] = []
+        joined: list[LogLine] = []
+        for passage in passages(lines):
+            first = self._join(passage)
+            if first is None:
+                alone += passage
+            else:
+                joined += first
+        return sorted(alone, key=_number), joined
+
+    def _join(self, passage: list[LogLine]) -> list[LogLine] | None:
+        """The passage of another rank that this one is shown with, or None."""
+        rank = passage[0].rank
+        if rank < 0:
             return None
-        key, figures = _key(line)
-        self._forget(line.time)
-        first = self._find(key, self._last.get(line.rank, -1))
-        self._last[line.rank] = (first or line).number
+        keys = [_key(line) for line in passage]
+        key = keys[0][0] if len(keys) == 1 else "\n".join(key for key, _ in keys)
+        self._forget(passage[0].time)
+        first = self._find(key, self._last.get(rank, -1))
+        self._last[rank] = (first or passage)[-1].number
         if first is None:
-            self._new.setdefault(key, []).append(line)
-            self._count += 1
+            self._new.setdefault(key, []).append(passage)
+            self._count += len(passage)
             return None
+        for line, other, (_, figures) in zip(passage, first, keys, strict=True):
+            self._share(line, other, figures)
+        return first
+
+    def _share(self, line: LogLine, first: LogLine, figures: Sequence[float]) -> None:
         shared = self.shared.get(first.number)
         if shared is None:
             shared = Shared(without_rank(first.text, first.rank), [first.rank], _key(first)[1])
             self.shared[first.number] = shared
         shared.add(line, first, figures)
-        return first
 
     def trim(self, number: int) -> None:
         """Forget what is shared before the line of this number."""
         self.shared = {one: shared for one, shared in self.shared.items() if one >= number}
 
-    def _find(self, key: str, after: int) -> LogLine | None:
+    def _find(self, key: str, after: int) -> list[LogLine] | None:
         for recent in (self._old, self._new):
-            lines = recent.get(key)
-            if lines and lines[-1].number > after:
-                return lines[bisect_right(lines, after, key=_number)]
+            found = recent.get(key)
+            if found and found[-1][0].number > after:
+                return found[bisect_right(found, after, key=_first_number)]
         return None
 
     def _forget(self, now: float) -> None:
@@ -115,7 +139,10 @@ def _key(line: LogLine) -> tuple[str, list[float]]:
 
 
 def _nameless(text: str, line: LogLine) -> str:
-    """The text with * for the number of its rank, and for its host."""
+    """The text with * for the number of its rank, and for its host; of an error also for the
+    address of another."""
+    if line.stream == "stderr":
+        text = _ADDRESS.sub("*", text)
     if "ank" in text or "ANK" in text:
         own = str(line.rank)
         text = _NAME.sub(lambda found: f"{found[1]}*" if found[2] == own else found[0], text)

@@ -131,6 +131,31 @@ def _level(text: str) -> Level:
     return Level.WARNING if _WARNING.search(text) else Level.INFO
 
 
+def passages(lines: Iterable[LogLine]) -> list[list[LogLine]]:
+    """The lines, those of a traceback together though other ranks print between them."""
+    found: list[list[LogLine]] = []
+    inside: dict[int, tuple[Levels, list[LogLine]]] = {}
+    for line in lines:
+        if line.rank in inside:
+            levels, traceback = inside[line.rank]
+            if levels.of(line) is Level.ERROR:
+                traceback.append(line)
+                continue
+            del inside[line.rank]
+        passage = [line]
+        found.append(passage)
+        if line.rank >= 0 and is_traceback(line):
+            levels = Levels()
+            levels.of(line)
+            inside[line.rank] = levels, passage
+    return found
+
+
+def is_traceback(line: LogLine) -> bool:
+    """Whether a traceback begins with this line."""
+    return HEADER in line.text and without_rank(line.text, line.rank).startswith(HEADER)
+
+
 def first_error(lines: Iterable[LogLine], cause: Cause | None, since: float) -> LogLine | None:
     """The line at which the run went wrong. Where its `cause` is known, that is the first error of
     what died first, after the time `since`; before, the first one that is no victim's."""

@@ -245,6 +245,6 @@ class Log(Panel):
                 yield f"rank {rank}"
         if which.pattern:
             yield f"only with {plain(which.pattern.pattern)}"
+        yield "following" if view.follow else f"paused, {view.unseen} new"
         if view.search:
             yield f"{plain(view.search.pattern)} in {count(self._matches, 'line')}"
-        yield "following" if view.follow else f"paused, {view.unseen} new"

@@ -83,7 +83,8 @@ class Ink:
         style = self.paper(line)
         if kind := KINDS.get(line.stream):
             style += self.style(kind)
-        drawn = Text(text, style, end="")
+        drawn = Text(text, end="")
+        drawn.stylize(style)
         for found in self.search.finditer(text) if self.search else ():
             drawn.stylize(self.style("log--found"), *found.span())
         if self.selection and (chosen := span(self.selection, line, text)):

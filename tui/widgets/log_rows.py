@@ -68,13 +68,8 @@ class Rows:
         if not self._collapses:
             self.lines += shown
             return []
-        changed: list[LogLine] = []
-        for line in shown:
-            first = self._collapse.join(line)
-            if first is None:
-                self.lines.append(line)
-            else:
-                changed.append(first)
+        alone, changed = self._collapse.add(shown)
+        self.lines += alone
         return changed
 
     @property

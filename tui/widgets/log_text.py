@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import takewhile
 
-from remote.run.last_words import HEADER
-from remote.run.news import Level, Levels, LogLine, without_rank
+from remote.run.news import Level, Levels, LogLine, is_traceback
 from tui.widgets.log_margin import Margin, number
 from tui.widgets.log_rows import Rows
 
@@ -28,7 +27,7 @@ def _row(rows: Rows, line: LogLine, margin: Margin) -> str:
 def passage(rows: Rows, row: int) -> str:
     """The text of a row; where a traceback begins there, of all of it."""
     first = rows.lines[row]
-    if not without_rank(first.text, first.rank).startswith(HEADER):
+    if not is_traceback(first):
         return rows.text(first)
     levels = Levels()
     own = (line for line in rows.lines[row:] if (line.rank, line.host) == (first.rank, first.host))

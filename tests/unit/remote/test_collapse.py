@@ -20,12 +20,17 @@ class Feed:
         self.count = 0
         self.now = 1000.0
 
-    def say(self, rank: int, *texts: str, host: str = "") -> None:
+    def say(self, rank: int, *texts: str, host: str = "", stream: str = "stdout") -> None:
         for text in texts:
-            line = LogLine(self.count, self.now, host or f"node{rank + 1}", rank, "stdout", text)
-            self.count += 1
-            if self.collapse.join(line) is None:
-                self.rows.append(line)
+            self.add([self.line(rank, text, host or f"node{rank + 1}", stream)])
+
+    def line(self, rank: int, text: str, host: str = "node1", stream: str = "stderr") -> LogLine:
+        self.count += 1
+        return LogLine(self.count - 1, self.now, host, rank, stream, text)
+
+    def add(self, lines: list[LogLine]) -> None:
+        """All at once."""
+        self.rows += self.collapse.add(lines)[0]
 
     def shown(self) -> list[tuple[str, str]]:
         found = []
@@ -162,6 +167,28 @@ def test_what_hosts_print_stays_as_it_is() -> None:
     for host in ("node1", "node2"):
         feed.say(-1, "torch 2.14.1 imported", host=host)
     assert len(feed.rows) == 2
+
+
+def test_a_traceback_is_one_with_an_equal_one_as_a_whole_or_not_at_all() -> None:
+    head = "Traceback (most recent call last):"
+    feed = Feed()
+    victims = [
+        feed.line(rank, f"[rank{rank}]: {text.format(rank)}")
+        for text in (head, "  main()", "RuntimeError: closed by peer [10.10.1.2]:632{}")
+        for rank in (0, 2, 3)
+    ]
+    culprit = [feed.line(1, text) for text in (head, "  main()", "  load()", "ValueError: bad")]
+    feed.add([*victims, *culprit, feed.line(1, "goodbye")])
+    assert feed.shown() == [
+        ("0,2-3", head),
+        ("0,2-3", "  main()"),
+        ("0,2-3", "RuntimeError: closed by peer *"),
+        ("1", head),
+        ("1", "  main()"),
+        ("1", "  load()"),
+        ("1", "ValueError: bad"),
+        ("1", "goodbye"),
+    ]
 
 
 def test_spans() -> None:
