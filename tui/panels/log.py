@@ -27,6 +27,8 @@ from tui.widgets.plain import plain
 
 LAYERS = ("pattern", "level", "rank")
 """What of a filter is left one after the other."""
+LEAST = 5
+"""Lines on which an error can be read; where there are less, the log is zoomed."""
 COPY = "copied.txt"
 """The file in the folder of the run that has what was copied last."""
 
@@ -91,8 +93,11 @@ class Log(Panel):
             self.notify("no line tells of an error")
         if line:
             self._let_through(line.number, line.rank)
+            self.screen.set_focus(self.view)
             self.view.go_to(line.number, at_top=True)
-            self.view.focus()
+            if self.view.size.height < LEAST and self.screen.maximized is None:
+                self.screen.maximize(self)
+                self.call_after_refresh(self.view.go_to, line.number, at_top=True)
 
     def _last_words(self, lines: Sequence[LogLine], cause: Cause) -> LogLine | None:
         """The last line of what died without an error."""
@@ -132,9 +137,7 @@ class Log(Panel):
         self._ask(Prompt(self.view.filter.pattern, filters=True))
 
     def _ask(self, prompt: Prompt) -> None:
-        if not self.query(Prompt):
-            self.mount(prompt, prompt.note)
-            self.screen.set_focus(prompt)  # at once: the next key is for it
+        prompt.open(self)
 
     def on_prompt_typed(self, event: Prompt.Typed) -> None:
         self._mean(event.pattern)
@@ -155,8 +158,7 @@ class Log(Panel):
         prompt = self.query_one(Prompt)
         if not kept:
             self._mean(prompt.before)
-        prompt.note.remove()
-        prompt.remove()
+        prompt.close()
         self.screen.set_focus(self.view)
         if kept and not prompt.filters and self.view.search:
             self.view.current = -1
@@ -185,8 +187,11 @@ class Log(Panel):
         return bool(getattr(self.view.filter, layer) != getattr(Filter(), layer))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Go to the next match only where something is looked for; leave what there is to leave."""
+        """Type one expression at a time, go to the next match where something is looked for, and
+        leave what there is to leave."""
         view = self.view
+        if action in ("find", "only"):
+            return not self.query(Prompt)
         if action == "next":
             return view.search is not None
         if action == "leave":

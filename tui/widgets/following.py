@@ -48,4 +48,6 @@ class Following(ScrollView, Lines, can_focus=True):
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
         if round(old_value) != round(new_value):
-            self.follow = round(new_value) >= self.max_scroll_y
+            # Upwards it may come to the end as well: where there are fewer lines, or more room
+            goes_on = self.follow or new_value > old_value
+            self.follow = goes_on and round(new_value) >= self.max_scroll_y

@@ -44,10 +44,13 @@ class Ink:
         """The row of this line says something else now."""
         self._texts.pop(line.number, None)
 
-    def paper(self, line: LogLine) -> Style:
-        """What the text of a row stands on."""
-        own = self.style("")
-        return own + self.style("log--current") if line.number == self.current else own
+    def paper(self, line: LogLine, name: str = "") -> Style:
+        """The style of that name, as it is on the row of this line."""
+        style = self.style(name)
+        if line.number != self.current:
+            return style
+        mark = self.style("log--current")
+        return style + Style(bgcolor=mark.bgcolor, bold=mark.bold)
 
     def before(self, line: LogLine, shared: Shared | None, columns: int, piece: int) -> Strip:
         """The margin before a piece of a row."""
@@ -58,7 +61,7 @@ class Ink:
             return Strip([Segment(" " * width, paper)]).apply_offsets(-width, line.number)
         rank = paper + Style(color=palette.colour(line.rank, self.dark))
         parts = [
-            Segment(when, paper + self.style("log--margin")),
+            Segment(when, self.paper(line, "log--margin")),
             Segment(whose, paper if shared or line.rank < 0 else rank),
         ]
         return Strip(parts).apply_offsets(-width, line.number)
@@ -67,8 +70,7 @@ class Ink:
         """How many lines the row stands for."""
         if shared is None:
             return Strip([])
-        style = self.paper(line) + self.style("log--margin")
-        return Strip([Segment(number(len(shared.ranks)), style)])
+        return Strip([Segment(number(len(shared.ranks)), self.paper(line, "log--margin"))])
 
     def text(self, line: LogLine, text: str) -> Strip:
         """The whole text of a row."""
@@ -80,11 +82,8 @@ class Ink:
         return strip
 
     def _draw(self, line: LogLine, text: str) -> Strip:
-        style = self.paper(line)
-        if kind := KINDS.get(line.stream):
-            style += self.style(kind)
         drawn = Text(text, end="")
-        drawn.stylize(style)
+        drawn.stylize(self.paper(line, KINDS.get(line.stream, "")))
         for found in self.search.finditer(text) if self.search else ():
             drawn.stylize(self.style("log--found"), *found.span())
         if self.selection and (chosen := span(self.selection, line, text)):
@@ -100,8 +99,7 @@ class Ink:
         if not fades or whole.cell_length <= end:
             return whole.crop(start, end).apply_offsets(skipped, line.number)
         cut = whole.crop(start, max(start, end - 1)).apply_offsets(skipped, line.number)
-        more = Segment("…", self.paper(line) + self.style("log--margin"))
-        return Strip.join([cut, Strip([more])])
+        return Strip.join([cut, Strip([Segment("…", self.paper(line, "log--margin"))])])
 
 
 def selected(rows: Rows, selection: Selection) -> str:

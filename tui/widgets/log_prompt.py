@@ -6,15 +6,26 @@ import re
 import warnings
 from dataclasses import dataclass
 
+from textual.containers import Horizontal
 from textual.message import Message
+from textual.widget import Widget
 from textual.widgets import Input, Static
+
+
+class Bar(Horizontal):
+    """The line of the prompt."""
+
+    DEFAULT_CSS = """
+    Bar { height: 1; background: $surface; }
+    Bar > Static { width: 2; }
+    """
 
 
 class Prompt(Input):
     """Says at each key what is meant by now. `before` is what held when it was opened; `filters`:
     only lines with it are shown."""
 
-    DEFAULT_CSS = "Prompt { background: $surface; }"
+    DEFAULT_CSS = "Prompt { background: $surface; width: 1fr; }"
 
     @dataclass
     class Typed(Message):
@@ -36,6 +47,19 @@ class Prompt(Input):
         self.note = Static(markup=False)
         """What is wrong with the expression, below it."""
         self.note.display = False
+        self.bar = Bar()
+        """The line, after the key that has opened it."""
+
+    def open(self, beneath: Widget) -> None:
+        """Show the line beneath the widgets of a container, and type in it from the next key on."""
+        beneath.mount(self.bar, self.note)
+        self.bar.mount(Static("&" if self.filters else "/"), self)
+        beneath.screen.set_focus(self)
+
+    def close(self) -> None:
+        """Take the line away."""
+        self.bar.remove()
+        self.note.remove()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()

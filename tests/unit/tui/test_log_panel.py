@@ -203,6 +203,23 @@ async def test_the_first_error_is_the_culprits_from_any_panel_and_filter() -> No
         assert stage.app.clipboard == raised
 
 
+async def test_where_there_is_no_room_for_an_error_the_log_is_zoomed() -> None:
+    stage = Stage()
+    async with trained(stage, (80, 24)) as pilot:
+        raised = "Traceback (most recent call last):\n  main()\nValueError: bad batch"
+        stage.session.say(0, events.Text(1, "stderr", raised), events.Exited(1, 1))
+        await until(pilot, lambda: bool(stage.session.state.cause))
+        stage.session.fail(1)
+        await stage.ended(pilot)
+        view = stage.screen.query_one(LogView)
+        await until(pilot, lambda: view.size.height < 5)
+        await pilot.press("E")
+        await until(pilot, lambda: view.size.height > 15)
+        await until(pilot, lambda: "  [1] ValueError: bad batch" in log(stage))
+        await pilot.press("escape", "escape")
+        assert stage.screen.maximized is None
+
+
 async def test_a_rank_that_died_without_a_word_is_shown_at_its_last_line() -> None:
     stage = Stage()
     async with trained(stage) as pilot:

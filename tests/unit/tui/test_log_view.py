@@ -272,6 +272,24 @@ async def test_what_is_found_is_marked() -> None:
         assert marked == ["one", "one"]
 
 
+async def test_the_current_row_stands_out_from_edge_to_edge_and_keeps_its_colours() -> None:
+    app = Feed()
+    async with app.run_test(size=(40, 3)) as pilot:
+        app.say(0, "plain")
+        app.say(1, "error", "stderr")
+        await pilot.pause()
+        plain_style, before = (app.view.render_line(row)._segments[-2].style for row in (0, 1))
+        assert plain_style
+        assert before
+        assert plain_style.bgcolor == before.bgcolor == app.view.rich_style.bgcolor
+        app.view.go_to(1)
+        await pilot.pause()
+        styles = [segment.style for segment in app.view.render_line(1)]
+        assert len({style.bgcolor for style in styles if style}) == 1
+        assert all(style and style.bgcolor != before.bgcolor for style in styles)
+        assert before.color in {style.color for style in styles if style}
+
+
 # Wrapping
 
 
