@@ -15,6 +15,10 @@ MOMENT = 30.0
 RECENT = 1_000
 """Lines before which an equal one is looked for at the least; at the most it is twice as many."""
 
+BURST = 5_000
+"""Of more lines at once only errors are looked at: nobody can read the others, and it would take
+longer than a frame may."""
+
 _STAMP = re.compile(
     r"\A(?:\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\S*|\[[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+(?: +\d+)?)"
 )
@@ -73,18 +77,23 @@ class Collapse:
         self._last: dict[int, int] = {}
         """By rank, the number of the line that shows its last one."""
 
-    def add(self, lines: Iterable[LogLine]) -> tuple[list[LogLine], list[LogLine]]:
+    def add(self, lines: Sequence[LogLine]) -> tuple[list[LogLine], list[LogLine]]:
         """Take in new lines. Returns those that are shown by themselves, and those that the others
         are shown with."""
         alone: list[LogLine] = []
         joined: list[LogLine] = []
+        others: list[LogLine] = []
+        if len(lines) > BURST:
+            others = [line for line in lines if line.stream != "stderr"]
+            lines = [line for line in lines if line.stream == "stderr"]
         for passage in passages(lines):
             first = self._join(passage)
             if first is None:
                 alone += passage
             else:
                 joined += first
-        return sorted(alone, key=_number), joined
+        self._last.update((line.rank, line.number) for line in others)
+        return sorted(others + alone, key=_number), joined
 
     def _join(self, passage: list[LogLine]) -> list[LogLine] | None:
         """The passage of another rank that this one is shown with, or None."""

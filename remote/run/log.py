@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import islice
+from operator import attrgetter
 from sys import getsizeof
 
 from remote.limits import Limits
@@ -15,6 +16,7 @@ LINES = 20_000
 """Lines of the run that stay in memory; the run directory has all."""
 NOTES = 1_000
 """Lines of narration that stay in memory."""
+_number = attrgetter("number")
 
 
 class Log:
@@ -56,12 +58,10 @@ class Log:
 
     def since(self, number: int) -> list[LogLine]:
         """The lines of this number and after it that are kept, in order."""
-        new = [
-            line
-            for kept in (self.lines, self.routine)
-            for line in takewhile(lambda line: line.number >= number, reversed(kept))
-        ]
-        return sorted(new, key=lambda line: line.number)
+        most = max(0, self.count - number)
+        news = [one for one in islice(reversed(self.lines), most) if one.number >= number]
+        routine = [one for one in islice(reversed(self.routine), most) if one.number >= number]
+        return sorted(news + routine, key=_number) if routine else news[::-1]
 
     def note(self, when: float, host: str, text: str) -> None:
         """Add narration about a host, or ("") the run."""

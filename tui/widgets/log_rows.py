@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -37,10 +37,10 @@ class Kept:
         self.news: list[LogLine] = []
         self.routine: list[LogLine] = []
 
-    def add(self, lines: Iterable[LogLine]) -> None:
+    def add(self, lines: Sequence[LogLine]) -> None:
         """Take in new lines."""
-        for line in lines:
-            (self.routine if line.routine else self.news).append(line)
+        self.news += [line for line in lines if not line.routine]
+        self.routine += [line for line in lines if line.routine]
         for kept in (self.news, self.routine):
             del kept[: excess(kept)]
 

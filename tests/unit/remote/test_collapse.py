@@ -191,6 +191,24 @@ def test_a_traceback_is_one_with_an_equal_one_as_a_whole_or_not_at_all() -> None
     ]
 
 
+def test_of_very_many_lines_at_once_only_errors_are_made_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(collapse, "BURST", 4)
+    feed = Feed()
+    texts = (("line", "stdout"), ("KeyError: 3", "stderr"), ("end", "stdout"))
+    feed.add([feed.line(rank, text, stream=stream) for rank in (0, 1) for text, stream in texts])
+    assert feed.shown() == [
+        ("0", "line"),
+        ("0-1", "KeyError: 3"),
+        ("0", "end"),
+        ("1", "line"),
+        ("1", "end"),
+    ]
+    feed.add([feed.line(1, "KeyError: 3")])
+    assert feed.shown()[-1] == ("1", "KeyError: 3")
+
+
 def test_spans() -> None:
     assert spans([3]) == "3"
     assert spans([5, 0, 2, 1, 7]) == "0-2,5,7"
