@@ -82,14 +82,13 @@ class Ink:
         return strip
 
     def _draw(self, line: LogLine, text: str) -> Strip:
-        drawn = Text(text, end="")
+        drawn = Text(text, end="")  # without a span, Rich would draw it in no style at all
         drawn.stylize(self.paper(line, KINDS.get(line.stream, "")))
         for found in self.search.finditer(text) if self.search else ():
             drawn.stylize(self.style("log--found"), *found.span())
         if self.selection and (chosen := span(self.selection, line, text)):
             drawn.stylize(self.style("screen--selection"), *chosen)
-        # Rich draws a text without spans in no style at all
-        return Strip(Segment.apply_style(drawn.render(self.console), style))
+        return Strip(drawn.render(self.console))
 
     def piece(self, line: LogLine, text: str, start: int, end: int, *, fades: bool) -> Strip:
         """The cells from `start` to `end` of the text of a row, with an ellipsis where it `fades`:
