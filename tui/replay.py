@@ -20,6 +20,8 @@ LINES = 500
 """Lines that are taken in at once while the lock is held."""
 LOOK = 0.1
 """Seconds between two looks at the clock while it plays, or at a run that is still recorded."""
+FIRST = 1.0
+"""Seconds that a run with an overview has to be drawn, before all of it is read."""
 END = float("inf")
 
 
@@ -109,6 +111,8 @@ class Replay:
     def batches(self) -> Iterator[list[Record]]:
         """Bring `state` to what it was at the position, again and again, until `stop`."""
         with closing(self._tape):
+            if self.reading is not None:  # the screen comes first
+                self._wake.wait(FIRST)
             while not self._closed.is_set():
                 self._wake.clear()
                 is_there = self._follow()

@@ -24,7 +24,7 @@ TAIL = 1 << 18
 """Bytes at the end of the records, which hold the last ones."""
 LARGE = 8 << 20
 """Bytes of records beyond which `overview` is much faster than reading all."""
-STEPS = 8_000
+STEPS = 4_000
 """About how many of the steps `overview` takes in: which is a fraction of a second."""
 WHOLE = 500
 """Steps at the beginning that `overview` takes in without a gap; at the end those in `TAIL`."""
