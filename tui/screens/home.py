@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.events import Resize
-from textual.screen import Screen
 from textual.widgets import Input, Static
 
-from remote.errands.pruning import Removable
-from remote.format import count, size
+from remote.format import count
 from remote.record import query
 from remote.record.checkpoints import saved_step
-from remote.record.entry import UNKNOWN, Entry
+from remote.record.entry import RUNNING, UNKNOWN, Entry
 from tui.actions import Place, bindings
-from tui.exit import MISTAKES
 from tui.history import Answered, History, Listed
-from tui.messages import CompareRuns, Done, NewRun, OpenRun, OpenStudy, ResumeRun, in_background
-from tui.screens.dialogs import DeleteDialog, Leave
-from tui.screens.pick import Ask
-from tui.screens.shelf import ORDERS, PLACES, Item, about, fields, items, rows
+from tui.messages import CompareRuns, Done, NewRun, OpenRun, OpenStudy, in_background
+from tui.screens.keeping import ERRORS, Keeping
+from tui.screens.shelf import ORDERS, PLACES, Item, about, fields, hint, items, rows
 from tui.text.runs import beginnings
 from tui.text.table import justified
 from tui.view import Drawn
@@ -38,11 +33,9 @@ AGAIN = 3.0
 EXAMPLE = "such as: sync=ring nodes=4 loss<0.5 star"
 MOST = 8
 """Runs that are compared at most."""
-ERRORS = (*MISTAKES, OSError, query.QueryError)
-"""What can go wrong, which is told in a line."""
 
 
-class HomeScreen(Drawn, Screen[None]):
+class HomeScreen(Drawn, Keeping):
     """The list of runs. What takes time happens in threads: the screen never waits for hosts."""
 
     CSS = """
@@ -64,14 +57,16 @@ class HomeScreen(Drawn, Screen[None]):
 
     def __init__(self, history: History) -> None:
         super().__init__()
-        self._history = history
+        self.history = history
         self._listed: Listed | None = None
         self._answered = Answered()
         self._items: list[Item] = []
         self._order = next(iter(ORDERS))
         self._words: list[str] = []
         self._courses: dict[str, list[float]] = {}
+        self._grown: set[str] = set()
         self._busy: set[str] = set()
+        self._again: dict[str, Callable[[], Any]] = {}
         self._marked: set[str] = set()
         self._read_at = 0.0
         self._described: tuple[object, ...] = ()
@@ -86,7 +81,7 @@ class HomeScreen(Drawn, Screen[None]):
         yield Keys()
 
     def on_screen_resume(self) -> None:
-        self._read()
+        self.read()
 
     def on_resize(self, event: Resize) -> None:
         self.call_after_refresh(self._draw)
@@ -95,34 +90,39 @@ class HomeScreen(Drawn, Screen[None]):
         """Look again while a run is live, and follow the cursor."""
         is_live = any(item.is_live for item in self._items)
         if is_live and self.is_current and time.monotonic() - self._read_at > AGAIN:
-            self._read()
+            self.read()
         self._describe()
 
     # In the background
 
-    def _begin(self, what: str, act: Callable[[], Any]) -> None:
-        """Do this in a thread, unless one does it already; see `on_done`."""
-        if what not in self._busy:
-            self._busy.add(what)
-            in_background(self, what, act)
+    def begin(self, what: str, act: Callable[[], Any]) -> None:
+        """Do this in a thread; where one does it already, once more after that."""
+        if what in self._busy:
+            self._again[what] = act
+            return
+        self._busy.add(what)
+        in_background(self, what, act)
 
-    def _read(self) -> None:
+    def read(self) -> None:
         self._read_at = time.monotonic()
-        self._begin("read", self._history.recorded)
+        self.begin("read", self.history.recorded)
 
     def _ask(self) -> None:
         runs = self._listed.runs if self._listed else ()
         unknown = {run.name for run in runs if run.verdict == UNKNOWN}
-        self._begin("ask", lambda: self._history.ask(unknown))
+        self.begin("ask", lambda: self.history.ask(unknown))
 
     def on_done(self, done: Done) -> None:
         """Take what a thread has found."""
         done.stop()
         self._busy.discard(done.what)
+        if act := self._again.pop(done.what, None):
+            self.begin(done.what, act)
         if done.error:
             self._fail(done)
         elif done.what == "read":
             is_first, self._listed = self._listed is None, done.result
+            self._grown = {run.name for run in done.result.runs if run.verdict == RUNNING}
             if is_first:
                 self._ask()
         elif done.what == "ask":
@@ -130,9 +130,9 @@ class HomeScreen(Drawn, Screen[None]):
         elif done.what == "courses":
             self._courses |= done.result
         elif done.what == "removable":
-            self._ask_to_delete(*done.result)
+            self.ask_to_delete(*done.result)
         else:
-            self._tell_removed(*done.result)
+            self.tell_removed(*done.result)
         self._draw()
 
     def _fail(self, done: Done) -> None:
@@ -162,7 +162,7 @@ class HomeScreen(Drawn, Screen[None]):
             table.cursor = next(here, table.cursor)
         self.set_class(not self._items, "-empty")
         if not self._items:
-            self.query_one("#empty", Static).update(self._hint())
+            self.query_one("#empty", Static).update(hint(self._words, self.history.shown_dir))
         self._describe()
         self._draw_courses()
 
@@ -187,32 +187,24 @@ class HomeScreen(Drawn, Screen[None]):
         if self._words:
             facts[0] = f"{sum(not one.study for one in self._items)} of {facts[0]}"
         facts += ["asking the hosts"] if "ask" in self._busy else [f"by {self._order}"]
-        title = justified(f"rankboard  runs in {self._history.shown_dir}", ", ".join(facts), width)
+        title = justified(f"rankboard  runs in {self.history.shown_dir}", ", ".join(facts), width)
         self.query_one("#title", Static).update(plain(title))
         said = "\n".join((*self._answered.problems, *self._listed.problems))
         self.query_one("#said", Static).update(plain(said))
-        saved = saved_step(self._history.runs_dir / item.name) if item and item.entry else 0
+        saved = saved_step(self.history.runs_dir / item.name) if item and item.entry else 0
         self.query_one("#about", Static).update(about(item, saved))
 
     def _draw_courses(self) -> None:
-        """Read the losses of the runs in view, which are not known yet or go on."""
+        """Read the losses of the runs in view, of which they are not known yet or have grown."""
         top = self.query_one(Choices).scroll_offset.y
         names = [
             item.name
             for item in self._items[top : top + self.size.height]
-            if item.entry and (item.is_live or item.name not in self._courses)
+            if item.entry and (item.name not in self._courses or item.name in self._grown)
         ]
         if names:
-            self._begin("courses", lambda: self._history.courses(names, PLACES))
-
-    def _hint(self) -> str:
-        """What to do where nothing is listed."""
-        if self._words:
-            return "No run fits.\nesc removes the filter."
-        return (
-            f"No runs in {self._history.shown_dir} yet. Press n to set up the first one,\n"
-            "or try: rankboard --local 4 --model lenet5 --dataset digits"
-        )
+            self._grown.difference_update(names)
+            self.begin("courses", lambda: self.history.courses(names, PLACES))
 
     # Keys
 
@@ -223,7 +215,7 @@ class HomeScreen(Drawn, Screen[None]):
         return self._items[cursor] if cursor < len(self._items) else None
 
     @property
-    def _entry(self) -> Entry | None:
+    def entry(self) -> Entry | None:
         """The recorded run under the cursor."""
         return self._chosen.entry if self._chosen else None
 
@@ -239,7 +231,7 @@ class HomeScreen(Drawn, Screen[None]):
 
     def action_refresh(self) -> None:
         self._courses.clear()
-        self._read()
+        self.read()
         self._ask()
 
     def action_order(self) -> None:
@@ -287,17 +279,9 @@ class HomeScreen(Drawn, Screen[None]):
         self.refresh_bindings()
         self.query_one(Choices).focus()
 
-    def _change(self, act: Callable[..., None], *given: Any) -> None:
-        """Change what is kept with the run, and look again."""
-        try:
-            act(*given)
-        except ERRORS as error:
-            self.notify(str(error), severity="error", markup=False)
-        self._read()
-
     def action_mark(self) -> None:
         """Mark the run to compare it, or take the mark away."""
-        if run := self._entry:
+        if run := self.entry:
             self._marked ^= {run.name}
             self._draw()
             self.query_one(Choices).cursor += 1
@@ -307,51 +291,5 @@ class HomeScreen(Drawn, Screen[None]):
         if not 2 <= len(self._marked) <= MOST:
             self.notify(f"mark two to {MOST} runs with space first", markup=False)
             return
-        folders = [self._history.runs_dir / name for name in sorted(self._marked)]
+        folders = [self.history.runs_dir / name for name in sorted(self._marked)]
         self.post_message(CompareRuns(tuple(folders)))
-
-    def action_star(self) -> None:
-        if run := self._entry:
-            self._change(self._history.star, run.name, not run.star)
-
-    def action_note(self) -> None:
-        if run := self._entry:
-            self._ask_for("note", run.note, partial(self._history.note, run.name))
-
-    def action_name(self) -> None:
-        if run := self._entry:
-            self._ask_for("name", run.label, partial(self._history.name, run.name))
-
-    def _ask_for(self, what: str, text: str, keep: Callable[[str], None]) -> None:
-        def answered(text: str | None) -> None:
-            if text is not None:
-                self._change(keep, text)
-
-        help = f"The {what} of the run; an empty one removes it."
-        self.app.push_screen(Ask(what, help, text), answered)
-
-    def action_resume(self) -> None:
-        if run := self._entry:
-            self.post_message(ResumeRun(run.name))
-
-    def action_delete(self) -> None:
-        if run := self._entry:
-            self._begin("removable", lambda: (run.name, *self._history.removable(run.name)))
-
-    def _ask_to_delete(self, run: str, going: Sequence[Removable], why: str) -> None:
-        if not going:
-            self.notify(f"{run} is kept: {why}", severity="warning", markup=False)
-            return
-        where = dict.fromkeys(one.host or "here" for one in going)
-        what = f"{run}, {size(sum(one.size for one in going))} ({', '.join(where)})"
-
-        def answered(answer: Leave | None) -> None:
-            if answer is Leave.DELETE:
-                self._begin("remove", lambda: self._history.remove(going))
-
-        question = f"Delete {what}? Its checkpoints, logs and figures are lost."
-        self.app.push_screen(DeleteDialog(question), answered)
-
-    def _tell_removed(self, freed: int, problems: Sequence[str]) -> None:
-        self.notify("\n".join((f"removed {size(freed)}", *problems)), markup=False)
-        self._read()

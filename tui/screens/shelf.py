@@ -200,3 +200,13 @@ def about(item: Item | None, saved: int) -> str:
     if len(lines) < 2 and (changed := settings_of(entry)):
         lines.append(", ".join(changed))
     return "\n".join(map(plain, lines[:3]))
+
+
+def hint(words: Sequence[str], folder: str) -> str:
+    """What to do where nothing is listed, with a filter of these words or without one."""
+    if words:
+        return "No run fits.\nesc removes the filter."
+    return (
+        f"No runs in {folder} yet. Press n to set up the first one,\n"
+        "or try: rankboard --local 4 --model lenet5 --dataset digits"
+    )

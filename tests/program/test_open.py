@@ -1,0 +1,135 @@
+"""`rankboard` alone and `rankboard open`: the real program at a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import re
+import select
+import signal
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kit.histories import History, plan
+from tests.kit.launches import RANKBOARD
+from tests.kit.recorded import recorded
+from tests.kit.wait import wait
+
+SEQUENCE = re.compile(rb"\x1b\[[0-9;?>=]*[A-Za-z]|\x1b[()][A-Z0-9]|\x1b[=>]|\x1b\][^\x07]*\x07")
+
+
+class Terminal:
+    """The program at a terminal of 80 x 24; `text` is all that it has written, without what moves
+    the cursor."""
+
+    def __init__(self, folder: Path, *words: str) -> None:
+        self.text = self.raw = b""
+        self.pid, self.file = pty.fork()
+        if not self.pid:  # pragma: no cover - another process
+            os.chdir(folder)
+            os.environ |= {"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"}
+            os.execv(RANKBOARD, [RANKBOARD, *words])
+
+    def shows(self, *words: str) -> bool:
+        """Whether it has written all of these since the last key."""
+        if select.select([self.file], [], [], 0)[0]:
+            with contextlib.suppress(OSError):  # it has ended
+                self.raw += os.read(self.file, 65536)
+        self.text = SEQUENCE.sub(b"", self.raw)
+        return all(word.encode() in self.text for word in words)
+
+    def press(self, keys: str) -> None:
+        """Type; what was written before does not count any more."""
+        self.raw = b""
+        os.write(self.file, keys.encode())
+
+    def exit_code(self) -> int:
+        """Wait for the end."""
+        found: list[int] = []
+
+        def ended() -> bool:
+            self.shows()
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                found.append(os.waitstatus_to_exitcode(status))
+            return bool(pid)
+
+        wait(ended, "the end of the program")
+        self.pid = 0
+        return found[0]
+
+    def close(self) -> None:
+        """End the program, where it has not ended."""
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        os.close(self.file)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folder of a run that has failed."""
+    told = History(plan(2)).training(40, 60)
+    told.closed()
+    recorded(tmp_path / "runs", told)
+    return tmp_path
+
+
+@pytest.fixture
+def terminals() -> Iterator[list[Terminal]]:
+    begun: list[Terminal] = []
+    yield begun
+    for one in begun:
+        one.close()
+
+
+def test_an_ended_run_is_opened_and_replayed(folder: Path, terminals: list[Terminal]) -> None:
+    terminals.append(one := Terminal(folder, "open", "last"))
+    wait(lambda: one.shows("step 40/60", "paused 1x"), "the end of the run")
+    one.press("\x1b[H")  # home
+    wait(lambda: one.shows("0 s "), "the beginning of the run")
+    one.press(">>>>> ")
+    wait(lambda: one.shows("playing 32x"), "that it plays")
+    wait(lambda: one.shows("paused 32x"), "that it has come to the end")
+    one.press("q")
+    assert one.exit_code() == 0
+
+
+def test_keys_before_the_first_paint_are_not_echoed_and_not_lost(
+    folder: Path, terminals: list[Terminal]
+) -> None:
+    terminals.append(one := Terminal(folder, "open", "last"))
+    wait(lambda: not echoes(one), "that the terminal is quiet")
+    one.press(">>")
+    wait(lambda: one.shows("paused 4x"), "that the keys are obeyed")
+    assert b">>" not in one.text
+    one.press("q")
+    assert one.exit_code() == 0
+    assert not one.raw.endswith(b">>")
+
+
+def echoes(terminal: Terminal) -> bool:
+    """Whether the terminal shows what is typed."""
+    return bool(termios.tcgetattr(terminal.file)[3] & termios.ECHO)
+
+
+@pytest.mark.parametrize("hosts", ["", "[[host]]\n", '[[host]]\naddress = "127.0.0.1"\nport = 1\n'])
+def test_home_opens_with_and_without_hosts(
+    hosts: str, folder: Path, terminals: list[Terminal]
+) -> None:
+    if hosts:
+        (folder / "hosts.toml").write_text(hosts)
+    terminals.append(one := Terminal(folder))
+    wait(lambda: one.shows("runs in ./runs", "1 run, 0 live", plan(2).run[:8]), "the list")
+    one.press("q")
+    assert one.exit_code() == 0
+
+
+def test_no_such_run(folder: Path, terminals: list[Terminal]) -> None:
+    terminals.append(one := Terminal(folder, "open", "nothing"))
+    assert one.exit_code() == 2
+    assert b"No run called 'nothing' in runs" in one.text

@@ -1,0 +1,96 @@
+"""What one keeps with the run under the cursor of a list: a star, a note, a name; to resume and to
+delete it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from textual.screen import Screen
+
+from remote.errands.pruning import Removable
+from remote.format import size
+from remote.record.entry import Entry
+from remote.record.query import QueryError
+from tui.exit import MISTAKES
+from tui.history import History
+from tui.messages import ResumeRun
+from tui.screens.dialogs import DeleteDialog, Leave
+from tui.screens.pick import Ask
+
+ERRORS = (*MISTAKES, OSError, QueryError)
+"""What can go wrong, which is told in a line."""
+
+
+class Keeping(Screen[None]):
+    """A screen with a cursor on a recorded run, `entry`, or on something else."""
+
+    history: History
+
+    @property
+    def entry(self) -> Entry | None:
+        """The recorded run under the cursor."""
+        raise NotImplementedError
+
+    def begin(self, what: str, act: Callable[[], Any]) -> None:
+        """Do this in a thread; `on_done` takes what comes of it."""
+        raise NotImplementedError
+
+    def read(self) -> None:
+        """Look again at what is recorded."""
+        raise NotImplementedError
+
+    def _change(self, act: Callable[..., None], *given: Any) -> None:
+        """Change what is kept with the run, and look again."""
+        try:
+            act(*given)
+        except ERRORS as error:
+            self.notify(str(error), severity="error", markup=False)
+        self.read()
+
+    def action_star(self) -> None:
+        if run := self.entry:
+            self._change(self.history.star, run.name, not run.star)
+
+    def action_note(self) -> None:
+        if run := self.entry:
+            self._ask_for("note", run.note, partial(self.history.note, run.name))
+
+    def action_name(self) -> None:
+        if run := self.entry:
+            self._ask_for("name", run.label, partial(self.history.name, run.name))
+
+    def _ask_for(self, what: str, text: str, keep: Callable[[str], None]) -> None:
+        def answered(text: str | None) -> None:
+            if text is not None:
+                self._change(keep, text)
+
+        help = f"The {what} of the run; an empty one removes it."
+        self.app.push_screen(Ask(what, help, text), answered)
+
+    def action_resume(self) -> None:
+        if run := self.entry:
+            self.post_message(ResumeRun(run.name))
+
+    def action_delete(self) -> None:
+        if run := self.entry:
+            self.begin("removable", lambda: (run.name, *self.history.removable(run.name)))
+
+    def ask_to_delete(self, run: str, going: Sequence[Removable], why: str) -> None:
+        if not going:
+            self.notify(f"{run} is kept: {why}", severity="warning", markup=False)
+            return
+        where = dict.fromkeys(one.host or "here" for one in going)
+        what = f"{run}, {size(sum(one.size for one in going))} ({', '.join(where)})"
+
+        def answered(answer: Leave | None) -> None:
+            if answer is Leave.DELETE:
+                self.begin("remove", lambda: self.history.remove(going))
+
+        question = f"Delete {what}? Its checkpoints, logs and figures are lost."
+        self.app.push_screen(DeleteDialog(question), answered)
+
+    def tell_removed(self, freed: int, problems: Sequence[str]) -> None:
+        self.notify("\n".join((f"removed {size(freed)}", *problems)), markup=False)
+        self.read()
