@@ -200,6 +200,7 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         Action("pan-left", "{", "pan(-0.5)", "Pan left", "move left", False),
         Action("whole", "0", "whole", "Whole", "show all of the x axis", False),
         Action("live", ".", "live", "Live", "follow the newest part", False),
+        Action("export", "w", "export", "Export", "write the chart as CSV, SVG and PNG", False),
         Action("marks", "m", "marks", "Marks", MARKS, False),
     ),
     Place.LOG: (

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -24,7 +24,7 @@ from tui import keymap
 from tui.actions import Place, bindings, places
 from tui.exit import STOPPED
 from tui.key_names import written
-from tui.messages import CompareRuns, KeepText, ShowRank
+from tui.messages import CompareRuns, KeepText, SaveChart, ShowRank
 from tui.screens.commands import Commands
 from tui.screens.dialogs import (
     Dialog,
@@ -38,6 +38,7 @@ from tui.view import Drawn, Session
 
 TICK = 0.5
 """Seconds between two drawings."""
+NO_PNG = "no PNG without matplotlib: pip install 'rankboard[report]'"
 BLURRED = 4
 """Without focus, the terminal is drawn only at one of this many ticks."""
 GARBAGE = 50_000
@@ -270,6 +271,22 @@ class Dashboard(Themed, Generic[W]):
             self.notify(said, severity="error", markup=False)
         else:
             self.notify(f"{message.done}: {os.path.relpath(path)}", markup=False)
+
+    def on_save_chart(self, message: SaveChart) -> None:
+        self.run_worker(self._save_chart(message.write), exit_on_error=True)
+
+    async def _save_chart(self, write: Callable[[Path], list[Path]]) -> None:
+        """Save a chart in the folder of the run, and say where."""
+        folder = self.runs.folder
+        try:
+            paths = await asyncio.to_thread(write, folder)
+        except OSError as error:
+            self.notify(f"cannot write the chart: {error}", severity="error", markup=False)
+            return
+        names = ", ".join(path.name for path in paths)
+        self.notify(f"chart: {names} in {folder}", markup=False)
+        if not any(path.suffix == ".png" for path in paths):
+            self.notify(NO_PNG, markup=False)
 
     def action_help(self) -> None:
         from tui.screens.help import HelpDialog

@@ -144,3 +144,11 @@ class ShowRank(Message):
     """Show all that is known of a rank of the run."""
 
     rank: int
+
+
+@dataclass
+class SaveChart(Message):
+    """Save a chart: `write` takes a folder and returns the files that it has written there, after a
+    while."""
+
+    write: Callable[[Path], list[Path]]

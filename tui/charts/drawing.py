@@ -20,7 +20,7 @@ WARM = 5
 """The step from which on values set the limits of y."""
 MOST = 32
 """Curves that are drawn at once: more cannot be told apart, and take too long."""
-SPAN = 200
+SPAN = 500
 """Steps up to which smoothing counts single steps."""
 
 

@@ -15,9 +15,10 @@ from tui import palette
 from tui.actions import Place, bindings
 from tui.charts import values
 from tui.charts.drawing import Drawing, drawing
+from tui.charts.export import save
 from tui.charts.kinds import KINDS, Kind
 from tui.charts.view import View
-from tui.messages import ViewChanged
+from tui.messages import SaveChart, ViewChanged
 from tui.panels.parts.panel import Panel, ScreenRow
 from tui.widgets.axis import Axis
 from tui.widgets.chart import Chart
@@ -153,6 +154,12 @@ class Charts(Panel):
     def action_band(self) -> None:
         if self._run and not self.kind.stacked:
             self.see(self.view.next_mode(len(self._run.curves.rows(self.kind.series[0]))))
+
+    def action_export(self) -> None:
+        if self._drawn and self._run:
+            name = f"{self.kind.id}-step{self._run.step}"
+            drawn, kind, view = self._drawn, self.kind, self.view
+            self.post_message(SaveChart(lambda folder: save(folder, name, drawn, kind, view)))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Areas over each other have no choice of curves, no logarithm, no smoothing."""

@@ -1,0 +1,101 @@
+"""One chart as files."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from tests.kit.acted import until
+from tests.kit.dashboard import Stage
+from tui.charts.drawing import Drawing, drawing
+from tui.charts.export import picture, save, table
+from tui.charts.kinds import KINDS
+from tui.charts.view import Along, Mode, View
+from tui.widgets.frame import Look
+from tui.widgets.raster import Curve
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+async def test_a_key_writes_the_chart_into_the_folder_of_the_run(tmp_path: Path) -> None:
+    stage = Stage(runs_dir=tmp_path)
+    async with stage.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await stage.train(pilot)
+        folder = tmp_path / stage.session.plan.run
+        folder.mkdir()
+        await pilot.press("3", "w")
+        await until(pilot, lambda: "chart: loss-step60.csv" in " ".join(stage.text().split()))
+        rows = list(csv.DictReader((folder / "loss-step60.csv").read_text().splitlines()))
+        whole = stage.session.state.curves.whole("loss")
+        assert [float(row["mean"]) for row in rows] == pytest.approx(whole.mean.tolist())
+        assert [int(row["highest"]) for row in rows] == whole.highest.tolist()
+        root = ElementTree.parse(folder / "loss-step60.svg").getroot()
+        assert "loss" in [text.text for text in root.iter(f"{SVG}text")]
+        assert (folder / "loss-step60.png").read_bytes().startswith(b"\x89PNG")
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_where_nothing_can_be_written_it_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("tui.charts.export.write_whole", fails)
+    stage = Stage(runs_dir=tmp_path)
+    async with stage.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await stage.train(pilot)
+        await pilot.press("3", "w")
+        await until(pilot, lambda: "cannot write the chart" in stage.text())
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_without_matplotlib_there_is_no_png_and_it_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("tui.charts.png", raising=False)
+    monkeypatch.setitem(sys.modules, "tui.charts.png", None)
+    stage = Stage(runs_dir=tmp_path)
+    async with stage.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await stage.train(pilot)
+        (tmp_path / stage.session.plan.run).mkdir()
+        await pilot.press("3", "w")
+        await until(pilot, lambda: "rankboard[report]" in "".join(stage.text().split()))
+        assert sorted(path.suffix for path in tmp_path.rglob("loss-*")) == [".csv", ".svg"]
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("kind", KINDS[:3], ids=lambda kind: kind.id)
+async def test_every_chart_and_view_is_a_picture(mode: Mode, kind, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot, 30)
+        for along in Along:
+            window = None if along is Along.SAMPLES else (0.1, 9.0)
+            view = View(along, mode, log_y=along is Along.TIME, window=window)
+            drawn = drawing(stage.session.state, kind, view)
+            root = ElementTree.fromstring(picture(drawn, kind, view))
+            assert len(list(root.iter(f"{SVG}path"))) > 5
+            assert table(drawn, kind).count("\n") == 1 + sum(len(line.x) for line in drawn.lines)
+            assert len(save(tmp_path, "chart", drawn, kind, view)) == 3
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+def test_hostile_names_and_values_leave_the_picture_whole() -> None:
+    x = np.array([1.0, 2.0, 3.0, 4.0, np.nan])
+    values = np.array([np.nan, 1e308, -np.inf, 2.0, 3.0])
+    curve = Curve("<script>&\"'", 0, x, values, values, values)
+    stage_drawn = Drawing((curve,), ((2.0, "<"),), Look("step"), (), (1.0, 4.0))
+    root = ElementTree.fromstring(picture(stage_drawn, KINDS[0], View()))
+    assert "<script>&\"'" in [text.text for text in root.iter(f"{SVG}text")]
+    assert not list(root.iter(f"{SVG}script"))
