@@ -48,4 +48,5 @@ def named(key: str) -> str:
 
 def written(key: str) -> str:
     """How the key of that name is written for people."""
-    return _CHARACTERS.get(key, _SHORT.get(key, key))
+    *modifiers, last = key.split("+")
+    return "+".join((*modifiers, _CHARACTERS.get(last, _SHORT.get(last, last))))

@@ -53,6 +53,8 @@ class Keys(Footer):
             if binding.show and binding.description not in shown:
                 key = self.app.get_key_display(binding)
                 shown[binding.description] = Shown(binding.key, key, binding.description, enabled)
+        if "Back" in shown and "Quit" in shown and "+" in shown["Quit"].key:
+            del shown["Quit"]  # there is a shorter way out
         first = [shown.pop(name) for name in FIRST if name in shown]
         self.query_one(Line).show(_that_fit([*first, *shown.values()], self.size.width))
 

@@ -48,6 +48,7 @@ def test_every_panel_is_within_the_run() -> None:
         ("esc", "escape", "esc"),
         ("pgup", "pageup", "pgup"),
         ("ctrl+s", "ctrl+s", "ctrl+s"),
+        ("ctrl+pagedown", "ctrl+pagedown", "ctrl+pgdn"),
         (",", "comma", ","),
         ("F5", "f5", "f5"),
     ],
