@@ -111,8 +111,8 @@ def _show(compared: Sequence[Compared], json: bool, markdown: bool) -> None:
 
 def _charts(compared: Sequence[Compared], width: int, *, colour: bool) -> dict[str, list[str]]:
     """Draw the loss of all runs against steps and against time, by the titles of the charts."""
+    from tui.charts.overlay import LOSS
     from tui.widgets.frame import Look
-    from tui.widgets.overlay import LOSS
     from tui.widgets.plot import plot
 
     charts = {}

@@ -23,6 +23,7 @@ from remote.plan.plan import PlanError
 from remote.record.read import RunFolderError
 from tui import palette
 from tui.actions import Place, bindings
+from tui.charts.overlay import LOSS, MEASURES, TEST_ACCURACY, WEIGHT
 from tui.messages import Done, in_background
 from tui.text import compare as text
 from tui.text.table import GAP, Row, aligned, total_width, without
@@ -30,7 +31,6 @@ from tui.widgets.chart import Chart
 from tui.widgets.frame import Look
 from tui.widgets.keys import Keys
 from tui.widgets.log_view import plain
-from tui.widgets.overlay import LOSS, MEASURES, TEST_ACCURACY
 
 MOST = 8
 """Runs that are compared at most: one per colour."""
@@ -38,7 +38,8 @@ LONGEST = 30
 """Characters of a setting at most."""
 MARGIN = 3
 """Cells of a line that the padding and the scrollbar take."""
-STEP, TIME = Look("step"), Look("time since the first step", clock=True)
+STEP = Look("step", named=True)
+TIME = Look("time since the first step", clock=True, named=True)
 
 
 class CompareScreen(Screen[None]):
@@ -47,8 +48,8 @@ class CompareScreen(Screen[None]):
     CSS = """
     CompareScreen #title { height: 1; padding: 0 1; background: $panel; text-style: bold; }
     CompareScreen VerticalScroll { height: auto; padding: 0 1; scrollbar-size-vertical: 1; }
-    CompareScreen #runs { max-height: 25%; }
-    CompareScreen #tables { max-height: 40%; }
+    CompareScreen #runs { max-height: 30%; }
+    CompareScreen #tables { max-height: 38%; }
     CompareScreen #charts, CompareScreen #tables {
         border-top: solid $primary 40%; border-title-color: $text-muted;
     }
@@ -70,8 +71,7 @@ class CompareScreen(Screen[None]):
         with VerticalScroll(id="runs"):
             yield Static("reading the runs", id="legend", markup=False)
         with Container(id="charts"):
-            for look in (STEP, TIME):
-                yield Chart(look)
+            yield Chart(TIME)
         with VerticalScroll(id="tables"):
             yield Static(id="table", markup=False)
         yield Keys()
@@ -80,6 +80,7 @@ class CompareScreen(Screen[None]):
         self.query_one("#title", Static).update(f"compare {count(len(self._folders), 'run')}")
         self.query_one("#tables").focus()
         self._draw()
+        self.app.theme_changed_signal.subscribe(self, lambda _: self._draw())
         in_background(self, "compare", self._read)  # long runs take seconds
 
     def _read(self) -> Sequence[Compared]:
@@ -104,15 +105,14 @@ class CompareScreen(Screen[None]):
     # Drawing
 
     def _draw(self) -> None:
-        steps, times = self.query(Chart)
-        steps.display, times.display = not self._clock, self._clock
-        along = "wall time" if self._clock else "step"
-        self.query_one("#charts").border_title = f" {self._measure.title} by {along} "
+        title = f"{self._measure.title} by {'wall time' if self._clock else 'step'}"
+        smoothing = f"  ema {WEIGHT:g}".replace("0.", ".") if self._measure.is_noisy else ""
+        self.query_one("#charts").border_title = f" {title}{smoothing} "
         if not self._compared:
             return
         runs = [one.run for one in self._compared]
-        chart = times if self._clock else steps
-        chart.draw(self._measure.curves(runs, clock=self._clock))
+        curves = self._measure.curves(runs, clock=self._clock, smoothed=True)
+        self.query_one(Chart).draw(curves, look=TIME if self._clock else STEP)
         room, dark = self.size.width - MARGIN, self.app.current_theme.dark
         legend = Content("\n").join(_legend(self._compared, room, dark))
         self.query_one("#legend", Static).update(legend)
@@ -136,8 +136,8 @@ class CompareScreen(Screen[None]):
 
     def action_log_y(self) -> None:
         """Switch between a logarithmic and a linear y axis."""
-        for chart in self.query(Chart):
-            chart.logarithmic = not chart.logarithmic
+        chart = self.query_one(Chart)
+        chart.logarithmic = not chart.logarithmic
 
 
 def _legend(compared: Sequence[Compared], width: int, dark: bool) -> Iterator[Content]:

@@ -20,6 +20,8 @@ STACKED = ("data", "compute", "sync")
 """The signs of areas that are stacked, from the bottom."""
 APART = 2
 """Columns of cells between two single points."""
+OFTEN = 3
+"""How often the label of a curve stands on it."""
 MARKED = 6
 """Columns of cells for each mark of one letter: where they would be denser, none is drawn."""
 
@@ -31,7 +33,7 @@ class Look:
 
     `stacked`: the curves are areas over each other. `window`: the x in view, if not all;
     `live`: it moves. `warm`: y is limited to what comes from this x on, without peaks. `cursor`: an
-    x with a line.
+    x with a line. `named`: the label of each curve, one character, stands on it.
     """
 
     along: str
@@ -44,6 +46,7 @@ class Look:
     live: bool = False
     warm: float | None = None
     cursor: float | None = None
+    named: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,8 @@ def frame(
     inner = width - len(labels[0])
     along = _along(span, look, inner)
     picture = _picture(curves, look, along, up, rows, inner)
+    if look.named:
+        _put_names(picture, [curve for curve in curves if not curve.faint])
     _mark(picture, marks, along)
     _put_points(picture, curves, along, up)
     _put_peaks(picture, [_total(curves)] if look.stacked else curves, along, up)
@@ -179,6 +184,32 @@ def _mark(picture: Picture, marks: Sequence[Mark], along: Axis) -> None:
             picture.sign[free, column] = ord(palette.sign("mark"))
             if rows > 2 and letter:
                 picture.put(0, column, letter, MARK)
+
+
+def _put_names(picture: Picture, curves: Sequence[Curve]) -> None:
+    """Put the labels of curves on them, so that they can be told apart without colours."""
+    for place, curve in enumerate(curves):
+        mine = picture.curve == curve.ink
+        alone = mine & (picture.count == 1)
+        for row, column in _spots(mine, alone, (place + 0.5) / len(curves)):
+            picture.put(row, column, curve.label, curve.ink)
+
+
+def _spots(mine: Cells, alone: Cells, share: float) -> list[tuple[int, int]]:
+    """Cells of a curve for its name: spread over the width, at this share of each part, and so
+    elsewhere than those of others. Where curves meet, a name would stand on all of them: it keeps
+    to cells that are the curve's `alone`, if the part has any."""
+    part = mine.shape[1] / OFTEN
+    spots = set()
+    for column in (np.arange(OFTEN) + share) * part:
+        begin = int(column // part * part)
+        of_part = slice(begin, max(begin + 1, int(begin + part)))
+        there = alone if alone[:, of_part].any() else mine
+        columns = np.flatnonzero(there.any(axis=0))
+        if columns.size:
+            nearest = int(columns[np.abs(columns - column).argmin()])
+            spots.add((int(there[:, nearest].argmax()), nearest))
+    return sorted(spots, key=lambda spot: spot[1])
 
 
 def _put_points(picture: Picture, curves: Sequence[Curve], along: Axis, up: Axis) -> None:

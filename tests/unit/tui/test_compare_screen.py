@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.content import Content
 from textual.pilot import Pilot
+from textual.widgets import Static
 
 from remote.events import Closed
 from remote.record.read import load_plan
@@ -20,6 +22,7 @@ from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
 from training.job import Job
 from training.wire.events import Evaluated, Step
+from tui import palette
 from tui.commands.compare import compare
 from tui.compare_app import CompareApp
 from tui.dashboard import Dashboard
@@ -95,15 +98,50 @@ async def test_a_key_switches_steps_and_time_and_another_one_the_figure(
         await shown(pilot, "test accuracy by wall time")
         await pilot.press("x")
         await shown(pilot, "test accuracy by step")
-        (drawn,) = [chart for chart in app.screen.query(Chart) if chart.display]
-        assert [curve.x[-1] for curve in drawn._curves] == [30, 30]
+        chart = app.screen.query_one(Chart)
+        assert [curve.x[-1] for curve in chart._curves] == [30, 30]
         for title in ("test loss", "training loss", "training accuracy", "test accuracy"):
             await pilot.press("c")
             await shown(pilot, f"{title} by step")
         await pilot.press("x")
-        (drawn,) = [chart for chart in app.screen.query(Chart) if chart.display]
-        first, second = (float(curve.x[-1]) for curve in drawn._curves)
+        first, second = (float(curve.x[-1]) for curve in chart._curves if not curve.faint)
         assert second == pytest.approx(1.5 * first, rel=0.02), "wall time, not steps"
+
+
+@pytest.mark.parametrize(("count", "faint"), [(2, 2), (3, 0)])
+async def test_curves_have_their_letters_and_few_runs_their_single_steps(
+    runs: Sequence[Path], count: int, faint: int
+) -> None:
+    app = CompareApp(runs[:count])
+    async with app.run_test(size=(100, 40)) as pilot:
+        await shown(pilot, "test accuracy by")
+        await pilot.press("c", "c")
+        await shown(pilot, "training loss by wall time  ema .9")
+        chart = app.screen.query_one(Chart)
+        assert sum(curve.faint for curve in chart._curves) == faint
+        await until(pilot, lambda: {"A", "B"} <= signs(chart))
+
+
+def signs(chart: Chart) -> set[str]:
+    """What stands on the curves."""
+    found = chart._frame.picture.sign.flat if chart._frame else ()
+    return {chr(sign) for sign in found if sign}
+
+
+async def test_the_legend_has_the_colours_of_the_theme(runs: Sequence[Path]) -> None:
+    app = CompareApp(runs[:2])
+    async with app.run_test(size=(100, 30)) as pilot:
+        await shown(pilot, "A  20261123-0")
+        for theme, colours in (("textual-light", palette.LIGHT), ("textual-dark", palette.DARK)):
+            app.theme = theme
+            await until(pilot, lambda: legend_colour(app) == colours[0])  # noqa: B023
+
+
+def legend_colour(app: CompareApp) -> str:
+    """The colour of the first run in the legend."""
+    content = app.screen.query_one("#legend", Static).content
+    assert isinstance(content, Content)
+    return str(content.spans[0].style)
 
 
 async def test_runs_that_were_not_tested_are_compared_by_their_loss(tmp_path: Path) -> None:

@@ -1,0 +1,66 @@
+"""Runs as curves over each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from remote.figures.points import Points, tested, trained
+from remote.figures.run import RunFigures
+from tui.charts.drawing import smooth
+from tui.charts.view import View
+from tui.text.compare import LETTERS
+from tui.widgets.raster import Curve, Floats
+
+
+class Draw(Protocol):
+    """The points of a run's curve of a figure, see `remote.figures.points`."""
+
+    def __call__(self, run: RunFigures, figure: str, *, clock: bool) -> Points: ...
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What runs are compared by: `of` gives the points of a run's `figure`."""
+
+    title: str
+    of: Draw
+    figure: str
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether it is told at each step, by one batch."""
+        return self.of is trained
+
+    def curves(
+        self, runs: Sequence[RunFigures], *, clock: bool, smoothed: bool = False
+    ) -> list[Curve]:
+        """A curve for each run, named by its letter: by step, or with `clock` by seconds.
+        `smoothed`: a noisy one is averaged; of few runs, what it is made of stands behind it."""
+        raw, means = [], []
+        for place, run in enumerate(runs):
+            along, values = self.of(run, self.figure, clock=clock)
+            mean = values
+            if smoothed and self.is_noisy and len(values):
+                mean = smooth(self.of(run, self.figure, clock=False)[0], values, WEIGHT)
+                raw.append(_curve(place, along, values, faint=True))
+            means.append(_curve(place, along, mean))
+        return (raw if len(runs) <= FEW else []) + means
+
+
+def _curve(place: int, along: Floats, values: Floats, faint: bool = False) -> Curve:
+    return Curve(LETTERS[place], place, along, values, values, values, faint=faint, band=False)
+
+
+WEIGHT = View().smoothing
+FEW = 2
+"""Runs of which the single steps are drawn, too."""
+LOSS = Measure("training loss", trained, "loss")
+TEST_ACCURACY = Measure("test accuracy", tested, "accuracy")
+MEASURES = (
+    LOSS,
+    Measure("training accuracy", trained, "accuracy"),
+    TEST_ACCURACY,
+    Measure("test loss", tested, "loss"),
+)
