@@ -87,7 +87,8 @@ class Ink:
         for found in self.search.finditer(text) if self.search else ():
             drawn.stylize(self.style("log--found"), *found.span())
         if self.selection and (chosen := span(self.selection, line, text)):
-            drawn.stylize(self.style("screen--selection"), *chosen)
+            ground = self.style("screen--selection").bgcolor  # its colour is transparent
+            drawn.stylize(Style(bgcolor=ground), *chosen)
         return Strip(drawn.render(self.console))
 
     def piece(self, line: LogLine, text: str, start: int, end: int, *, fades: bool) -> Strip:

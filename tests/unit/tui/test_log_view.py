@@ -384,6 +384,8 @@ async def test_the_mouse_selects_text() -> None:
             if segment.style and segment.style.bgcolor == marked
         ]
         assert chosen == ["two three"]
+        styles = [segment.style for segment in app.view.render_line(0) if segment.style]
+        assert all(style.color != style.bgcolor for style in styles)
 
 
 async def test_on_a_line_that_is_scrolled_sideways_the_mouse_selects_what_is_under_it() -> None:
