@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -156,7 +156,7 @@ def is_traceback(line: LogLine) -> bool:
     return HEADER in line.text and without_rank(line.text, line.rank).startswith(HEADER)
 
 
-def first_error(lines: Iterable[LogLine], cause: Cause | None, since: float) -> LogLine | None:
+def first_error(lines: Sequence[LogLine], cause: Cause | None, since: float) -> LogLine | None:
     """The line at which the run went wrong. Where its `cause` is known, that is the first error of
     what died first, after the time `since`; before, the first one that is no victim's."""
     levels = Levels()
@@ -164,8 +164,14 @@ def first_error(lines: Iterable[LogLine], cause: Cause | None, since: float) -> 
     if cause and has_lines(cause):
         own = (line for line in errors if is_of(line, cause) and line.time >= since)
         return next(own, None)
-    own = (line for line in errors if not speaks_of_communication(line.text))
+    numbers = {line.number for line in errors}
+    firsts = (one[0] for one in passages(lines) if not any(map(_is_of_victim, one)))
+    own = (line for line in firsts if line.number in numbers)
     return next(own, errors[0] if errors else None)
+
+
+def _is_of_victim(line: LogLine) -> bool:
+    return speaks_of_communication(line.text)
 
 
 def has_lines(cause: Cause) -> bool:

@@ -204,6 +204,12 @@ def test_before_the_cause_is_known_it_is_no_victims() -> None:
     assert first_error(lines("all is well"), None, 0.0) is None
 
 
+def test_a_traceback_of_a_victim_is_passed_over_from_its_head_on() -> None:
+    victim = lines(*f"{TRACEBACK}{GLOO}".splitlines(), rank=0)
+    note = LogLine(50, 1050.0, "", -1, "note", "restarted, attempt 2: rank 2: killed by SIGKILL")
+    assert first_error([*victim, note], None, 0.0) == note
+
+
 def test_after_a_restart_it_is_of_the_attempt_that_failed() -> None:
     cause = Cause("node1", 1, "ValueError: again")
     texts = lines("ValueError: first", rank=1), lines("ValueError: again", rank=1, first=50)
