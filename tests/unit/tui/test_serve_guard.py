@@ -19,11 +19,10 @@ def test_who_knows_the_address_is_let_in(host: str) -> None:
     assert GUARD.admits(GOOD, host, f"http://{host}")
 
 
-@pytest.mark.parametrize(
-    "token", ["", "x", GOOD[:-1], GOOD + "x", GOOD.swapcase(), "é", "\udcff", "x" * 100_000]
-)
-def test_no_other_token_is(token: str) -> None:
-    assert not GUARD.admits(token, "localhost:8000", None)
+def test_no_other_token_is() -> None:
+    near = (GOOD[:-1], GOOD + "x", GOOD.swapcase())
+    for token in ("", "x", *near, "é", "\udcff", "x" * 100_000):
+        assert not GUARD.admits(token, "localhost:8000", None), token
 
 
 @pytest.mark.parametrize(
