@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.events import Key
 from textual.geometry import Region
 from textual.widgets import Input
 
+STEPS = {"enter": 0, "down": 1, "tab": 1, "up": -1, "shift+tab": -1}
+"""The keys that end an edit, and how many rows they go down."""
+
 
 class Editor(Input):
-    """Hidden until a text is edited. What is typed counts at once; escape takes it back."""
+    """Hidden until a text is edited. What is typed counts at once; escape takes it back.
+
+    Keys count in the order in which they were typed, however late they are handled: Textual handles
+    characters at once, but keys with bindings only after they came to the app. So those that end an
+    edit have none, and what the keys behind them do is done here.
+    """
 
     DEFAULT_CSS = """
     Editor { position: absolute; layer: above; display: none; }
     Editor, Editor:focus { height: 1; padding: 0; border: none; background: $surface-lighten-2; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "leave(0)", show=False),
-        Binding("down,tab", "leave(1)", show=False),
-        Binding("up,shift+tab", "leave(-1)", show=False),
-        Binding("escape", "undo", show=False),
-    ]
 
     def __init__(self) -> None:
         super().__init__(compact=True, select_on_focus=False)
@@ -51,7 +52,7 @@ class Editor(Input):
         if begin:
             typed(begin)
         self.cursor_position = len(self.value)
-        self.focus()
+        self.screen.set_focus(self)
 
     def move(self, at: Region) -> None:
         """Go to another place of the screen."""
@@ -63,19 +64,33 @@ class Editor(Input):
         if self._typed:
             self._typed(event.value)
 
+    async def _on_key(self, event: Key) -> None:
+        if self._typed and event.key not in (*STEPS, "escape"):
+            await super()._on_key(event)
+            return
+        event.stop()
+        event.prevent_default()
+        if not self._typed:
+            await self._pass_on(event.key)
+        elif event.key == "escape":
+            self.value = self._before
+            self.leave(0)
+        else:
+            self.leave(STEPS[event.key])
+
+    async def _pass_on(self, key: str) -> None:
+        """Do what a key does that was typed behind the end of the edit."""
+        if (active := self.screen.active_bindings.get(key)) and active.enabled:
+            await self.app.run_action(active.binding.action, active.node)
+
     def on_blur(self) -> None:
-        if self.app.app_focus:  # the terminal may come back
-            self.action_leave(0)
+        if self.app.app_focus and self.screen.focused is not self:  # the terminal may come back
+            self.leave(0)
 
-    def action_leave(self, step: int) -> None:
-        """End, and keep the text."""
-        if self._typed:
+    def leave(self, step: int) -> None:
+        """End, and keep the text; `step` is how many rows to go down."""
+        if typed := self._typed:
             self._typed = None
-            self.display = False
+            typed(self.value)
             self._left(step)
-
-    def action_undo(self) -> None:
-        """End, with the text of before."""
-        if self._typed:
-            self._typed(self._before)
-        self.action_leave(0)
+            self.display = False

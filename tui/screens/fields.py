@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
 
-from textual.binding import BindingType
-from textual.events import Key
+from textual.binding import Binding, BindingType
 from textual.geometry import Region
 from textual.message import Message
 
@@ -51,7 +50,15 @@ class Fields(Choices):
     draws them again."""
 
     place = Place.FIELD
-    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+    BINDINGS: ClassVar[list[BindingType]] = [
+        replace(one, priority=True)  # each counts before the next key, which may be typed at once
+        for one in (
+            *bindings(Place.LIST),
+            *bindings(place),
+            *(Binding(character, f"begin({character!r})", show=False) for character in DIGITS),
+        )
+        if isinstance(one, Binding)
+    ]
 
     class Changed(Message):
         """A field has another text."""
@@ -111,7 +118,7 @@ class Fields(Choices):
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Scroll; a text that is edited would stay where it is."""
         super().watch_scroll_y(old_value, new_value)
-        self._editor.action_leave(0)
+        self._editor.leave(0)
 
     def draw(self) -> None:
         """Draw what has changed."""
@@ -237,14 +244,13 @@ class Fields(Choices):
         """Take the keys again after a text was edited."""
         self.cursor += step
         if self.screen.focused in (None, self._editor):
-            self.focus()
+            self.screen.set_focus(self)
 
-    def on_key(self, event: Key) -> None:
-        """Digits begin the text of a field that takes a number."""
-        field, typed = self.line.field, event.character
-        if field and field.numeric and typed and typed in DIGITS:
-            event.stop()
-            self._edit(field, typed)
+    def action_begin(self, digit: str) -> None:
+        """Begin the text of a field that takes a number."""
+        field = self.line.field
+        if field and field.numeric:
+            self._edit(field, digit)
 
     def action_fold(self) -> None:
         """Tick a switch or a host; fold or unfold a group."""

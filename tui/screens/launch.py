@@ -261,15 +261,19 @@ class LaunchScreen(Screen[None]):
     # Start
 
     def action_start(self) -> None:
-        """Start what the form says, unless it is not fit to."""
+        """Start what the form says, with what was typed before, unless it is not fit to."""
+        self._editor.call_later(self._start)
+
+    def _start(self) -> None:
         if job := self._fit():
             cluster = self.checked.cluster
             assert cluster
             self.post_message(StartRun(cluster, job, self.checked.policy))
 
     def _fit(self) -> Job | None:
-        """The job as the ranks get it is made of the plan; this is what the form says. None where
-        it cannot be started: the cursor then goes to the first mistake."""
+        """The job as the form says it, not as its plan has it. None where it cannot be started: the
+        cursor then goes to the first mistake."""
+        self._editor.leave(0)
         self._show()
         if not self.checked.mistakes:
             return self.draft.job()

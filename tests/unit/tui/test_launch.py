@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.events import Key
 from textual.geometry import Size
 from textual.pilot import Pilot
 from textual.screen import Screen
@@ -233,6 +234,21 @@ async def test_a_run_can_be_started_while_a_text_is_edited() -> None:
         await form.type(pilot, "steps", "45")
         plan = await form.start(pilot)
     assert plan.work == Job(steps=45)
+
+
+async def test_keys_count_in_the_order_in_which_they_were_typed() -> None:
+    """However late they are handled: nothing is typed into another row, or started without it."""
+    form = Form()
+    async with form.app.run_test(size=(80, 24)) as pilot:
+        await form.ready(pilot)
+        await form.go(pilot, "steps")
+        keys = *"45", "down", *"32", "down", "down", *"0.25", "enter", "down", *"9e-1", "f5"
+        for key in keys:
+            form.app.post_message(Key(key, key if len(key) == 1 else None))
+        await until(pilot, lambda: isinstance(form.app.screen, RunScreen))
+    assert [plan.work for plan in form.begun] == [
+        Job(steps=45, batch_size=32, lr=0.25, momentum=0.9)
+    ]
 
 
 async def test_a_choice_is_picked_from_a_list_or_turned() -> None:
