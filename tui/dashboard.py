@@ -7,6 +7,7 @@ import gc
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -24,7 +25,7 @@ from tui import keymap
 from tui.actions import Place, bindings, places
 from tui.exit import STOPPED
 from tui.key_names import written
-from tui.messages import CompareRuns, KeepText, SaveChart, ShowRank
+from tui.messages import CompareRuns, KeepText, ReadRecord, SaveChart, ShowRank
 from tui.screens.commands import Commands
 from tui.screens.dialogs import (
     Dialog,
@@ -287,6 +288,15 @@ class Dashboard(Themed, Generic[W]):
         self.notify(f"chart: {names} in {folder}", markup=False)
         if not any(path.suffix == ".png" for path in paths):
             self.notify(NO_PNG, markup=False)
+
+    def on_read_record(self, message: ReadRecord) -> None:
+        self.run_worker(self._read_record(message))
+
+    async def _read_record(self, message: ReadRecord) -> None:
+        found = None
+        with suppress(OSError):
+            found = await asyncio.to_thread(message.read, self.runs.folder)
+        message.take(found)
 
     def action_help(self) -> None:
         from tui.screens.help import HelpDialog

@@ -13,6 +13,7 @@ from textual.message_pump import MessagePump
 
 from remote.cluster.hosts import Cluster
 from remote.plan.plan import Policy
+from remote.run.curves import Curves
 from training.job import Job
 
 
@@ -152,3 +153,12 @@ class SaveChart(Message):
     while."""
 
     write: Callable[[Path], list[Path]]
+
+
+@dataclass
+class ReadRecord(Message):
+    """Read the record of the run again: `read` takes its folder, and `take` what comes of it after
+    a while; None where it cannot be read."""
+
+    read: Callable[[Path], Curves]
+    take: Callable[[Curves | None], None]

@@ -20,6 +20,8 @@ WARM = 5
 """The step from which on values set the limits of y."""
 MOST = 32
 """Curves that are drawn at once: more cannot be told apart, and take too long."""
+FINE = 200
+"""Points in view that are fine enough."""
 SPAN = 500
 """Steps up to which smoothing counts single steps."""
 
@@ -48,9 +50,30 @@ class Drawing:
 
 
 def drawing(run: RunState, kind: Kind, view: View, kept: Curves | None = None) -> Drawing:
-    """What a chart of this kind draws of a run; with `kept` of other curves of it, such as finer
-    ones. The run's lock is held."""
-    return _Drawer(run, kind, view, kept or run.curves).drawing()
+    """What a chart of this kind draws of a run; with `kept`, of these finer curves of the part in
+    view. The run's lock is held."""
+    drawn = _Drawer(run, kind, view, kept or run.curves).drawing()
+    if kept is None:
+        return drawn
+    whole = _Drawer(run, kind, view, run.curves).drawing()
+    return replace(drawn, ends=whole.ends)
+
+
+def coarse(drawn: Drawing, kind: Kind, view: View, run: RunState) -> tuple[int, int] | None:
+    """The first and the last step in view, where more of them were made than are drawn; else
+    None."""
+    if view.window is None or not drawn.lines or SERIES[kind.series[0]].source.by_time:
+        return None
+    line = drawn.lines[0]
+    (inside,) = np.nonzero((line.x >= view.window[0]) & (line.x <= view.window[1]))
+    if inside.size < 2:
+        around = np.flatnonzero(np.isfinite(line.x))
+        at = np.searchsorted(line.x[around], view.window)
+        inside = around[max(at[0] - 1, 0) : at[1] + 1]
+    if inside.size < 2:
+        return None
+    low, high = (int(line.points.step[at]) for at in (inside[0], inside[-1]))
+    return (low, high) if inside.size < min(0.7 * (high - low), FINE) else None
 
 
 class _Drawer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 from textual import events
@@ -10,15 +11,18 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
 
+from remote.record.reread import Clocks, steps
+from remote.run.curves import Curves
 from remote.run.state import RunPhase, RunState
 from tui import palette
 from tui.actions import Place, bindings
 from tui.charts import values
-from tui.charts.drawing import Drawing, drawing
+from tui.charts.drawing import Drawing, coarse, drawing
 from tui.charts.export import save
+from tui.charts.fine import Fine
 from tui.charts.kinds import KINDS, Kind
 from tui.charts.view import View
-from tui.messages import SaveChart, ViewChanged
+from tui.messages import ReadRecord, SaveChart, ViewChanged
 from tui.panels.parts.panel import Panel, ScreenRow
 from tui.widgets.axis import Axis
 from tui.widgets.chart import Chart
@@ -55,6 +59,7 @@ class Charts(Panel):
         self._run: RunState | None = None
         self._version = -1
         self._age = EVERY
+        self._fine = Fine()
         self._grip: tuple[int, View, Axis] | None = None
 
     def compose(self) -> ComposeResult:
@@ -67,7 +72,7 @@ class Charts(Panel):
     def choose(self, kind: Kind, view: View) -> None:
         """Show this kind of chart from now on."""
         self.kind, self.view, self.title, self.is_chosen = kind, view, kind.title, True
-        self._drawn, self._version = None, -1
+        self._drawn, self._version, self._fine = None, -1, Fine()
         self._plot.logarithmic = view.log_y and not kind.stacked
 
     def needs_kind(self, name: str) -> bool:
@@ -81,7 +86,9 @@ class Charts(Panel):
         is_due = self._age >= EVERY or run.phase is RunPhase.ENDED
         if self._version < 0 or (version != self._version and is_due):
             self._version, self._age = version, 0
-            self._drawn = drawn = drawing(run, self.kind, self.view)
+            self._drawn = drawn = drawing(run, self.kind, self.view, self._fine.within(self.view))
+            if part := coarse(drawn, self.kind, self.view, run):
+                self._read(part, run)
             self._plot.draw(drawn.curves, drawn.marks, drawn.look)
         self.caption(self._notes())
 
@@ -97,6 +104,19 @@ class Charts(Panel):
                 for text, colour in parts
             )
         )
+
+    def _read(self, part: tuple[int, int], run: RunState) -> None:
+        """Read the steps in view again, and those at both sides, unless that was done."""
+        if not self._fine.begin(part, self.view):
+            return
+        low, high = self._fine.steps
+        clocks, ranks = Clocks.of(run), len(run.ranks)
+        read = partial(steps, ranks=ranks, clocks=clocks, low=low, high=high)
+        self.post_message(ReadRecord(read, partial(self._take, self._fine, self._fine.steps)))
+
+    def _take(self, fine: Fine, part: tuple[int, int], curves: Curves | None) -> None:
+        fine.take(part, curves)
+        self._version = -1
 
     # Views
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from textual import events
@@ -10,6 +12,8 @@ from textual.pilot import Pilot
 
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
+from training.wire import events as events_of
+from training.wire.events import Record
 from tui.charts.view import Along, Mode
 from tui.panels.charts import Charts
 from tui.panels.hosts import Hosts
@@ -195,3 +199,33 @@ async def test_no_keys_on_a_chart_and_no_sizes_break_it(seed: int) -> None:
         await stage.ended(pilot)
         await pilot.press(*dice.choices(keys, k=20))
         assert stage.app.is_running
+
+
+async def test_deep_in_a_long_run_the_record_is_read_again(tmp_path: Path) -> None:
+    stage = Stage(hosts=1, slots=1, runs_dir=tmp_path)
+    async with stage.app.run_test(size=(80, 40)) as pilot:
+        stage.session.start(steps=9_000)
+        folder = tmp_path / stage.session.plan.run
+        folder.mkdir()
+        made = [events_of.Step(0, 1, step, 2.0 + step % 2, 0.1) for step in range(1, 9_001)]
+        with (folder / "events.jsonl").open("w") as file:
+            for number, one in enumerate(made, 2):
+                file.write(events_of.encode(Record(0, 0, number, 1_000.0 + number / 10, one)))
+        stage.session.say(0, *made)
+        await until(pilot, lambda: "step 9000/9000" in stage.text())
+        await pilot.press("3", "b")
+        chart = first(stage)
+        chart.see(replace(chart.view, window=(3_000.0, 3_040.0)))
+        await until(pilot, lambda: chart._fine.curves is not None)
+        await until(pilot, lambda: seen_steps(chart) == list(range(3_000, 3_041)))
+        assert chart._drawn
+        assert chart._drawn.ends
+        assert chart._drawn.ends[1] > 8_900, "the ends are those of the whole run"
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+def seen_steps(chart: Charts) -> list[float]:
+    assert chart._drawn
+    x = chart._drawn.lines[0].x
+    return [step for step in x.tolist() if 3_000 <= step <= 3_040]

@@ -1,0 +1,68 @@
+"""Reads the steps of a part of a recorded run again, where its curves are too coarse."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from remote.events import decode
+from remote.record import files
+from remote.record.layout import EVENTS
+from remote.run.curves import Curves
+from remote.run.run import Run
+from training.wire.events import Record, Started, Step, expand
+
+_STEP = re.compile(rb'step\\*": ?(\d{1,18})\b')
+"""A step in a line, also of a wire event, whose quotes are escaped. It is far faster than to decode
+the line."""
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """What turns the times of records into seconds since the run began, see `RunState.apply`."""
+
+    started: float
+    hosts: Sequence[tuple[float, float]]
+
+    @classmethod
+    def of(cls, run: Run) -> Clocks:
+        """Those of a run, whose lock is held."""
+        return cls(run.started, [(host.offset, host.began) for host in run.hosts])
+
+    def seconds(self, record: Record) -> float:
+        """Seconds from the beginning of the run to a record of a host."""
+        offset, began = self.hosts[record.host]
+        return max(record.time - offset, began) - self.started
+
+
+def steps(folder: Path, ranks: int, clocks: Clocks, low: int, high: int) -> Curves:
+    """The curves of the steps `low` to `high` of a recorded run.
+
+    Raises: OSError.
+    """
+    curves, attempt = Curves(ranks, len(clocks.hosts)), 0
+    for line in files.lines(folder / EVENTS):
+        if not _is_wanted(line, low, high):
+            continue
+        for record in _records(line, len(clocks.hosts)):
+            event = record.event
+            if isinstance(event, Started) and record.attempt > attempt:
+                attempt = record.attempt
+                curves.rewind(event.resumed)
+            if not isinstance(event, Step) or record.attempt < attempt:
+                continue
+            if low <= event.step <= high and 0 <= event.rank < ranks:
+                curves.take(event, event.rank, event.step, clocks.seconds(record))
+    return curves
+
+
+def _is_wanted(line: bytes, low: int, high: int) -> bool:
+    """Whether a line may have a step in this part, or a rank's first word in an attempt."""
+    return any(low <= int(step) <= high for step in _STEP.findall(line)) or b"resumed" in line
+
+
+def _records(line: bytes, hosts: int) -> list[Record]:
+    record = decode(line)
+    return list(expand(record)) if record and 0 <= record.host < hosts else []
