@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from remote.format import duration, size
+from remote.run.cause import Evidence
+from remote.run.phases import RankPhase
 from remote.run.run import Run
 from remote.run.straggler import sentence
 
@@ -21,6 +23,7 @@ class Alarm(StrEnum):
     STRAGGLER = "straggler"
     SILENCE = "silence"
     DISK = "disk"
+    CHECKPOINT = "checkpoint"
 
 
 Key = tuple[Alarm, int, float]
@@ -45,7 +48,14 @@ class Alert:
 
 def alerts(run: Run) -> list[Alert]:
     """All alerts of a run, the oldest first."""
-    found = (*_restarts(run), *_training(run), *_stalls(run), *_stragglers(run), *_hosts(run))
+    found = (
+        *_restarts(run),
+        *_training(run),
+        *_checkpoints(run),
+        *_stalls(run),
+        *_stragglers(run),
+        *_hosts(run),
+    )
     return sorted(found, key=lambda alert: alert.since)
 
 
@@ -68,6 +78,15 @@ def _training(run: Run) -> Iterator[Alert]:
         extent = (progress.largest_drift or progress.drift).extent
         text = f"the ranks' models differ {extent}, since step {progress.drift.step}"
         yield Alert(Alarm.DRIFT, progress.drifted, text)
+
+
+def _checkpoints(run: Run) -> Iterator[Alert]:
+    """Ranks that died while they saved, by themselves."""
+    for rank in run.ranks:
+        death, was_saving = rank.death, rank.exited_from is RankPhase.SAVING
+        if death and was_saving and death.evidence is Evidence.OWN:
+            text = f"checkpoint failed: rank {rank.rank} on {death.host}: {death.what}"
+            yield Alert(Alarm.CHECKPOINT, rank.since, text, subject=rank.rank)
 
 
 def _stalls(run: Run) -> Iterator[Alert]:

@@ -9,8 +9,9 @@ from remote.events import Restarted, Silent, Stalled
 from remote.plan.plan import Policy
 from remote.run.alerts import Alarm, Alert, alerts
 from remote.run.host import DISK_LOW
-from tests.kit.histories import START, History, plan, stepped
-from training.wire.events import Drifted, HostSample, Started
+from tests.kit.histories import GLOO, START, History, plan, said, stepped
+from training.wire.enums import Phase
+from training.wire.events import Drifted, Entered, Exited, HostSample, Started
 
 STARTED = Started(0, 100, 2, "cpu", "gloo", "2.14.1", 1, 61_706, 40, 10, 640, 100)
 
@@ -90,3 +91,17 @@ def test_a_disk_that_fills() -> None:
     assert alert.since < history.now - 3, "since it began"
     history.say(0, HostSample((1.0,), 1, 2, disk_free=2 << 30))
     assert not found(history)
+
+
+def test_a_checkpoint_that_cannot_be_saved() -> None:
+    history = History(plan(2)).training(8)
+    words = "python -m training: error: cannot save the checkpoint of step 8 in /x: No space left"
+    for rank in range(2):
+        history.rank(rank, Entered(rank, Phase.SAVING))
+    history.rank(1, said(1, words), Exited(1, 1)).rank(0, said(0, GLOO), Exited(0, 1))
+    (alert,) = found(history)
+    assert (alert.alarm, alert.subject) == (Alarm.CHECKPOINT, 1)
+    assert alert.text == (
+        "checkpoint failed: rank 1 on node2: cannot save the checkpoint of step 8 in /x: No space "
+        "left (exit code 1)"
+    )
