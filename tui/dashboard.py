@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from rich.console import RenderableType
+from textual._compositor import ChopsUpdate
 from textual.actions import ActionParseResult
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
@@ -36,6 +37,7 @@ from tui.screens.dialogs import (
 )
 from tui.themes import Themed
 from tui.view import Drawn, Session
+from tui.widgets.changes import Changes, Written
 
 TICK = 0.5
 """Seconds between two drawings."""
@@ -107,6 +109,7 @@ class Dashboard(Themed, Generic[W]):
         self.runs = runs
         self._leaving = self._abandoned = self._exiting = False
         self._ticks = 0
+        self._written = Written()
         found = keymap.read(keymap.path())
         self.keymap = found.keys
         """The keys that the user has chosen, see `tui.keymap`."""
@@ -140,6 +143,14 @@ class Dashboard(Themed, Generic[W]):
             (signal.SIGHUP, self._hang_up),
         ):
             asyncio.get_running_loop().add_signal_handler(number, act)
+
+    def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
+        """Draw an update, of which only changed cells are written."""
+        if isinstance(renderable, ChopsUpdate):
+            renderable = Changes(renderable, self._written)
+        elif renderable is not None:
+            self._written.forget()
+        super()._display(screen, renderable)
 
     # Time
 

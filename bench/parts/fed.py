@@ -13,10 +13,10 @@ from pathlib import Path
 
 from parts.streams import START, Stream
 from remote.cluster.hosts import Cluster
-from remote.events import Closed
+from remote.events import Closed, decode
 from remote.run.state import RunState
 from training.job import Job
-from training.wire.events import SESSION, Record, decode, expand
+from training.wire.events import SESSION, Record, expand
 from tui.app import RankboardApp
 from tui.runs import Launch
 

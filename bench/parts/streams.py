@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from remote.cluster.hosts import Host
+from remote.events import Reaching, encode
 from remote.plan.plan import Plan
 from training.job import Job
+from training.wire.enums import Reach
 from training.wire.events import (
     PREFIX,
+    SESSION,
     Event,
     HostSample,
     Launched,
@@ -21,7 +24,6 @@ from training.wire.events import (
     Started,
     Step,
     Text,
-    encode,
     to_object,
 )
 from training.wire.jsonl import dumps
@@ -64,6 +66,8 @@ class Stream:
     def _events(self) -> Iterator[tuple[float, int, Event]]:
         slots = self.plan.slots
         ranks = range(len(slots))
+        for host in range(self.hosts):
+            yield 0.0, SESSION, Reaching(host, Reach.READY)
         for rank in ranks:
             yield 0.0, slots[rank].host, Launched((rank,))
             yield 0.0, slots[rank].host, Spawned(rank, 100 + rank)
