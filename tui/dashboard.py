@@ -285,7 +285,8 @@ class Dashboard(Themed, Generic[W]):
             self.notify(f"{message.done}: {os.path.relpath(path)}", markup=False)
 
     def on_save_chart(self, message: SaveChart) -> None:
-        self.run_worker(self._save_chart(message.write), exit_on_error=True)
+        if self._may_write():
+            self.run_worker(self._save_chart(message.write), exit_on_error=True)
 
     async def _save_chart(self, write: Callable[[Path], list[Path]]) -> None:
         """Save a chart in the folder of the run, and say where."""

@@ -83,7 +83,9 @@ class WatchedRun:
                 for record in batch:
                     self.state.apply(record)
             yield batch
-        self.launcher = holder
+        with self.lock:
+            self.launcher = holder
+            self.state.is_held = holder is None  # its clock stops: nobody knows what goes on
         yield []
 
     def stop(self, reason: str = "", *, now: bool = False) -> None:

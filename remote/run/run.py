@@ -33,8 +33,8 @@ class Run:
     of checks, by host (or SESSION) and name. `rendezvous` is the address and port where ranks
     meet, "" before it is
     reserved. `stalls` are the times in which ranks made no steps. `seq` is the number of the newest
-    record of a launcher. `is_held`: a replay holds the time at
-    `now`, whatever clocks say.
+    record of a launcher. `is_held`: the time stands still at `now`, as in a replay, or where nobody
+    records the run.
     """
 
     def __init__(self, plan: Plan, limits: Limits = LIMITS) -> None:

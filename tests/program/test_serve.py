@@ -143,7 +143,8 @@ async def test_a_page_shows_the_run_and_acts_on_nothing(served: Served) -> None:
         await drawn(page, "finished in")
         for said in (["x"], {"a": 1}, 3, ["resize", {"width": "1"}], ["resize", {"width": 1e9}]):
             await page.send_str(json.dumps(said))
-        await page.send_str(json.dumps(["stdin", "e"]))  # a screenshot would be a file
+        for key in "wye":  # a chart, lines of the log, a screenshot: they would be files
+            await page.send_str(json.dumps(["stdin", key]))
         await drawn(page, "files are off in a browser")
         await page.send_str(json.dumps(["ping", 7]))
         assert (await answered(page)) == ["pong", 7]

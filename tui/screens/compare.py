@@ -32,8 +32,6 @@ from tui.widgets.frame import Look
 from tui.widgets.keys import Keys
 from tui.widgets.log_view import plain
 
-MOST = 8
-"""Runs that are compared at most: one per colour."""
 LONGEST = 30
 """Characters of a setting at most."""
 MARGIN = 3

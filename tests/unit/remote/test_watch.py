@@ -121,11 +121,13 @@ def test_a_launcher_that_died_is_told_and_one_that_returns_is_followed(tmp_path:
     assert look(batches) == []
     assert watcher.news.startswith("its launcher is gone, and what became of the run is not")
     assert f"rankboard attach {PLAN.run} returns" in watcher.news
+    assert watcher.state.is_held, "no clock runs on"
     again = Recorder(tmp_path, PLAN, again=True)
     write(again, history.rank(0, stepped(0, 3)))
     assert len(look(batches)) == 1
     assert step_of(watcher) == 3
     assert "watching beside its launcher" in watcher.news
+    assert not watcher.state.is_held
     again.release()
     watcher.stop()
     assert [*batches] == []
