@@ -75,7 +75,7 @@ class Ranks(Panel):
         found = lines(run, order, self._opened, room)
         near = table.near
         views = [self._view(line, run, scale) for line in found[near.start : near.stop]]
-        folded, columns, seen = self._columns(run, views, table.size.width)
+        folded, columns, seen = self._columns(run, views, table.room)
         rows: list[Row] = [UNSEEN] * len(found)
         rows[near.start : near.start + len(seen)] = seen
         table.stand(columns, found, rows)
@@ -129,7 +129,7 @@ class Ranks(Panel):
         grid = heat.grid(len(run.ranks), self.size.width, (height - 1) // 2)
         if strip.styles.height is None or strip.styles.height.value != grid.lines:
             strip.styles.height = grid.lines
-        cells = heat.heat(run.ranks, run, scale.typical, grid.ranks)
+        cells = heat.heat(run.ranks, run, scale.medians, scale.typical, grid.ranks)
         strip.fill(cells, grid.cells, grid.ranks)
 
     # Keys
@@ -153,10 +153,10 @@ class Ranks(Panel):
 def _scale(ranks: Sequence[RankState]) -> Scale:
     """What is typical now: of `ready`, or where ranks do not tell it, of the seconds of a step."""
     for figure in ("ready", "seconds"):
-        found = [value for rank in ranks if (value := rank.pace.median(figure)) > 0]
-        if found:
-            return Scale(figure, statistics.median(found))
-    return Scale("seconds", 0.0)
+        medians = [rank.pace.median(figure) for rank in ranks]
+        if found := [value for value in medians if value > 0]:
+            return Scale(figure, medians, statistics.median(found))
+    return Scale("seconds", medians, 0.0)
 
 
 def _fitted(figure: Figure, cells: Sequence[Cell], width: int) -> Column:

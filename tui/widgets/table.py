@@ -83,6 +83,11 @@ class Table(ScrollView, Lines, can_focus=True):
         self._layout: Layout | None = None
 
     @property
+    def room(self) -> int:
+        """The cells of a line, without the scrollbar."""
+        return max(0, self.size.width - self.scrollbar_size_vertical)
+
+    @property
     def near(self) -> range:
         """The numbers of the rows that are in view or less than a page away."""
         top, page = self.scroll_offset.y, max(1, self.size.height)
@@ -106,6 +111,9 @@ class Table(ScrollView, Lines, can_focus=True):
     def on_resize(self) -> None:
         self._lay_out()
 
+    def watch_show_vertical_scrollbar(self) -> None:
+        self._lay_out()
+
     def watch_scroll_x(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_x(old_value, new_value)
         if round(old_value) != round(new_value):
@@ -122,9 +130,8 @@ class Table(ScrollView, Lines, can_focus=True):
         """Begin anew, as rows, columns or the room are others."""
         self._layout = None
         self._strips.clear()
-        width = self.size.width
-        skippable = most_skipped(self._columns, width)
-        self.virtual_size = Size(width + skippable, len(self._rows) + 1)
+        skippable = most_skipped(self._columns, self.room)
+        self.virtual_size = Size(self.size.width + skippable, len(self._rows) + 1)
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
@@ -140,7 +147,7 @@ class Table(ScrollView, Lines, can_focus=True):
 
     def _laid_out(self) -> Layout:
         if self._layout is None:
-            self._layout = layout(self._columns, self.size.width, self.scroll_offset.x)
+            self._layout = layout(self._columns, self.room, self.scroll_offset.x)
         return self._layout
 
     def _head(self) -> Strip:
@@ -149,7 +156,7 @@ class Table(ScrollView, Lines, can_focus=True):
         line = self._line(tuple(Cell(column.title, "table--head") for column in self._columns))
         if shown.before:
             line = self._with_sign(line, "less", shown.widths[0] - 1)
-        return self._with_sign(line, "more", self.size.width - 1) if shown.behind else line
+        return self._with_sign(line, "more", self.room - 1) if shown.behind else line
 
     def _with_sign(self, line: Strip, name: str, place: int) -> Strip:
         whole = line.crop_extend(0, self.size.width, self.rich_style)

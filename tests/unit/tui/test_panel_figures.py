@@ -36,6 +36,6 @@ def test_a_loss_has_as_many_digits_as_say_something(value: float, text: str) -> 
 def test_a_table_tells_a_loss_that_is_nan_from_one_that_is_not_known(step: int, text: str) -> None:
     rank = RankState(0, 0, 0, step=step)
     assert format.loss(rank.loss, step) == text
-    scale = row.Scale("ready", 0.0)
+    scale = row.Scale("ready", [0.0], 0.0)
     view = row.View([rank], RunState(plan(1)), now=0.0, dark=True, scale=scale)
     assert row._loss(view).text == text

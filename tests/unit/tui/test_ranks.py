@@ -237,12 +237,14 @@ def test_a_cell_is_as_high_as_its_rank_is_late_or_has_the_sign_of_its_state() ->
     session.say(3, events.Exited(13, -9, "SIGKILL"))
     session.say(0, events.Entered(2, "saving"))
     apply(session)
-    cells = heat(session.state.ranks, session.state, 0.02, 1)
+    ranks = session.state.ranks
+    ready = [rank.pace.median("ready") for rank in ranks]
+    cells = heat(ranks, session.state, ready, 0.02, 1)
     assert [cell.text for cell in cells].count("▂") == 13
     assert (cells[5].text, cells[5].ink) == ("▲", "table--bad")
     assert cells[13].text == "✗"
     assert cells[2].text == "●"
-    shared = heat(session.state.ranks, session.state, 0.02, 8)
+    shared = heat(ranks, session.state, ready, 0.02, 8)
     assert [cell.text for cell in shared] == ["▲", "✗"]  # the worst of eight
 
 

@@ -40,31 +40,33 @@ def grid(ranks: int, width: int, height: int) -> Grid:
     return Grid(shared, cells, max(1, math.ceil(ranks / shared / cells)))
 
 
-def heat(ranks: Sequence[RankState], run: RunState, typical: float, shared: int) -> list[Cell]:
-    """The cells: each shows that one of its ranks which needs most to be seen. `typical` is the
-    median `ready` of all ranks, 0 where that is not known."""
-    late = [_lateness(rank, typical) for rank in ranks]
+def heat(
+    ranks: Sequence[RankState], run: RunState, ready: Sequence[float], typical: float, shared: int
+) -> list[Cell]:
+    """The cells: each shows that one of its ranks which needs most to be seen. `ready` are the
+    medians of the ranks, `typical` that of all, 0 where it is not known."""
+    seen = [
+        (gravity(rank, run), -_lateness(rank, value, typical), rank.rank)
+        for rank, value in zip(ranks, ready, strict=True)
+    ]
     found = []
     for first in range(0, len(ranks), shared):
-        together = zip(ranks[first : first + shared], late[first : first + shared], strict=True)
-        worst = min(together, key=lambda one: (gravity(one[0], run), -one[1]))
-        found.append(_cell(*worst, run))
+        grave, late, number = min(seen[first : first + shared])
+        found.append(_cell(ranks[number], grave, -late))
     return found
 
 
-def _lateness(rank: RankState, typical: float) -> float:
+def _lateness(rank: RankState, ready: float, typical: float) -> float:
     """The `ready` of a rank that trains, in multiples of the median; else 0."""
-    if rank.doing != RankPhase.TRAINING or not typical > 0:
+    if not (typical > 0 and ready > 0) or rank.doing != RankPhase.TRAINING:
         return 0.0
-    ready = rank.pace.median("ready")
-    return ready / typical if ready > 0 else 0.0
+    return ready / typical
 
 
-def _cell(rank: RankState, late: float, run: RunState) -> Cell:
+def _cell(rank: RankState, grave: int, late: float) -> Cell:
     if not late:
         state = phase(rank.doing)
         return Cell(state.text[0], state.ink)
-    grave = gravity(rank, run)
     if grave == SLOW:
         return Cell(palette.sign("slow"), "table--bad")
     level = palette.level((late - LOWEST) / (HIGHEST - LOWEST))

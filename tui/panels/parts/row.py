@@ -30,10 +30,11 @@ HOST = 24
 
 @dataclass(frozen=True)
 class Scale:
-    """What trends are drawn by: a figure of `Step`, and its median over all ranks, which is half as
-    high as a cell."""
+    """What trends are drawn by: a figure of `Step`, its medians of the last steps of each rank, and
+    their median, which is half as high as a cell."""
 
     figure: str
+    medians: Sequence[float]
     typical: float
 
 
@@ -128,7 +129,7 @@ def split(shares: Sequence[float], width: int) -> str:
 
 
 def _split(view: View) -> Cell:
-    return Cell(split([view.mean(_each_second(name)) for name in PHASES], BAR))
+    return Cell(split([view.mean(_each_second(name)) for name in PHASES], BAR), "table--dim")
 
 
 def _each_second(name: str) -> Callable[[RankState], float]:
@@ -140,7 +141,9 @@ def _trend(view: View) -> Cell:
     if not scale.typical > 0:
         return Cell("")
     values = [getattr(step, scale.figure) for step in view.rank.pace.recent][-STEPS:]
-    return Cell("".join(palette.level(value / scale.typical / 2) for value in values))
+    text = "".join(palette.level(value / scale.typical / 2) for value in values)
+    marked = gravity(view.rank, view.run) < UNMARKED
+    return Cell(text, "table--work" if marked else "table--dim")
 
 
 def accuracy(rank: RankState) -> float:
