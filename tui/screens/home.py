@@ -186,7 +186,7 @@ class HomeScreen(Drawn, Keeping):
         facts = [count(len(runs), "run"), f"{live} live"]
         if self._words:
             facts[0] = f"{sum(not one.study for one in self._items)} of {facts[0]}"
-        facts += ["asking the hosts"] if "ask" in self._busy else [f"by {self._order}"]
+        facts += ["asking the hosts"] if "ask" in self._busy else [self._order]
         title = justified(f"rankboard  runs in {self.history.shown_dir}", ", ".join(facts), width)
         self.query_one("#title", Static).update(plain(title))
         said = "\n".join((*self._answered.problems, *self._listed.problems))

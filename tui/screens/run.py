@@ -97,12 +97,12 @@ class RunScreen(Drawn, Screen[None]):
 
     def _warn(self, new: Sequence[Alert]) -> None:
         """Ring the bell and show a note, also of the desktop, once for each alert that comes while
-        one watches."""
+        one watches; not of a replay, whose alerts are old."""
         for alert in new if self._watched else ():
             self.app.bell()
             desktop.note(self.app, alert.text)
             self.notify(plain(alert.text), severity="warning", markup=False)
-        self._watched = True
+        self._watched = not isinstance(self.session, Replay)
 
     def _is_seen(self, panel: Panel) -> bool:
         return panel.display and self.maximized in (None, panel)

@@ -22,11 +22,11 @@ PLACES = 10
 """Cells of a curve of the loss."""
 ORDERS = {
     "newest first": ("run", True),
-    "loss": ("loss", False),
-    "accuracy": ("accuracy", True),
-    "s/iter": ("step_seconds", False),
-    "method": ("method", False),
-    "verdict": ("verdict", False),
+    "by loss": ("loss", False),
+    "by accuracy": ("accuracy", True),
+    "by s/iter": ("step_seconds", False),
+    "by method": ("method", False),
+    "by verdict": ("verdict", False),
     "longest first": ("elapsed", True),
 }
 """How the list can be sorted: the key, and whether the largest comes first."""
@@ -112,17 +112,17 @@ class Field:
 FIELDS = (
     Field(" ", 3),
     Field("state", 13),
-    Field("run", 18, most=30),
-    Field("method", 13, 2, most=20),
-    Field("model", 8, 5, most=20),
-    Field("data set", 9, 9, most=16),
+    Field("run", 18, most=22),
+    Field("method", 13, 2, most=16),
+    Field("model", 8, 5, most=12),
+    Field("data set", 9, 9, most=10),
     Field("ranks", 6, 8, right=True),
     Field("step", 11, 6, right=True),
     Field("loss", 8, 1, right=True),
     Field("accuracy", 9, 3, right=True),
     Field("s/iter", 8, 7, right=True),
     Field("took", 9, 10, right=True),
-    Field(" loss", PLACES + 3, 4),
+    Field(" course", PLACES + 3, 4),
     Field("settings", 12, 11, most=40),
     Field("note", 12, 12, most=60),
 )
@@ -148,7 +148,7 @@ def rows(
     found = []
     for item in shown:
         texts = _texts(item, names.get(item.name, item.name))
-        texts[" loss"] = f" {curve(courses.get(item.name, ()))}"
+        texts[" course"] = f" {curve(courses.get(item.name, ()))}"
         cells = {title: Cell(plain(text)) for title, text in texts.items()}
         cells["state"] = state(item)
         star = "*" if item.entry and item.entry.star else " "

@@ -144,7 +144,7 @@ async def test_an_ended_run_is_replayed_and_left_with_escape(runs_dir: Path) -> 
         await pilot.press("down", "enter")
         screen = await home.is_at(pilot, RunScreen)
         assert isinstance(screen.session, Replay)
-        await home.shows(pilot, "paused 1x")
+        await home.shows(pilot, "paused 1x", "space Play")
         await pilot.press("home")
         await until(pilot, lambda: screen.session.state.phase is RunPhase.STARTING)
         await pilot.press("space", *[">"] * 10)
