@@ -6,7 +6,7 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -15,19 +15,15 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from rich.console import RenderableType
 from textual._compositor import ChopsUpdate
 from textual.actions import ActionParseResult
-from textual.app import SystemCommand
-from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.events import Event, Key, MouseDown, Resize
 from textual.screen import Screen
 
 from remote.record.lock import STOP
-from tui import keymap
-from tui.actions import Place, bindings, places
 from tui.exit import STOPPED
-from tui.key_names import written
-from tui.messages import CompareRuns, KeepText, ReadRecord, SaveChart, ShowRank
-from tui.screens.commands import Commands
+from tui.keyed import Keyed
+from tui.messages import CompareRuns, ReadRecord, ShowRank
+from tui.saving import Saving
 from tui.screens.dialogs import (
     Dialog,
     Leave,
@@ -35,20 +31,16 @@ from tui.screens.dialogs import (
     TooSmall,
     too_small,
 )
-from tui.themes import Themed
 from tui.view import Drawn, Session
 from tui.widgets.changes import Changes, Written
 
 TICK = 0.5
 """Seconds between two drawings."""
-NO_PNG = "no PNG without matplotlib: pip install 'rankboard[report]'"
 BLURRED = 4
 """Without focus, the terminal is drawn only at one of this many ticks."""
 GARBAGE = 50_000
 """New objects after which Python looks for garbage: searching all lines of a log takes as long as
 several frames."""
-READING = 15.0
-"""Seconds for which it is shown what is wrong with the user's keys."""
 MOUNTING = 0.01
 """Seconds between two looks at whether a screen has its widgets."""
 
@@ -92,14 +84,11 @@ class Work(Protocol):
 W = TypeVar("W", bound=Work)
 
 
-class Dashboard(Themed, Generic[W]):
+class Dashboard(Keyed, Saving, Generic[W]):
     """A dashboard over some work. After `run`, `exit_code` is that of the command."""
 
     TITLE = "rankboard"
     CSS = "ToastRack { align-horizontal: right; }"
-    BINDINGS: ClassVar[list[BindingType]] = bindings(Place.EVERYWHERE)
-    ENABLE_COMMAND_PALETTE = False  # its key is one of ours, see `tui.actions`
-    ESCAPE_TO_MINIMIZE = False  # so is this one, which leaves a search first
 
     acts: ClassVar[bool] = True
     """Whether anything can be asked of the runs."""
@@ -110,10 +99,6 @@ class Dashboard(Themed, Generic[W]):
         self._leaving = self._abandoned = self._exiting = False
         self._ticks = 0
         self._written = Written()
-        found = keymap.read(keymap.path())
-        self.keymap = found.keys
-        """The keys that the user has chosen, see `tui.keymap`."""
-        self._remarks = found.remarks
 
     @property
     def exit_code(self) -> int:
@@ -124,10 +109,8 @@ class Dashboard(Themed, Generic[W]):
         gc.set_threshold(GARBAGE, *gc.get_threshold()[1:])
         if not self.is_headless:
             self._handle_signals()
-        self.set_keymap(dict(self.keymap))
         self.open()
-        for remark in self._remarks:
-            self.notify(remark, severity="warning", timeout=READING, markup=False)
+        self.tell_remarks()
         self.set_interval(TICK, self._on_time)
 
     def open(self) -> None:
@@ -173,6 +156,11 @@ class Dashboard(Themed, Generic[W]):
                 screen.tick()
         if not live and self.is_left:
             self.exit()
+
+    @property
+    def folder(self) -> Path:
+        """Where screenshots, charts and texts are saved."""
+        return self.runs.folder
 
     @property
     def is_left(self) -> bool:
@@ -229,78 +217,6 @@ class Dashboard(Themed, Generic[W]):
         if not self._exiting:
             self.push_screen(CompareScreen(message.folders))
 
-    def action_command_palette(self) -> None:
-        """Open the list of all commands, once: two lists over each other fail in Textual."""
-        if not isinstance(self.screen, (Commands, Dialog)):
-            self.push_screen(Commands())
-
-    def get_system_commands(self, screen: Screen[Any]) -> Iterator[SystemCommand]:
-        """List all commands: the actions that work here, then Textual's own commands."""
-        listed = {"Keys", "Commands"}  # the help replaces the first, and this is the second
-        for node, binding, enabled, help_text in screen.active_bindings.values():
-            name = binding.description
-            if enabled and binding.id and name not in listed:
-                listed.add(name)
-                act = partial(self.run_action, binding.action, node)
-                yield SystemCommand(name, f"{help_text} (key {self.get_key_display(binding)})", act)
-        for command in super().get_system_commands(screen):
-            if command.title not in listed:
-                yield command
-
-    def get_key_display(self, binding: Binding) -> str:
-        """How the key of a binding is written."""
-        return written(binding.key)
-
-    def deliver_screenshot(
-        self, filename: str | None = None, path: str | None = None, time_format: str | None = None
-    ) -> str | None:
-        """Save the screen as SVG in the folder of the run, or in the current folder."""
-        if not self._may_write():
-            return None
-        folder = self.runs.folder
-        try:
-            saved = self.save_screenshot(filename, path or str(folder), time_format)
-        except OSError as error:
-            self.notify(f"cannot write a screenshot: {error}", severity="error", markup=False)
-            return None
-        self.notify(f"screenshot: {saved}", markup=False)
-        return saved
-
-    def _may_write(self) -> bool:
-        """Whether files may be written: a visitor in a browser writes none here."""
-        if self.is_web:
-            self.notify("files are off in a browser", severity="warning", markup=False)
-        return not self.is_web
-
-    def on_keep_text(self, message: KeepText) -> None:
-        if not self._may_write():
-            return
-        path = self.runs.folder / message.name
-        try:
-            path.write_text(message.text, encoding="utf-8", errors="backslashreplace")
-        except OSError as error:
-            said = f"{message.done}; cannot write it to a file: {error}"
-            self.notify(said, severity="error", markup=False)
-        else:
-            self.notify(f"{message.done}: {os.path.relpath(path)}", markup=False)
-
-    def on_save_chart(self, message: SaveChart) -> None:
-        if self._may_write():
-            self.run_worker(self._save_chart(message.write), exit_on_error=True)
-
-    async def _save_chart(self, write: Callable[[Path], list[Path]]) -> None:
-        """Save a chart in the folder of the run, and say where."""
-        folder = self.runs.folder
-        try:
-            paths = await asyncio.to_thread(write, folder)
-        except OSError as error:
-            self.notify(f"cannot write the chart: {error}", severity="error", markup=False)
-            return
-        names = ", ".join(path.name for path in paths)
-        self.notify(f"chart: {names} in {folder}", markup=False)
-        if not any(path.suffix == ".png" for path in paths):
-            self.notify(NO_PNG, markup=False)
-
     def on_read_record(self, message: ReadRecord) -> None:
         self.run_worker(self._read_record(message))
 
@@ -309,11 +225,6 @@ class Dashboard(Themed, Generic[W]):
         with suppress(OSError):
             found = await asyncio.to_thread(message.read, self.runs.folder)
         message.take(found)
-
-    def action_help(self) -> None:
-        from tui.screens.help import HelpDialog
-
-        self.push_screen(HelpDialog(self, places(self.screen)))
 
     # Leaving
 

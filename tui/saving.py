@@ -1,0 +1,74 @@
+"""An app that saves what it shows: screenshots, charts and texts."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from textual.app import App
+
+from tui.messages import KeepText, SaveChart
+
+NO_PNG = "no PNG without matplotlib: pip install 'rankboard[report]'"
+"""What a user does for charts as PNG."""
+
+
+class Saving(App[None]):
+    """Saves in `folder`, and says where."""
+
+    @property
+    def folder(self) -> Path:
+        """Where files are saved."""
+        raise NotImplementedError
+
+    def deliver_screenshot(
+        self, filename: str | None = None, path: str | None = None, time_format: str | None = None
+    ) -> str | None:
+        """Save the screen as SVG in the folder of the run, or in the current folder."""
+        if not self._may_write():
+            return None
+        folder = self.folder
+        try:
+            saved = self.save_screenshot(filename, path or str(folder), time_format)
+        except OSError as error:
+            self.notify(f"cannot write a screenshot: {error}", severity="error", markup=False)
+            return None
+        self.notify(f"screenshot: {saved}", markup=False)
+        return saved
+
+    def _may_write(self) -> bool:
+        """Whether files may be written: a visitor in a browser writes none here."""
+        if self.is_web:
+            self.notify("files are off in a browser", severity="warning", markup=False)
+        return not self.is_web
+
+    def on_keep_text(self, message: KeepText) -> None:
+        if not self._may_write():
+            return
+        path = self.folder / message.name
+        try:
+            path.write_text(message.text, encoding="utf-8", errors="backslashreplace")
+        except OSError as error:
+            said = f"{message.done}; cannot write it to a file: {error}"
+            self.notify(said, severity="error", markup=False)
+        else:
+            self.notify(f"{message.done}: {os.path.relpath(path)}", markup=False)
+
+    def on_save_chart(self, message: SaveChart) -> None:
+        if self._may_write():
+            self.run_worker(self._save_chart(message.write), exit_on_error=True)
+
+    async def _save_chart(self, write: Callable[[Path], list[Path]]) -> None:
+        """Save a chart in the folder of the run, and say where."""
+        folder = self.folder
+        try:
+            paths = await asyncio.to_thread(write, folder)
+        except OSError as error:
+            self.notify(f"cannot write the chart: {error}", severity="error", markup=False)
+            return
+        names = ", ".join(path.name for path in paths)
+        self.notify(f"chart: {names} in {folder}", markup=False)
+        if not any(path.suffix == ".png" for path in paths):
+            self.notify(NO_PNG, markup=False)
