@@ -46,7 +46,7 @@ class Log(Panel):
         self._ranks = 0
         self._cause: Cause | None = None
         self._since = 0.0
-        self._matches = 0
+        self._prompt: Prompt | None = None
         yield LogView()
 
     @property
@@ -107,9 +107,9 @@ class Log(Panel):
 
     def _let_through(self, number: int, rank: int) -> None:
         """Have the filter let this line of a rank through, as a row of its own."""
-        if not self.view.is_row(number):
+        if not self.view.rows.has(number):
             self.view.filter = Filter(news=self.view.filter.news)
-        if not self.view.is_row(number):
+        if not self.view.rows.has(number):
             self._set(rank=rank)
 
     # How
@@ -137,32 +137,35 @@ class Log(Panel):
         self._ask(Prompt(self.view.filter.pattern, filters=True))
 
     def _ask(self, prompt: Prompt) -> None:
+        self._prompt = prompt
         prompt.open(self)
+        self.refresh_bindings()
 
     def on_prompt_typed(self, event: Prompt.Typed) -> None:
-        self._mean(event.pattern)
+        if self._prompt:  # it has not been left meanwhile
+            self._mean(self._prompt, event.pattern)
 
-    def _mean(self, pattern: re.Pattern[str] | None) -> None:
-        """This is looked for, or filtered by, now."""
-        if self.query_one(Prompt).filters:
+    def _mean(self, prompt: Prompt, pattern: re.Pattern[str] | None) -> None:
+        """This is what the prompt looks for, or filters by."""
+        if prompt.filters:
             self._set(pattern=pattern)
         else:
             self.view.search = pattern
-            self._matches = self.view.rows.count(pattern) if pattern else 0
 
     def on_prompt_done(self) -> None:
-        self._close(kept=True)
+        if self._prompt:
+            is_search = not self._prompt.filters
+            self._close(self._prompt)
+            if is_search and self.view.search:
+                self.view.current = -1
+                self.action_next(-1)
 
-    def _close(self, *, kept: bool) -> None:
-        """Go back to the lines; what was typed holds, or what held before."""
-        prompt = self.query_one(Prompt)
-        if not kept:
-            self._mean(prompt.before)
+    def _close(self, prompt: Prompt) -> None:
+        """Go back to the lines."""
+        self._prompt = None
         prompt.close()
         self.screen.set_focus(self.view)
-        if kept and not prompt.filters and self.view.search:
-            self.view.current = -1
-            self.action_next(-1)
+        self.refresh_bindings()
 
     def action_next(self, step: int) -> None:
         """Go to the next line in which something was found, or the one before."""
@@ -175,8 +178,9 @@ class Log(Panel):
     def action_leave(self) -> None:
         """Leave one layer: what is typed, what was gone to, the filter, the level, the rank."""
         view = self.view
-        if self.query(Prompt):
-            self._close(kept=False)
+        if self._prompt:
+            self._mean(self._prompt, self._prompt.before)
+            self._close(self._prompt)
         elif view.search or view.current >= 0:
             view.search, view.current = None, -1
         else:
@@ -191,12 +195,12 @@ class Log(Panel):
         leave what there is to leave."""
         view = self.view
         if action in ("find", "only"):
-            return not self.query(Prompt)
+            return self._prompt is None
         if action == "next":
             return view.search is not None
         if action == "leave":
             found = view.search or view.current >= 0
-            return bool(self.query(Prompt) or found or any(map(self._is_set, LAYERS)))
+            return bool(self._prompt or found or any(map(self._is_set, LAYERS)))
         return True
 
     # Take away
@@ -206,7 +210,7 @@ class Log(Panel):
         view = self.view
         if view.text_selection:
             text = selected(view.rows, view.text_selection)
-        elif view.is_row(view.current):
+        elif view.rows.has(view.current):
             text = passage(view.rows, view.rows.at(view.current))
         else:
             text = as_shown(view.rows, view.seen(), view.margin)
@@ -252,4 +256,4 @@ class Log(Panel):
             yield f"only with {plain(which.pattern.pattern)}"
         yield "following" if view.follow else f"paused, {view.unseen} new"
         if view.search:
-            yield f"{plain(view.search.pattern)} in {count(self._matches, 'line')}"
+            yield f"{plain(view.search.pattern)} in {count(view.rows.matches, 'line')}"

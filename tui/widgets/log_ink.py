@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
@@ -16,8 +13,11 @@ from textual.strip import Strip
 from remote.run.collapse import Shared
 from remote.run.news import LogLine
 from tui import palette
-from tui.widgets.log_margin import Margin, number
+from tui.widgets.log_margin import number
 from tui.widgets.log_rows import Rows
+
+if TYPE_CHECKING:
+    from tui.widgets.log_view import LogView
 
 STRIPS = 1_000
 """Rows whose drawing is kept."""
@@ -25,20 +25,23 @@ KINDS = {"note": "log--note", "stderr": "log--error"}
 """The style of a line, by its stream."""
 
 
-@dataclass
 class Ink:
-    """Draws rows, and keeps what it has drawn: another style, search or selection takes another
-    ink. `style` tells a style by its name, "" is the view's own; `current` is the number of the
-    line that was gone to."""
+    """Draws the rows of a view, and keeps what it has drawn: another style, current line, search or
+    selection takes another ink."""
 
-    console: Console
-    style: Callable[[str], Style]
-    dark: bool
-    margin: Margin
-    current: int
-    search: re.Pattern[str] | None
-    selection: Selection | None
-    _texts: dict[int, Strip] = field(default_factory=dict)
+    def __init__(self, view: LogView) -> None:
+        self._view = view
+        self._current, self._search = view.current, view.search
+        self._selection = view.text_selection
+        self._dark = view.app.current_theme.dark
+        self._texts: dict[int, Strip] = {}
+
+    def style(self, name: str) -> Style:
+        """A style by its name; "" is the view's own."""
+        if not name:
+            return self._view.rich_style
+        of = self._view.screen if name.startswith("screen") else self._view
+        return of.get_component_rich_style(name)
 
     def forget(self, line: LogLine) -> None:
         """The row of this line says something else now."""
@@ -47,7 +50,7 @@ class Ink:
     def paper(self, line: LogLine, name: str = "") -> Style:
         """The style of that name, as it is on the row of this line."""
         style = self.style(name)
-        if line.number != self.current:
+        if line.number != self._current:
             return style
         mark = self.style("log--current")
         return style + Style(bgcolor=mark.bgcolor, bold=mark.bold)
@@ -55,11 +58,11 @@ class Ink:
     def before(self, line: LogLine, shared: Shared | None, columns: int, piece: int) -> Strip:
         """The margin before a piece of a row."""
         paper = self.paper(line)
-        when, whose = self.margin.text(line, shared, columns)
+        when, whose = self._view.margin.text(line, shared, columns)
         width = len(when) + len(whose)
         if piece:
             return Strip([Segment(" " * width, paper)]).apply_offsets(-width, line.number)
-        rank = paper + Style(color=palette.colour(line.rank, self.dark))
+        rank = paper + Style(color=palette.colour(line.rank, self._dark))
         parts = [
             Segment(when, self.paper(line, "log--margin")),
             Segment(whose, paper if shared or line.rank < 0 else rank),
@@ -84,12 +87,12 @@ class Ink:
     def _draw(self, line: LogLine, text: str) -> Strip:
         drawn = Text(text, end="")  # without a span, Rich would draw it in no style at all
         drawn.stylize(self.paper(line, KINDS.get(line.stream, "")))
-        for found in self.search.finditer(text) if self.search else ():
+        for found in self._search.finditer(text) if self._search else ():
             drawn.stylize(self.style("log--found"), *found.span())
-        if self.selection and (chosen := span(self.selection, line, text)):
+        if self._selection and (chosen := span(self._selection, line, text)):
             ground = self.style("screen--selection").bgcolor  # its colour is transparent
             drawn.stylize(Style(bgcolor=ground), *chosen)
-        return Strip(drawn.render(self.console))
+        return Strip(drawn.render(self._view.app.console))
 
     def piece(self, line: LogLine, text: str, start: int, end: int, *, fades: bool) -> Strip:
         """The cells from `start` to `end` of the text of a row, with an ellipsis where it `fades`:

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
+from rich.cells import cell_len
+
 from remote.run.collapse import Collapse, Shared
 from remote.run.news import Level, Levels, LogLine, without_rank
-from tui.widgets.plain import plain
+from tui.widgets.plain import LONGEST, plain
 
 KEPT = 20_000
 """News, routine lines and rows that are held, of each so many; beyond, the oldest tenth goes at
@@ -52,11 +54,13 @@ class Kept:
 
 class Rows:
     """The lines that a filter lets through. `lines` has the first line of each row; `hidden` counts
-    the routine lines that are not shown."""
+    the routine lines that are not shown, `matches` the rows in which the `search` is found.
+    `widest` are the cells that the widest text takes at the most."""
 
-    def __init__(self, which: Filter) -> None:
+    def __init__(self, which: Filter, search: re.Pattern[str] | None = None) -> None:
         self.lines: list[LogLine] = []
-        self.hidden = 0
+        self.hidden = self.matches = self.widest = 0
+        self._search = search
         self._filter = which
         self._levels = Levels()
         self._collapse = Collapse()
@@ -64,12 +68,12 @@ class Rows:
     def add(self, lines: Sequence[LogLine]) -> list[LogLine]:
         """Take in new lines. Returns those that are no rows of their own: the rows that now stand
         for more lines than before."""
-        shown = self._let_through(lines)
-        if not self._collapses:
-            self.lines += shown
-            return []
-        alone, changed = self._collapse.add(shown)
-        self.lines += alone
+        fresh, changed = self._let_through(lines), list[LogLine]()
+        if self._collapses:
+            fresh, changed = self._collapse.add(fresh)
+        self.lines += fresh
+        self.widest = max(self.widest, _widest(fresh))
+        self.matches += self._count(fresh)
         return changed
 
     @property
@@ -91,18 +95,31 @@ class Rows:
             lines = [line for line in lines if pattern.search(plain(own_text(line)))]
         return lines
 
-    def find(self, pattern: re.Pattern[str], row: int, step: int) -> LogLine | None:
-        """The next row in which the pattern is found: `step` 1 or -1 from this one on, and from the
+    def look_for(self, search: re.Pattern[str] | None) -> None:
+        """Look for something else."""
+        self._search = search
+        self.matches = self._count(self.lines)
+
+    def _count(self, rows: Sequence[LogLine]) -> int:
+        """The rows in which something is found."""
+        search = self._search
+        return sum(search.search(self.text(row)) is not None for row in rows) if search else 0
+
+    def next_match(self, row: int, step: int) -> LogLine | None:
+        """The next row in which something is found: `step` 1 or -1 from this one on, and from the
         other end on; None where there is none."""
+        if self._search is None:
+            return None
         count = len(self.lines)
         row = min(row, count)  # of a view that is not full
         around = ((row + step * index) % count for index in range(1, count + 1))
         lines = (self.lines[index] for index in around)
-        return next((line for line in lines if pattern.search(self.text(line))), None)
+        return next((line for line in lines if self._search.search(self.text(line))), None)
 
-    def count(self, pattern: re.Pattern[str]) -> int:
-        """In how many rows the pattern is found."""
-        return sum(pattern.search(self.text(line)) is not None for line in self.lines)
+    def has(self, number: int) -> bool:
+        """Whether the line of this number is the first of a row."""
+        row = self.at(number)
+        return row < len(self.lines) and self.lines[row].number == number
 
     def trim(self) -> int:
         """Let go of the oldest rows beyond what is held; returns how many."""
@@ -110,6 +127,7 @@ class Rows:
         if gone:
             del self.lines[:gone]
             self._collapse.trim(self.lines[0].number)
+            self.matches = self._count(self.lines)
         return gone
 
     def shared(self, line: LogLine) -> Shared | None:
@@ -137,3 +155,13 @@ def own_text(line: LogLine) -> str:
 def excess(lines: Sequence[object]) -> int:
     """How many of the oldest lines go."""
     return len(lines) - KEPT + KEPT // 10 if len(lines) > KEPT else 0
+
+
+def _widest(lines: Sequence[LogLine]) -> int:
+    """The cells that the widest text takes at the most; half-width characters only are told by
+    their number, much faster."""
+    texts = [line.text for line in lines]
+    odd = (cell_len(text[:LONGEST]) for text in texts if not text.isascii())
+    hosts = (len(line.host) + 2 for line in lines if line.rank < 0)
+    longest = min(max(map(len, texts), default=0), LONGEST)
+    return max(hosts, default=0) + max(longest, max(odd, default=0))

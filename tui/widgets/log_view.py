@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from rich.cells import cell_len
-from rich.style import Style
 from textual import events
 from textual.geometry import Size
 from textual.reactive import reactive
@@ -23,7 +21,7 @@ from tui.widgets.log_folds import Folds
 from tui.widgets.log_ink import Ink, selected
 from tui.widgets.log_margin import Margin
 from tui.widgets.log_rows import Filter, Kept, Rows
-from tui.widgets.plain import LONGEST, plain
+from tui.widgets.plain import plain
 
 __all__ = ["LogView", "plain"]
 
@@ -60,7 +58,6 @@ class LogView(Following):
         self._log: Log | None = None
         self._kept = Kept()
         self._count = 0
-        self._widest = 0
         self.margin = Margin()
         self._folds: Folds | None = None
         self._ink: Ink | None = None
@@ -93,7 +90,6 @@ class LogView(Following):
         if self._folds:
             self._folds.add(map(self.rows.text, fresh))
         self.unseen += 0 if self.follow else len(fresh)
-        self._widest = max(self._widest, _widest(fresh))
         self._trim()
         if fresh:
             self._grow(len(fresh))
@@ -129,10 +125,9 @@ class LogView(Following):
 
     def _sort_again(self) -> None:
         """Find the rows of all lines that are kept anew."""
-        self.rows = Rows(self.filter)
+        self.rows = Rows(self.filter, self.search)
         self.rows.add(self._kept.all)
         self.rows.trim()
-        self._widest = _widest(self.rows.lines)
         self._fold()
 
     def _fold(self) -> None:
@@ -160,7 +155,7 @@ class LogView(Following):
     def _extent(self) -> Size:
         if self._folds:
             return Size(self.size.width, self._folds.height)
-        width = self.margin.width(self.size.width) + self._widest + self._tail
+        width = self.margin.width(self.size.width) + self.rows.widest + self._tail
         return Size(width, len(self.rows.lines))
 
     def _top(self, row: int) -> int:
@@ -177,21 +172,14 @@ class LogView(Following):
         first, last = self.row_at(0)[0], self.row_at(self.size.height - 1)[0]
         return self.rows.lines[first : last + 1]
 
-    def is_row(self, number: int) -> bool:
-        """Whether the line of this number is shown, as the first of its row."""
-        row = self.rows.at(number)
-        return row < len(self.rows.lines) and self.rows.lines[row].number == number
-
     def next_match(self, step: int) -> LogLine | None:
         """The next row in which something is found: `step` 1 or -1 from the current one on, or from
         those in view on; None where there is none."""
-        if self.search is None:
-            return None
         first, last = self.row_at(0)[0], self.row_at(self.size.height - 1)[0]
         row = last + 1 if step < 0 else first - 1
         if self.current >= 0:
             row = self.rows.at(self.current)
-        return self.rows.find(self.search, row, step)
+        return self.rows.next_match(row, step)
 
     def go_to(self, number: int, *, at_top: bool = False) -> None:
         """Make the row of this line the current one, and scroll to it if it is not in view, or to
@@ -239,6 +227,7 @@ class LogView(Following):
             self.to_end()
 
     def watch_search(self) -> None:
+        self.rows.look_for(self.search)
         self._redraw()
 
     def watch_current(self) -> None:
@@ -262,22 +251,8 @@ class LogView(Following):
     def ink(self) -> Ink:
         """What draws the rows."""
         if self._ink is None:
-            self._ink = Ink(
-                self.app.console,
-                self._style,
-                self.app.current_theme.dark,
-                self.margin,
-                self.current,
-                self.search,
-                self.text_selection,
-            )
+            self._ink = Ink(self)
         return self._ink
-
-    def _style(self, name: str) -> Style:
-        if not name:
-            return self.rich_style
-        of = self.screen if name.startswith("screen") else self
-        return of.get_component_rich_style(name)
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
@@ -301,13 +276,3 @@ class LogView(Following):
         drawn = ink.piece(line, text, start, end, fades=self._folds is None)
         filled = drawn.extend_cell_length(room, ink.paper(line))
         return Strip.join([before, filled, after]).crop_extend(0, width, self.rich_style)
-
-
-def _widest(lines: Sequence[LogLine]) -> int:
-    """The cells that the widest text takes at the most; half-width characters only are told by
-    their number, much faster."""
-    texts = [line.text for line in lines]
-    odd = (cell_len(text[:LONGEST]) for text in texts if not text.isascii())
-    hosts = (len(line.host) + 2 for line in lines if line.rank < 0)
-    longest = min(max(map(len, texts), default=0), LONGEST)
-    return max(hosts, default=0) + max(longest, max(odd, default=0))

@@ -254,7 +254,11 @@ async def test_next_and_previous_match_go_around() -> None:
             assert f"[0] {line.text}" in "".join(app.shown())
             assert not app.view.follow
         assert found == ["line 120", "line 20", "line 120", "line 20", "line 120"]
-        app.view.search = re.compile("nowhere")
+        assert app.view.rows.matches == 2
+        app.say(0, "line 20")
+        assert app.view.rows.matches == 3
+        app.set(rank=1)
+        assert app.view.rows.matches == 0
         assert app.view.next_match(1) is None
 
 
