@@ -79,7 +79,8 @@ class Ranks(Panel):
         rows: list[Row] = [UNSEEN] * len(found)
         rows[near.start : near.start + len(seen)] = seen
         table.stand(columns, found, rows)
-        self._describe(run, scale, folded, is_short=len(found) > room)
+        marked = len(found) > room and gravity(found[0].ranks[0], run) < UNMARKED
+        self._describe(run, scale, folded, marked_first=marked)
 
     def _view(self, line: Line, run: RunState, scale: Scale) -> View:
         sign = ""
@@ -111,11 +112,10 @@ class Ranks(Panel):
         return folded, [column for _, column, _ in shown], rows
 
     def _describe(
-        self, run: RunState, scale: Scale, folded: Sequence[Figure], *, is_short: bool
+        self, run: RunState, scale: Scale, folded: Sequence[Figure], *, marked_first: bool
     ) -> None:
         """Say in the border how the ranks are sorted, and on what they agree."""
-        marked = is_short and any(gravity(rank, run) < UNMARKED for rank in run.ranks)
-        note = f"by {ORDERS[self._order].name}{', marked first' if marked else ''}"
+        note = f"by {ORDERS[self._order].name}{', marked first' if marked_first else ''}"
         view = self._view(Line(run.ranks[:1]), run, scale)
         same = [f"{figure.cell(view).text} {figure.said}".strip() for figure in folded]
         self.caption(f"{note}  all: {', '.join(same)}" if same else note)

@@ -6,16 +6,18 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from remote.run.state import RankState, RunState
+from remote.run.state import FATES, RankPhase, RankState, RunState
 
-_GRAVE = {"failed": 0, "lost": 1, "stalled": 2, "victim": 3}
-SLOW, SUSPECTED, UNMARKED = 4, 5, 6
+_ENDS = {RankPhase.FAILED: 0, RankPhase.LOST: 1, RankPhase.VICTIM: 3}
+STALLED, SLOW, SUSPECTED, UNMARKED = 2, 4, 5, 6
 
 
 def gravity(rank: RankState, run: RunState) -> int:
     """How much a rank needs to be seen, from 0; `UNMARKED` where it has no mark."""
-    if (grave := _GRAVE.get(rank.doing)) is not None:
-        return grave
+    if rank.phase in FATES:
+        return _ENDS.get(rank.phase, UNMARKED)
+    if rank.stalled:
+        return STALLED
     straggler = run.watch.found.get(rank.rank)
     if straggler is None:
         return UNMARKED
