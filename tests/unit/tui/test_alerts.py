@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from remote import events as launcher
+from remote.run.alerts import Alarm, Alert
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from tests.kit.histories import History, plan, stepped
 from training.wire.events import SESSION, Step
-from tui.panels.parts.alerts import Alerts
+from tui.panels.parts.alerts import Alerts, _lines
 from tui.screens.dialogs import TextDialog
 from tui.text.json import JsonPrinter
 
@@ -93,3 +94,17 @@ def test_a_program_is_told_when_an_alert_comes_and_when_it_is_over(tmp_path: Pat
         ("stall", True),
     ]
     assert alerts[0]["text"] == "stalled: ranks 0 and 1 have made no step for 30 s"
+
+
+@pytest.mark.parametrize("width", [58, 78, 118, 135, 150, 198])
+def test_why_a_rank_is_slow_is_seen(width: int) -> None:
+    text = (
+        "all ranks wait for rank 2 on node3: 0.0662 of 0.0911 s per step, others 0.0228 s; it has "
+    )
+    alert = Alert(Alarm.STRAGGLER, 1.0, f"{text}0.200 cores, others 0.400")
+    lines = _lines([alert], width, "a hide, ! list")
+    assert len(lines) <= 2
+    assert all(len(line) <= width for line in lines)
+    assert "a hide, ! list" in lines[-1]
+    shown = " ".join(" ".join(lines).split())
+    assert "it has 0.200 cores" in shown or width < 78

@@ -67,17 +67,23 @@ def _lines(found: Sequence[Alert], width: int, keys: str) -> tuple[str, ...]:
     lines: list[str] = []
     shown = 0
     for one in reversed(found):
-        folded = textwrap.wrap(f"{sign(one)} {plain(one.text)}", room, subsequent_indent="  ")
+        folded = _folded(one, room)
         if lines and len(lines) + len(folded) > LINES:
             break
         lines += folded
         shown += 1
     more = f"{count(len(found) - shown, 'more alert')}  " if len(found) > shown else ""
     hint = f"  ({more}{keys})"
+    if len(lines) < LINES and len(lines[-1]) > room - len(hint):  # so that the end is seen, too
+        lines = _folded(found[-1], room - len(hint))
     *above, last = lines[:LINES]
     if len(lines) > LINES or len(last) > room - len(hint):
         last = f"{last[: max(0, room - len(hint) - 1)]}…"
     return (*above, f"{last:<{room - len(hint)}}{hint}"[:room])
+
+
+def _folded(alert: Alert, room: int) -> list[str]:
+    return textwrap.wrap(f"{sign(alert)} {plain(alert.text)}", room, subsequent_indent="  ")
 
 
 def sign(alert: Alert) -> str:
