@@ -36,8 +36,10 @@ class WatchScreen(RunScreen):
             note.update(plain(said))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Nothing is started here."""
-        return action != "new" and super().check_action(action, parameters)
+        """Nothing is started here, and a visitor in a browser sees no other run."""
+        if action == "new" or (action == "compare" and self.app.is_web):
+            return False
+        return super().check_action(action, parameters)
 
 
 class Note(Static):

@@ -146,6 +146,10 @@ async def test_a_page_shows_the_run_and_acts_on_nothing(served: Served) -> None:
         for key in "wye":  # a chart, lines of the log, a screenshot: they would be files
             await page.send_str(json.dumps(["stdin", key]))
         await drawn(page, "files are off in a browser")
+        for key in "C!":  # no list of other runs comes before that of alerts
+            await page.send_str(json.dumps(["stdin", key]))
+        await drawn(page, "There are none.")
+        await page.send_str(json.dumps(["stdin", "\r"]))
         await page.send_str(json.dumps(["ping", 7]))
         assert (await answered(page)) == ["pong", 7]
         await page.send_str(json.dumps(["stdin", "q"]))

@@ -49,9 +49,11 @@ class Server:
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await runner.setup()
         try:
-            await web.SockSite(runner, listening).start()
+            site = web.SockSite(runner, listening)
+            await site.start()
             ready()
             await over.wait()
+            await site.stop()
         finally:
             await self._end_visits()
             await runner.cleanup()
