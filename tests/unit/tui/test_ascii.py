@@ -118,7 +118,11 @@ def test_without_a_hosts_file_the_form_is_for_this_machine_and_in_the_terminals_
             "TERM": "xterm",
             "LANG": locale,
         }
-        os.execve(RANKBOARD, [str(RANKBOARD), *flags], environ | {"COLUMNS": "120", "LINES": "40"})
+        os.execve(
+            RANKBOARD,
+            [str(RANKBOARD), "--form", *flags],
+            environ | {"COLUMNS": "120", "LINES": "40"},
+        )
     try:
         drawn = read_until(terminal, "local  127.0.0.1  ranks 0 to 3")
         drawn += read_until(terminal, "There is no hosts.toml in this folder")
