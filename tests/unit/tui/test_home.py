@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -232,6 +233,23 @@ async def test_it_fits_every_size(size: tuple[int, int], runs_dir: Path) -> None
     async with home.app.run_test(size=size, notifications=True) as pilot:
         await home.shows(pilot, "c-3")
         assert all(len(line) <= size[0] for line in home.text().splitlines())
+
+
+KEYS = (
+    *("enter", "escape", "n", "slash", "o", "s", "t", "a", "R", "d", "r", "space", "C", "H", "tab"),
+    *("up", "down", "home", "end", "less_than_sign", "greater_than_sign", "left", "question_mark"),
+)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_no_keys_break_it(seed: int, runs_dir: Path) -> None:
+    (runs_dir / "c-3" / "summary.json").write_text('{"verdict": "failed"}')  # nobody is asked
+    home, chance = Home(runs_dir), random.Random(seed)
+    async with home.app.run_test(size=(80, 24), notifications=True) as pilot:
+        await home.shows(pilot, "a-1")
+        for key in chance.choices(KEYS, k=80):
+            await pilot.press(key)
+        home.app.tick()
 
 
 async def test_a_study_shows_its_cells_and_their_runs(

@@ -13,6 +13,7 @@ import pytest
 
 from remote.record import marks
 from remote.record.entry import Entry
+from remote.record.find import find
 from remote.record.write import Recorder
 from remote.study.folder import Begun, StudyFolder
 from tests.kit.commands import Done
@@ -99,7 +100,7 @@ def test_runs_of_one_study_are_told_apart_by_their_trials(
 
 def test_a_name_is_shown_until_it_is_the_only_one() -> None:
     names = ("20261120-093000-a", "20261120-093000-b", "20261121-111111-c", "mine")
-    found = text._beginnings([Entry(name) for name in names])
+    found = text.beginnings([Entry(name) for name in names])
     assert list(found.values()) == [*names[:2], "20261121-1111", "mine"]
 
 
@@ -114,7 +115,7 @@ def test_a_name_is_shown_until_it_is_the_only_one() -> None:
 def test_a_run_whose_loss_was_nan_has_not_just_finished(
     verdict: str, diverged: bool, cell: str
 ) -> None:
-    row = text._row(Entry("one", verdict=verdict, diverged=diverged), "one", [])
+    row = text.row(Entry("one", verdict=verdict, diverged=diverged), "one", [])
     assert row[text.HEAD.index("verdict")] == cell
 
 
@@ -251,3 +252,19 @@ def test_the_list_loads_neither_a_library_for_figures_nor_the_launcher() -> None
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_run_is_found_by_its_name(
+    run: Callable[..., Done], names: list[str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "runs"
+    told = f"rankboard: {names[1]} is named 'baseline' now\n"
+    assert run(runs, name=(names[1], " baseline ")).stderr == told
+    assert find("baseline", folder) == folder / names[1]
+    assert names[1] in run(runs, words=["name=baseline"]).stdout
+    assert run(runs, name=("baseline", "last")).returncode == 2
+    run(runs, name=(names[0], "baseline"))
+    assert "2 runs have this name" in run(runs, name=("baseline", "x")).stderr
+    for one in names[:2]:
+        run(runs, name=(one, ""))
+    assert find("baseline", folder) is None
