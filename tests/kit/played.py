@@ -7,18 +7,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from remote.cluster.hosts import Host
 from remote.events import Closed
 from remote.record import read
+from remote.transport import Channel, Program, Progress, Unreachable
+from remote.transport.failure import Cause, Failure
+from remote.transport.registry import Transports
+from tests.kit import histories
 from tests.kit.acted import ActedSession, cluster, make_plan
 from tests.kit.acted_study import acted_runner
 from tests.kit.dashboard import Stage
-from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
 from training.job import Job
 from training.wire.events import Evaluated, Exited
-from tui import history
 from tui.compare_app import CompareApp
 from tui.dashboard import Dashboard
+from tui.history import History
 from tui.replay import Replay
 from tui.study_app import StudyApp
 
@@ -76,6 +80,13 @@ def form(folder: Path, slots: int = 2) -> Played:
     return replace(_acted(stage), begin=_nothing)
 
 
+class Nowhere(Transports):
+    """Reaches no host: no process is left when a test ends."""
+
+    def open(self, host: Host, program: Program, progress: Progress) -> Channel:
+        raise Unreachable(host.name, Failure(Cause.PYTHON, "not in this test", "write another one"))
+
+
 def home(folder: Path, slots: int = 2) -> Played:
     """The list of three recorded runs: one finished, one failed, one left in the middle."""
     _record(folder / "runs")
@@ -84,7 +95,7 @@ def home(folder: Path, slots: int = 2) -> Played:
         stage.app.runs.launch,
         at_once=False,
         home=True,
-        history=history.History(folder / "runs", None),
+        history=History(folder / "runs", None, Nowhere()),
     )
     return replace(_acted(stage), begin=_nothing)
 
@@ -135,6 +146,8 @@ def _acted(stage: Stage) -> Played:
     def end() -> None:
         for session in stage.sessions:
             session.close()
+        for opened in stage.app.runs.sessions:
+            opened.stop()
 
     return Played(stage.app, lambda: _train(stage), go_on, end)
 
@@ -152,7 +165,9 @@ def _finish(stage: Stage) -> None:
 def _record(runs_dir: Path) -> list[Path]:
     made = []
     for number in range(3):
-        one = History(replace(plan(2), run=f"20261123-09300{number}-ddp-lenet5-000{number}"))
+        one = histories.History(
+            replace(histories.plan(2), run=f"20261123-09300{number}-ddp-lenet5-000{number}")
+        )
         one.training(steps=20)
         one.rank(0, Evaluated(0, 1, 20, 0.5, 0.7, 100, 1.0))
         if number == 0:
