@@ -31,7 +31,7 @@ LOW = 6
 """Lines of the panel below which the heat strip is left out."""
 NARROW = 100
 """Columns of the panel below which columns that fit their cells stay small."""
-SMALL = 14
+SMALL = 17
 """Their width there."""
 
 

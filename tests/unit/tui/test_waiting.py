@@ -314,7 +314,8 @@ async def test_the_dashboard_names_it_with_ages_that_grow_without_records(
         hand.time += 9.0
         whom = "waiting for node2: ssh ok, python started, has not reached 10.10.1.1:29500 (9 s)"
         await until(pilot, lambda: whom in " ".join(stage.text().split()))
-        assert "for 9 s" in stage.text()
+        assert "joining 9 s" in stage.text()
+        assert "rendezvous 9 s" in stage.text()
         for rank in range(4):
             stage.session.say(stage.session.host_of(rank), started(rank))
         await until(
