@@ -148,8 +148,8 @@ def rows(
     found = []
     for item in shown:
         texts = _texts(item, names.get(item.name, item.name))
-        texts[" course"] = f" {curve(courses.get(item.name, ()))}"
         cells = {title: Cell(plain(text)) for title, text in texts.items()}
+        cells[" course"] = Cell(f" {curve(courses.get(item.name, ()))}", "table--dim")
         cells["state"] = state(item)
         star = "*" if item.entry and item.entry.star else " "
         cells[" "] = Cell(f"{palette.sign('ended') if item.name in marked else ' '}{star}")
