@@ -37,6 +37,7 @@ class RankboardApp(Dashboard[Runs]):
     def __init__(self, launch: Launch) -> None:
         super().__init__(Runs(launch))
         self._asked: CheckHosts | None = None
+        self._opening: set[str] = set()
         self._run_screens: dict[int, RunScreen] = {}
         self._detaching = False
 
@@ -107,7 +108,8 @@ class RankboardApp(Dashboard[Runs]):
     def on_open_run(self, message: OpenRun) -> None:
         if session := self.runs.opened(message.name):
             self._show_run(session)
-        else:
+        elif message.name not in self._opening:  # keys may come twice
+            self._opening.add(message.name)
             history = self.runs.launch.history
             in_background(self, message.name, partial(history.open, message.name))
             self.notify(f"opening {message.name}", timeout=2, markup=False)
@@ -139,7 +141,8 @@ class RankboardApp(Dashboard[Runs]):
             self.push_screen(CellScreen(self.screen.runner, message.key))
 
     def on_done(self, done: Done) -> None:
-        """Show the run that was opened, unless the user has gone elsewhere meanwhile."""
+        """Show the run that was opened."""
+        self._opening.discard(done.what)
         if isinstance(done.error, (*MISTAKES, OSError)):
             self.notify(f"{done.what}: {done.error}", severity="error", timeout=10, markup=False)
         elif done.error:

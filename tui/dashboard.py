@@ -223,7 +223,7 @@ class Dashboard(Keyed, Saving, Generic[W]):
     async def _read_record(self, message: ReadRecord) -> None:
         found = None
         with suppress(OSError):
-            found = await asyncio.to_thread(message.read, self.runs.folder)
+            found = await asyncio.to_thread(message.read, self.runs.runs_dir / message.name)
         message.take(found)
 
     # Leaving

@@ -157,8 +157,9 @@ class SaveChart(Message):
 
 @dataclass
 class ReadRecord(Message):
-    """Read the record of the run again: `read` takes its folder, and `take` what comes of it after
-    a while; None where it cannot be read."""
+    """Read the record of the run of this name again: `read` takes its folder, and `take` what comes
+    of it after a while; None where it cannot be read."""
 
+    name: str
     read: Callable[[Path], Curves]
     take: Callable[[Curves | None], None]

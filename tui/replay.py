@@ -118,7 +118,13 @@ class Replay:
                 is_there = self._follow()
                 yield []
                 if is_there:
-                    self._wake.wait(LOOK if self.is_playing or self.is_live else None)
+                    self._wake.wait(LOOK if self._goes_on else None)
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether there may be more to take in without a jump: a replay that plays has come to the
+        end only once it has taken in the last record."""
+        return self.is_live or (self._playing and self._position != END)
 
     def _follow(self) -> bool:
         """Take in the next lines. Returns whether the state is that of the position now."""
@@ -141,7 +147,7 @@ class Replay:
     def _show(self, at: float) -> None:
         """Show the state of the tape, which has come to the position `at`, or near it."""
         self.state, self.reading = self._tape.state, None
-        if at >= self.duration:
+        if at >= self.duration and self._now() >= self.duration:  # no jump came in between
             self._position = END
             self._recorded = self._recorded and lock.launcher(self._folder) is not None
             self.duration = max(self.duration, self.state.now - self._began)

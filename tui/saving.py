@@ -9,6 +9,7 @@ from pathlib import Path
 
 from textual.app import App
 
+from training.writing import write_whole
 from tui.messages import KeepText, SaveChart
 
 NO_PNG = "no PNG without matplotlib: pip install 'rankboard[report]'"
@@ -49,7 +50,7 @@ class Saving(App[None]):
             return
         path = self.folder / message.name
         try:
-            path.write_text(message.text, encoding="utf-8", errors="backslashreplace")
+            write_whole(path, message.text.encode(errors="backslashreplace"))
         except OSError as error:
             said = f"{message.done}; cannot write it to a file: {error}"
             self.notify(said, severity="error", markup=False)

@@ -18,6 +18,8 @@ from training.wire.events import Record
 
 COPIES = 64
 """Copies of the state that are kept of a run, and so the parts of it that jumping back re-reads."""
+MEMORY = 256 << 20
+"""Bytes of copies that are kept: of more, every second one goes."""
 APART = 1 << 20
 """Bytes of records between two copies, at the least."""
 TAIL = 1 << 18
@@ -54,6 +56,7 @@ class Tape:
         self._file = _opened(folder)
         self._size = folder.joinpath(EVENTS).stat().st_size
         self._copies: list[Copy] = []
+        self._apart = max(APART, self._size // COPIES)
         self._begin()
 
     def _begin(self) -> None:
@@ -112,9 +115,13 @@ class Tape:
     def _keep_copy(self) -> None:
         """Keep a copy of the state, if the last one is far behind."""
         newest = self._copies[-1].offset if self._copies else 0
-        if self._offset - newest >= max(APART, self._size // COPIES):
-            data = pickle.dumps(self.state, pickle.HIGHEST_PROTOCOL)
-            self._copies.append(Copy(self.state.now, self._offset, data))
+        if self._offset - newest < self._apart:
+            return
+        data = pickle.dumps(self.state, pickle.HIGHEST_PROTOCOL)
+        self._copies.append(Copy(self.state.now, self._offset, data))
+        if sum(len(copy.state) for copy in self._copies) > MEMORY:  # the state of many ranks
+            del self._copies[::2]
+            self._apart *= 2
 
 
 def span(folder: Path) -> tuple[float, float]:

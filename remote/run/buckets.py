@@ -89,7 +89,9 @@ class Buckets:
         `values` are figures x points."""
         number = np.floor(x / self.span).astype(np.int64)
         if self._recent:
-            newest = max(int(number.max()), self._first + self._used - 1)
+            newest = int(number.max())
+            if self._used:
+                newest = max(newest, self._first + self._used - 1)
             kept = number > newest - self._shape[2] // 2
             if not kept.any():
                 return

@@ -142,7 +142,7 @@ def _key(line: LogLine) -> tuple[str, list[float]]:
     lines begin with none of what is looked for."""
     text = without_rank(line.text, line.rank)
     if may_be_routine(line.text) and _EPOCH.match(line.text):
-        return _FIGURE.sub("#", text), [float(found) for found in _FIGURE.findall(text)]
+        return _FIGURE.sub("\0", text), [float(found) for found in _FIGURE.findall(text)]
     nameless = _nameless(text, line)
     return _STAMP.sub("", nameless) if nameless[:1] in _STAMPED else nameless, []
 

@@ -87,7 +87,7 @@ class Curves:
     def rows(self, series: str) -> tuple[int, ...]:
         """The ranks or hosts that have points of a series, in order."""
         kept = self._of(series)
-        kept.finest(0.0)
+        kept.pack()
         return tuple(sorted(kept.seen))
 
     def is_told(self, series: str) -> bool:
@@ -127,26 +127,27 @@ class Kept:
         self.version += 1
         self._fresh.append(point)
         if len(self._fresh) >= BLOCK:
-            self._pack()
+            self.pack()
 
     def rewind(self, step: int) -> None:
         """Forget the points behind this step."""
         self.version += 1
-        self._pack()
+        self.pack()
         for level in self._levels:
             for buckets in level:
                 buckets.rewind(step + 1)
 
-    def finest(self, since: float) -> tuple[Buckets, Buckets] | None:
-        """The finest buckets that reach back to this step, of each row and of all together; None
+    def finest(self, since: float, *, each: bool) -> Buckets | None:
+        """The finest buckets that reach back to this step, of each row or of all together; None
         before the first point."""
-        self._pack()
+        self.pack()
         if not self._levels:
             return None
-        whole, recent = self._levels
-        return recent if recent[1].begin <= since else whole
+        whole, recent = (level[0 if each else 1] for level in self._levels)
+        return recent if recent.begin <= since else whole
 
-    def _pack(self) -> None:
+    def pack(self) -> None:
+        """Make arrays of the points that are kept as they came."""
         if not self._fresh:
             return
         import numpy as np  # takes a while, and not every command has steps
@@ -182,10 +183,9 @@ def _points(kept: Kept, spec: Spec, row: int | None, since: float) -> Points:
     """The curve of a row, or of all together."""
     from remote.run.buckets import NO_POINTS, Points
 
-    level = kept.finest(since)
-    if level is None:
+    buckets, at = kept.finest(since, each=row is not None), row or 0
+    if buckets is None:
         return NO_POINTS
-    buckets, at = (level[1], 0) if row is None else (level[0], row)
     x, other, filled = buckets.columns(at)
     step, time = (other, x) if kept.source.by_time else (x, other)
     figure = kept.source.figures.index(spec.figure)

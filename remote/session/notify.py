@@ -156,7 +156,7 @@ def _checked(target: str) -> bool:
     """Whether a target is a URL, else it is a command. Raises: NotifyError."""
     scheme = target.partition("://")[0].lower()
     if "://" in target and scheme.isalpha():
-        if scheme not in _SCHEMES or not urlsplit(target).hostname:
+        if scheme not in _SCHEMES or not _is_address(target):
             raise NotifyError(
                 f"--notify {target}: give a URL such as https://example.org/hook, or a command"
             )
@@ -170,14 +170,27 @@ def _checked(target: str) -> bool:
     return False
 
 
+def _is_address(url: str) -> bool:
+    """Whether a URL has a host, a port that is a number, and no blanks."""
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0 and not re.search(r"\s", url)
+    except ValueError:
+        return False
+
+
 def _post(url: str, told: Mapping[str, Any], limit: float) -> None:
     """Raises: OSError, ValueError."""
-    import urllib.request  # of which most runs need nothing
+    import http.client  # of which most runs need nothing
+    import urllib.request
 
     head = {"Content-Type": "application/json", "User-Agent": "rankboard"}
     request = urllib.request.Request(url, json.dumps(told).encode(), head, method="POST")
-    with urllib.request.urlopen(request, timeout=limit):
-        pass
+    try:
+        with urllib.request.urlopen(request, timeout=limit):
+            pass
+    except http.client.HTTPException:
+        raise ValueError("what answers there is no web server") from None
 
 
 def _execute(command: str, told: Mapping[str, Any], limit: float) -> None:

@@ -19,16 +19,17 @@ class Fine:
         self._along = Along.STEP
         self._window = (0.0, 0.0)
 
-    def begin(self, part: tuple[int, int], view: View) -> bool:
-        """Ask for the steps of this part, and for as many at each side. Returns whether they were
-        not asked for yet."""
+    def begin(self, part: tuple[int, int], view: View, last: float) -> bool:
+        """Ask for the steps of this part, and for as many at each side; there are none yet beyond
+        the x `last`. Returns whether they were not asked for yet."""
         low, high = part
         size = high - low
         if view.window is None or self._covers(view):
             return False
         self.steps = max(0, low - size), high + size
         begin, end = view.window
-        self._along, self._window = view.along, (2 * begin - end, 2 * end - begin)
+        self._along = view.along
+        self._window = (2 * begin - end, max(end, min(2 * end - begin, last)))
         self.curves = None
         return True
 

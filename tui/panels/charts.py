@@ -80,7 +80,8 @@ class Charts(Panel):
         return not self.is_chosen or self.kind.id != name
 
     def show(self, run: RunState) -> None:
-        self._run = run
+        if run is not self._run:  # of a replay that went back: what comes later is not there
+            self._run, self._fine = run, Fine()
         self._age += 1
         version = run.curves.version
         is_due = self._age >= EVERY or run.phase is RunPhase.ENDED
@@ -107,12 +108,14 @@ class Charts(Panel):
 
     def _read(self, part: tuple[int, int], run: RunState) -> None:
         """Read the steps in view again, and those at both sides, unless that was done."""
-        if not self._fine.begin(part, self.view):
+        last = self._drawn.ends[1] if self._drawn and self._drawn.ends else 0.0
+        if not self._fine.begin(part, self.view, last):
             return
         low, high = self._fine.steps
         clocks, ranks = Clocks.of(run), len(run.ranks)
         read = partial(steps, ranks=ranks, clocks=clocks, low=low, high=high)
-        self.post_message(ReadRecord(read, partial(self._take, self._fine, self._fine.steps)))
+        take = partial(self._take, self._fine, self._fine.steps)
+        self.post_message(ReadRecord(run.plan.run, read, take))
 
     def _take(self, fine: Fine, part: tuple[int, int], curves: Curves | None) -> None:
         fine.take(part, curves)

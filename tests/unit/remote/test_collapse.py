@@ -213,3 +213,11 @@ def test_spans() -> None:
     assert spans([3]) == "3"
     assert spans([5, 0, 2, 1, 7]) == "0-2,5,7"
     assert spans([]) == ""
+
+
+def test_a_line_that_looks_like_one_of_an_epoch_breaks_nothing() -> None:
+    feed = Feed()
+    feed.say(0, "epoch 1 done: mean loss # and 0.5")
+    feed.say(1, "epoch 1 done: mean loss 0.25 and 0.5")
+    feed.say(2, "epoch 1 done: mean loss # and 0.7")
+    assert len(feed.shown()) == 2

@@ -212,3 +212,22 @@ def test_the_state_of_a_run_needs_no_numpy_before_its_first_step() -> None:
     program = "import sys; import remote.run.state; print('numpy' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert found.stdout == "False\n", found.stderr
+
+
+def test_one_rank_is_seen_as_far_back_as_all_together() -> None:
+    curves = Curves(2, 1)
+    for rank in (0, 1):
+        steps_of(curves, rank, 6_000)
+    for since in (3_500, 4_500, 5_900):
+        for points in (curves.whole("loss", since), curves.of("loss", 1, since)):
+            assert points.step[0] <= since, since
+            assert points.step[-1] == pytest.approx(6_000, abs=8)
+
+
+def test_after_a_long_way_back_the_last_steps_are_kept_one_by_one_again() -> None:
+    curves = Curves(1, 1)
+    steps_of(curves, 0, 6_000)
+    curves.rewind(100)
+    for step in range(101, 401):
+        curves.take(stepped(0, step), 0, step, 700 + step / 10)
+    assert curves.of("loss", 0, 200).step.tolist()[-200:] == list(range(201, 401))

@@ -32,6 +32,7 @@ class Hook(HTTPServer):
         self.status = 204
         self.hold = threading.Event()
         self.hold.set()
+        self.greeting = b""
 
     @property
     def url(self) -> str:
@@ -44,6 +45,9 @@ class Answer(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         hook.heard.append((self.headers["Content-Type"], json.loads(body)))
         hook.hold.wait(30)
+        if hook.greeting:
+            self.wfile.write(hook.greeting)
+            return
         self.send_response(hook.status)
         self.end_headers()
 
@@ -120,6 +124,13 @@ def test_why_it_failed(target: str, failure: str) -> None:
     assert told(Notifier(target), TOLD) == f"--notify: {failure}"
 
 
+def test_an_answer_of_another_service_is_a_failure(hook: Hook) -> None:
+    hook.greeting = b"SSH-2.0-OpenSSH\r\n"
+    assert told(Notifier(hook.url), TOLD) == (
+        "--notify: http://127.0.0.1: what answers there is no web server"
+    )
+
+
 @pytest.mark.parametrize("target", ["sleep 60 & sleep 60", "sleep 60; true"])
 def test_a_command_that_does_not_end_is_killed(target: str) -> None:
     notifier = Notifier(target, limit=0.1)
@@ -151,6 +162,9 @@ def test_an_answer_that_does_not_come_is_not_waited_for(hook: Hook) -> None:
         (" ", "give a command, or a URL"),
         ("ftp://example.org/x", "give a URL such as https://"),
         ("https:///x", "give a URL such as https://"),
+        ("http://[::1", "give a URL such as https://"),
+        ("http://example.org:high/x", "give a URL such as https://"),
+        ("http://example.org/a b", "give a URL such as https://"),
         ("no-such-command --loud", "there is no command no-such-command"),
         ("/no/such/script", "there is no command /no/such/script"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -138,3 +139,18 @@ def test_the_course_of_the_loss_is_read_at_a_few_places(tmp_path: Path) -> None:
     assert course[0] > 10 * course[-1]
     with pytest.raises(OSError, match="No such file"):
         losses(tmp_path / "none", 10)
+
+
+def test_copies_take_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tape, "APART", 4_000)
+    made = history(200)
+    monkeypatch.setattr(tape, "MEMORY", most := 5 * len(pickle.dumps(made.state())))
+    played = Tape(recorded(tmp_path, made), made.plan)
+    played.advance(END, 10**6)
+    assert 1 <= len(played._copies) < 20
+    assert sum(len(copy.state) for copy in played._copies) <= most
+    for record in made.records[-10::-50]:
+        played.rewind(record.time)
+        played.advance(record.time, 10**6)
+        assert told(played.state) == told(applied(made.plan, made, record.time))
+    played.close()

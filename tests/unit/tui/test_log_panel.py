@@ -265,6 +265,12 @@ async def test_copy_takes_the_selection_else_the_current_line_else_what_is_seen(
         await pilot.mouse_up(LogView, offset=(12, row))
         await pilot.press("y")
         assert stage.app.clipboard == "reached"
+        (folder / COPY).unlink()
+        (tmp_path / "mine").write_text("mine")
+        (folder / COPY).symlink_to(tmp_path / "mine")
+        await pilot.press("y")
+        await until(pilot, lambda: not (folder / COPY).is_symlink())
+        assert (tmp_path / "mine").read_text() == "mine", "a link in a run's folder is not followed"
 
 
 async def test_save_writes_all_rows_and_says_where(tmp_path: Path) -> None:

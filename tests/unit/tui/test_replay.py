@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -30,14 +31,19 @@ class Player:
 
 
 @pytest.fixture
-def player(tmp_path: Path) -> Callable[..., Player]:
+def player(tmp_path: Path) -> Iterator[Callable[..., Player]]:
+    players: list[Player] = []
+
     def player(steps: int = 50, *, ended: bool = True) -> Player:
         made = History(plan(2)).training(steps, steps)
         if ended:
             made.done(0, 1).closed()
-        return Player(recorded(tmp_path, made), made)
+        players.append(Player(recorded(tmp_path, made), made))
+        return players[-1]
 
-    return player
+    yield player
+    for one in players:
+        one.replay._tape.close()
 
 
 def test_it_begins_at_the_end_and_is_paused(player: Callable[..., Player]) -> None:
@@ -164,3 +170,59 @@ def test_a_replay_ends_when_it_is_told_to(player: Callable[..., Player]) -> None
     assert next(batches) == []
     replay.stop()
     assert list(batches) == []
+
+
+class Waits(threading.Event):
+    """Keeps for how long somebody waited, who never does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.times: list[float | None] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.times.append(timeout)
+        return True
+
+
+def test_it_comes_to_the_end_though_time_goes_on_while_it_reads(
+    player: Callable[..., Player], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = player()
+    replay = one.replay
+    replay._wake = waits = Waits()
+    advance = replay._tape.advance
+    replay.toggle()
+    one.clock += 0.9 * replay.duration
+    batches = replay.batches()
+    next(batches)  # reads from the beginning on
+    one.clock -= 0.01
+
+    def slow(until: float, lines: int) -> bool:
+        one.clock += replay.duration
+        return advance(until, lines)
+
+    monkeypatch.setattr(replay._tape, "advance", slow)
+    next(batches)
+    assert replay.state.phase is not RunPhase.ENDED
+    next(batches)
+    assert None not in waits.times, "there is more to take in"
+    assert replay.state.phase is RunPhase.ENDED
+    next(batches)
+    assert waits.times[-1] is None
+    batches.close()
+
+
+def test_a_jump_while_it_reads_the_end_is_not_lost(
+    player: Callable[..., Player], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = player()
+    replay = one.replay
+    advance = replay._tape.advance
+
+    def jumped(until: float, lines: int) -> bool:
+        replay.go_to(0.5)
+        return advance(until, lines)
+
+    monkeypatch.setattr(replay._tape, "advance", jumped)
+    one.look()
+    assert replay.position == 0.5
