@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from operator import itemgetter
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -78,14 +79,45 @@ def _field_readers(cls: type[Any]) -> list[tuple[str, Reader]]:
 
 def _dataclass_reader(cls: type[Any]) -> Reader:
     readers, validate = _field_readers(cls), getattr(cls, "validate", None)
+    read_plain = _plain_reader(cls)
 
     def read(data: Any) -> Any:
-        value = cls(**{name: reader(data[name]) for name, reader in readers if name in data})
+        value = read_plain(data) if read_plain else None
+        if value is None:
+            value = cls(**{name: reader(data[name]) for name, reader in readers if name in data})
         if validate:
             validate(value)
         return value
 
     return read
+
+
+def _plain_reader(cls: type[Any]) -> Reader | None:
+    """A quick reader of a class of several plain fields, as steps come by the thousand. It returns
+    None where a field is missing or a value needs another look."""
+    hints = get_type_hints(cls)
+    names = [field.name for field in fields(cls)]
+    types = tuple(hints[name] for name in names)
+    if len(types) < 2 or not {*types} <= {int, float, str, bool}:
+        return None
+    values_of = itemgetter(*names)
+    places = [place for place, one in enumerate(types) if one is int]
+
+    def read(data: Any) -> Any:
+        try:
+            values = values_of(data)
+        except KeyError:
+            return None
+        if tuple(map(type, values)) != types:
+            return None
+        ints = [values[place] for place in places]
+        return cls(*values) if not ints or _is_short(ints) else None
+
+    return read
+
+
+def _is_short(ints: list[int]) -> bool:
+    return min(ints) >= -(2**63) and max(ints) < 2**63
 
 
 def reader_of(hint: Any) -> Reader:

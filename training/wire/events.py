@@ -440,11 +440,8 @@ def expand(record: Record) -> Iterator[Record]:
         if plain:
             yield replace(record, event=replace(record.event, text="\n".join(plain)))
             plain = []
-        yield replace(
-            record,
-            time=record.time if said[0] is None else min(said[0], record.time),
-            event=said[1],
-        )
+        when = record.time if said[0] is None else min(said[0], record.time)
+        yield Record(record.host, record.attempt, record.seq, when, said[1])
     if plain:
         yield replace(record, event=replace(record.event, text="\n".join(plain)))
 

@@ -25,10 +25,13 @@ def most_values(line: bytes) -> int:
     return 1 + line.count(b",") + line.count(b"[") + line.count(b"{")
 
 
+_parse = json.JSONDecoder().decode
+
+
 def load(line: str | bytes) -> dict[str, Any] | None:
     """The JSON object of a line; None if it is not a JSON object."""
     try:
-        data = json.loads(line)
+        data = _parse(line if isinstance(line, str) else line.decode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) else None

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import random
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -87,6 +87,17 @@ def test_unknown_keys_are_ignored_and_missing_ones_take_their_defaults() -> None
         '"loss":1,"seconds":2,"new":[1]}'
     )
     assert decode(line) == Record(0, 0, 7, 2.0, Step(0, 1, 1, 1.0, 2.0))
+
+
+@pytest.mark.parametrize(
+    ("changed", "fits"),
+    [({"data": 1}, True), ({"samples": 2**63}, False), ({"samples": 1.0}, False)],
+)
+def test_each_value_of_a_whole_step_is_looked_at(changed: dict[str, Any], fits: bool) -> None:
+    step = Step(0, 1, 1, 1.0, 2.0, 0.5, 1.0, 0.5, 1.0, 1.0, 16, 12, 123, 0)
+    head = {"host": 0, "attempt": 0, "seq": 7, "time": 2.0}
+    found = decode(dumps(head | to_object(step) | changed))
+    assert found == (Record(0, 0, 7, 2.0, replace(step, **changed)) if fits else None)
 
 
 def test_the_first_record_of_a_writer_names_the_format_of_all() -> None:
