@@ -21,7 +21,9 @@ UNITS = {"": 1, "s": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 @pytest.mark.parametrize("file", sorted({file for file, _ in NAMED}))
 def test_the_tests_that_the_page_names_are_there(file: str) -> None:
     module = ast.parse(Path(ROOT, "tests", file).read_text())
-    functions = {one.name for one in module.body if isinstance(one, ast.FunctionDef)}
+    functions = {
+        one.name for one in module.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
     assert {name for other, name in NAMED if other == file} <= functions
 
 

@@ -25,7 +25,7 @@ from training.agent.live_runs import live_runs
 from training.job import Job
 from training.wire.events import Hello
 from training.wire.format import FORMAT
-from tui.screens import launch
+from tui.form import facts
 
 JOB = Job(dataset="mnist", data_dir="/data")
 IMAGES = Job(model="resnet18", dataset="imagefolder:/data/photos")
@@ -266,11 +266,11 @@ def test_a_plan_without_a_job_has_none_of_these_checks() -> None:
 def test_the_form_warns_of_bf16_on_this_machine(
     flags: tuple[str, ...], warned: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch, "cpu_flags", lambda: flags)
+    monkeypatch.setattr(facts, "cpu_flags", lambda: flags)
     here = Plan(
         "a-run", (Host("local", "127.0.0.1", workdir="/r/a-run/node"),), Job(precision="bf16")
     )
-    assert any("no bf16 instructions" in line for line in launch._described(here)) == warned
-    there = "\n".join(launch._described(plan(2, work=Job(precision="bf16"))))
-    assert "f2 checks those of the hosts" in there
-    assert not any("bf16" in line for line in launch._described(plan(2))[:-1])
+    assert any("no bf16 instructions" in line for line in facts.warnings(here)) == warned
+    there = "\n".join(facts.warnings(plan(2, work=Job(precision="bf16"))))
+    assert "the checks look at those of the hosts" in there
+    assert not any("bf16" in line for line in facts.warnings(plan(2)))

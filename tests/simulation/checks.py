@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from remote.events import Lost, decode
 from remote.run.agent_end import STOPPED
 from remote.run.phases import Verdict
@@ -341,6 +343,8 @@ def differences(live: object, again: object, name: str = "the state") -> list[tu
             return [(name, live, again)]
         pairs = enumerate(zip(live, again, strict=True))  # type: ignore[call-overload]
         return [d for i, (one, two) in pairs for d in differences(one, two, f"{name}[{i}]")]
+    if isinstance(live, np.ndarray):
+        return [] if np.array_equal(live, again, equal_nan=True) else [(name, live, again)]  # type: ignore[arg-type]
     if hasattr(live, "__dict__") and type(live).__module__.startswith("remote.run"):
         return [
             d

@@ -134,8 +134,8 @@ class Fields(Choices):
         self.show(self.columns(), rows)
 
     def columns(self) -> list[Column]:
-        """Columns as wide as the fields need, and as there is room for."""
-        width = self.size.width
+        """Columns as wide as the fields need, and as there is room for beside a scrollbar."""
+        width = self.size.width - self.styles.scrollbar_size_vertical
         groups = self.draft.groups()
         names = [f"  {group}" for group in groups]
         names += [_label(one) for fields in groups.values() for one in fields]
