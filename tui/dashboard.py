@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import signal
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
@@ -41,6 +42,9 @@ BLURRED = 4
 GARBAGE = 50_000
 """New objects after which Python looks for garbage: searching all lines of a log takes as long as
 several frames."""
+SWITCH = 0.001
+"""Seconds for which another thread, such as the one that reads records, may keep a frame waiting.
+Drawing gives way to it many times a frame, so that Python's 5 ms would add up."""
 MOUNTING = 0.01
 """Seconds between two looks at whether a screen has its widgets."""
 
@@ -107,6 +111,7 @@ class Dashboard(Keyed, Saving, Generic[W]):
 
     def on_mount(self) -> None:
         gc.set_threshold(GARBAGE, *gc.get_threshold()[1:])
+        sys.setswitchinterval(SWITCH)
         if not self.is_headless:
             self._handle_signals()
         self.open()

@@ -24,12 +24,14 @@ from tui.charts.kinds import KINDS, Kind
 from tui.charts.view import View
 from tui.messages import ReadRecord, SaveChart, ViewChanged
 from tui.panels.parts.panel import Panel, ScreenRow
+from tui.panels.parts.turn import Turn
 from tui.widgets.axis import Axis
 from tui.widgets.chart import Chart
 from tui.widgets.frame import Look
 
-EVERY = 2
-"""Ticks between two drawings of a growing curve: a chart costs ten times a row of a table."""
+EVERY = 3
+"""Ticks from one drawing of a growing curve to the next: a chart costs ten times a row of a table.
+Charts beside each other take turns."""
 WHEEL = 1.25
 """How many times closer a turn of the mouse wheel goes."""
 AROUND = len("  9    ─ ")
@@ -58,7 +60,7 @@ class Charts(Panel):
         self._drawn: Drawing | None = None
         self._run: RunState | None = None
         self._version = -1
-        self._age = EVERY
+        self._turn = Turn()
         self._fine = Fine()
         self._grip: tuple[int, View, Axis] | None = None
 
@@ -82,11 +84,10 @@ class Charts(Panel):
     def show(self, run: RunState) -> None:
         if run is not self._run:  # of a replay that went back: what comes later is not there
             self._run, self._fine = run, Fine()
-        self._age += 1
         version = run.curves.version
-        is_due = self._age >= EVERY or run.phase is RunPhase.ENDED
+        is_due = self._turn.has_come(EVERY, self.number) or run.phase is RunPhase.ENDED
         if self._version < 0 or (version != self._version and is_due):
-            self._version, self._age = version, 0
+            self._version = version
             self._drawn = drawn = drawing(run, self.kind, self.view, self._fine.within(self.view))
             if part := coarse(drawn, self.kind, self.view, run):
                 self._read(part, run)

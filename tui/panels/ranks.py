@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from remote.plan.plan import Plan
-from remote.run.state import RankState, RunState
+from remote.run.state import RankState, RunPhase, RunState
 from tui import palette
 from tui.actions import Place, bindings
 from tui.messages import ShowRank
@@ -21,6 +21,7 @@ from tui.panels.parts.order import ORDERS, UNMARKED, gravity
 from tui.panels.parts.panel import Panel, ScreenRow
 from tui.panels.parts.rank_table import RankTable
 from tui.panels.parts.row import FIGURES, Figure, Scale, View
+from tui.panels.parts.turn import Turn, ticks
 from tui.session_clock import SessionClock
 from tui.widgets.heat import Heat
 from tui.widgets.table import UNSEEN, Cell, Column, Row, Table, fitted
@@ -55,6 +56,8 @@ class Ranks(Panel):
         self._order = 0
         self._opened: set[int] = set()
         self._folds = Folds()
+        self._turn = Turn()
+        self._is_asked = True
 
     @classmethod
     def lines(cls, plan: Plan) -> int:
@@ -68,6 +71,18 @@ class Ranks(Panel):
         yield Heat()
 
     def show(self, run: RunState) -> None:
+        is_turn = self._turn.has_come(ticks(len(run.ranks)), place=1)
+        if is_turn or self._is_asked or run.phase is RunPhase.ENDED:
+            self._is_asked = False
+            self._draw(run)
+
+    def on_table_uncovered(self) -> None:
+        self._is_asked = True
+
+    def on_resize(self) -> None:
+        self._is_asked = True
+
+    def _draw(self, run: RunState) -> None:
         scale = _scale(run.ranks)
         self._show_heat(run, scale)
         table, order = self.query_one(RankTable), ORDERS[self._order]

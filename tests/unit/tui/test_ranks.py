@@ -11,12 +11,14 @@ from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.dashboard import Stage
 from training.job import Job
 from training.wire import events
+from tui.panels.parts import turn
 from tui.panels.parts.fold import CALM, Folds, are_alike
 from tui.panels.parts.groups import lines
 from tui.panels.parts.heat import grid, heat
 from tui.panels.parts.order import ORDERS, in_order
 from tui.panels.parts.rank_table import RankTable
 from tui.panels.parts.row import FIGURES, accuracy
+from tui.panels.parts.turn import Turn, ticks
 from tui.panels.ranks import Ranks
 from tui.screens.rank import RankScreen
 from tui.screens.run import RunScreen
@@ -345,5 +347,40 @@ async def test_any_size_any_name_any_figure(seed: int) -> None:
             await pilot.pause()
         while not isinstance(stage.app.screen, RunScreen):
             await pilot.press("escape")
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+# Many ranks
+
+
+def test_what_looks_at_many_ranks_has_a_turn_at_some_ticks_only() -> None:
+    assert [ticks(ranks) for ranks in (0, 8, 511, 512, 1024)] == [1, 1, 1, 2, 4]
+    header, table = Turn(), Turn()
+    came = [(header.has_come(4), table.has_come(4, place=1)) for _ in range(8)]
+    assert [sum(column) for column in zip(*came, strict=True)] == [2, 2]
+    assert (True, True) not in came
+
+
+async def test_of_many_ranks_the_table_is_drawn_at_its_turn_and_at_once_when_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage = Stage(hosts=2, slots=2)
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await stage.train(pilot)
+        drawn: list[None] = []
+        panel = stage.screen.query_one(Ranks)
+        draw = panel._draw
+        monkeypatch.setattr(panel, "_draw", lambda run: (drawn.append(None), draw(run)))
+        monkeypatch.setattr(turn, "RANKS", 1)
+        stage.app.tick()
+        drawn.clear()
+        for _ in range(8):
+            stage.app.tick()
+        assert len(drawn) == 2
+        drawn.clear()
+        panel.action_sort()
+        await pilot.pause()
+        assert drawn
         stage.session.close()
         await stage.ended(pilot)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rich.text import Text
 from textual.widgets import Static
@@ -13,6 +13,7 @@ from remote.plan.plan import Plan
 from remote.run.state import RunPhase, RunState, Verdict
 from remote.run.waiting import Wait, waiting
 from tui import palette
+from tui.panels.parts.turn import Turn, ticks
 from tui.session_clock import SessionClock
 from tui.text.table import justified
 from tui.widgets.phase import phase
@@ -38,17 +39,22 @@ class Header(Static):
         self._shown: tuple[str, ...] = ()
         self._width = 0
         self._clock = SessionClock()
+        self._turn = Turn()
+        self._facts: list[str] = []
 
     def show(self, run: RunState) -> None:
         """Copy what is drawn from the run."""
         width = self.content_size.width
         now = self._clock.now(run)
+        is_turn = self._turn.has_come(ticks(len(run.ranks)))
+        if is_turn or not self._facts or run.phase is RunPhase.ENDED:
+            self._facts = _pace(run)
         found = [*map(Wait.text, waiting(run, now)), *_stall(run, now)]
         waits = [line for text in found for line in _folded(plain(text), max(width, 20))]
         lines = (
             justified(f"{_phase(run)}  {_what(run.plan)}", run.plan.run, width),
             _progress(run, width, now),
-            *_pace(run, width),
+            *_fitting(self._facts, width),
             *waits,
         )
         if lines != self._shown:
@@ -93,9 +99,9 @@ def _phase(run: RunState) -> str:
     return f"{text}{attempt}"
 
 
-def _pace(run: RunState, width: int) -> list[str]:
-    """Say how fast the run trains and how well it has tested: as much as there is room for."""
-    facts = [
+def _pace(run: RunState) -> list[str]:
+    """Say how fast the run trains and how well it has tested, the most important first."""
+    return [
         *_known(run.throughput, rate, "{} samples/s"),
         *_known(run.step_seconds, seconds, "{} s/iter"),
         *_known(run.sync_share, percent, "sync {}"),
@@ -103,9 +109,14 @@ def _pace(run: RunState, width: int) -> list[str]:
         *_known(run.bytes_per_second, size, "{}/s sent"),
         *_saved(run),
     ]
-    while facts and len(GAP.join(facts)) > width:
-        facts.pop()
-    return [GAP.join(facts)] if facts else []
+
+
+def _fitting(facts: Sequence[str], width: int) -> list[str]:
+    """A line of as many of the facts as there is room for; none where not even the first fits."""
+    shown = list(facts)
+    while shown and len(GAP.join(shown)) > width:
+        shown.pop()
+    return [GAP.join(shown)] if shown else []
 
 
 def _known(value: float, written: Callable[[float], str], text: str) -> list[str]:
