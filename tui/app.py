@@ -22,6 +22,7 @@ from tui.messages import (
     StartRun,
     in_background,
 )
+from tui.replay import Replay
 from tui.runs import Launch, Runs
 from tui.screens.dialogs import Leave, QuitDialog
 from tui.view import Checks, Session
@@ -29,6 +30,10 @@ from tui.view import Checks, Session
 if TYPE_CHECKING:  # each screen is loaded when it is first shown: what it draws with takes a while
     from tui.screens.launch import LaunchScreen
     from tui.screens.run import RunScreen
+
+
+REPLAYS = 8
+"""Replays that stay open; each holds its run in memory. Beyond, those opened first are closed."""
 
 
 class RankboardApp(Dashboard[Runs]):
@@ -74,7 +79,7 @@ class RankboardApp(Dashboard[Runs]):
 
         if id(session) not in self._run_screens:
             screen = RunScreen(session, home=self.runs.launch.history is not None)
-            self.install_screen(screen, f"run {len(self._run_screens)}")
+            self.install_screen(screen, f"run {id(session)}")
             self._run_screens[id(session)] = screen
         return self._run_screens[id(session)]
 
@@ -150,6 +155,18 @@ class RankboardApp(Dashboard[Runs]):
         else:
             self.runs.watch(done.result)
             self._show_run(done.result)
+            self._close_replays()
+
+    def _close_replays(self) -> None:
+        """Close the replays that are too many, but for those on the stack of screens."""
+        replays = [one for one in self.runs.sessions if isinstance(one, Replay)]
+        for session in replays[:-REPLAYS]:
+            screen = self._screen_of(session)
+            if screen not in self.screen_stack:
+                del self._run_screens[id(session)]
+                self.uninstall_screen(screen)
+                screen.remove()
+                self.runs.close(session)
 
     # The form
 

@@ -155,6 +155,11 @@ class Runs:
             self.states.append(session.state)
         return session
 
+    def close(self, session: Session) -> None:
+        """Stop a replay, and forget it."""
+        session.stop()
+        self._opened = [one for one in self._opened if one.session is not session]
+
     @property
     def checks(self) -> Checks | None:
         """The checks that were begun last."""

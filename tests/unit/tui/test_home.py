@@ -25,8 +25,10 @@ from tests.kit.histories import History as Told
 from tests.kit.histories import plan
 from tests.kit.recorded import recorded
 from training.job import Job
+from tui import app
 from tui.app import RankboardApp
 from tui.history import Answered, History, Listed
+from tui.messages import OpenRun
 from tui.replay import Replay
 from tui.runs import Launch
 from tui.screens.home import HomeScreen
@@ -156,6 +158,39 @@ async def test_an_ended_run_is_replayed_and_left_with_escape(runs_dir: Path) -> 
         assert await home.is_at(pilot, RunScreen) is screen
         await pilot.press("q")
     assert home.app.exit_code == 0
+
+
+async def test_a_run_is_opened_once_however_often_one_asks(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(80, 24)) as pilot:
+        await home.shows(pilot, "b-2")
+        for _ in range(3):
+            home.app.post_message(OpenRun("b-2"))
+        await home.is_at(pilot, RunScreen)
+        await until(pilot, lambda: not home.app._opening)
+        assert len(home.app.runs.sessions) == 1
+        await pilot.press("q")
+
+
+async def test_replays_that_are_too_many_are_closed(
+    runs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "REPLAYS", 1)
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(80, 24)) as pilot:
+        await home.shows(pilot, "a-1")
+        seen = []
+        for name in ("a-1", "b-2", "a-1"):
+            home.app.post_message(OpenRun(name))
+            screen = await home.is_at(pilot, RunScreen)
+            assert screen.session.plan.run == name
+            seen.append(screen)
+            await pilot.press("escape")
+            await home.is_at(pilot, HomeScreen)
+        assert home.app.runs.sessions == [seen[2].session]
+        await until(pilot, lambda: not any(one.is_running for one in seen[:2]))
+        await until(pilot, lambda: all(one.session._tape._file.closed for one in seen[:2]))
+        await pilot.press("q")
 
 
 async def test_several_runs_are_open_at_once(runs_dir: Path) -> None:

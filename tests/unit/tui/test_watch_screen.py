@@ -13,6 +13,7 @@ from remote.events import Closed
 from remote.record.layout import EVENTS
 from remote.record.watch import WatchedRun
 from remote.record.write import Recorder
+from remote.run.curves import Curves
 from remote.run.state import RunState
 from tests.kit.acted import until
 from tests.kit.commands import Done, run
@@ -20,6 +21,7 @@ from tests.kit.histories import History, plan
 from tests.kit.recorded import record, recorded
 from training.wire.events import Exited
 from tui.commands.watch import watch
+from tui.messages import ReadRecord
 from tui.watch_app import WatchApp
 
 Run = Callable[..., Done]
@@ -112,3 +114,19 @@ def test_mistakes(run: Run, tmp_path: Path, named: str, message: str) -> None:
     done = run(watch, run=named)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
+
+
+async def test_what_is_seen_closely_is_read_from_the_record_of_the_run(recorder: Recorder) -> None:
+    record(recorder, History(PLAN).training(steps=2), RunState(PLAN))
+    app, read = WatchApp(WatchedRun(recorder.folder, PLAN)), list[Path]()
+
+    def curves(folder: Path) -> Curves:
+        read.append(folder)
+        return Curves(2, 1)
+
+    async with app.run_test(size=(100, 30)) as pilot:
+        await shown(pilot, "watching beside")
+        app.screen.post_message(ReadRecord(PLAN.run, curves, lambda _: None))
+        await until(pilot, lambda: read == [recorder.folder])
+        await pilot.press("q")
+    app.finish()
