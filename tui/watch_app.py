@@ -12,7 +12,7 @@ from tui.dashboard import Dashboard
 from tui.screens.dialogs import Dialog
 from tui.screens.run import RunScreen
 from tui.watching import Watching
-from tui.widgets.log_view import plain
+from tui.widgets.plain import plain
 
 
 class WatchScreen(RunScreen):

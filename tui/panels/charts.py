@@ -48,7 +48,6 @@ class Charts(Panel):
     )
     row = ScreenRow.MIDDLE
     copies = 3
-    staged = True
     place = Place.CHART
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 

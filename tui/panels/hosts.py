@@ -47,7 +47,6 @@ class Hosts(Panel):
         "a host with a CPU quota, or of several on one machine, what its ranks use"
     )
     row = ScreenRow.TOP
-    staged = True
 
     def __init__(self) -> None:
         super().__init__()

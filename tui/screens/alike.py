@@ -14,7 +14,7 @@ from remote.record.alike import Alike, most_alike
 from tui.messages import Done, in_background
 from tui.screens.pick import Pick
 from tui.text.table import aligned
-from tui.widgets.log_view import plain
+from tui.widgets.plain import plain
 
 MOST = 100
 """Runs that are listed at most."""

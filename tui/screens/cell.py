@@ -26,8 +26,8 @@ from tui.text.cells import value
 from tui.view import Drawn
 from tui.widgets.choices import Choices
 from tui.widgets.keys import Keys
-from tui.widgets.log_view import plain
 from tui.widgets.phase import phase
+from tui.widgets.plain import plain
 from tui.widgets.table import Cell, Column, Row
 
 RUN_COLUMNS = (

@@ -30,7 +30,7 @@ from tui.text.table import GAP, Row, aligned, total_width, without
 from tui.widgets.chart import Chart
 from tui.widgets.frame import Look
 from tui.widgets.keys import Keys
-from tui.widgets.log_view import plain
+from tui.widgets.plain import plain
 
 LONGEST = 30
 """Characters of a setting at most."""

@@ -26,7 +26,7 @@ from tui.text.table import justified
 from tui.view import Drawn
 from tui.widgets.choices import Choices
 from tui.widgets.keys import Keys
-from tui.widgets.log_view import plain
+from tui.widgets.plain import plain
 
 AGAIN = 3.0
 """Seconds between two looks at what is recorded, while a run is live."""

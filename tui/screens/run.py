@@ -25,7 +25,7 @@ from tui.screens.body import Body
 from tui.screens.dialogs import TextDialog
 from tui.view import Drawn, Session
 from tui.widgets.keys import Keys
-from tui.widgets.log_view import plain
+from tui.widgets.plain import plain
 
 
 class RunScreen(Drawn, Screen[None]):

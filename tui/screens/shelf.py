@@ -14,8 +14,8 @@ from remote.study.progress import CellState, Progress
 from tui import palette
 from tui.history import Answered, Listed
 from tui.text.runs import HEAD, row, settings_of
-from tui.widgets.log_view import plain
 from tui.widgets.phase import PHASES, phase
+from tui.widgets.plain import plain
 from tui.widgets.table import Cell, Column, Row
 
 PLACES = 10

@@ -21,9 +21,6 @@ from tui.widgets.log_folds import Folds
 from tui.widgets.log_ink import Ink, selected
 from tui.widgets.log_margin import Margin
 from tui.widgets.log_rows import Filter, Kept, Rows
-from tui.widgets.plain import plain
-
-__all__ = ["LogView", "plain"]
 
 
 class LogView(Following):

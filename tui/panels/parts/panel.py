@@ -14,14 +14,11 @@ from tui.actions import Place
 
 
 class ScreenRow(Enum):
-    """The rows of the run screen, from the top, each with its height in Textual's units.
+    """The rows of the run screen; `tui.screens.body` gives them their heights."""
 
-    The height of the first row is what its panels need.
-    """
-
-    TOP = ""
-    MIDDLE = "3fr"
-    BOTTOM = "2fr"
+    TOP = "top"
+    MIDDLE = "middle"
+    BOTTOM = "bottom"
 
 
 class Panel(Container):
@@ -43,8 +40,6 @@ class Panel(Container):
     row: ClassVar[ScreenRow]
     copies: ClassVar[int] = 1
     """How many of it stand beside each other, where there is room."""
-    staged: ClassVar[bool] = False
-    """Whether a narrow screen shows only one of the staged panels at a time."""
     place: ClassVar[Place]
     """Whose actions it has, see `tui.actions`."""
     number = 0
