@@ -135,13 +135,13 @@ class Fields(Choices):
 
     def columns(self) -> list[Column]:
         """Columns as wide as the fields need, and as there is room for beside a scrollbar."""
-        width = self.size.width - self.styles.scrollbar_size_vertical
+        width = self.size.width
         groups = self.draft.groups()
         names = [f"  {group}" for group in groups]
         names += [_label(one) for fields in groups.values() for one in fields]
         label = min(max(map(len, names)) + 1, width * 2 // 5)
         value = max(VALUE[0], min(VALUE[1], (width - label) * 2 // 5))
-        note = max(1, width - label - value)
+        note = max(1, width - self.styles.scrollbar_size_vertical - label - value)
         return [
             Column("setting", label, right=False),
             Column("value", value, right=False),
