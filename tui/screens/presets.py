@@ -19,6 +19,7 @@ from tui.actions import Place, bindings, key_of
 from tui.form import presets
 from tui.form.presets import Preset, PresetError
 from tui.form.recent import Recent
+from tui.messages import Done, in_background
 from tui.screens.pick import CSS
 
 HELP = "enter: take the settings; the hosts stay. delete: delete a preset."
@@ -50,16 +51,15 @@ class Presets(ModalScreen[Preset | None]):
     def on_mount(self) -> None:
         self._list()
         self.query_one(OptionList).focus()
-        self.run_worker(self._load, thread=True)
+        in_background(self, "recent", self._read)
 
-    def _load(self) -> None:
-        found = self._read()
-        self.app.call_from_thread(self._loaded, found)
-
-    def _loaded(self, found: list[Recent]) -> None:
-        if self.is_attached:
-            self._recent = found
-            self._list()
+    def on_done(self, done: Done) -> None:
+        """List the jobs that have been read."""
+        done.stop()
+        if done.error:
+            raise done.error
+        self._recent = done.result
+        self._list()
 
     def _list(self) -> None:
         """Show all, and keep the place."""
