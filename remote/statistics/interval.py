@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import NormalDist
 
@@ -170,3 +170,15 @@ def _corrected(numbers: Numbers, means: Numbers, level: float) -> tuple[float, f
         return normal.cdf(bias + z / (1 - acceleration * z))
 
     return corrected((1 - level) / 2), corrected((1 + level) / 2)
+
+
+FEWEST = 3
+"""Runs of a cell from which its own interval is shown: by t, that of two is 13 times as wide as the
+runs are apart, and reaches from losses below zero to some beyond any that was seen."""
+
+
+def known(value: Interval) -> Interval:
+    """The interval, without bounds where it rests on too few runs."""
+    if value.runs >= FEWEST or value.method is Method.EXACT:
+        return value
+    return replace(value, low=math.nan, high=math.nan, method=Method.NONE)

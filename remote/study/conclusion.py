@@ -83,7 +83,10 @@ def limits(result: StudyResult) -> list[str]:
         total = count(len(result.cells), "cell")
         found.append(f"not complete: {len(missing)} of {total}: {_some(missing)}")
     unstable = [row for row in result.cells if not row.stability.stable]
-    if unstable:
+    if unstable and _is_outcome(result.study):
+        names = _some([row.cell.key for row in unstable])
+        found.append(f"differs from seed to seed by 10% or more: {names}")
+    elif unstable:
         is_repeated = all(len(row.runs) > result.study.repetitions for row in unstable)
         advice = "" if is_repeated else ": repeat with --until-stable 5"
         names = _some([row.cell.key for row in unstable])

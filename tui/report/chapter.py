@@ -70,7 +70,10 @@ def _single(subject: Subject, timed: Timing) -> str:
 def _alerts(subject: Subject) -> Iterator[str]:
     """What makes the figures doubtful."""
     if subject.is_quick:
-        yield "This is the quick variant of the study, with the settings of its [quick]."
+        yield (
+            "This is the quick variant of the study: its models have hardly trained, so it says "
+            "little about losses and accuracies."
+        )
     yield from machines.sentences(subject)
     for alerts in (
         [f"{run.name} diverged: {run.diverged}." for run in subject.runs if run.diverged],

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from remote.format import UNKNOWN, fixed, percent, seconds
-from remote.statistics.interval import Interval, Method, Scale
+from remote.statistics.interval import Interval, Method, Scale, known
 from remote.statistics.ratio import Finding
 from remote.study.progress import CellState
 from remote.study.results import CellResult, StudyResult, scale
@@ -89,6 +89,7 @@ def measured(interval: Interval | None, study: Study) -> str:
     """The value of a cell with its interval: "0.512 ±2.1%", "91.4% ±0.3%"."""
     if interval is None:
         return UNKNOWN
+    interval = known(interval)
     reach = (interval.high - interval.low) / 2
     if not math.isfinite(reach):
         return value(interval.value, study.metric)

@@ -20,7 +20,7 @@ from remote.statistics.layout import DRAWS, FEW_DRAWS
 from remote.statistics.ratio import Comparisons, compare
 from remote.study import estimate, start
 from remote.study.choose import Width, another, next_trial, unstable
-from remote.study.conclusion import answer, conclusion, effects, failures, pair
+from remote.study.conclusion import answer, conclusion, effects, failures, limits, pair
 from remote.study.file import bundled, find, parse
 from remote.study.folder import JOURNAL, Begun, Ended, Outcome, StudyFolder
 from remote.study.places import Places
@@ -33,6 +33,7 @@ from remote.transport.warm import Warm
 from tests.kit.acted_study import acted_runner, finish
 from training.job import Job
 from training.wire import events
+from tui.text.cells import measured
 
 TEXT = """
 title = "Two ways"
@@ -770,6 +771,26 @@ def test_the_answer_is_followed_by_what_the_other_axes_change() -> None:
     assert conclusion(found)[1:2] == effects(found)
     time = parse("three", text.replace('"loss"', '"step_seconds"'))
     assert effects(results(_progress(time, values))) == []
+
+
+@pytest.mark.parametrize(
+    ("metric", "said"),
+    [
+        ("loss", "differs from seed to seed by 10% or more: sync=ring"),
+        ("step_seconds", "unstable from run to run: sync=ring: repeat with --until-stable 5"),
+    ],
+)
+def test_what_seeds_change_is_no_disturbance(metric: str, said: str) -> None:
+    study = parse("three", ACCURACY.replace("METRIC", metric))
+    values = {"sync=all_reduce": [0.5, 0.5], "sync=ring": [0.5, 0.8], "sync=ddp": [0.5, 0.5]}
+    assert said in limits(results(_progress(study, values)))
+
+
+@pytest.mark.parametrize(("runs", "bounds"), [(2, False), (3, True)])
+def test_two_runs_are_too_few_for_an_interval(runs: int, bounds: bool) -> None:
+    study = parse("three", ACCURACY.replace("METRIC", "loss"))
+    row = results(_progress(study, {"sync=ring": [0.5, 0.8, 0.6][:runs]})).cells[1]
+    assert ("±" in measured(row.value, study)) is bounds
 
 
 @pytest.mark.parametrize(

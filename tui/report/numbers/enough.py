@@ -1,23 +1,9 @@
-"""From how many runs an interval says something."""
+"""Why a cell has no interval."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
-
-from remote.statistics.interval import Interval, Method
+from remote.statistics.interval import FEWEST
 from tui.report.subject import Subject
-
-FEWEST = 3
-"""Runs of a cell from which its own interval is shown: by t, that of two is 13 times as wide as the
-runs are apart, and reaches from losses below zero to some beyond any that was seen."""
-
-
-def known(value: Interval) -> Interval:
-    """The interval, without bounds where it rests on too few runs."""
-    if value.runs >= FEWEST or value.method is Method.EXACT:
-        return value
-    return replace(value, low=math.nan, high=math.nan, method=Method.NONE)
 
 
 def sentence(subject: Subject) -> list[str]:

@@ -10,8 +10,7 @@ import numpy as np
 
 from remote.figures.run import RunFigures
 from remote.statistics.equivalence import Equivalence, equivalence
-from remote.statistics.interval import Interval, Scale, interval
-from tui.report.numbers.enough import known
+from remote.statistics.interval import Interval, Scale, interval, known
 from tui.report.subject import Group, Subject
 
 

@@ -11,9 +11,8 @@ import numpy as np
 
 from remote.figures.points import Points, loss_by_step, loss_by_time, tested
 from remote.figures.run import RunFigures
-from remote.statistics.interval import Interval, by_t
+from remote.statistics.interval import Interval, by_t, known
 from remote.statistics.steps import time_to_target
-from tui.report.numbers import enough
 from tui.report.subject import Group, Subject
 
 PARTS = (0.5, 0.75, 0.9, 1.0)
@@ -63,8 +62,8 @@ def reached(group: Group, target: Target) -> Reached:
         time_to_target(*target.points(run), target.value, target.falling, target.window)
         for run in group.all
     ]
-    known = [one for one in times if math.isfinite(one)]
-    return Reached(enough.known(by_t(known)), len(known), len(times))
+    finite = [one for one in times if math.isfinite(one)]
+    return Reached(known(by_t(finite)), len(finite), len(times))
 
 
 def _losses(subject: Subject) -> Sequence[float]:

@@ -12,10 +12,9 @@ from remote.figures.compare import Compared
 from remote.figures.compare import compare as compare_runs
 from remote.figures.run import RunFigures
 from remote.figures.steps import FIRST, LAST, Floats
-from remote.statistics.interval import Interval, Method, interval
+from remote.statistics.interval import Interval, Method, interval, known
 from remote.statistics.ratio import Comparison, compare, mean_ratio, scaling
 from remote.statistics.stability import Stability, stability
-from tui.report.numbers.enough import known
 from tui.report.subject import Group, Subject
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 
 from remote.format import UNKNOWN, seconds
-from remote.statistics.interval import Interval
+from remote.statistics.interval import Interval, known
 from remote.statistics.ratio import Finding
 from remote.study.study import METRICS
 from tui.report import text
 from tui.report.document import Section, Table
-from tui.report.numbers import enough
 from tui.report.numbers.timing import Timing
 from tui.report.subject import Group, Judged, Subject
 
@@ -40,7 +39,7 @@ def _row(subject: Subject, at: int, group: Group, outcome: Judged) -> tuple[str,
     return (
         group.label,
         _value(subject, value.value),
-        _bounds(subject, enough.known(value)),
+        _bounds(subject, known(value)),
         subject.groups[other].label if other is not None and against else UNKNOWN,
         _apart(subject, apart.value) if apart else UNKNOWN,
         _between(subject, apart) if apart else UNKNOWN,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from remote.format import UNKNOWN, percent
+from remote.statistics.interval import FEWEST
 from tui.report import text
 from tui.report.document import Section, Table
-from tui.report.numbers import enough
 from tui.report.numbers.timing import Timed, Timing
 from tui.report.pictures import scaling
 from tui.report.subject import Subject
@@ -86,7 +86,7 @@ def _note(subject: Subject, timing: Timing) -> str:
             if shown > 1
             else ""
         )
-        few = any(len(row.group.runs) < enough.FEWEST for row in timing.rows)
+        few = any(len(row.group.runs) < FEWEST for row in timing.rows)
         shared = " Intervals here rest on the noise of all cells together." if few and shown else ""
         return ratio + together + noise + shared
     return (

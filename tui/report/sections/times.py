@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from remote.format import UNKNOWN, number, percent, seconds
+from remote.statistics.interval import FEWEST
 from tui.report import text
 from tui.report.document import Section, Table
 from tui.report.numbers import enough
@@ -57,7 +58,7 @@ def _row(row: Timed, timing: Timing) -> tuple[str, ...]:
 
 
 def _stable(row: Timed) -> str:
-    if row.stability.runs < enough.FEWEST and row.stability.stable:
+    if row.stability.runs < FEWEST and row.stability.stable:
         return "not known"
     return "yes" if row.stability.stable else "no"
 
