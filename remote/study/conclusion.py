@@ -51,26 +51,45 @@ def answer(result: StudyResult) -> str:
 
 
 def effects(result: StudyResult) -> list[str]:
-    """What each axis that is not compared changes in a loss or an accuracy, a line each."""
+    """What the answer leaves out, a line each: the speed-up of each value of the compared axis, and
+    what other axes change in a loss or an accuracy."""
     study = result.study
-    if not (study.compare and _is_outcome(study)):
-        return []
+    others = [axis for axis in study.axes if axis.name != study.compare]
+    if study.compare and _is_outcome(study):
+        return [
+            f"{METRICS[study.metric]} by {axis.name}: {_means(result, axis)}" for axis in others
+        ]
+    return _speed_ups(result, others) if len(others) < 2 else []
+
+
+def _speed_ups(result: StudyResult, others: Sequence[Axis]) -> list[str]:
+    """How many times as fast as the baseline cells are: in one line, or where there is another
+    axis, one for each value of the compared axis."""
+    study = result.study
+    baseline = study.cell(study.baseline)
+    found: dict[str, list[str]] = {}
+    for row in result.cells:
+        if baseline and row.cell != baseline and row.speed_up:
+            label = row.cell.label(study.compare)
+            of, at = (label, row.cell.label(others[0].name)) if others else ("", label)
+            found.setdefault(of, []).append(f"{row.speed_up.value:.2f} ({at})")
+    by = f" by {others[0].name}" if others else ""
     return [
-        f"{METRICS[study.metric]} by {axis.name}: {_means(result, axis)}"
-        for axis in study.axes
-        if axis.name != study.compare
+        f"speed-up against {_name(study, baseline)}{f' of {of}{by}' if of else ''}: "
+        f"{', '.join(values)}"
+        for of, values in found.items()
+        if baseline
     ]
 
 
 def _means(result: StudyResult, axis: Axis) -> str:
     """The mean value of the cells at each label of an axis."""
-    found = {}
+    found = []
     for label in axis.labels:
         cells = [row.value for row in result.cells if row.cell.label(axis.name) == label]
-        values = [value.value for value in cells if value]
-        if values:
-            found[label] = _text(math.fsum(values) / len(values), result.study)
-    return ", ".join(f"{value} ({label})" for label, value in found.items()) or "not measured"
+        if values := [value.value for value in cells if value]:
+            found.append(f"{_text(math.fsum(values) / len(values), result.study)} ({label})")
+    return ", ".join(found) or "not measured"
 
 
 def limits(result: StudyResult) -> list[str]:

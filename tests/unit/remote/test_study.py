@@ -774,6 +774,34 @@ def test_the_answer_is_followed_by_what_the_other_axes_change() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("four-ways", ["speed-up against one node: 2.00 (gather/scatter), 4.00 (ddp)"]),
+        (
+            "nodes",
+            [
+                "speed-up against one node of gather/scatter by nodes: 2.00 (2), 1.60 (4)",
+                "speed-up against one node of ddp by nodes: 4.00 (4)",
+            ],
+        ),
+    ],
+)
+def test_the_speed_up_of_each_method_is_said(name: str, expected: list[str]) -> None:
+    values = {
+        "four-ways": {"method=gather/scatter": 2.0, "method=ddp": 1.0, "method=one node": 4.0},
+        "nodes": {
+            "method=gather/scatter nodes=2": 2.0,
+            "method=gather/scatter nodes=4": 2.5,
+            "method=ddp nodes=4": 1.0,
+            "method=one node nodes=1": 4.0,
+        },
+    }[name]
+    study = parse(*find(name))
+    found = results(_progress(study, {key: [each] for key, each in values.items()}))
+    assert effects(found) == expected
+
+
+@pytest.mark.parametrize(
     ("metric", "said"),
     [
         ("loss", "differs from seed to seed by 10% or more: sync=ring"),
