@@ -142,8 +142,12 @@ class Run:
     def foresee(self, rank: RankState) -> bool:
         """Where the first rank that trains has gone on, renew the forecast. Returns whether it was
         that one."""
-        training = (one for one in self.ranks if one.pace and one.phase not in FATES)
-        if rank is not next(training, None):
+        for first in self.ranks:
+            if first.phase not in FATES and first.pace:
+                break
+        else:
+            return False
+        if rank is not first:
             return False
         self.forecast.update(rank, self.ranks, self.progress, self.plan)
         return True
