@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
+from remote.fair_lock import FairLock
 from remote.plan.plan import Plan
 from remote.record import lock, tape
 from remote.record.tape import Tape
@@ -39,7 +40,7 @@ class Replay:
     ) -> None:
         """Raises: OtherFormat, RunFolderError."""
         self.plan, self._folder, self._monotonic = plan, folder, monotonic
-        self.lock = threading.Lock()
+        self.lock = FairLock()
         self._began, end = tape.span(folder)
         self.duration = max(0.0, end - self._began)
         self._recorded = lock.launcher(folder) is not None

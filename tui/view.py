@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from remote.plan.plan import Plan
@@ -16,7 +16,10 @@ class Checks(Protocol):
 
     plan: Plan
     state: RunState
-    lock: threading.Lock
+
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """Hold it to read `state`."""
 
     def batches(self) -> Iterator[list[Record]]:
         """Iterate over the records as they come, already applied to `state`, until the end.

@@ -14,6 +14,7 @@ from pathlib import Path
 from parts.streams import START, Stream
 from remote.cluster.hosts import Cluster
 from remote.events import Closed, decode
+from remote.fair_lock import FairLock
 from remote.run.state import RunState
 from training.job import Job
 from training.wire.events import SESSION, Record, expand
@@ -34,7 +35,7 @@ class Fed:
     def __init__(self, stream: Stream, path: Path) -> None:
         self.plan = stream.plan
         self.state = RunState(self.plan)
-        self.lock = threading.Lock()
+        self.lock = FairLock()
         self._path = path
         self._left = threading.Event()
 

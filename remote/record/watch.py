@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from remote.fair_lock import FairLock
 from remote.plan.plan import Plan, PlanError
 from remote.record.follow import LOOK, Tail
 from remote.record.lock import Holder, launcher
@@ -29,7 +30,7 @@ class WatchedRun:
     def __init__(self, folder: Path, plan: Plan) -> None:
         """Take in what is recorded so far. Raises: OtherFormat; RunFolderError."""
         self.plan, self.folder = plan, folder
-        self.lock = threading.Lock()
+        self.lock = FairLock()
         self.launcher: Holder | None = None
         self._tail = Tail(folder, len(plan.hosts))
         self._left = threading.Event()

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from remote.events import Said
+from remote.fair_lock import FairLock
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
 from remote.record.write import Recorder
@@ -61,7 +62,7 @@ class Session:
         """`cwd`: where the ranks work; else where the plan says. `forwarded`: variables for the
         ranks, see `remote.plan.environment`."""
         self.plan = plan
-        self.lock = threading.Lock()
+        self.lock = FairLock()
         self._transport, self._recorder, self._times = transport, recorder, times
         self._controller = Controller(plan, recorder, forwarded, times, limits)
         self.state = self._controller.state
