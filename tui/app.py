@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from remote.cluster.hosts import Cluster
 from remote.plan.plan import PlanError, Policy
@@ -64,10 +64,12 @@ class RankboardApp(Dashboard[Runs]):
 
         self.push_screen(HomeScreen(self.runs.launch.history))
 
-    def _show_form(self, error: str = "") -> None:
+    def _show_form(self, error: str = "", **filled: Any) -> None:
+        """Show the form of the command line's job, with other fields of `Launch`."""
         from tui.screens.launch import LaunchScreen
 
-        self.push_screen(LaunchScreen(self.runs.launch, error, self.runs.checks))
+        launch = replace(self.runs.launch, **filled)
+        self.push_screen(LaunchScreen(launch, error, self.runs.checks))
 
     def _show_run(self, session: Session) -> None:
         self.runs.session = session
@@ -125,8 +127,7 @@ class RankboardApp(Dashboard[Runs]):
         except (*MISTAKES, OSError) as error:
             self.notify(str(error), severity="error", markup=False)
             return
-        self.runs.launch = replace(self.runs.launch, cluster=cluster, selected=selected, job=job)
-        self._show_form()
+        self._show_form(cluster=cluster, selected=selected, job=job)
 
     def on_open_study(self, message: OpenStudy) -> None:
         from tui.screens.study import StudyScreen
@@ -210,9 +211,12 @@ class RankboardApp(Dashboard[Runs]):
         from tui.screens.run import RunScreen
 
         if not self._exiting:
+            filled: dict[str, Any] = {}
             if isinstance(self.screen, RunScreen):
+                if job := self.screen.session.plan.job:
+                    filled["job"] = replace(job, resume="")
                 self.pop_screen()
-            self._show_form()
+            self._show_form(**filled)
 
     # Leaving
 

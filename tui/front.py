@@ -17,7 +17,7 @@ import typer
 
 from remote.cluster.hosts import Cluster
 from remote.launch import Launcher
-from remote.plan.plan import Plan
+from remote.plan.plan import Plan, PlanError, Policy
 from remote.record import summary
 from remote.record.layout import REPORT
 from remote.record.lock import STOP
@@ -27,6 +27,7 @@ from training.job import Job
 from training.wire.events import Record
 from tui import view
 from tui.exit import UsageError
+from tui.flags.common import LAB_ENDS
 from tui.narrate import narrate
 from tui.text import outcome
 from tui.text.printer import Printer, printer
@@ -148,7 +149,12 @@ def show_dashboard(
     def begin(plan: Plan) -> Session:
         return launcher.begin(plan, next(names, ""))
 
-    app = RankboardApp(Launch(cluster, selected, job, launcher.plan, begin, **settings))
+    def make_plan(cluster: Cluster, job: Job, policy: Policy) -> Plan:
+        if policy.keep and not settings.get("leavable", True):
+            raise PlanError(f"--on-disconnect keep: {LAB_ENDS}")
+        return launcher.plan(cluster, job, policy)
+
+    app = RankboardApp(Launch(cluster, selected, job, make_plan, begin, **settings))
     gc.freeze()  # the modules stay: to search them for garbage again and again takes time
     try:
         app.run()

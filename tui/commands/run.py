@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from tui.exit import UsageError, refusing
-from tui.flags.common import RUNS, Ascii, RunsDir
+from tui.flags.common import LAB_ENDS, RUNS, Ascii, RunsDir
 from tui.flags.notify import Notify, notifier
 from tui.text.usage import given, option
 
@@ -156,7 +156,4 @@ def _check_lab(detach: bool, on_disconnect: str | None, link: str) -> None:
         ("--on-disconnect keep", on_disconnect == "keep"),
     ):
         if wanted and link:
-            raise UsageError(
-                f"{flag}: the lab of --link ends with this command; start one that stays with "
-                "rankboard lab up"
-            )
+            raise UsageError(f"{flag}: {LAB_ENDS}")

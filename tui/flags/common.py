@@ -12,6 +12,8 @@ from tui import palette
 
 HOSTS = Path(HOSTS_FILE)
 """The hosts file where none is named."""
+LAB_ENDS = "the lab of --link ends with this command; start one that stays with rankboard lab up"
+"""Why a run in a lab of --link cannot outlive its launcher."""
 RUNS = Path("runs")
 """The folder where runs are recorded, where none is named."""
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from textual.events import Key
 from textual.geometry import Region
 from textual.widgets import Input
+from textual.widgets.input import Selection
 
 STEPS = {"enter": 0, "down": 1, "tab": 1, "up": -1, "shift+tab": -1}
 """The keys that end an edit, and how many rows they go down."""
@@ -38,11 +39,13 @@ class Editor(Input):
         typed: Callable[[str], object],
         left: Callable[[int], object],
         begin: str = "",
+        *,
+        whole: bool = False,
     ) -> None:
         """Edit a text at a place of the screen.
 
         `typed` is told of each other text, and `left` of the end, with how many rows to go down.
-        `begin` takes the place of the text.
+        `begin` takes the place of the text; where it is `whole`, the first key does.
         """
         self._before, self._typed, self._left = text, typed, left
         self.move(at)
@@ -51,7 +54,7 @@ class Editor(Input):
             self.value = begin or text
         if begin:
             typed(begin)
-        self.cursor_position = len(self.value)
+        self.selection = Selection(0 if whole and not begin else len(self.value), len(self.value))
         self.screen.set_focus(self)
 
     def move(self, at: Region) -> None:

@@ -238,7 +238,8 @@ class Fields(Choices):
     def _edit(self, field: Field, typed: str = "") -> None:
         """Edit the text of the field under the cursor in its row. `typed` takes its place."""
         text, place = self.draft.text(field.name), self._value_region
-        self._editor.edit(text, place, partial(self.set, field.name), self._left, typed)
+        typing = partial(self.set, field.name)
+        self._editor.edit(text, place, typing, self._left, typed, whole=field.numeric)
 
     def _left(self, step: int) -> None:
         """Take the keys again after a text was edited."""

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
 
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 from textual.selection import Selection
 from textual.strip import Strip
+from textual.widget import Widget
 
 from remote.run.collapse import Shared
 from remote.run.news import LogLine
 from tui import palette
-from tui.widgets.log_margin import number
+from tui.widgets.log_margin import Margin, number
 from tui.widgets.log_rows import Rows
-
-if TYPE_CHECKING:
-    from tui.widgets.log_view import LogView
 
 STRIPS = 1_000
 """Rows whose drawing is kept."""
@@ -29,9 +27,11 @@ class Ink:
     """Draws the rows of a view, and keeps what it has drawn: another style, current line, search or
     selection takes another ink."""
 
-    def __init__(self, view: LogView) -> None:
-        self._view = view
-        self._current, self._search = view.current, view.search
+    def __init__(
+        self, view: Widget, margin: Margin, current: int, search: re.Pattern[str] | None
+    ) -> None:
+        self._view, self._margin = view, margin
+        self._current, self._search = current, search
         self._selection = view.text_selection
         self._dark = view.app.current_theme.dark
         self._texts: dict[int, Strip] = {}
@@ -58,7 +58,7 @@ class Ink:
     def before(self, line: LogLine, shared: Shared | None, columns: int, piece: int) -> Strip:
         """The margin before a piece of a row."""
         paper = self.paper(line)
-        when, whose = self._view.margin.text(line, shared, columns)
+        when, whose = self._margin.text(line, shared, columns)
         width = len(when) + len(whose)
         if piece:
             return Strip([Segment(" " * width, paper)]).apply_offsets(-width, line.number)

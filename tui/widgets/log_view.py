@@ -248,7 +248,7 @@ class LogView(Following):
     def ink(self) -> Ink:
         """What draws the rows."""
         if self._ink is None:
-            self._ink = Ink(self)
+            self._ink = Ink(self, self.margin, self.current, self.search)
         return self._ink
 
     def notify_style_update(self) -> None:

@@ -227,6 +227,17 @@ async def test_digits_begin_a_number_and_arrows_leave_it() -> None:
     assert plan.work == Job(batch_size=32, accumulate=2)
 
 
+async def test_a_number_that_is_opened_is_replaced_by_what_is_typed() -> None:
+    form = Form(job=Job(steps=300))
+    async with form.app.run_test(size=(80, 24)) as pilot:
+        await form.ready(pilot)
+        await form.go(pilot, "steps")
+        await pilot.press("enter", "4", "5", "enter")
+        await until(pilot, lambda: form.app.focused is form.fields)
+        plan = await form.start(pilot)
+    assert plan.work == Job(steps=45)
+
+
 async def test_a_run_can_be_started_while_a_text_is_edited() -> None:
     form = Form()
     async with form.app.run_test(size=(80, 24)) as pilot:
@@ -304,7 +315,7 @@ async def test_a_click_ticks_folds_and_edits() -> None:
         await until(pilot, lambda: isinstance(form.app.focused, Editor))
         await pilot.click(Fields, offset=(8, row + 2))
         await pilot.press("7", "enter")
-        await until(pilot, lambda: form.text("batch_size") == "647")
+        await until(pilot, lambda: form.text("batch_size") == "7")
 
 
 # Mistakes -----------------------------------------------------------------------------------------
