@@ -249,6 +249,30 @@ async def test_a_run_without_a_checkpoint_cannot_be_resumed(runs_dir: Path) -> N
         await home.is_at(pilot, HomeScreen)
 
 
+async def test_the_form_takes_the_settings_of_the_run_that_was_left(
+    runs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, lab = Home(runs_dir), cluster(1, 2)
+    resumed = (lab, lab, Job(sync="ring", resume="b-2"))
+    monkeypatch.setattr(History, "resumed", lambda *_: resumed)
+    async with home.app.run_test(size=(120, 40)) as pilot:
+        await home.shows(pilot, "b-2")
+        await pilot.press("R")
+        form = await home.is_at(pilot, LaunchScreen)
+        assert form.draft.text("resume") == "b-2"
+        await pilot.press("escape")
+        await home.is_at(pilot, HomeScreen)
+        await pilot.press("n")
+        form = await home.is_at(pilot, LaunchScreen)
+        assert form.draft.job() == Job()
+        await pilot.press("escape")
+        home.app.post_message(OpenRun("b-2"))
+        await home.is_at(pilot, RunScreen)
+        await pilot.press("n")
+        form = await home.is_at(pilot, LaunchScreen)
+        assert form.draft.job() == Job(sync="ring")
+
+
 async def test_what_hosts_do_not_answer_is_told_beside_the_list(
     runs_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
