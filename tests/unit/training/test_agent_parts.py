@@ -323,9 +323,11 @@ def test_the_samples_see_a_busy_tree() -> None:
     assert (seen.rank, seen.processes) == (4, 2)
     assert 1 << 20 < seen.memory < 1 << 30
     assert sampler.rank(4, busy.pid) is None
-    host = sampler.host()
+    for _ in looks("the cores to be busy"):  # the system counts in hundredths of a second
+        host = sampler.host()
+        if any(host.cpu):
+            break
     assert len(host.cpu) == os.cpu_count()
-    assert any(host.cpu)
     assert 0 < host.memory_used < host.memory_total
 
 
