@@ -21,6 +21,7 @@ from training.agent.ranks import ports
 from training.agent.ranks.pipes import CHUNK, Lines, Pipe
 from training.wire.enums import EndReason
 from training.wire.events import (
+from tests.kit.wait import looks
     Dropped,
     Ended,
     Event,
