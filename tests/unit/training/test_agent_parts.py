@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from tests.kit.wait import looks
 from training.agent.host import facts, processes, samples
 from training.agent.host.system import LINUX
 from training.agent.journal import Journal, Reader, reserve, segments
@@ -21,7 +22,6 @@ from training.agent.ranks import ports
 from training.agent.ranks.pipes import CHUNK, Lines, Pipe
 from training.wire.enums import EndReason
 from training.wire.events import (
-from tests.kit.wait import looks
     Dropped,
     Ended,
     Event,
