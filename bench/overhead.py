@@ -4,7 +4,7 @@ against the same ranks alone.
 "Alone" is one process per rank with torchrun's environment and no launcher. The two sides take
 turns in pairs, in changing order; the iteration time is the mean over ranks and over all iterations
 but the first. Needs CIFAR-10 and MNIST in --data-dir. Prints the dashboard's share of a core while
-its ranks make steps, and the median ratio of each job, last.
+its ranks make steps, and the ratio of each job with its 95 % interval, last.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from remote.statistics.interval import interval
 from training.wire.events import PREFIX
 
 RANKS = 4
@@ -191,10 +192,10 @@ def main() -> None:
                 shares.append(a.share)
                 times = f"dashboard {a.iteration:.4f} s ({a.share:.1%}), alone {b:.4f} s"
                 print(f"{name}, pair {pair + 1}: {times}, ratio {ratios[-1]:.3f}", flush=True)
-            share, ratio = statistics.median(shares), statistics.median(ratios)
+            share, ratio = statistics.median(shares), interval(ratios)
             lines.append(
-                f"{name}: dashboard {share:.1%} of a core; iteration, dashboard / alone, median: "
-                f"{ratio:.3f}"
+                f"{name}: dashboard {share:.1%} of a core; iteration, dashboard / alone, mean of "
+                f"{len(ratios)} pairs: {ratio.value:.3f}, {ratio.low:.3f} to {ratio.high:.3f}"
             )
     print("\n".join(lines))
 
