@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from textual.pilot import Pilot
@@ -42,6 +44,26 @@ class Stage:
         """What is on the screen."""
         strips = self.app.screen._compositor.render_strips()
         return "\n".join(strip.text for strip in strips)
+
+    @asynccontextmanager
+    async def shown(
+        self, size: tuple[int, int] = (80, 24), *, notifications: bool = False
+    ) -> AsyncIterator[Pilot[None]]:
+        """The dashboard in a terminal of `size`. Its run ends with it, unless it has ended."""
+        async with self.app.run_test(size=size, notifications=notifications) as pilot:
+            yield pilot
+            if self.app.runs.live:
+                self.session.close()
+                await self.ended(pilot)
+
+    @asynccontextmanager
+    async def training(
+        self, size: tuple[int, int] = (80, 24), *, notifications: bool = False
+    ) -> AsyncIterator[Pilot[None]]:
+        """The same once all ranks have trained 60 steps."""
+        async with self.shown(size, notifications=notifications) as pilot:
+            await self.train(pilot)
+            yield pilot
 
     async def train(self, pilot: Pilot[None], steps: int = 60) -> None:
         self.session.start()

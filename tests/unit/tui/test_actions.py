@@ -68,22 +68,18 @@ def test_a_key_that_does_not_exist(said: str) -> None:
 
 async def test_the_line_of_keys_is_that_of_the_focus() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(80, 24)) as pilot:
-        await stage.train(pilot)
+    async with stage.training() as pilot:
         await until(pilot, lambda: "Follow" in foot(stage))
         assert "Log y" not in foot(stage)
         await pilot.press("3")
         await until(pilot, lambda: "Log y" in foot(stage))
         assert "Follow" not in foot(stage)
         assert foot(stage).startswith(" q Quit  ? Help ")
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_a_key_of_another_panel_goes_to_that_panel() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(120, 40)) as pilot:
-        await stage.train(pilot)
+    async with stage.training(size=(120, 40)) as pilot:
         await pilot.press("1", "l")
         chart = stage.screen.query(Chart).first()
         assert chart.logarithmic
@@ -91,27 +87,21 @@ async def test_a_key_of_another_panel_goes_to_that_panel() -> None:
         await pilot.press("r")
         assert stage.screen.query_one(Log) in focused_path(stage)
         assert stage.screen.query(Charts).first() not in focused_path(stage)
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_no_key_of_the_line_of_keys_is_cut_off() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(57, 24)) as pilot:
-        await stage.train(pilot)
+    async with stage.training(size=(57, 24)) as pilot:
         await until(pilot, lambda: "Quit" in foot(stage))
         for width in range(40, 60, 3):
             await pilot.resize_terminal(width, 24)
             line = stage.screen.query_one(Line)
             await until(pilot, lambda width=width, line=line: 30 < line.region.right <= width)
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_escape_leaves_the_zoom_and_never_the_run() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(80, 24)) as pilot:
-        await stage.train(pilot)
+    async with stage.training() as pilot:
         await pilot.press("3", "z")
         assert stage.screen.maximized
         await until(pilot, lambda: "esc Back" in foot(stage))
@@ -121,14 +111,11 @@ async def test_escape_leaves_the_zoom_and_never_the_run() -> None:
         await pilot.press("escape", "escape")
         assert stage.app.screen is stage.screen
         assert stage.session.stops == []
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_the_help_begins_with_the_keys_of_the_focus() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(80, 24)) as pilot:
-        await stage.train(pilot)
+    async with stage.training() as pilot:
         for key, first, then in (("6", "log:", "run:"), ("3", "chart:", "run:")):
             await pilot.press(key, "question_mark")
             await until(pilot, lambda: isinstance(stage.app.screen, HelpDialog))
@@ -136,8 +123,6 @@ async def test_the_help_begins_with_the_keys_of_the_focus() -> None:
             assert stage.text().index(first) < stage.text().index(then)
             await pilot.press("question_mark")
             await until(pilot, lambda: stage.app.screen is stage.screen)
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 def foot(stage: Stage) -> str:
@@ -181,8 +166,7 @@ def documented() -> Iterator[str]:
 
 async def test_the_list_of_commands_takes_all_keys_where_there_is_no_room_for_it() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(80, 24)) as pilot:
-        await stage.train(pilot)
+    async with stage.training() as pilot:
         await pilot.press("ctrl+p")
         await until(pilot, lambda: isinstance(stage.app.screen, Commands))
         listed = stage.app.screen.query_one(CommandList)
@@ -193,5 +177,3 @@ async def test_the_list_of_commands_takes_all_keys_where_there_is_no_room_for_it
             listed.screen._action_command_list("page_down")
         await pilot.resize_terminal(80, 24)
         await pilot.press("escape")
-        stage.session.close()
-        await stage.ended(pilot)

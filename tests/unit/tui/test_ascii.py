@@ -79,8 +79,7 @@ def test_each_character_keeps_its_cells() -> None:
 async def test_every_screen_is_drawn_in_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(palette, "utf8", lambda: False)
     stage = Stage()
-    async with stage.app.run_test(size=(80, 24)) as pilot:
-        await stage.train(pilot)
+    async with stage.training() as pilot:
         for key, part in (
             ("3", "* training"),
             ("question_mark", "smooth the curves"),

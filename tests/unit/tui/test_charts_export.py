@@ -24,8 +24,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 async def test_a_key_writes_the_chart_into_the_folder_of_the_run(tmp_path: Path) -> None:
     stage = Stage(runs_dir=tmp_path)
-    async with stage.app.run_test(size=(120, 40), notifications=True) as pilot:
-        await stage.train(pilot)
+    async with stage.training(size=(120, 40), notifications=True) as pilot:
         folder = tmp_path / stage.session.plan.run
         folder.mkdir()
         await pilot.press("3", "w")
@@ -37,8 +36,6 @@ async def test_a_key_writes_the_chart_into_the_folder_of_the_run(tmp_path: Path)
         root = ElementTree.parse(folder / "loss-step60.svg").getroot()
         assert "loss" in [text.text for text in root.iter(f"{SVG}text")]
         assert (folder / "loss-step60.png").read_bytes().startswith(b"\x89PNG")
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_where_nothing_can_be_written_it_is_said(
@@ -49,12 +46,9 @@ async def test_where_nothing_can_be_written_it_is_said(
 
     monkeypatch.setattr("tui.charts.export.write_whole", fails)
     stage = Stage(runs_dir=tmp_path)
-    async with stage.app.run_test(size=(120, 40), notifications=True) as pilot:
-        await stage.train(pilot)
+    async with stage.training(size=(120, 40), notifications=True) as pilot:
         await pilot.press("3", "w")
         await until(pilot, lambda: "cannot write the chart" in stage.text())
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_without_matplotlib_there_is_no_png_and_it_is_said(
@@ -63,21 +57,18 @@ async def test_without_matplotlib_there_is_no_png_and_it_is_said(
     monkeypatch.delattr("tui.charts.png", raising=False)
     monkeypatch.setitem(sys.modules, "tui.charts.png", None)
     stage = Stage(runs_dir=tmp_path)
-    async with stage.app.run_test(size=(120, 40), notifications=True) as pilot:
-        await stage.train(pilot)
+    async with stage.training(size=(120, 40), notifications=True) as pilot:
         (tmp_path / stage.session.plan.run).mkdir()
         await pilot.press("3", "w")
         await until(pilot, lambda: "rankboard[report]" in "".join(stage.text().split()))
         assert sorted(path.suffix for path in tmp_path.rglob("loss-*")) == [".csv", ".svg"]
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 @pytest.mark.parametrize("mode", list(Mode))
 @pytest.mark.parametrize("kind", KINDS[:3], ids=lambda kind: kind.id)
 async def test_every_chart_and_view_is_a_picture(mode: Mode, kind, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     stage = Stage()
-    async with stage.app.run_test(size=(80, 24)) as pilot:
+    async with stage.shown() as pilot:
         await stage.train(pilot, 30)
         for along in Along:
             window = None if along is Along.SAMPLES else (0.1, 9.0)
@@ -87,8 +78,6 @@ async def test_every_chart_and_view_is_a_picture(mode: Mode, kind, tmp_path: Pat
             assert len(list(root.iter(f"{SVG}path"))) > 5
             assert table(drawn, kind).count("\n") == 1 + sum(len(line.x) for line in drawn.lines)
             assert len(save(tmp_path, "chart", drawn, kind, view)) == 3
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 def test_hostile_names_and_values_leave_the_picture_whole() -> None:

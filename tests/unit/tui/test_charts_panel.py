@@ -43,8 +43,7 @@ async def test_charts_stand_beside_each_other_as_far_as_there_is_room(
     width: int, count: int
 ) -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(width, 40)) as pilot:
-        await stage.train(pilot)
+    async with stage.training(size=(width, 40)) as pilot:
         await until(pilot, lambda: len(shown(stage)) == count)
         await pilot.pause()
         regions = [chart.region for chart in shown(stage)]
@@ -53,26 +52,20 @@ async def test_charts_stand_beside_each_other_as_far_as_there_is_room(
         hosts, ranks = (stage.screen.query_one(kind).region for kind in (Hosts, Ranks))
         assert bool(hosts.width) == (width >= 120)
         assert abs(hosts.width + ranks.width - width) <= 1
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_on_24_lines_8_ranks_have_a_line_each() -> None:
     stage = Stage(hosts=4, slots=2)
-    async with stage.app.run_test(size=(80, 24)) as pilot:
-        await stage.train(pilot)
+    async with stage.training() as pilot:
         await pilot.pause()
         assert stage.screen.query_one(Ranks).size.height >= 9
         assert first(stage).size.height >= 4
         assert stage.screen.query_one(Log).size.height >= 2
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_the_end_on_24_lines_leaves_room_for_a_chart_with_its_axis() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(80, 24)) as pilot:
-        await stage.train(pilot)
+    async with stage.training() as pilot:
         stage.session.finish(60, 1)
         await stage.ended(pilot)
         await until(pilot, lambda: stage.screen.query_one(Outcome).size.height > 0)
@@ -87,8 +80,7 @@ def is_axis(line: str) -> bool:
 
 async def test_the_keys_of_a_chart() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(120, 40)) as pilot:
-        await stage.train(pilot)
+    async with stage.training(size=(120, 40)) as pilot:
         await pilot.press("3")
         await drawn(stage, pilot)
         chart = first(stage)
@@ -112,27 +104,21 @@ async def test_the_keys_of_a_chart() -> None:
             await pilot.press(key)
             await until(pilot, seen)
             await drawn(stage, pilot)
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_the_cursor_tells_its_values_above_the_chart() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(200, 40)) as pilot:
-        await stage.train(pilot)
+    async with stage.training(size=(200, 40)) as pilot:
         await pilot.press("3", "z", "left")
         await until(pilot, lambda: "3 loss  step 60  mean " in stage.text())
         assert "(rank " in stage.text()
         await pilot.press("left")
         await until(pilot, lambda: "3 loss  step 59  mean " in stage.text())
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_the_wheel_zooms_at_the_pointer_and_dragging_pans() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(80, 40)) as pilot:
-        await stage.train(pilot)
+    async with stage.training(size=(80, 40)) as pilot:
         await pilot.press("3")
         await drawn(stage, pilot)
         chart = first(stage)
@@ -156,8 +142,6 @@ async def test_the_wheel_zooms_at_the_pointer_and_dragging_pans() -> None:
         await pilot.hover(plot, offset=(60, 3))
         await pilot.mouse_up(plot, offset=(60, 3))
         assert chart.view.window[0] < low - 3
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_other_runs_of_its_kind_are_watched_alike() -> None:
@@ -203,7 +187,7 @@ async def test_no_keys_on_a_chart_and_no_sizes_break_it(seed: int) -> None:
 
 async def test_deep_in_a_long_run_the_record_is_read_again(tmp_path: Path) -> None:
     stage = Stage(hosts=1, slots=1, runs_dir=tmp_path)
-    async with stage.app.run_test(size=(80, 40)) as pilot:
+    async with stage.shown(size=(80, 40)) as pilot:
         stage.session.start(steps=9_000)
         folder = tmp_path / stage.session.plan.run
         folder.mkdir()
@@ -221,8 +205,6 @@ async def test_deep_in_a_long_run_the_record_is_read_again(tmp_path: Path) -> No
         assert chart._drawn
         assert chart._drawn.ends
         assert chart._drawn.ends[1] > 8_900, "the ends are those of the whole run"
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 def seen_steps(chart: Charts) -> list[float]:

@@ -113,7 +113,7 @@ async def test_the_dashboard_obeys_the_file_and_tells_what_is_wrong(
         '[keys]\nstacks = "S"\nfollow = "F"\nnext-rank = "q"\nback = "B"\n'
     )
     stage = Stage()
-    async with stage.app.run_test(size=(120, 40), notifications=True) as pilot:
+    async with stage.shown(size=(120, 40), notifications=True) as pilot:
         told = "is the key of 'quit'"
         await until(pilot, lambda: any(told in one.message for one in stage.app._notifications))
         await stage.train(pilot)
@@ -130,5 +130,3 @@ async def test_the_dashboard_obeys_the_file_and_tells_what_is_wrong(
         await asked(pilot)
         assert "Watch (B)" in stage.text()
         await pilot.press("B")
-        stage.session.close()
-        await stage.ended(pilot)

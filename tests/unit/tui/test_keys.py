@@ -13,20 +13,18 @@ from tui.widgets.keys import Keys, Line
 
 async def test_a_click_on_a_key_presses_it() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(80, 24)) as pilot:
+    async with stage.shown() as pilot:
         await until(pilot, lambda: "q Quit  ? Help" in stage.text())
         await pilot.click(Line, offset=(10, 0))
         await until(pilot, lambda: isinstance(stage.app.screen, HelpDialog))
         await pilot.press("escape")
         await pilot.click(Line, offset=(1, 0))
         await until(pilot, lambda: isinstance(stage.app.screen, QuitDialog))
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_the_key_under_the_mouse_is_highlighted() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(80, 24)) as pilot:
+    async with stage.shown() as pilot:
         await until(pilot, lambda: "q Quit  ? Help" in stage.text())
         first, second = _colours(stage, 1, 10)
         assert first == second
@@ -38,19 +36,15 @@ async def test_the_key_under_the_mouse_is_highlighted() -> None:
         assert _colours(stage, 1) == [first]
         await pilot.hover(offset=(1, 1))
         await until(pilot, lambda: _colours(stage, 1, 10) == [first, second])
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_keys_that_change_while_their_screen_goes_are_not_drawn() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(80, 24)) as pilot:
+    async with stage.shown() as pilot:
         await until(pilot, lambda: "q Quit  ? Help" in stage.text())
         keys = stage.app.screen.query_one(Keys)
         await keys.query(Line).remove()
         keys._show()
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 def _colours(stage: Stage, *columns: int) -> list[Color | None]:

@@ -24,7 +24,7 @@ ROUTINE = "epoch 1 step 20/400 loss 0.3123 acc 0.91 0.041 s/iter"
 @asynccontextmanager
 async def trained(stage: Stage, size: tuple[int, int] = (100, 40)) -> AsyncIterator[Pilot[None]]:
     """A run over four ranks, with some lines; the log has the focus."""
-    async with stage.app.run_test(size=size, notifications=True) as pilot:
+    async with stage.shown(size=size, notifications=True) as pilot:
         stage.session.start()
         stage.session.steps(1, 10)
         for rank in range(4):
@@ -33,8 +33,6 @@ async def trained(stage: Stage, size: tuple[int, int] = (100, 40)) -> AsyncItera
         await until(pilot, lambda: "[3] reached (step) 21" in stage.text())
         await pilot.press(str(stage.screen.query_one(Log).number))
         yield pilot
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 def log(stage: Stage) -> list[str]:

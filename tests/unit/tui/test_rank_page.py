@@ -29,7 +29,7 @@ async def test_it_tells_all_that_is_known_of_the_rank_and_nothing_of_others(
     size: tuple[int, int],
 ) -> None:
     stage = Stage(hosts=2, slots=2)
-    async with stage.app.run_test(size=size) as pilot:
+    async with stage.shown(size=size) as pilot:
         stage.session.start()
         stage.session.say(1, hello(2, cores=0.5, boot_id="b"))
         stage.session.steps(1, 60, late=2)
@@ -51,14 +51,11 @@ async def test_it_tells_all_that_is_known_of_the_rank_and_nothing_of_others(
         assert all("[2]" in line for line in log)
         charts = [chart for chart in stage.app.screen.query(Charts) if chart.display]
         assert len(charts) == (3 if size[0] >= 150 else 2 if size[0] >= 110 else 1)
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_the_arrows_lead_to_the_other_ranks_around() -> None:
     stage = Stage(hosts=2, slots=2)
-    async with stage.app.run_test(size=(80, 24)) as pilot:
-        await stage.train(pilot)
+    async with stage.training() as pilot:
         await opened(stage, pilot, 3)
         await pilot.press("right")
         await until(pilot, lambda: "rank 0 of 4, on node1" in stage.text())
@@ -66,14 +63,11 @@ async def test_the_arrows_lead_to_the_other_ranks_around() -> None:
         await until(pilot, lambda: "rank 2 of 4, on node2" in stage.text())
         await until(pilot, lambda: "[2] epoch 1 step 60" in stage.text())
         assert "[1]" not in stage.text()
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_s_asks_for_the_stack_and_esc_leaves_one_layer() -> None:
     stage = Stage(hosts=2, slots=2)
-    async with stage.app.run_test(size=(80, 24)) as pilot:
-        await stage.train(pilot)
+    async with stage.training() as pilot:
         await opened(stage, pilot, 2)
         await pilot.press("s")
         assert stage.session.asked == 1
@@ -85,21 +79,16 @@ async def test_s_asks_for_the_stack_and_esc_leaves_one_layer() -> None:
         await until(pilot, lambda: "epoch 1 step 60" in stage.text())
         await pilot.press("escape")
         assert isinstance(stage.app.screen, RunScreen)
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_the_next_chart() -> None:
     stage = Stage(hosts=1, slots=2)
-    async with stage.app.run_test(size=(80, 24)) as pilot:
-        await stage.train(pilot)
+    async with stage.training() as pilot:
         await opened(stage, pilot, 1)
         assert "─ loss  " in stage.text()
         await pilot.press("c")
         await until(pilot, lambda: "─ ready  " in stage.text())
         assert "─ loss  " not in stage.text()
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_before_its_first_step_and_after_its_death() -> None:

@@ -96,18 +96,16 @@ def test_where_not_all_fit_marked_ranks_come_first_the_gravest_of_all() -> None:
 @pytest.mark.parametrize("size", [(80, 24), (80, 20), (60, 20)])
 async def test_no_rank_that_is_marked_is_hidden(size: tuple[int, int]) -> None:
     stage = Stage(hosts=2, slots=4)
-    async with stage.app.run_test(size=size) as pilot:
+    async with stage.shown(size=size) as pilot:
         stage.session.start()
         stage.session.steps(1, 60, late=7)
         await until(pilot, lambda: any("SLOW" in line for line in table(stage)))
         assert size != (80, 24) or shown(stage) == list("01234567")
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_a_key_sorts_by_the_next_figure_and_the_border_tells_by_which() -> None:
     stage = Stage(hosts=2, slots=2)
-    async with stage.app.run_test(size=(120, 40)) as pilot:
+    async with stage.shown(size=(120, 40)) as pilot:
         stage.session.start()
         stage.session.steps(1, 60, late=2)
         await until(pilot, lambda: "by rank" in table(stage)[0] and len(shown(stage)) == 4)
@@ -117,8 +115,6 @@ async def test_a_key_sorts_by_the_next_figure_and_the_border_tells_by_which() ->
         for _ in range(len(ORDERS) - 1):
             await pilot.press("o")
         await until(pilot, lambda: "by rank" in table(stage)[0])
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 # Columns
@@ -152,8 +148,7 @@ def test_a_column_goes_only_after_a_while_and_comes_back_at_once() -> None:
 
 async def test_what_all_ranks_agree_on_stands_in_the_border_where_there_is_no_room() -> None:
     stage = Stage(hosts=1, slots=4)
-    async with stage.app.run_test(size=(80, 24)) as pilot:
-        await stage.train(pilot)
+    async with stage.training() as pilot:
         await until(pilot, lambda: "s/iter" in table(stage)[0])
         head, row = table(stage)[1:3]
         assert "s/iter" not in head
@@ -161,15 +156,12 @@ async def test_what_all_ranks_agree_on_stands_in_the_border_where_there_is_no_ro
         assert "●" not in row or "● training" in row
         await pilot.resize_terminal(200, 60)
         await until(pilot, lambda: "s/iter" in table(stage)[1] and "all:" not in table(stage)[0])
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_a_number_is_whole_or_not_there() -> None:
     """At 80 columns memory was once "480" of "480M"."""
     stage = Stage(hosts=1, slots=3)
-    async with stage.app.run_test(size=(80, 24)) as pilot:
-        await stage.train(pilot)
+    async with stage.training() as pilot:
         samples = (events.RankSample(rank, 1243.0, 480 << (20 + rank)) for rank in range(3))
         stage.session.say(0, *samples)
         for width in range(40, 130, 3):
@@ -179,32 +171,25 @@ async def test_a_number_is_whole_or_not_there() -> None:
             row = table(stage)[2]
             assert "480M" in row or "480" not in row, width
             assert "1243%" in row or "124" not in row, width
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_while_ranks_start_their_state_has_the_room_and_tells_for_how_long() -> None:
     stage = Stage(hosts=2, slots=1)
-    async with stage.app.run_test(size=(80, 24)) as pilot:
+    async with stage.shown() as pilot:
         stage.session.say(0, events.Launched((0,)))
         stage.session.say(0, events.Entered(0, "loading"))
         stage.session.say(1, events.Launched((1,)), after=70.0)
         await until(pilot, lambda: "loading 1:1" in "".join(table(stage)))
         assert "loss" not in table(stage)[1]
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_a_rank_that_is_not_heard_of_says_since_when() -> None:
     stage = Stage(hosts=2, slots=1)
-    async with stage.app.run_test(size=(80, 24)) as pilot:
-        await stage.train(pilot)
+    async with stage.training() as pilot:
         assert "heard" not in table(stage)[1]
         stage.session.say(1, events.RankSample(1, 50.0, 400 << 20), after=12.0)
         await until(pilot, lambda: "12 s ago" in table(stage)[2])
         assert "ago" not in table(stage)[3]
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_the_accuracy_is_that_of_the_last_steps_whatever_came_before() -> None:
@@ -277,7 +262,7 @@ def test_beyond_64_ranks_there_is_a_line_per_host_unless_that_makes_no_fewer() -
 
 async def test_enter_opens_a_host_and_then_a_rank_and_escape_comes_back() -> None:
     stage = many(hosts=3, slots=30)
-    async with stage.app.run_test(size=(80, 24)) as pilot:
+    async with stage.shown() as pilot:
         stage.session.start()
         stage.session.steps(1, 20)
         await until(pilot, lambda: shown(stage)[:3] == ["0-29", "30-59", "60-89"])
@@ -290,14 +275,11 @@ async def test_enter_opens_a_host_and_then_a_rank_and_escape_comes_back() -> Non
         assert isinstance(stage.app.screen, RunScreen)
         await pilot.press("up", "up", "enter")
         await until(pilot, lambda: shown(stage)[:3] == ["0-29", "30-59", "60-89"])
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_the_cursor_stays_on_its_rank_when_others_pass_it() -> None:
     stage = Stage(hosts=1, slots=4)
-    async with stage.app.run_test(size=(120, 40)) as pilot:
-        await stage.train(pilot)
+    async with stage.training(size=(120, 40)) as pilot:
         await pilot.press("1", "down")
         rows = stage.screen.query_one(RankTable)
         assert rows.cursor == 1
@@ -306,13 +288,11 @@ async def test_the_cursor_stays_on_its_rank_when_others_pass_it() -> None:
         await stage.heard(pilot, 90)
         await until(pilot, lambda: shown(stage)[0] == "3")
         assert shown(stage)[rows.cursor] == "1"
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_what_is_scrolled_to_among_many_is_there() -> None:
     stage = many(hosts=66, slots=1)
-    async with stage.app.run_test(size=(80, 24)) as pilot:
+    async with stage.shown() as pilot:
         stage.session.start()
         stage.session.steps(1, 20)
         await until(pilot, lambda: len(shown(stage)) > 3)
@@ -320,8 +300,6 @@ async def test_what_is_scrolled_to_among_many_is_there() -> None:
         await until(pilot, lambda: shown(stage)[-1] == "65")
         await pilot.press("home")
         await until(pilot, lambda: shown(stage)[0] == "0")
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -333,7 +311,7 @@ async def test_any_size_any_name_any_figure(seed: int) -> None:
     named = zip(launch.cluster.hosts, names, strict=True)
     lab = replace(launch.cluster, hosts=tuple(replace(host, name=name) for host, name in named))
     stage.app.runs.launch = replace(launch, cluster=lab, selected=lab)
-    async with stage.app.run_test(size=(80, 24)) as pilot:
+    async with stage.shown() as pilot:
         stage.session.start()
         for first in range(1, 60, 6):
             stage.session.steps(first, first + 5, late=1)
@@ -347,8 +325,6 @@ async def test_any_size_any_name_any_figure(seed: int) -> None:
             await pilot.pause()
         while not isinstance(stage.app.screen, RunScreen):
             await pilot.press("escape")
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 # Many ranks
@@ -366,8 +342,7 @@ async def test_of_many_ranks_the_table_is_drawn_at_its_turn_and_at_once_when_ask
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stage = Stage(hosts=2, slots=2)
-    async with stage.app.run_test(size=(120, 40)) as pilot:
-        await stage.train(pilot)
+    async with stage.training(size=(120, 40)) as pilot:
         drawn: list[None] = []
         panel = stage.screen.query_one(Ranks)
         draw = panel._draw
@@ -382,5 +357,3 @@ async def test_of_many_ranks_the_table_is_drawn_at_its_turn_and_at_once_when_ask
         panel.action_sort()
         await pilot.pause()
         assert drawn
-        stage.session.close()
-        await stage.ended(pilot)

@@ -41,8 +41,7 @@ from tui.widgets.log_view import LogView
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
 async def test_all_that_matters_is_on_the_screen(size: tuple[int, int]) -> None:
     stage = Stage()
-    async with stage.app.run_test(size=size) as pilot:
-        await stage.train(pilot)
+    async with stage.training(size=size) as pilot:
         await until(
             pilot, lambda: "step 60" in stage.text() and "q Quit" in stage.text()
         )  # the footer comes by itself
@@ -77,7 +76,7 @@ async def test_all_that_matters_is_on_the_screen(size: tuple[int, int]) -> None:
 
 async def test_while_starting_the_hosts_and_their_phases_are_on_the_screen() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(80, 24)) as pilot:
+    async with stage.shown() as pilot:
         stage.session.say(
             SESSION, launcher.Reaching(0, "deploying"), launcher.Reaching(1, "connecting")
         )
@@ -90,14 +89,11 @@ async def test_while_starting_the_hosts_and_their_phases_are_on_the_screen() -> 
         )
         await until(pilot, lambda: "✗ lost" in stage.text())
         assert "does not answer at 127.0.0.2:22" in " ".join(stage.text().split())
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_a_failure_shows_its_cause() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(80, 24)) as pilot:
-        await stage.train(pilot)
+    async with stage.training() as pilot:
         stage.session.fail(rank=1)
         await stage.ended(pilot)
         text = stage.text()
@@ -110,8 +106,7 @@ async def test_a_failure_shows_its_cause() -> None:
 
 async def test_a_finished_run_is_summed_up() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(120, 40)) as pilot:
-        await stage.train(pilot)
+    async with stage.training(size=(120, 40)) as pilot:
         stage.session.finish(60, 1)
         await stage.ended(pilot)
         text = stage.text()
@@ -129,8 +124,7 @@ async def test_a_finished_run_is_summed_up() -> None:
 
 async def test_new_run_only_after_the_end() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(80, 24)) as pilot:
-        await stage.train(pilot)
+    async with stage.training() as pilot:
         await pilot.press("n")
         assert isinstance(stage.app.screen, RunScreen)
         stage.session.finish(60, 1)
@@ -148,8 +142,7 @@ async def test_new_run_only_after_the_end() -> None:
 
 async def test_numbers_lead_to_panels_and_bring_hidden_ones_up() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(80, 24)) as pilot:
-        await stage.train(pilot)
+    async with stage.training() as pilot:
         for number, panel in enumerate(stage.screen.query(Panel), 1):
             await pilot.press(str(number))
             await pilot.pause()
@@ -167,14 +160,11 @@ async def test_numbers_lead_to_panels_and_bring_hidden_ones_up() -> None:
             seen.append(shown)
         assert {"loss", "s/iteration", "accuracy", "samples/s", "memory of ranks"} < set(seen)
         assert len(seen) == len(set(seen))
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_zoom_and_log_axis_and_log_keys() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(120, 40)) as pilot:
-        await stage.train(pilot)
+    async with stage.training(size=(120, 40)) as pilot:
         await pilot.press("3", "z")
         await pilot.pause()
         loss = stage.screen.query(Charts).first()
@@ -202,14 +192,11 @@ async def test_zoom_and_log_axis_and_log_keys() -> None:
         stage.session.steps(61, 80)
         await stage.heard(pilot, 80)
         assert "paused, 4 new" in stage.text()
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_each_panel_zoomed_takes_the_whole_screen() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(80, 24)) as pilot:
-        await stage.train(pilot)
+    async with stage.training() as pilot:
         for panel in stage.screen.query(Panel):
             await pilot.pause()  # the layout has settled
             before = panel.size.height
@@ -219,37 +206,28 @@ async def test_each_panel_zoomed_takes_the_whole_screen() -> None:
             await until(
                 pilot, lambda panel=panel, before=before: not before or panel.size.height == before
             )
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_a_key_that_leads_to_a_panel_has_done_so_when_the_next_one_comes() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(120, 40)) as pilot:
-        await stage.train(pilot)
+    async with stage.training(size=(120, 40)):
         stage.screen.action_panel(3)
         stage.screen.action_zoom()
         assert stage.screen.maximized is stage.screen.query(Charts).first()
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_on_a_narrower_terminal_no_row_is_left_blank() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(200, 60)) as pilot:
-        await stage.train(pilot)
+    async with stage.training(size=(200, 60)) as pilot:
         await pilot.resize_terminal(80, 24)
         await until(pilot, lambda: "1 ranks" in stage.text().splitlines()[3])
         assert "step 60/400" in stage.text().splitlines()[1]
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_the_charts_mark_where_the_run_was_started_again(size: tuple[int, int]) -> None:
     stage = Stage()
-    async with stage.app.run_test(size=size) as pilot:
-        await stage.train(pilot)
+    async with stage.training(size=size) as pilot:
         charts = 2 if size[0] >= 110 else 1
         begun = stage.session.state.progress.begun
         assert begun
@@ -261,8 +239,6 @@ async def test_the_charts_mark_where_the_run_was_started_again(size: tuple[int, 
         await until(pilot, lambda: marks(stage).count("R") == charts)
         await pilot.press("3", "m")
         await until(pilot, lambda: marks(stage).count("R") == charts - 1)
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 def marks(stage: Stage) -> str:
@@ -273,7 +249,7 @@ def marks(stage: Stage) -> str:
 
 async def test_a_line_of_the_log_that_goes_on_beyond_the_edge_says_so() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(80, 24)) as pilot:
+    async with stage.shown() as pilot:
         stage.session.start()
         stage.session.say(
             0, events.Text(0, "stdout", "long " * 40 + "end"), events.Text(0, "stdout", "short")
@@ -291,14 +267,11 @@ async def test_a_line_of_the_log_that_goes_on_beyond_the_edge_says_so() -> None:
         log.scroll_end(animate=False)
         log.scroll_to(x=log.max_scroll_x, animate=False)
         await until(pilot, lambda: " end" in stage.text())
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_at_80_columns_a_new_run_is_offered_after_the_end() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(80, 24)) as pilot:
-        await stage.train(pilot)
+    async with stage.training() as pilot:
         stage.session.finish(60, 1)
         await stage.ended(pilot)
         await until(pilot, lambda: "n New run" in stage.text())
@@ -306,7 +279,7 @@ async def test_at_80_columns_a_new_run_is_offered_after_the_end() -> None:
 
 async def test_help_lists_every_key_of_the_footer() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(80, 120)) as pilot:
+    async with stage.shown(size=(80, 120)) as pilot:
         await pilot.press("question_mark")
         await until(pilot, lambda: isinstance(stage.app.screen, HelpDialog))
         await until(
@@ -316,8 +289,6 @@ async def test_help_lists_every_key_of_the_footer() -> None:
         assert "│   ranks           every rank: state, step, loss, seconds per step and " in text
         await pilot.press("escape")
         assert isinstance(stage.app.screen, RunScreen)
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_a_screenshot_goes_into_the_folder_of_the_run(
@@ -325,7 +296,7 @@ async def test_a_screenshot_goes_into_the_folder_of_the_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     stage = Stage(runs_dir=tmp_path / "runs")
-    async with stage.app.run_test(size=(80, 24)) as pilot:
+    async with stage.shown() as pilot:
         await pilot.press("e")
         assert len(list(tmp_path.glob("*.svg"))) == 1
         folder = tmp_path / "runs" / stage.session.plan.run
@@ -334,8 +305,6 @@ async def test_a_screenshot_goes_into_the_folder_of_the_run(
         shots = list(folder.glob("*.svg"))
         assert len(shots) == 1
         assert "<svg" in shots[0].read_text()
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 EVERY_KEY = [
@@ -370,8 +339,7 @@ async def test_all_commands_are_those_of_the_screen_and_the_screenshot_says_wher
 ) -> None:
     monkeypatch.chdir(tmp_path)  # where no folder of downloads is, nor at home
     stage = Stage(runs_dir=tmp_path / "runs")
-    async with stage.app.run_test(size=(120, 40), notifications=True) as pilot:
-        await stage.train(pilot)
+    async with stage.training(size=(120, 40), notifications=True) as pilot:
         titles = [command.title for command in stage.app.get_system_commands(stage.screen)]
         assert len(titles) == len(set(titles))
         assert {
@@ -400,8 +368,6 @@ async def test_all_commands_are_those_of_the_screen_and_the_screenshot_says_wher
         await until(pilot, lambda: isinstance(stage.app.screen, StacksScreen))
         titles = [command.title for command in stage.app.get_system_commands(stage.app.screen)]
         assert {"Back", "Ask again", "Screenshot", "Quit"} <= set(titles)
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 @pytest.mark.parametrize(("address", "shown"), [("127.0.0.", False), ("10.0.0.", True)])
@@ -415,15 +381,12 @@ async def test_traffic_is_shown_only_where_it_goes_over_what_is_counted(
     )
     lab = replace(lab, hosts=hosts)
     stage.app.runs.launch = replace(stage.app.runs.launch, cluster=lab, selected=lab)
-    async with stage.app.run_test(size=(160, 48)) as pilot:
-        await stage.train(pilot)
+    async with stage.training(size=(160, 48)) as pilot:
         sample = events.HostSample((50.0,), 7_000_000_000, 16_000_000_000, sent=84, received=84)
         stage.session.say(0, sample)
         stage.session.say(1, sample)
         await until(pilot, lambda: "6.5G" in stage.text())
         assert ("84B" in stage.text()) is shown
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_no_two_keys_stop_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -433,7 +396,7 @@ async def test_no_two_keys_stop_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RankboardApp, "deliver_screenshot", lambda self, *where: None)
     stage = Stage(hosts=1, slots=1)
     stage.app.runs.launch = replace(stage.app.runs.launch, leavable=False)
-    async with stage.app.run_test(size=(80, 12)) as pilot:
+    async with stage.shown(size=(80, 12)) as pilot:
         await stage.train(pilot, 1)
         over = []
         for first in RUN_KEYS:
@@ -448,8 +411,6 @@ async def test_no_two_keys_stop_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
             assert stage.session.stops == [], first
         keys = ["q", "s", "D", "question_mark", "enter", "ctrl+c", "ctrl+q", "ctrl+p"]
         assert over == keys  # after tab, enter is for the table of ranks
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def second_keys(stage: Stage, pilot: Pilot[None], first: str) -> None:
@@ -485,15 +446,13 @@ async def test_what_is_typed_while_the_dashboard_is_busy_does_not_stop_a_run(
     keys: tuple[str, ...],
 ) -> None:
     stage = Stage(hosts=1, slots=1)
-    async with stage.app.run_test(size=(80, 12)) as pilot:
+    async with stage.shown(size=(80, 12)) as pilot:
         await stage.train(pilot, 1)
         type_ahead(stage.app, *keys)
         await asked(pilot)
         assert stage.session.stops == []
         assert stage.app.screen.focused
         assert stage.app.screen.focused.id == "stay"
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_while_a_question_is_not_on_the_screen_no_key_answers_it(
@@ -503,7 +462,7 @@ async def test_while_a_question_is_not_on_the_screen_no_key_answers_it(
     see = Dialog._see
     monkeypatch.setattr(Dialog, "_see", lambda self: None)
     stage = Stage(hosts=1, slots=1)
-    async with stage.app.run_test(size=(80, 24)) as pilot:
+    async with stage.shown() as pilot:
         await stage.train(pilot, 1)
         await pilot.press("q")
         dialog = stage.app.screen
@@ -520,8 +479,6 @@ async def test_while_a_question_is_not_on_the_screen_no_key_answers_it(
         see(dialog)
         await pilot.press("escape")
         assert stage.app.screen is stage.screen
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_what_was_typed_before_the_question_was_drawn_does_not_answer_it() -> None:
@@ -657,7 +614,7 @@ async def _watch(stage: Stage) -> None:
 
 async def test_a_tiny_terminal_says_so_and_recovers() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(30, 8)) as pilot:
+    async with stage.shown(size=(30, 8)) as pilot:
         await until(pilot, lambda: isinstance(stage.app.screen, TooSmall))
         assert "terminal too small" in stage.text()
         await stage.app.run_action("quit")
@@ -669,8 +626,6 @@ async def test_a_tiny_terminal_says_so_and_recovers() -> None:
         await pilot.resize_terminal(40, 10)
         await until(pilot, lambda: not stage.screen.query_one(Log).display)
         assert stage.screen.query_one(Ranks).region.height > 2
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 @pytest.mark.parametrize("slots", [1, 9])
@@ -678,7 +633,7 @@ async def test_any_size_and_any_key(slots: int) -> None:
     """What the dashboard does not survive here, it would not survive on somebody's screen."""
     chance = random.Random(slots)
     stage = Stage(hosts=3, slots=slots)
-    async with stage.app.run_test(size=(80, 24)) as pilot:
+    async with stage.shown() as pilot:
         stage.session.start()
         for first in range(1, 100, 10):
             stage.session.steps(first, first + 9)
@@ -705,13 +660,11 @@ async def test_any_size_and_any_key(slots: int) -> None:
             await pilot.pause()
         await pilot.resize_terminal(160, 48)
         await pilot.press("escape", "escape")
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_another_theme_is_also_that_of_the_legends() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(120, 40)) as pilot:
+    async with stage.shown(size=(120, 40)) as pilot:
         stage.app.theme = "ansi-dark"
         await stage.train(pilot)
         await pilot.press("3", "b")
@@ -724,8 +677,6 @@ async def test_another_theme_is_also_that_of_the_legends() -> None:
             await until(pilot, lambda colours=colours: colours[0] in _legend(stage))
             await pilot.pause()
             assert "● training" in stage.text()
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 def _legend(stage: Stage) -> str:
@@ -738,11 +689,8 @@ def _legend(stage: Stage) -> str:
 async def test_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     stage = Stage()
-    async with stage.app.run_test(size=(120, 40)) as pilot:
-        await stage.train(pilot)
+    async with stage.training(size=(120, 40)):
         assert "● training" in stage.text()
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_what_is_hidden_is_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -750,19 +698,15 @@ async def test_what_is_hidden_is_not_drawn(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(Charts, "show", lambda self, run: drawn.append(type(self).__name__))
     monkeypatch.setattr(Hosts, "show", lambda self, run: drawn.append("Hosts"))
     stage = Stage()
-    async with stage.app.run_test(size=(80, 24)) as pilot:
-        await stage.train(pilot)
+    async with stage.training():
         drawn.clear()
         stage.app.tick()
         assert drawn == ["Charts"]
-        stage.session.close()
-        await stage.ended(pilot)
 
 
 async def test_the_quit_dialog_goes_when_the_run_has_ended() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(120, 40)) as pilot:
-        await stage.train(pilot)
+    async with stage.training(size=(120, 40)) as pilot:
         await pilot.press("q")
         await until(pilot, lambda: isinstance(stage.app.screen, QuitDialog))
         stage.session.finish(60, 1)

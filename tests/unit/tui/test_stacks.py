@@ -24,8 +24,7 @@ def words(stage: Stage) -> str:
 
 async def test_a_stall_is_on_the_screen_with_its_culprit_until_the_ranks_step_again() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(80, 24)) as pilot:
-        await stage.train(pilot)
+    async with stage.training() as pilot:
         stage.session.say(SESSION, Stalled((0, 1, 2, 3), 31.0), after=31.0)
         await until(
             pilot,
@@ -50,8 +49,7 @@ async def test_a_stall_is_on_the_screen_with_its_culprit_until_the_ranks_step_ag
 @pytest.mark.parametrize("size", [(80, 24), (160, 48)])
 async def test_s_asks_for_the_stacks_and_shows_each_ranks_newest(size: tuple[int, int]) -> None:
     stage = Stage()
-    async with stage.app.run_test(size=size) as pilot:
-        await stage.train(pilot)
+    async with stage.training(size=size) as pilot:
         await pilot.press("s")
         await until(pilot, lambda: "no stack yet" in stage.text())
         assert stage.session.asked == 1
@@ -115,8 +113,7 @@ async def test_after_the_end_the_last_stacks_are_still_there_and_nobody_is_asked
 
 async def test_of_an_ended_run_only_stacks_that_came_are_shown() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(80, 24)) as pilot:
-        await stage.train(pilot)
+    async with stage.training() as pilot:
         stage.session.finish(60, 1)
         await stage.ended(pilot)
         await pilot.press("s")
@@ -127,8 +124,7 @@ async def test_of_an_ended_run_only_stacks_that_came_are_shown() -> None:
 
 async def test_the_steps_of_the_stacks_of_an_ended_run() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=(80, 24)) as pilot:
-        await stage.train(pilot)
+    async with stage.training() as pilot:
         tell(stage.session, WAITS, WAITS)
         stage.session.steps(61, 70)
         await stage.heard(pilot, 70)

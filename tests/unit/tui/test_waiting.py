@@ -293,7 +293,7 @@ async def test_the_dashboard_names_it_with_ages_that_grow_without_records(
     for panel in ("parts.header", "hosts", "ranks"):
         monkeypatch.setattr(f"tui.panels.{panel}.SessionClock", lambda: SessionClock(hand))
     stage = Stage()
-    async with stage.app.run_test(size=size) as pilot:
+    async with stage.shown(size=size) as pilot:
         for index in range(2):
             stage.session.say(SESSION, Reaching(index, "connecting"))
         await until(pilot, lambda: stage.text().count("connecting") >= 2)
@@ -321,5 +321,3 @@ async def test_the_dashboard_names_it_with_ages_that_grow_without_records(
         await until(
             pilot, lambda: "waiting for" not in stage.text() and "● training" in stage.text()
         )
-        stage.session.close()
-        await stage.ended(pilot)
