@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
-from remote.run.news import LogLine, may_be_routine, passages, without_rank
+from remote.run.news import LogLine, log_entries, may_be_routine, without_rank
 
 MOMENT = 30.0
 """Seconds between equal lines within which they are one; beyond twice as many they never are."""
@@ -36,8 +36,8 @@ _FIGURE = re.compile(r"(?<= )(?:\d+\.\d+(?:e[+-]\d+)?|\d+e[+-]\d+|nan|inf)\b")
 _number = attrgetter("number")
 
 
-def _first_number(passage: list[LogLine]) -> int:
-    return passage[0].number
+def _first_number(entry: list[LogLine]) -> int:
+    return entry[0].number
 
 
 @dataclass(slots=True)
@@ -86,30 +86,30 @@ class Collapse:
         if len(lines) > BURST:
             others = [line for line in lines if line.stream != "stderr"]
             lines = [line for line in lines if line.stream == "stderr"]
-        for passage in passages(lines):
-            first = self._join(passage)
+        for entry in log_entries(lines):
+            first = self._join(entry)
             if first is None:
-                alone += passage
+                alone += entry
             else:
                 joined += first
         self._last.update((line.rank, line.number) for line in others)
         return sorted(others + alone, key=_number), joined
 
-    def _join(self, passage: list[LogLine]) -> list[LogLine] | None:
-        """The passage of another rank that this one is shown with, or None."""
-        rank = passage[0].rank
+    def _join(self, entry: list[LogLine]) -> list[LogLine] | None:
+        """The entry of another rank that this one is shown with, or None."""
+        rank = entry[0].rank
         if rank < 0:
             return None
-        keys = [_key(line) for line in passage]
+        keys = [_key(line) for line in entry]
         key = keys[0][0] if len(keys) == 1 else "\n".join(key for key, _ in keys)
-        self._forget(passage[0].time)
+        self._forget(entry[0].time)
         first = self._find(key, self._last.get(rank, -1))
-        self._last[rank] = (first or passage)[-1].number
+        self._last[rank] = (first or entry)[-1].number
         if first is None:
-            self._new.setdefault(key, []).append(passage)
-            self._count += len(passage)
+            self._new.setdefault(key, []).append(entry)
+            self._count += len(entry)
             return None
-        for line, other, (_, figures) in zip(passage, first, keys, strict=True):
+        for line, other, (_, figures) in zip(entry, first, keys, strict=True):
             self._share(line, other, figures)
         return first
 

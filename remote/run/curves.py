@@ -45,14 +45,14 @@ class Curves:
 
     def __init__(self, ranks: int, hosts: int) -> None:
         rows = {Scope.RANK: max(ranks, 1), Scope.HOST: max(hosts, 1), Scope.RUN: 1}
-        self._kept = {source.name: Kept(source, rows[source.scope]) for source in SOURCES}
+        self._kept = {source.name: SourceHistory(source, rows[source.scope]) for source in SOURCES}
         self._step = 0
         self._told: set[str] = set()
 
     @property
     def version(self) -> int:
         """How many points have come."""
-        return sum(kept.version for kept in self._kept.values())
+        return sum(history.version for history in self._kept.values())
 
     # Writing
 
@@ -78,17 +78,17 @@ class Curves:
     def rewind(self, step: int) -> None:
         """Forget the steps behind this one: the ranks make them anew."""
         self._step = step
-        for kept in self._kept.values():
-            if not kept.source.by_time:
-                kept.rewind(step)
+        for history in self._kept.values():
+            if not history.source.by_time:
+                history.rewind(step)
 
     # Reading
 
     def rows(self, series: str) -> tuple[int, ...]:
         """The ranks or hosts that have points of a series, in order."""
-        kept = self._of(series)
-        kept.pack()
-        return tuple(sorted(kept.seen))
+        history = self._of(series)
+        history.pack()
+        return tuple(sorted(history.seen))
 
     def is_told(self, series: str) -> bool:
         """Whether a series has a value that is not 0."""
@@ -106,11 +106,11 @@ class Curves:
         a single one. See `of`."""
         return _points(self._of(series), SERIES[series], None, since)
 
-    def _of(self, series: str) -> Kept:
+    def _of(self, series: str) -> SourceHistory:
         return self._kept[SERIES[series].source.name]
 
 
-class Kept:
+class SourceHistory:
     """The figures of one source, of each row and of all together: over the whole run, and each step
     of the last ones."""
 
@@ -179,24 +179,24 @@ class Kept:
         return each, Buckets(figures, 1, CAPACITY * (4 if recent else 1), recent=recent)
 
 
-def _points(kept: Kept, spec: Spec, row: int | None, since: float) -> Points:
+def _points(history: SourceHistory, spec: Spec, row: int | None, since: float) -> Points:
     """The curve of a row, or of all together."""
     from remote.run.buckets import NO_POINTS, Points
 
-    buckets, at = kept.finest(since, each=row is not None), row or 0
+    buckets, at = history.finest(since, each=row is not None), row or 0
     if buckets is None:
         return NO_POINTS
     x, other, filled = buckets.columns(at)
-    step, time = (other, x) if kept.source.by_time else (x, other)
-    figure = kept.source.figures.index(spec.figure)
+    step, time = (other, x) if history.source.by_time else (x, other)
+    figure = history.source.figures.index(spec.figure)
     low, high, lowest, highest = buckets.ends(figure, at)
     if spec.over:
-        over = kept.source.figures.index(spec.over)
+        over = history.source.figures.index(spec.over)
         mean = buckets.ratio(figure, over, at)
     else:
         mean = buckets.mean(figure, at)
     if spec.over or spec.adds:  # the parts are no measure of the whole
         low = high = mean
-    factor = spec.factor * (len(kept.seen) if spec.adds and row is None else 1)
+    factor = spec.factor * (len(history.seen) if spec.adds and row is None else 1)
     low, high, mean = (values * factor for values in (low, high, mean))
     return Points(step, time, low, high, mean, lowest, highest).where(filled).lasting()

@@ -131,8 +131,9 @@ def _level(text: str) -> Level:
     return Level.WARNING if _WARNING.search(text) else Level.INFO
 
 
-def passages(lines: Iterable[LogLine]) -> list[list[LogLine]]:
-    """The lines, those of a traceback together though other ranks print between them."""
+def log_entries(lines: Iterable[LogLine]) -> list[list[LogLine]]:
+    """The lines by what belongs together: a line, or a whole traceback, though other ranks print
+    between its lines."""
     found: list[list[LogLine]] = []
     inside: dict[int, tuple[Levels, list[LogLine]]] = {}
     for line in lines:
@@ -142,12 +143,12 @@ def passages(lines: Iterable[LogLine]) -> list[list[LogLine]]:
                 traceback.append(line)
                 continue
             del inside[line.rank]
-        passage = [line]
-        found.append(passage)
+        entry = [line]
+        found.append(entry)
         if line.rank >= 0 and is_traceback(line):
             levels = Levels()
             levels.of(line)
-            inside[line.rank] = levels, passage
+            inside[line.rank] = levels, entry
     return found
 
 
@@ -165,7 +166,7 @@ def first_error(lines: Sequence[LogLine], cause: Cause | None, since: float) -> 
         own = (line for line in errors if is_of(line, cause) and line.time >= since)
         return next(own, None)
     numbers = {line.number for line in errors}
-    firsts = (one[0] for one in passages(lines) if not any(map(_is_of_victim, one)))
+    firsts = (one[0] for one in log_entries(lines) if not any(map(_is_of_victim, one)))
     own = (line for line in firsts if line.number in numbers)
     return next(own, errors[0] if errors else None)
 

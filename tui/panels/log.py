@@ -21,7 +21,7 @@ from tui.panels.parts.panel import Panel, ScreenRow
 from tui.widgets.log_ink import selected
 from tui.widgets.log_prompt import Prompt
 from tui.widgets.log_rows import Filter
-from tui.widgets.log_text import as_shown, passage
+from tui.widgets.log_text import as_shown, entry_text
 from tui.widgets.log_view import LogView
 from tui.widgets.plain import plain
 
@@ -211,7 +211,7 @@ class Log(Panel):
         if view.text_selection:
             text = selected(view.rows, view.text_selection)
         elif view.rows.has(view.current):
-            text = passage(view.rows, view.rows.at(view.current))
+            text = entry_text(view.rows, view.rows.at(view.current))
         else:
             text = as_shown(view.rows, view.seen(), view.margin)
         if text:

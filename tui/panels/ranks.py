@@ -15,7 +15,7 @@ from tui import palette
 from tui.actions import Place, bindings
 from tui.messages import ShowRank
 from tui.panels.parts import heat
-from tui.panels.parts.fold import Folds, is_empty
+from tui.panels.parts.fold import FoldedColumns, is_empty
 from tui.panels.parts.groups import GROUPED, Line, is_grouped, lines
 from tui.panels.parts.order import ORDERS, UNMARKED, gravity
 from tui.panels.parts.panel import Panel, ScreenRow
@@ -55,7 +55,7 @@ class Ranks(Panel):
         self._clock = SessionClock()
         self._order = 0
         self._opened: set[int] = set()
-        self._folds = Folds()
+        self._folded = FoldedColumns()
         self._turn = Turn()
         self._is_asked = True
 
@@ -118,10 +118,10 @@ class Ranks(Panel):
                 if not is_empty(cells):
                     shown.append((figure, _fitted(figure, cells, width), cells))
         if len(run.ranks) <= GROUPED:
-            self._folds.update(FIGURES, run.ranks, run)
+            self._folded.update(FIGURES, run.ranks, run)
         folded: list[Figure] = []
         if sum(column.width for _, column, _ in shown) > width:
-            folded = [figure for figure, _, _ in shown if self._folds.has(figure)]
+            folded = [figure for figure, _, _ in shown if self._folded.has(figure)]
             shown = [one for one in shown if one[0] not in folded]
         rows = list(zip(*(cells for _, _, cells in shown), strict=True))
         return folded, [column for _, column, _ in shown], rows

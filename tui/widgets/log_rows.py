@@ -32,7 +32,7 @@ class Filter:
     pattern: re.Pattern[str] | None = None
 
 
-class Kept:
+class RecentLines:
     """The newest lines of a run, routine ones apart from the others."""
 
     def __init__(self) -> None:
@@ -43,8 +43,8 @@ class Kept:
         """Take in new lines."""
         self.news += [line for line in lines if not line.routine]
         self.routine += [line for line in lines if line.routine]
-        for kept in (self.news, self.routine):
-            del kept[: excess(kept)]
+        for held in (self.news, self.routine):
+            del held[: excess(held)]
 
     @property
     def all(self) -> list[LogLine]:

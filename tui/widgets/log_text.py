@@ -24,7 +24,7 @@ def _row(rows: Rows, line: LogLine, margin: Margin) -> str:
     return f"{before}{rows.text(line)}{number(len(shared.ranks)) if shared else ''}"
 
 
-def passage(rows: Rows, row: int) -> str:
+def entry_text(rows: Rows, row: int) -> str:
     """The text of a row; where a traceback begins there, of all of it."""
     first = rows.lines[row]
     if not is_traceback(first):

@@ -17,10 +17,10 @@ from textual.strip import Strip
 from remote.run.log import Log
 from remote.run.news import LogLine
 from tui.widgets.following import Following
-from tui.widgets.log_folds import Folds
 from tui.widgets.log_ink import Ink, selected
 from tui.widgets.log_margin import Margin
-from tui.widgets.log_rows import Filter, Kept, Rows
+from tui.widgets.log_rows import Filter, RecentLines, Rows
+from tui.widgets.log_wrap import WrappedRows
 
 
 class LogView(Following):
@@ -53,10 +53,10 @@ class LogView(Following):
         super().__init__()
         self.rows = Rows(Filter())
         self._log: Log | None = None
-        self._kept = Kept()
+        self._recent = RecentLines()
         self._count = 0
         self.margin = Margin()
-        self._folds: Folds | None = None
+        self._wrapped: WrappedRows | None = None
         self._ink: Ink | None = None
 
     # Lines
@@ -64,18 +64,18 @@ class LogView(Following):
     @property
     def news(self) -> list[LogLine]:
         """All lines that are kept, but for routine ones."""
-        return self._kept.news
+        return self._recent.news
 
     def show(self, log: Log, ranks: int) -> None:
         """Take over what is new in the log of a run with so many ranks."""
         if log is not self._log or log.count < self._count:  # another run, or another time of it
-            self._log, self._kept, self._count, self.unseen = log, Kept(), 0, 0
+            self._log, self._recent, self._count, self.unseen = log, RecentLines(), 0, 0
             self.margin = Margin(ranks, self.times)
             self._sort_again()
         if log.count > self._count:
             new = log.since(self._count)
             self._count = log.count
-            self._kept.add(new)
+            self._recent.add(new)
             self._take(new)
 
     def _take(self, new: Sequence[LogLine]) -> None:
@@ -84,8 +84,8 @@ class LogView(Following):
         fresh = self.rows.lines[before:]
         if changed:
             self._change(changed)
-        if self._folds:
-            self._folds.add(map(self.rows.text, fresh))
+        if self._wrapped:
+            self._wrapped.add(map(self.rows.text, fresh))
         self.unseen += 0 if self.follow else len(fresh)
         self._trim()
         if fresh:
@@ -95,18 +95,18 @@ class LogView(Following):
         """The rows of these lines stand for more now."""
         for line in lines:
             self.ink.forget(line)
-        if self._folds:
+        if self._wrapped:
             first = self.rows.at(min(line.number for line in lines))
-            below = self.rows.lines[first : self._folds.rows]
-            self._folds.keep(first)
-            self._folds.add(map(self.rows.text, below))
+            below = self.rows.lines[first : self._wrapped.rows]
+            self._wrapped.keep(first)
+            self._wrapped.add(map(self.rows.text, below))
         self.refresh()
 
     def _trim(self) -> None:
         """Keep to the limit; where one reads, the lines in view stay where they are."""
         gone = self.rows.trim()
         if gone:
-            lines = self._folds.trim(gone) if self._folds else gone
+            lines = self._wrapped.trim(gone) if self._wrapped else gone
             self.virtual_size = self._extent
             if not self.follow:
                 self.scroll_to(y=self.scroll_offset.y - lines, animate=False)
@@ -123,16 +123,16 @@ class LogView(Following):
     def _sort_again(self) -> None:
         """Find the rows of all lines that are kept anew."""
         self.rows = Rows(self.filter, self.search)
-        self.rows.add(self._kept.all)
+        self.rows.add(self._recent.all)
         self.rows.trim()
-        self._fold()
+        self._place_rows()
 
-    def _fold(self) -> None:
+    def _place_rows(self) -> None:
         """Lay the rows out anew."""
         self._ink = None
-        self._folds = Folds(self._room) if self.wrap and self.size.width else None
-        if self._folds:
-            self._folds.add(map(self.rows.text, self.rows.lines))
+        self._wrapped = WrappedRows(self._room) if self.wrap and self.size.width else None
+        if self._wrapped:
+            self._wrapped.add(map(self.rows.text, self.rows.lines))
         self.virtual_size = self._extent
         self.refresh()
 
@@ -150,19 +150,19 @@ class LogView(Following):
 
     @property
     def _extent(self) -> Size:
-        if self._folds:
-            return Size(self.size.width, self._folds.height)
+        if self._wrapped:
+            return Size(self.size.width, self._wrapped.height)
         width = self.margin.width(self.size.width) + self.rows.widest + self._tail
         return Size(width, len(self.rows.lines))
 
     def _top(self, row: int) -> int:
         """The first line of a row, from the top of all."""
-        return self._folds.top(row) if self._folds else row
+        return self._wrapped.top(row) if self._wrapped else row
 
     def row_at(self, y: int) -> tuple[int, int]:
         """The row at line `y` of what is in view, and which piece of it."""
         y += self.scroll_offset.y
-        return self._folds.at(y) if self._folds else (y, 0)
+        return self._wrapped.at(y) if self._wrapped else (y, 0)
 
     def seen(self) -> list[LogLine]:
         """The rows in view."""
@@ -214,7 +214,7 @@ class LogView(Following):
 
     def _lay_out(self) -> None:
         top = next(iter(self.seen()), None)
-        self._fold()
+        self._place_rows()
         self._stay(top)
 
     def on_resize(self, event: events.Resize) -> None:
@@ -268,8 +268,8 @@ class LogView(Following):
         room = max(0, width - before.cell_length - after.cell_length)
         text = self.rows.text(line)
         start, end = self.scroll_offset.x, self.scroll_offset.x + room
-        if self._folds:
-            start, end = self._folds.span(text, piece)
-        drawn = ink.piece(line, text, start, end, fades=self._folds is None)
+        if self._wrapped:
+            start, end = self._wrapped.span(text, piece)
+        drawn = ink.piece(line, text, start, end, fades=self._wrapped is None)
         filled = drawn.extend_cell_length(room, ink.paper(line))
         return Strip.join([before, filled, after]).crop_extend(0, width, self.rich_style)

@@ -18,8 +18,8 @@ from remote.run.log import Log
 from remote.run.news import Level
 from tests.kit.acted import until
 from tui.widgets import log_rows
-from tui.widgets.log_folds import Folds
 from tui.widgets.log_view import LogView
+from tui.widgets.log_wrap import WrappedRows
 from tui.widgets.plain import LONGEST, plain
 
 ROUTINE = "epoch 1 step 20/938 loss 0.3123 acc 0.91 0.041 s/iter"
@@ -342,15 +342,15 @@ async def test_wrapping_leaves_the_reader_where_he_is() -> None:
 @pytest.mark.parametrize("width", [0, 1, 2, 3, 7, 80])
 def test_the_pieces_of_a_row_are_all_of_it(width: int) -> None:
     for text in ("", "a", "漢", "a漢字b" * 9, "plain " * 20):
-        folds = Folds(width)
-        folds.add(["x", text])
-        assert folds.at(0) == (0, 0)
-        spans = [folds.span(text, piece) for piece in range(folds.height - 1)]
+        wrapped = WrappedRows(width)
+        wrapped.add(["x", text])
+        assert wrapped.at(0) == (0, 0)
+        spans = [wrapped.span(text, piece) for piece in range(wrapped.height - 1)]
         assert (spans[0][0], spans[-1][1]) == (0, cell_len(text))
         assert all(end == start for (_, end), (start, _) in pairwise(spans))
-        assert all(end - start <= folds.width for start, end in spans)
-        assert folds.at(folds.height - 1) == (1, len(spans) - 1)
-        assert folds.at(folds.height)[0] == 2
+        assert all(end - start <= wrapped.width for start, end in spans)
+        assert wrapped.at(wrapped.height - 1) == (1, len(spans) - 1)
+        assert wrapped.at(wrapped.height)[0] == 2
 
 
 # Selection

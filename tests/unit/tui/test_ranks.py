@@ -12,7 +12,7 @@ from tests.kit.dashboard import Stage
 from training.job import Job
 from training.wire import events
 from tui.panels.parts import turn
-from tui.panels.parts.fold import CALM, Folds, are_alike
+from tui.panels.parts.fold import CALM, FoldedColumns, are_alike
 from tui.panels.parts.groups import lines
 from tui.panels.parts.heat import grid, heat
 from tui.panels.parts.order import ORDERS, in_order
@@ -132,14 +132,14 @@ def test_ranks_agree_on_a_number_within_a_share_and_on_all_else_exactly() -> Non
 
 def test_a_column_goes_only_after_a_while_and_comes_back_at_once() -> None:
     session = acted(1, 2)
-    run, folds = session.state, Folds()
+    run, folded = session.state, FoldedColumns()
     memory = next(figure for figure in FIGURES if figure.column.title == "memory")
 
     def look(memories: tuple[int, int]) -> bool:
         for rank, size in zip(run.ranks, memories, strict=True):
             rank.memory = size
-        folds.update(FIGURES, run.ranks, run)
-        return folds.has(memory)
+        folded.update(FIGURES, run.ranks, run)
+        return folded.has(memory)
 
     assert look((100, 101))
     assert not look((100, 150))

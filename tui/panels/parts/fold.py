@@ -1,5 +1,5 @@
 """Which columns of the table of ranks are left out, as they tell nothing of one rank. Pure but for
-`Folds`, which remembers."""
+`FoldedColumns`, which remembers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CALM = 10
 """Drawings for which ranks agree before a column goes; it comes back at once."""
 
 
-class Folds:
+class FoldedColumns:
     """Remembers for how long the ranks have agreed on each figure, so that no column comes and
     goes."""
 

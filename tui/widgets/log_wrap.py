@@ -1,4 +1,4 @@
-"""Where the rows of a log lie when long ones go on below."""
+"""Where the rows of a log lie when long ones are wrapped."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from rich.cells import cell_len, chop_cells
 
 
-class Folds:
+class WrappedRows:
     """Where the rows lie when each takes as many lines of the screen as its text needs."""
 
     def __init__(self, width: int) -> None:
