@@ -36,7 +36,7 @@ _PLAIN = re.compile(r"[\w./~+-]+")
 
 
 class NotifyError(ValueError):
-    """Nothing can be told that way; the text says why, and what to write."""
+    """The target of --notify is wrong; the text says why, and what to write."""
 
 
 class Notifier:
@@ -57,26 +57,26 @@ class Notifier:
         """Begin to look at a run that is recorded in a folder."""
         return Observer(self, state, folder)
 
-    def tell(self, facts: Mapping[str, Any]) -> None:
-        """Tell these facts; returns at once."""
-        thread = threading.Thread(target=self._send, args=(facts,), name="notify", daemon=True)
+    def send(self, facts: Mapping[str, Any]) -> None:
+        """Send these facts; returns at once."""
+        thread = threading.Thread(target=self._deliver, args=(facts,), name="notify", daemon=True)
         self._threads.append(thread)
         thread.start()
 
     def failure(self) -> str:
-        """Why telling failed: the first time, once; else ""."""
+        """Why the first notification that failed did so, once; else ""."""
         if self._failure is None or self._is_taken:
             return ""
         self._is_taken = True
         return self._failure
 
     def wait(self) -> None:
-        """Wait for all that is being told, no longer than it may take."""
+        """Wait for notifications that are under way, at most as long as one may take."""
         until = time.monotonic() + self._limit
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
 
-    def _send(self, facts: Mapping[str, Any]) -> None:
+    def _deliver(self, facts: Mapping[str, Any]) -> None:
         try:
             (_post if self._is_url else _execute)(self.target, facts, self._limit)
         except (OSError, ValueError, subprocess.SubprocessError) as error:
@@ -86,7 +86,7 @@ class Notifier:
 
 
 class Observer:
-    """Notices what is to be told of a run; what had happened when it begins is not."""
+    """Notices what happens in a run from now on, and has the notifier send it."""
 
     def __init__(self, notifier: Notifier, state: RunState, folder: Path) -> None:
         self._notifier, self._folder = notifier, folder
@@ -95,29 +95,29 @@ class Observer:
         self._is_over = state.verdict is not None
 
     def look(self, state: RunState) -> None:
-        """Tell what is new."""
+        """Send what is new."""
         if len(state.stalls) > self._stalls:
             self._stalls = len(state.stalls)
-            self._tell(state, STALLED, f"{STALLED}: {state.stalls[-1].text}")
+            self._notify(state, STALLED, f"{STALLED}: {state.stalls[-1].text}")
         if self._is_over:
             return
         if state.verdict is not None:
             self._is_over = True
             word = state.verdict.name.lower()
-            self._tell(state, word, f"{word} {_ending(state)}")
+            self._notify(state, word, f"{word} {_ending(state)}")
         elif state.course.cut_off:
             self._is_over = True
-            self._tell(state, LOST, f"{LOST}: no host answers any more")
+            self._notify(state, LOST, f"{LOST}: no host answers any more")
 
-    def _tell(self, state: RunState, event: str, text: str) -> None:
-        self._notifier.tell(facts(state, event, text, self._folder))
+    def _notify(self, state: RunState, event: str, text: str) -> None:
+        self._notifier.send(facts(state, event, text, self._folder))
 
 
 def facts(state: RunState, event: str, text: str, folder: Path) -> dict[str, Any]:
-    """What is told of a run: `event` is its verdict or "stalled", `text` what follows its name in a
+    """The facts of a run: `event` is its verdict or "stalled", `text` what follows its name in a
     sentence for people. Seconds, fractions; None is unknown."""
     tests = state.progress.evaluations
-    told = {
+    values = {
         "event": event,
         "run": state.plan.run,
         "text": one_line(f"{state.plan.run} {text}"),
@@ -135,21 +135,21 @@ def facts(state: RunState, event: str, text: str, folder: Path) -> dict[str, Any
     }
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in told.items()
+        for name, value in values.items()
     }
 
 
 def _ending(state: RunState) -> str:
     """After which time a run has ended, at which step, why, and with which accuracy."""
     step = f"step {state.step}/{state.progress.steps or '?'}"
-    said = [f"after {duration(state.elapsed)} at {step}"]
+    parts = [f"after {duration(state.elapsed)} at {step}"]
     if state.cause:
-        said.append(state.cause.text())
+        parts.append(state.cause.text())
     elif state.progress.diverged:
-        said.append(state.progress.diverged.text)
+        parts.append(state.progress.diverged.text)
     if state.progress.evaluations:
-        said.append(f"test accuracy {percent(state.progress.evaluations[-1].accuracy, 2)}")
-    return "; ".join(said)
+        parts.append(f"test accuracy {percent(state.progress.evaluations[-1].accuracy, 2)}")
+    return "; ".join(parts)
 
 
 def _checked(target: str) -> bool:
@@ -179,32 +179,32 @@ def _is_address(url: str) -> bool:
         return False
 
 
-def _post(url: str, told: Mapping[str, Any], limit: float) -> None:
+def _post(url: str, facts: Mapping[str, Any], limit: float) -> None:
     """Raises: OSError, ValueError."""
     import http.client  # of which most runs need nothing
     import urllib.request
 
     head = {"Content-Type": "application/json", "User-Agent": "rankboard"}
-    request = urllib.request.Request(url, json.dumps(told).encode(), head, method="POST")
+    request = urllib.request.Request(url, json.dumps(facts).encode(), head, method="POST")
     try:
         with urllib.request.urlopen(request, timeout=limit):
             pass
     except http.client.HTTPException:
-        raise ValueError("what answers there is no web server") from None
+        raise ValueError("the answer is not HTTP") from None
 
 
-def _execute(command: str, told: Mapping[str, Any], limit: float) -> None:
+def _execute(command: str, facts: Mapping[str, Any], limit: float) -> None:
     """Raises: OSError, SubprocessError."""
     # Files, not pipes, which what a command leaves in the background would hold open.
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as words:
-        given.write(json.dumps(told).encode() + b"\n")
+        given.write(json.dumps(facts).encode() + b"\n")
         given.seek(0)
         process = subprocess.Popen(
             ("sh", "-c", command),
             stdin=given,
             stdout=subprocess.DEVNULL,
             stderr=words,
-            env=os.environ | _variables(told),
+            env=os.environ | _variables(facts),
             start_new_session=True,
         )
         try:
@@ -218,9 +218,9 @@ def _execute(command: str, told: Mapping[str, Any], limit: float) -> None:
             raise subprocess.CalledProcessError(code, command, stderr=words.read())
 
 
-def _variables(told: Mapping[str, Any]) -> dict[str, str]:
+def _variables(facts: Mapping[str, Any]) -> dict[str, str]:
     """The facts as environment variables; "" is unknown."""
-    return {f"{PREFIX}{name.upper()}": _text(value) for name, value in told.items()}
+    return {f"{PREFIX}{name.upper()}": _text(value) for name, value in facts.items()}
 
 
 def _text(value: Any) -> str:

@@ -20,7 +20,7 @@ from tests.kit.histories import History, plan, raised, stepped
 from training.wire.events import Evaluated
 
 FOLDER = Path("/runs/one")
-TOLD = {"event": "finished", "text": 'it\'s "done"; $HOME', "steps": None, "hosts": ["a", "b"]}
+FACTS = {"event": "finished", "text": 'it\'s "done"; $HOME', "steps": None, "hosts": ["a", "b"]}
 
 
 class Hook(HTTPServer):
@@ -66,24 +66,24 @@ def hook() -> Iterator[Hook]:
         thread.join()
 
 
-def told(notifier: Notifier, facts: dict[str, Any]) -> str:
-    """What is said of a failure."""
-    notifier.tell(facts)
+def sent(notifier: Notifier, facts: dict[str, Any]) -> str:
+    """Send the facts; returns why that failed."""
+    notifier.send(facts)
     notifier.wait()
     return notifier.failure()
 
 
 def test_a_url_gets_the_facts_as_json(hook: Hook) -> None:
-    assert told(Notifier(hook.url), TOLD) == ""
-    assert hook.heard == [("application/json", TOLD)]
+    assert sent(Notifier(hook.url), FACTS) == ""
+    assert hook.heard == [("application/json", FACTS)]
 
 
 def test_a_command_gets_them_on_stdin_and_as_variables(tmp_path: Path) -> None:
     said = tmp_path / "said"
     command = f'cat > {said}; echo "$RANKBOARD_TEXT|$RANKBOARD_STEPS|$RANKBOARD_HOSTS" >> {said}'
-    assert told(Notifier(command), TOLD) == ""
+    assert sent(Notifier(command), FACTS) == ""
     on_stdin, variables = said.read_text().splitlines()
-    assert json.loads(on_stdin) == TOLD
+    assert json.loads(on_stdin) == FACTS
     assert variables == 'it\'s "done"; $HOME||a,b'
 
 
@@ -91,15 +91,15 @@ def test_a_script_may_have_arguments(tmp_path: Path) -> None:
     script = tmp_path / "tell"
     script.write_text(f"#!/bin/sh\necho $1 $RANKBOARD_EVENT > {tmp_path}/said\n")
     script.chmod(0o755)
-    assert told(Notifier(f"{script} loudly"), TOLD) == ""
+    assert sent(Notifier(f"{script} loudly"), FACTS) == ""
     assert (tmp_path / "said").read_text() == "loudly finished\n"
 
 
 def test_nobody_waits_for_it(hook: Hook) -> None:
     hook.hold.clear()
     notifier = Notifier(hook.url)
-    notifier.tell(TOLD)
-    assert notifier.failure() == "", "it is told, or will be"
+    notifier.send(FACTS)
+    assert notifier.failure() == "", "it is sent, or will be"
     hook.hold.set()
     notifier.wait()
     assert len(hook.heard) == 1
@@ -108,8 +108,8 @@ def test_nobody_waits_for_it(hook: Hook) -> None:
 def test_a_failure_is_said_once_and_without_secrets(hook: Hook) -> None:
     hook.status = 404
     notifier = Notifier(hook.url)
-    assert told(notifier, TOLD) == "--notify: http://127.0.0.1: HTTP Error 404: Not Found"
-    assert told(notifier, TOLD) == "", "once"
+    assert sent(notifier, FACTS) == "--notify: http://127.0.0.1: HTTP Error 404: Not Found"
+    assert sent(notifier, FACTS) == "", "once"
     assert len(hook.heard) == 2, "but it is tried again"
 
 
@@ -121,20 +121,18 @@ def test_a_failure_is_said_once_and_without_secrets(hook: Hook) -> None:
     ],
 )
 def test_why_it_failed(target: str, failure: str) -> None:
-    assert told(Notifier(target), TOLD) == f"--notify: {failure}"
+    assert sent(Notifier(target), FACTS) == f"--notify: {failure}"
 
 
 def test_an_answer_of_another_service_is_a_failure(hook: Hook) -> None:
     hook.greeting = b"SSH-2.0-OpenSSH\r\n"
-    assert told(Notifier(hook.url), TOLD) == (
-        "--notify: http://127.0.0.1: what answers there is no web server"
-    )
+    assert sent(Notifier(hook.url), FACTS) == ("--notify: http://127.0.0.1: the answer is not HTTP")
 
 
 @pytest.mark.parametrize("target", ["sleep 60 & sleep 60", "sleep 60; true"])
 def test_a_command_that_does_not_end_is_killed(target: str) -> None:
     notifier = Notifier(target, limit=0.1)
-    notifier.tell(TOLD)
+    notifier.send(FACTS)
     (thread,) = notifier._threads
     thread.join()
     assert notifier.failure() == "--notify: sleep: did not end within 0.1 s"
@@ -143,14 +141,14 @@ def test_a_command_that_does_not_end_is_killed(target: str) -> None:
 def test_what_a_command_leaves_in_the_background_is_not_waited_for(tmp_path: Path) -> None:
     go = tmp_path / "go"
     os.mkfifo(go)
-    assert told(Notifier(f"cat {go} & true"), TOLD) == ""
+    assert sent(Notifier(f"cat {go} & true"), FACTS) == ""
     go.write_text("on")
 
 
 def test_an_answer_that_does_not_come_is_not_waited_for(hook: Hook) -> None:
     hook.hold.clear()
     notifier = Notifier(hook.url, limit=0.1)
-    notifier.tell(TOLD)
+    notifier.send(FACTS)
     (thread,) = notifier._threads
     thread.join()
     assert notifier.failure() == "--notify: http://127.0.0.1: did not end within 0.1 s"
@@ -179,22 +177,22 @@ def test_what_only_the_shell_knows_is_left_to_it(target: str) -> None:
     Notifier(target)
 
 
-# What is told of a run ----------------------------------------------------------------------------
+# What is sent of a run ----------------------------------------------------------------------------
 
 
-class Kept(Notifier):
-    """Keeps what is told."""
+class Memory(Notifier):
+    """Remembers what is sent."""
 
     def __init__(self) -> None:
         super().__init__("true")
         self.all: list[tuple[str, str]] = []
 
-    def tell(self, facts: Any) -> None:
+    def send(self, facts: Any) -> None:
         self.all.append((facts["event"], facts["text"].partition(" ")[2]))
 
 
-def test_a_stall_and_the_end_are_told_once_each() -> None:
-    history, notifier = History(plan(2)).training(3), Kept()
+def test_a_stall_and_the_end_are_sent_once_each() -> None:
+    history, notifier = History(plan(2)).training(3), Memory()
     observer = notifier.observe(history.state(), FOLDER)
     observer.look(history.state())
     assert not notifier.all
@@ -211,14 +209,14 @@ def test_a_stall_and_the_end_are_told_once_each() -> None:
     assert notifier.all[-1][1] == "finished after 0 s at step 4/40"
 
 
-def test_what_was_over_before_is_not_told() -> None:
-    history, notifier = History(plan(2)).training(40).session(Stalled((0, 1), 30.0)), Kept()
+def test_what_was_over_before_is_not_sent() -> None:
+    history, notifier = History(plan(2)).training(40).session(Stalled((0, 1), 30.0)), Memory()
     state = history.done(0, 1).closed()
     Observer(notifier, state, FOLDER).look(state)
     assert not notifier.all
 
 
-def test_a_failure_is_told_with_its_cause() -> None:
+def test_a_failure_is_sent_with_its_cause() -> None:
     history = History(plan(2)).training(3)
     history.rank(0, Evaluated(0, 1, 3, 0.5, 0.875, 100, 1.0))
     history.rank(1, *raised(1, "ValueError: bad \x1b[31mdata\x00"))
@@ -233,8 +231,8 @@ def test_a_failure_is_told_with_its_cause() -> None:
     assert found["folder"] == "/runs/one"
 
 
-def test_a_loss_that_is_nan_is_told_with_the_end() -> None:
-    history, notifier = History(plan(1)).training(3), Kept()
+def test_a_loss_that_is_nan_is_sent_with_the_end() -> None:
+    history, notifier = History(plan(1)).training(3), Memory()
     observer = notifier.observe(history.state(), FOLDER)
     history.rank(0, replace(stepped(0, 4), loss=math.nan)).done(0)
     observer.look(history.closed())
