@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Any
 
 from textual.app import App
@@ -83,47 +84,52 @@ class Action:
         return tuple(named(key) for key in self.keys.split(","))
 
 
+_hidden = partial(Action, shown=False)
+
 QUIT = Action("quit", "q", "app.quit", "Quit", "quit; asks first while a run is live")
 HELP = Action("help", "?,f1", "app.help", "Help", "show the keys that work here, then all others")
 BACK = Action("back", "esc", "back", "Back", "leave one layer: a search, a zoom, a page")
-CLOSE = Action("close", "q", "back", "Back", "close this page", shown=False)
+CLOSE = _hidden("close", "q", "back", "Back", "close this page")
 SCREENSHOT = Action(
     "screenshot", "e", "app.screenshot", "Screenshot", "save the screen as SVG in the run's folder"
 )
 LOG_Y = Action("log-y", "l", "log_y", "Log y", "make the y axis logarithmic, or linear again")
-THEME_HELP = "dark, light, or with a high contrast; kept for the next time"
-CHECKS = Action("checks", "D", "checks", "Doctor", "show the checks of the hosts", False)
-OPEN = Action("open", "enter", "open", "Open", "open what is chosen")
+THEME_HELP = "take the next theme: dark, light, high contrast; it is remembered"
+NEW_RUN = Action(
+    "new-run", "n", "new", "New run", "open the form for a new run; on a run, once it has ended"
+)
+CHECKS = _hidden("checks", "D", "checks", "Doctor", "show the checks of the hosts")
+OPEN = Action("open", "enter", "open", "Open", "open the selected row")
 MOVES = (
-    Action("next-choice", "j", "move('cursor_down')", "Down", "go down", False),
-    Action("last-choice", "k", "move('cursor_up')", "Up", "go up", False),
+    _hidden("next-choice", "j", "move('cursor_down')", "Down", "go down"),
+    _hidden("previous-choice", "k", "move('cursor_up')", "Up", "go up"),
 )
 
-MARKS = "marks: E epoch, T test, C checkpoint, R restart, S stall"
+MARKS = "show or hide marks: E epoch, T test, C checkpoint, R restart, S stall"
 
 ROW_MOVES = (
-    Action("up", "up,k", "move(-1)", "Up", "go up", False),
-    Action("down", "down,j", "move(1)", "Down", "go down", False),
-    Action("page-up", "pageup", "page(-1)", "Page up", "go up by a page", False),
-    Action("page-down", "pagedown", "page(1)", "Page down", "go down by a page", False),
-    Action("top", "home,g", "move_to(0)", "Top", "go to the first one", False),
-    Action("bottom", "end,G", "move_to(-1)", "Bottom", "go to the last one", False),
+    _hidden("up", "up,k", "move(-1)", "Up", "go up"),
+    _hidden("down", "down,j", "move(1)", "Down", "go down"),
+    _hidden("page-up", "pageup", "page(-1)", "Page up", "go up by a page"),
+    _hidden("page-down", "pagedown", "page(1)", "Page down", "go down by a page"),
+    _hidden("top", "home,g", "move_to(0)", "Top", "go to the first one"),
+    _hidden("bottom", "end,G", "move_to(-1)", "Bottom", "go to the last one"),
 )
 
 ACTIONS: dict[Place, tuple[Action, ...]] = {
     Place.HOME: (
         OPEN,
-        Action("set-up", "n", "new", "New run", "fill in the form for a new run"),
-        Action("filter", "/", "filter", "Filter", "list only some, as rankboard runs does"),
-        Action("order", "o", "order", "Sort", "sort by the next column"),
-        Action("mark", "space", "mark", "Mark", "mark the run for a comparison", False),
+        NEW_RUN,
+        Action("filter", "/", "filter", "Filter", "filter the list, as rankboard runs does"),
+        Action("sort-runs", "o", "order", "Sort", "sort by the next column"),
+        _hidden("mark", "space", "mark", "Mark", "mark the run for a comparison"),
         Action("compare", "C", "compare", "Compare", "compare the marked runs, two to eight"),
         Action("star", "s", "star", "Star", "star the run, or take its star away"),
-        Action("note", "t", "note", "Note", "write a note on the run", False),
-        Action("name", "a", "name", "Name", "name the run", False),
-        Action("resume", "R", "resume", "Resume", "go on from the run's newest checkpoint"),
+        _hidden("note", "t", "note", "Note", "write a note on the run"),
+        _hidden("name", "a", "name", "Name", "name the run"),
+        Action("resume", "R", "resume", "Resume", "resume the run from its newest checkpoint"),
         Action("delete", "d,delete", "delete", "Delete", "delete the run here and on its hosts"),
-        Action("refresh", "r,f5", "refresh", "Refresh", "look again, and ask the hosts", False),
+        _hidden("refresh", "r,f5", "refresh", "Refresh", "read the list again, and ask the hosts"),
         BACK,
         HELP,
         QUIT,
@@ -136,100 +142,111 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         Action("play", "space", "play", "Play", "play the replay, or pause it"),
         Action("slower", "<", "speed(-1)", "Slower", "replay at half the speed"),
         Action("faster", ">", "speed(1)", "Faster", "replay at twice the speed"),
-        Action("new-run", "n", "new", "New run", "fill in the form again, once the run has ended"),
-        Action("next-chart", "c", "cycle", "Chart", "show the next of the charts and hosts"),
+        NEW_RUN,
+        Action("next-chart", "c", "cycle", "Chart", "show the next chart, or the hosts"),
         Action("zoom", "z", "zoom", "Zoom", "zoom the focused panel to the whole screen, and back"),
-        Action("stacks", "s", "stacks", "Stacks", "show where every rank is: its Python stack"),
+        Action("stacks", "s", "stacks", "Stacks", "show the Python stack of every rank"),
         Action(
             "compare-with", "C", "compare", "Compare", "compare with another run: most alike first"
         ),
         SCREENSHOT,
-        Action(
-            "hide-alerts", "a", "acknowledge", "Hide alerts", "hide the alerts, as noted", False
-        ),
-        Action("alerts", "!", "alerts", "Alerts", "list all alerts of the run", False),
+        _hidden("hide-alerts", "a", "acknowledge", "Hide alerts", "hide the alerts that are shown"),
+        _hidden("alerts", "!", "alerts", "Alerts", "list all alerts of the run"),
         CHECKS,
-        Action("home", "H", "home", "Home", "go to the list of all runs", False),
-        Action("next-run", "ctrl+pagedown", "other(1)", "Next run", "show the next run", False),
-        Action("last-run", "ctrl+pageup", "other(-1)", "Last run", "show the run before", False),
+        _hidden("home", "H", "home", "Home", "go to the list of all runs"),
+        _hidden("next-run", "ctrl+pagedown", "other(1)", "Next run", "show the next run"),
+        _hidden(
+            "previous-run", "ctrl+pageup", "other(-1)", "Previous run", "show the previous run"
+        ),
         *(
-            Action(f"panel-{n}", str(n), f"panel({n})", f"Panel {n}", "go to that panel", False)
+            _hidden(f"panel-{n}", str(n), f"panel({n})", f"Panel {n}", "go to that panel")
             for n in range(1, 10)
         ),
     ),
     Place.SLIDER: (
-        Action("earlier", "left,h", "jump(-0.01)", "Earlier", "jump back a hundredth", False),
-        Action("later", "right", "jump(0.01)", "Later", "jump on a hundredth", False),
-        Action("far-back", "pageup", "jump(-0.1)", "Far back", "jump back a tenth", False),
-        Action("far-on", "pagedown", "jump(0.1)", "Far on", "jump on a tenth", False),
-        Action("beginning", "home", "jump(-1)", "Beginning", "go to the beginning", False),
-        Action("end", "end", "jump(1)", "End", "go to the end of the run", False),
+        _hidden("earlier", "left,h", "jump(-0.01)", "Earlier", "jump back by 1%"),
+        _hidden("later", "right", "jump(0.01)", "Later", "jump forward by 1%"),
+        _hidden("much-earlier", "pageup", "jump(-0.1)", "Much earlier", "jump back by 10%"),
+        _hidden("much-later", "pagedown", "jump(0.1)", "Much later", "jump forward by 10%"),
+        _hidden("beginning", "home", "jump(-1)", "Beginning", "go to the beginning of the run"),
+        _hidden("end", "end", "jump(1)", "End", "go to the end of the run"),
     ),
     Place.RANK: (
         BACK,
         CLOSE,
         HELP,
         Action("rank-after", "right", "rank(1)", "Next rank", "go to the next rank"),
-        Action("rank-before", "left", "rank(-1)", "Rank before", "go to the rank before", False),
-        Action("stack", "s", "stack", "Stack", "ask where the rank is, and show its stack"),
+        _hidden("rank-before", "left", "rank(-1)", "Previous rank", "go to the previous rank"),
+        Action("stack", "s", "stack", "Stack", "ask the rank for its Python stack, and show it"),
         Action("chart-of-rank", "c", "chart", "Chart", "show the next chart of the rank"),
         SCREENSHOT,
     ),
-    Place.RANKS: (Action("sort", "o", "sort", "Sort", "sort the ranks by the next figure"),),
+    Place.RANKS: (Action("sort", "o", "sort", "Sort", "sort the ranks by the next column"),),
     Place.ROWS: (
-        Action("open-rank", "enter", "open", "Open", "open the page of the rank, or a host"),
+        Action(
+            "open-rank",
+            "enter",
+            "open",
+            "Open",
+            "open the page of the rank, or the ranks of the host",
+        ),
         *ROW_MOVES,
     ),
     Place.HOSTS: (),
     Place.CHART: (
-        Action("band", "b", "band", "Band", "mean and band, all ranks, one against the mean"),
-        Action("x-axis", "x", "x_axis", "X axis", "x by steps, epochs, time or samples"),
+        Action(
+            "band", "b", "band", "Band", "show mean and band, all ranks, or one against the mean"
+        ),
+        Action("x-axis", "x", "x_axis", "X axis", "x axis by steps, epochs, time or samples"),
         LOG_Y,
-        Action(
-            "log-x", "L", "log_x", "Log x", "make the x axis logarithmic, or linear again", False
+        _hidden("log-x", "L", "log_x", "Log x", "make the x axis logarithmic, or linear again"),
+        _hidden("smoother", "+,=", "smooth(1)", "Smoother", "smooth the curves more"),
+        _hidden("rougher", "-", "smooth(-1)", "Rougher", "smooth the curves less"),
+        _hidden(
+            "cursor-right", "right", "cursor(1)", "Cursor", "show the values of the next point"
         ),
-        Action("smoother", "+,=", "smooth(1)", "Smoother", "smooth the curves more", False),
-        Action("rougher", "-", "smooth(-1)", "Rougher", "smooth the curves less", False),
-        Action("cursor-right", "right", "cursor(1)", "Cursor", "values of the next point", False),
-        Action(
-            "cursor-left", "left", "cursor(-1)", "Cursor left", "values of the one before", False
+        _hidden(
+            "cursor-left",
+            "left",
+            "cursor(-1)",
+            "Cursor left",
+            "show the values of the previous point",
         ),
-        Action("closer", "]", "zoom_x(2.0)", "Closer", "zoom in along x; so does the wheel", False),
-        Action("farther", "[", "zoom_x(0.5)", "Farther", "zoom out along x", False),
-        Action("pan-right", "}", "pan(0.5)", "Pan right", "move right; so does dragging", False),
-        Action("pan-left", "{", "pan(-0.5)", "Pan left", "move left", False),
-        Action("whole", "0", "whole", "Whole", "show all of the x axis", False),
-        Action("live", ".", "live", "Live", "follow the newest part", False),
-        Action("export", "w", "export", "Export", "write the chart as CSV, SVG and PNG", False),
-        Action("marks", "m", "marks", "Marks", MARKS, False),
+        _hidden(
+            "zoom-in", "]", "zoom_x(2.0)", "Zoom in", "zoom in along x; the mouse wheel zooms, too"
+        ),
+        _hidden("zoom-out", "[", "zoom_x(0.5)", "Zoom out", "zoom out along x"),
+        _hidden("pan-right", "}", "pan(0.5)", "Pan right", "move right; dragging moves, too"),
+        _hidden("pan-left", "{", "pan(-0.5)", "Pan left", "move left"),
+        _hidden("zoom-reset", "0", "whole", "Whole", "show the whole x axis"),
+        _hidden("live", ".", "live", "Live", "follow the newest steps"),
+        _hidden("export", "w", "export", "Export", "save the chart as CSV, SVG and PNG"),
+        _hidden("marks", "m", "marks", "Marks", MARKS),
     ),
     Place.LOG: (
-        Action("all-lines", "v", "news", "News/all", "show all lines, or only what is news"),
-        Action("find", "/", "find", "Find", "mark lines with a regular expression, and go to one"),
-        Action("next-match", "n", "next(1)", "Next", "go to the next line that was found"),
-        Action("last-match", "N", "next(-1)", "Previous", "go to the one before", False),
-        Action(
-            "filter-log", "&", "only", "Filter", "show only lines with a regular expression", False
+        Action("all-lines", "v", "news", "News/all", "show all lines, or only news"),
+        Action("find", "/", "find", "Find", "search with a regular expression"),
+        Action("next-match", "n", "next(1)", "Next", "go to the next match"),
+        _hidden("previous-match", "N", "next(-1)", "Previous", "go to the previous match"),
+        _hidden(
+            "filter-log", "&", "only", "Filter", "show only lines that match a regular expression"
         ),
         Action("first-error", "E", "first_error", "Error", "go to where the run went wrong"),
         Action("next-rank", "r", "next_rank", "Rank", "show the log of the next rank only"),
-        Action("all-ranks", "R", "all_ranks", "All ranks", "show the log of all ranks", False),
+        _hidden("all-ranks", "R", "all_ranks", "All ranks", "show the log of all ranks"),
         Action("follow", "f", "follow", "Follow", "follow the log, or pause; scrolling up pauses"),
-        Action("level", "L", "level", "Level", "show warnings and errors, errors, or all", False),
-        Action("wrap", "w", "wrap", "Wrap", "let long lines go on below, or not", False),
-        Action("times", "t", "times", "Times", "show the time of each line, or not", False),
-        Action(
+        _hidden("level", "L", "level", "Level", "show warnings and errors, errors, or all"),
+        _hidden("wrap", "w", "wrap", "Wrap", "wrap long lines, or cut them off"),
+        _hidden("times", "t", "times", "Times", "show or hide the time of each line"),
+        _hidden(
             "copy-log",
             "y",
             "copy",
             "Copy",
-            "copy the selection, the current line, or what is seen",
-            False,
+            "copy the selection, the current line, or the lines in view",
         ),
-        Action(
-            "save-log", "W", "save", "Save", "save the lines as a file in the run's folder", False
-        ),
-        Action("leave-log", "esc", "leave", "Leave", "leave a search, then each filter"),
+        _hidden("save-log", "W", "save", "Save", "save the lines as a file in the run's folder"),
+        Action("leave-log", "esc", "leave", "Leave", "clear the search, then each filter"),
     ),
     Place.STACKS: (
         BACK,
@@ -248,11 +265,21 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         SCREENSHOT,
     ),
     Place.FIELD: (
-        Action("edit", "enter", "open", "Edit", "edit the field, choose for it, tick or fold it"),
+        Action(
+            "edit", "enter", "open", "Edit", "edit the field, open its choices, tick or fold it"
+        ),
         Action("fold", "space", "fold", "Fold", "tick a host or a switch, fold a group"),
-        Action("turn", "right", "turn(1)", "Next", "take the next choice, unfold a group", False),
-        Action("turn-back", "left", "turn(-1)", "Last", "take the one before, fold", False),
-        Action("reset", "r,delete", "reset", "Reset", "give the field its default again", False),
+        _hidden(
+            "next-value", "right", "turn(1)", "Next", "take the next choice, or unfold the group"
+        ),
+        _hidden(
+            "previous-value",
+            "left",
+            "turn(-1)",
+            "Previous",
+            "take the previous choice, or fold the group",
+        ),
+        _hidden("reset", "r,delete", "reset", "Reset", "reset the field to its default"),
     ),
     Place.FORM: (
         BACK,
@@ -269,7 +296,7 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         BACK,
         CLOSE,
         *MOVES,
-        Action("delete-preset", "delete,d", "delete", "Delete", "delete the preset", False),
+        _hidden("delete-preset", "delete,d", "delete", "Delete", "delete the preset"),
     ),
     Place.STUDY: (
         BACK,
@@ -284,19 +311,27 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         BACK,
         CLOSE,
         HELP,
-        Action("step-or-time", "x", "along", "Step or time", "curves by wall time, or by step"),
-        Action("next-figure", "c", "measure", "Loss or accuracy", "show the next figure"),
+        Action(
+            "step-or-time", "x", "along", "Step or time", "show the curves by wall time, or by step"
+        ),
+        Action("next-figure", "c", "measure", "Loss or accuracy", "show the loss, or the accuracy"),
         LOG_Y,
         SCREENSHOT,
     ),
     Place.LIST: ROW_MOVES,
-    Place.TEXT: (BACK, Action("done", "q,enter,?,f1", "back", "Back", "close it", False)),
+    Place.TEXT: (BACK, _hidden("done", "q,enter,?,f1", "back", "Back", "close it")),
     Place.DIALOG: (
         BACK,
-        Action("detach", "d", "answer('detach')", "Detach", "leave the run, which goes on", False),
-        Action("leave-now", "q", "answer('now')", "Leave now", "do not wait for the end", False),
-        Action("next-answer", "right,down,l", "app.focus_next", "Next", "next answer", False),
-        Action("last-answer", "left,up,h", "app.focus_previous", "Last", "last answer", False),
+        _hidden("detach", "d", "answer('detach')", "Detach", "leave the run; it continues"),
+        _hidden("leave-now", "q", "answer('now')", "Leave now", "do not wait for the end"),
+        _hidden("next-answer", "right,down,l", "app.focus_next", "Next", "go to the next answer"),
+        _hidden(
+            "previous-answer",
+            "left,up,h",
+            "app.focus_previous",
+            "Previous",
+            "go to the previous answer",
+        ),
     ),
     Place.EVERYWHERE: (
         Action(
@@ -308,20 +343,26 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
             priority=True,
             fixed=True,
         ),
-        Action("interrupt", "ctrl+c", "app.quit", "Quit", "the same", False, True, fixed=True),
-        Action(
+        _hidden("interrupt", "ctrl+c", "app.quit", "Quit", "the same", priority=True, fixed=True),
+        _hidden(
             "commands",
             "ctrl+p",
             "app.command_palette",
             "Commands",
             "list all commands",
-            False,
-            True,
+            priority=True,
         ),
-        Action("next-theme", "T", "app.next_theme", "Next theme", THEME_HELP, False),
-        Action("next", "tab", "app.focus_next", "Next", "next panel or field", False, fixed=True),
-        Action(
-            "last", "shift+tab", "app.focus_previous", "Last", "the one before", False, fixed=True
+        _hidden("next-theme", "T", "app.next_theme", "Next theme", THEME_HELP),
+        _hidden(
+            "next", "tab", "app.focus_next", "Next", "go to the next panel or field", fixed=True
+        ),
+        _hidden(
+            "previous",
+            "shift+tab",
+            "app.focus_previous",
+            "Previous",
+            "go to the previous one",
+            fixed=True,
         ),
     ),
 }
