@@ -11,7 +11,8 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from tui import keymap
-from tui.actions import Place, bindings, places
+from tui.actions import Place
+from tui.bindings import bindings, places
 from tui.key_names import written
 from tui.screens.commands import Commands
 from tui.screens.dialogs import Dialog

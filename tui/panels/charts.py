@@ -15,7 +15,8 @@ from remote.record.reread import Clocks, steps
 from remote.run.curves import Curves
 from remote.run.state import RunPhase, RunState
 from tui import palette
-from tui.actions import Place, bindings
+from tui.actions import Place
+from tui.bindings import bindings
 from tui.charts import values
 from tui.charts.drawing import Drawing, coarse, drawing
 from tui.charts.export import save

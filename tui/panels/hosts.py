@@ -13,7 +13,8 @@ from remote.plan.place import is_loopback
 from remote.run.load import Load, loads
 from remote.run.state import HostPhase, HostState, RunState
 from remote.run.waiting import REACHING, age
-from tui.actions import Place, bindings
+from tui.actions import Place
+from tui.bindings import bindings
 from tui.panels.parts.panel import Panel, ScreenRow
 from tui.session_clock import SessionClock
 from tui.widgets.phase import phase

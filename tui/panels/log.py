@@ -15,7 +15,8 @@ from remote.format import count
 from remote.run.cause import Cause
 from remote.run.news import Level, LogLine, first_error, has_lines, is_of
 from remote.run.state import RunState
-from tui.actions import Place, bindings
+from tui.actions import Place
+from tui.bindings import bindings
 from tui.messages import KeepText
 from tui.panels.parts.panel import Panel, ScreenRow
 from tui.widgets.log_ink import selected

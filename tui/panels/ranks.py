@@ -12,7 +12,8 @@ from textual.binding import BindingType
 from remote.plan.plan import Plan
 from remote.run.state import RankState, RunPhase, RunState
 from tui import palette
-from tui.actions import Place, bindings
+from tui.actions import Place
+from tui.bindings import bindings
 from tui.messages import ShowRank
 from tui.panels.parts import heat
 from tui.panels.parts.fold import FoldedColumns, is_empty

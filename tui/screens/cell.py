@@ -19,7 +19,8 @@ from remote.study.progress import CellProgress, CellState, Progress
 from remote.study.results import results
 from remote.study.runner import Runner
 from remote.study.study import Trial
-from tui.actions import Place, bindings
+from tui.actions import Place
+from tui.bindings import bindings
 from tui.history import RecordedStudy
 from tui.messages import OpenRun, ShowRun
 from tui.text.cells import value

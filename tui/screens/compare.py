@@ -22,7 +22,8 @@ from remote.format import count
 from remote.plan.plan import PlanError
 from remote.record.read import RunFolderError
 from tui import palette
-from tui.actions import Place, bindings
+from tui.actions import Place
+from tui.bindings import bindings
 from tui.charts.overlay import LOSS, MEASURES, TEST_ACCURACY, WEIGHT
 from tui.messages import Done, in_background
 from tui.text import compare as text

@@ -15,7 +15,8 @@ from textual.message import Message
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Button, Static
 
-from tui.actions import Place, bindings, key_of
+from tui.actions import Place
+from tui.bindings import bindings, key_of
 
 LEAST = (40, 10)
 """Columns and rows below which nothing is shown."""

@@ -17,7 +17,8 @@ from remote.doctor.doctor import FAILED, OK, WARNING
 from remote.format import count
 from remote.run.state import RunPhase, RunState
 from remote.run.waiting import REACHING, Wait, waiting
-from tui.actions import Place, bindings
+from tui.actions import Place
+from tui.bindings import bindings
 from tui.session_clock import SessionClock
 from tui.text import checks
 from tui.view import Checks

@@ -15,7 +15,8 @@ from remote.cluster.hosts import Host
 from remote.doctor.doctor import FAILED, OK, WARNING
 from remote.format import count
 from tui import palette
-from tui.actions import Place, bindings
+from tui.actions import Place
+from tui.bindings import bindings
 from tui.form.draft import HOSTS, Draft, Mistake
 from tui.form.field import OFF, ON, Field, argument, is_of
 from tui.form.marks import Mark

@@ -9,7 +9,8 @@ from typing import Any
 
 from textual.app import App
 
-from tui.actions import ACTIONS, Action, Place, keys_of, panels_of
+from tui.actions import ACTIONS, Action, Place
+from tui.bindings import keys_of, panels_of
 from tui.panels import PANELS
 from tui.screens.dialogs import TextDialog
 

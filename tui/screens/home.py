@@ -16,7 +16,8 @@ from remote.format import count
 from remote.record import query
 from remote.record.checkpoints import saved_step
 from remote.record.entry import RUNNING, UNKNOWN, Entry
-from tui.actions import Place, bindings
+from tui.actions import Place
+from tui.bindings import bindings
 from tui.history import Answered, History, Listed
 from tui.messages import CompareRuns, Done, NewRun, OpenRun, OpenStudy, in_background
 from tui.screens.keeping import ERRORS, Keeping

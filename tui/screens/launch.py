@@ -15,7 +15,8 @@ from textual.widgets import Static
 from remote.format import count
 from training.job import Job
 from tui import palette
-from tui.actions import Place, bindings
+from tui.actions import Place
+from tui.bindings import bindings
 from tui.form import presets
 from tui.form.command import command
 from tui.form.draft import Checked, Draft

@@ -13,7 +13,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from tui.actions import Place, bindings, key_of
+from tui.actions import Place
+from tui.bindings import bindings, key_of
 
 CSS = """
 {0} {{ align: center middle; background: $background 50%; }}

@@ -15,7 +15,8 @@ from textual.widgets.option_list import Option
 
 from remote.format import moment
 from remote.plan.plan import Policy
-from tui.actions import Place, bindings, key_of
+from tui.actions import Place
+from tui.bindings import bindings, key_of
 from tui.form import presets
 from tui.form.presets import Preset, PresetError
 from tui.form.recent import Recent

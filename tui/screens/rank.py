@@ -17,7 +17,8 @@ from textual.widgets import Static
 from remote.run.series import SERIES, Scope
 from remote.run.state import RankState, RunPhase, RunState
 from tui import palette
-from tui.actions import Place, bindings
+from tui.actions import Place
+from tui.bindings import bindings
 from tui.charts.kinds import Kind, available
 from tui.charts.view import Mode, View
 from tui.panels.charts import Charts

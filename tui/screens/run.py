@@ -12,7 +12,8 @@ from textual.screen import Screen
 
 from remote.run.alerts import Alert, alerts
 from remote.run.state import RunPhase
-from tui.actions import Place, bindings, panel_action
+from tui.actions import Place
+from tui.bindings import bindings, panel_action
 from tui.messages import CompareRun, GoHome, NewRun, OtherRun, ShowChecks, ShowStacks
 from tui.panels.parts import desktop
 from tui.panels.parts.alerts import Alerts, in_full

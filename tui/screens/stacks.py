@@ -14,7 +14,8 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from remote.run.state import RankState, RunPhase, RunState
-from tui.actions import Place, bindings
+from tui.actions import Place
+from tui.bindings import bindings
 from tui.panels.parts.stack import last_step, stack, summary
 from tui.session_clock import SessionClock
 from tui.view import Session

@@ -19,7 +19,8 @@ from remote.study.conclusion import answer, effects, failures, limits
 from remote.study.results import results
 from remote.study.runner import Runner, StudyRun
 from tui import palette
-from tui.actions import Place, bindings
+from tui.actions import Place
+from tui.bindings import bindings
 from tui.history import RecordedStudy
 from tui.messages import ShowCell, ShowRun
 from tui.panels.parts.header import Header

@@ -12,7 +12,7 @@ from remote.format import count, moment
 from remote.run.alerts import Alert, Key, alerts
 from remote.run.state import RunPhase, RunState
 from tui import palette
-from tui.actions import key_of
+from tui.bindings import key_of
 from tui.widgets.plain import plain
 
 LINES = 2

@@ -10,7 +10,8 @@ from textual.binding import BindingType
 from textual.message import Message
 from textual.strip import Strip
 
-from tui.actions import Place, bindings
+from tui.actions import Place
+from tui.bindings import bindings
 from tui.panels.parts.groups import Line
 from tui.widgets.choices import Choices
 from tui.widgets.table import Column, Row, Table

@@ -13,7 +13,8 @@ from textual.widgets import Static
 
 from remote.format import duration, percent
 from tui import palette
-from tui.actions import Place, bindings
+from tui.actions import Place
+from tui.bindings import bindings
 from tui.replay import Replay
 
 LEAST = 8
