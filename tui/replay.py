@@ -2,67 +2,46 @@
 
 from __future__ import annotations
 
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar
 
-from remote.fair_lock import FairLock
 from remote.plan.plan import Plan
-from remote.record import lock, tape
-from remote.record.tape import Tape
-from training.wire.events import Record
+from remote.record.follow import LOOK
+from remote.record.layout import EVENTS
+from remote.record.read import RunFolderError
+from remote.record.watch import END, WatchedRun
 
 SPEEDS = (0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 """How many seconds of the run a second shows."""
-LINES = 500
-"""Lines that are taken in at once while the lock is held."""
-LOOK = 0.1
-"""Seconds between two looks at the clock while it plays, or at a run that is still recorded."""
-FIRST = 1.0
-"""Seconds that a run with an overview has to be drawn, before all of it is read."""
-END = float("inf")
 
 
-class Replay:
-    """A session over the records of a run, see `tui.view.Session`. It begins at their end, paused.
+class Replay(WatchedRun):
+    """A watched run that also shows other times than the end of its record. It begins at the end,
+    paused.
 
-    The time of a replay, `position`, is in seconds since the first record. `is_live`: somebody else
+    The time of a replay, `position`, is in seconds since the run began. `is_live`: somebody else
     records the run now, and the replay is at the end, where it follows.
     """
 
-    detached = cut_off = keep = False
+    rewinds: ClassVar[bool] = True
 
     def __init__(
         self, folder: Path, plan: Plan, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        """Raises: OtherFormat, RunFolderError."""
-        self.plan, self._folder, self._monotonic = plan, folder, monotonic
-        self.lock = FairLock()
-        self._began, end = tape.span(folder)
-        self.duration = max(0.0, end - self._began)
-        self._recorded = lock.launcher(folder) is not None
+        """Raises: OtherFormat; RunFolderError, also where nothing is recorded."""
+        self._monotonic = monotonic
         self._position, self._since, self._playing = END, 0.0, False
         self._speed = SPEEDS.index(1)
-        self._wake, self._closed = threading.Event(), threading.Event()
-        self.reading: float | None = None
-        """How much of the records has been read, from 0 to 1, while the state is not yet that of
-        `position`; None once it is."""
-        self._tape = Tape(folder, plan)
-        if tape.is_large(folder):
-            self.state, self.reading = tape.overview(folder, plan), 0.0
-        else:
-            self._tape.advance(END, sys.maxsize)
-            self.state = self._tape.state
-        self.state.hold(0.0)
-
-    # The player, for the thread of the screen
+        self._began = self.duration = 0.0
+        super().__init__(folder, plan)
+        if not self.state.started:
+            raise RunFolderError(f"{folder} holds no run: {EVENTS} has no records")
 
     @property
     def position(self) -> float:
-        """The time that is shown, in seconds since the first record."""
+        """The time that is shown, in seconds since the run began."""
         return min(self._now(), self.duration)
 
     @property
@@ -78,7 +57,7 @@ class Replay:
     @property
     def is_live(self) -> bool:
         """Whether this follows a run that somebody else records now."""
-        return self._recorded and self._position == END
+        return self.launcher is not None and self._position == END
 
     def toggle(self) -> None:
         """Play, or pause; at the end, play from the beginning."""
@@ -96,7 +75,7 @@ class Replay:
         self.go_to(self.position + seconds)
 
     def go_to(self, position: float) -> None:
-        """Go to a time; beyond the last record is the end, which a replay of a live run follows."""
+        """Go to a time; beyond the last record is the end, which a replay follows."""
         self._set(max(0.0, position) if position < self.duration else END, self._playing)
 
     def _set(self, position: float, playing: bool) -> None:
@@ -107,64 +86,23 @@ class Replay:
         passed = (self._monotonic() - self._since) * self.speed if self._playing else 0.0
         return self._position + passed
 
-    # The session
-
-    def batches(self) -> Iterator[list[Record]]:
-        """Bring `state` to what it was at the position, again and again, until `stop`."""
-        with closing(self._tape):
-            if self.reading is not None:  # the screen comes first
-                self._wake.wait(FIRST)
-            while not self._closed.is_set():
-                self._wake.clear()
-                is_there = self._follow()
-                yield []
-                if is_there:
-                    self._wake.wait(LOOK if self._goes_on else None)
+    # What it shows
 
     @property
-    def _goes_on(self) -> bool:
-        """Whether there may be more to take in without a jump: a replay that plays has come to the
-        end only once it has taken in the last record."""
-        return self.is_live or (self._playing and self._position != END)
-
-    def _follow(self) -> bool:
-        """Take in the next lines. Returns whether the state is that of the position now."""
+    def _until(self) -> float:
         at = self._now()
-        until = self._began + at if at < self.duration else END
-        if self._tape.state.now > until:
-            self._tape.rewind(until)
-        if self._tape.state is not self.state:  # it is shown once it has come as far
-            if self._tape.advance(until, LINES):
-                self.reading = self._tape.share
-                return False
-            with self.lock:
-                self._show(at)
-            return True
-        with self.lock:
-            is_more = self._tape.advance(until, LINES)
-            self._show(at)
-        return not is_more
+        return self._began + at if at < self.duration else END
 
-    def _show(self, at: float) -> None:
-        """Show the state of the tape, which has come to the position `at`, or near it."""
-        self.state, self.reading = self._tape.state, None
-        if at >= self.duration and self._now() >= self.duration:  # no jump came in between
-            self._position = END
-            self._recorded = self._recorded and lock.launcher(self._folder) is not None
-            self.duration = max(self.duration, self.state.now - self._began)
+    @property
+    def _pause(self) -> float | None:
+        return LOOK if self._playing or self._position == END else None
+
+    def _hold(self, until: float) -> None:
+        """Hold the run at this time, but where it goes on at the end."""
+        if until == self._until == END:  # no jump came in between
+            self._position, self._began = END, self.state.started
+            self.duration = max(0.0, self.state.now - self._began)
         if self.is_live:
-            self.state.is_held = False
+            super()._hold(until)
         else:
-            self.state.hold(self._began + min(at, self.duration))
-
-    def stop(self, reason: str = "", *, now: bool = False) -> None:
-        """End the replay; the run has nothing of it."""
-        self._closed.set()
-        self._wake.set()
-
-    def detach(self) -> None:
-        """End the replay."""
-        self.stop()
-
-    def ask_stacks(self) -> None:
-        """Ask nobody: the stacks of the record are all that there are."""
+            self.state.hold(min(until, self._began + self.duration))

@@ -15,12 +15,9 @@ from remote.record.layout import EVENTS
 from remote.record.lock import launcher
 from remote.record.read import RunFolderError, Sieve
 from training.wire.events import Record
-from training.wire.line_cutter import LineCutter, LineTooLong
 
 LOOK = 0.2
 """Seconds between two looks at what another launcher has recorded."""
-BLOCK = 1 << 16
-"""Bytes that are read at once."""
 
 
 def follow(folder: Path, hosts: int, remark: Callable[[str], object] = len) -> Iterator[Record]:
@@ -32,8 +29,8 @@ def follow(folder: Path, hosts: int, remark: Callable[[str], object] = len) -> I
     tail, over = Tail(folder, hosts), False
     while not over:
         over = not launcher(folder)  # looked up before the read: what it wrote last is read yet
-        for batch in tail.read():
-            yield from batch
+        for records in tail.read():
+            yield from records
         if not over:
             time.sleep(LOOK)
     if not tail.is_there:
@@ -42,58 +39,84 @@ def follow(folder: Path, hosts: int, remark: Callable[[str], object] = len) -> I
 
 
 class Tail:
-    """The records of a run that have come since the last look at them. A line that is just being
-    written is left for the next look."""
+    """The records of a run, line by line, also those that come while it is read. A line that is
+    just being written is left for the next look.
+
+    `offset` is how many bytes of lines have been read.
+    """
 
     def __init__(self, folder: Path, hosts: int) -> None:
         """`hosts`: how many the run has."""
         self.path = folder / EVENTS
-        self._hosts = hosts
+        self.offset = 0
         self._file: BinaryIO | None = None
-        self._begin()
-
-    def _begin(self) -> None:
-        self._sieve = Sieve(self.path.parent.name, self._hosts)
-        self._cutter = LineCutter(LIMITS.line)
+        self._sieve = Sieve(folder.name, hosts)
 
     def read(self) -> Iterator[list[Record]]:
-        """What has come, expanded, in batches; nothing where there is no file yet.
+        """What has come, line by line, see `read_line`."""
+        return iter(self.read_line, [])
+
+    def read_line(self) -> list[Record]:
+        """The records of the next line that has some, expanded; none where no more have come, or
+        there is no file yet.
 
         Raises: OtherFormat; RunFolderError.
         """
         try:
             self._file = self._file or self._opened()
-            while self._file and (block := self._file.read(BLOCK)):
-                yield list(self._sieve.records(self._cutter.feed(block)))
+            while self._file and (line := self._file.readline(LIMITS.line + 1)):
+                if not line.endswith(b"\n"):
+                    self._check_length(line)
+                    self._file.seek(self.offset)
+                    break
+                self.offset += len(line)
+                if records := list(self._sieve.records((line,))):
+                    return records
         except OSError as error:
             raise RunFolderError(f"{self.path}: {error.strerror}") from error
-        except LineTooLong as error:
-            raise RunFolderError(f"{self.path}: {error}") from error
+        return []
+
+    def _check_length(self, line: bytes) -> None:
+        if len(line) > LIMITS.line:
+            raise RunFolderError(f"{self.path}: it has a line longer than {LIMITS.line:,} bytes")
 
     def _opened(self) -> BinaryIO | None:
         with suppress(FileNotFoundError):
             return files.opened(self.path)
         return None
 
+    def seek(self, offset: int) -> None:
+        """Go on behind so many bytes of lines."""
+        self.offset = offset
+        if self._file:
+            self._file.seek(offset)
+
     @property
     def is_there(self) -> bool:
         """Whether there has been a file."""
         return self._file is not None
 
+    @property
+    def size(self) -> int:
+        """Bytes that the file has now; 0 where it is not there."""
+        with suppress(OSError):
+            return self.path.lstat().st_size
+        return 0
+
     def is_replaced(self) -> bool:
-        """Whether the file is another one now, or shorter than what was read of it. The next `read`
-        then begins anew."""
+        """Whether the file is another one now, or shorter than what was read of it. The next line
+        is then its first."""
         if self._file is None:
             return False
         try:
             found, known = os.lstat(self.path), os.fstat(self._file.fileno())
         except OSError:
             return False  # it is gone; what was read of it stays
-        if os.path.samestat(found, known) and found.st_size >= self._file.tell():
+        if os.path.samestat(found, known) and found.st_size >= self.offset:
             return False
         self._file.close()
         self._file = None
-        self._begin()
+        self.offset = 0
         return True
 
     def close(self, remark: Callable[[str], object] = len) -> None:

@@ -3,14 +3,17 @@ its state."""
 
 from __future__ import annotations
 
+import os
 import pickle
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
-from remote.events import decode
+from remote.limits import LIMITS
 from remote.plan.plan import Plan
 from remote.record import files
+from remote.record.follow import Tail
 from remote.record.layout import EVENTS
 from remote.record.read import RunFolderError, Sieve
 from remote.run.state import RunState
@@ -22,18 +25,17 @@ MEMORY = 256 << 20
 """Bytes of copies that are kept: of more, every second one goes."""
 APART = 1 << 20
 """Bytes of records between two copies, at the least."""
-TAIL = 1 << 18
-"""Bytes at the end of the records, which hold the last ones."""
 LARGE = 8 << 20
 """Bytes of records beyond which `overview` is much faster than reading all."""
-STEPS = 4_000
-"""About how many of the steps `overview` takes in: which is a fraction of a second."""
-WHOLE = 500
-"""Steps at the beginning that `overview` takes in without a gap; at the end those in `TAIL`."""
-LINE = 600
-"""About how many bytes the record of a step takes."""
-STEP = rb"\"event\":\"step\""
-"""What a line that tells of a step holds, and hardly any other."""
+WHOLE = 1 << 18
+"""Bytes at the beginning and at the end that `overview` takes in without a gap."""
+STEPS, PLACES = 4_000, 16
+"""About how many of the other steps it takes in, and at how many places at the least."""
+BLOCK = 1 << 16
+"""Bytes that it looks at at once."""
+NEWS = re.compile(rb'"event\\?":\\?"(?!step|text|hostsample|ranksample)')
+"""What a line holds that tells of more than steps and samples. It is far faster than to decode the
+line."""
 
 
 class Copy(NamedTuple):
@@ -50,36 +52,39 @@ class Tape:
     Times are by the session's clock. Nothing is locked: one thread at a time.
     """
 
-    def __init__(self, folder: Path, plan: Plan) -> None:
-        """Raises: RunFolderError, where there are no records."""
-        self.plan, self._folder = plan, folder
-        self._file = _opened(folder)
-        self._size = folder.joinpath(EVENTS).stat().st_size
-        self._copies: list[Copy] = []
-        self._apart = max(APART, self._size // COPIES)
+    def __init__(self, folder: Path, plan: Plan, *, rewinds: bool = True) -> None:
+        """`rewinds`: one goes back, for which copies of the state are kept."""
+        self.plan = plan
+        self._tail = Tail(folder, len(plan.hosts))
+        self._rewinds = rewinds
         self._begin()
 
     def _begin(self) -> None:
-        self.state = RunState(self.plan)
-        self._sieve = Sieve(self._folder.name, len(self.plan.hosts))
-        self._offset = 0
+        self._size = self._tail.size
+        self._apart = max(APART, self._size // COPIES)
+        self._copies: list[Copy] = []
+        self._play(RunState(self.plan), 0)
+
+    def _play(self, state: RunState, offset: int) -> None:
+        """Go on with the records behind `offset`, to which the state belongs."""
+        self.state = state
+        self._tail.seek(offset)
         self._next: list[Record] = []
-        self._file.seek(0)
 
     @property
     def share(self) -> float:
         """How much of the records has been taken in, from 0 to 1."""
-        return min(1.0, self._offset / self._size) if self._size else 1.0
+        return min(1.0, self._tail.offset / self._size) if self._size else 1.0
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        self._tail.close()
 
     def advance(self, until: float, lines: int) -> bool:
         """Take in the next records up to a time, at most so many lines. Returns whether there are
-        more up to that time. Raises: OtherFormat."""
+        more up to that time. Raises: OtherFormat; RunFolderError."""
         for _ in range(lines):
-            self._next = self._next or self._read()
+            self._next = self._next or self._tail.read_line()
             if not self._next or self._when(self._next[0]) > until:
                 return False
             for record in self._next:
@@ -90,23 +95,16 @@ class Tape:
 
     def rewind(self, when: float) -> None:
         """Go back to a known time at or before `when`; `state` is another one then."""
-        self._begin()
         copy = next((one for one in reversed(self._copies) if one.now <= when), None)
         if copy:
-            self.state = pickle.loads(copy.state)
-            self._offset = copy.offset
-            self._file.seek(copy.offset)
+            self._play(pickle.loads(copy.state), copy.offset)
+        else:
+            self._play(RunState(self.plan), 0)
 
-    def _read(self) -> list[Record]:
-        """The records of the next line that has some; none at the end."""
-        while line := self._file.readline():
-            if not line.endswith(b"\n"):  # it is just being written
-                self._file.seek(self._offset)
-                return []
-            self._offset += len(line)
-            if records := list(self._sieve.records([line])):
-                return records
-        return []
+    def renew(self) -> None:
+        """Begin anew where the file has been replaced."""
+        if self._tail.is_replaced():
+            self._begin()
 
     def _when(self, record: Record) -> float:
         host = self.state.host(record.host)
@@ -115,63 +113,51 @@ class Tape:
     def _keep_copy(self) -> None:
         """Keep a copy of the state, if the last one is far behind."""
         newest = self._copies[-1].offset if self._copies else 0
-        if self._offset - newest < self._apart:
+        if not self._rewinds or self._tail.offset - newest < self._apart:
             return
         data = pickle.dumps(self.state, pickle.HIGHEST_PROTOCOL)
-        self._copies.append(Copy(self.state.now, self._offset, data))
+        self._copies.append(Copy(self.state.now, self._tail.offset, data))
         if sum(len(copy.state) for copy in self._copies) > MEMORY:  # the state of many ranks
             del self._copies[::2]
             self._apart *= 2
 
 
-def span(folder: Path) -> tuple[float, float]:
-    """The times of the first and last record. Raises: RunFolderError, where there are none."""
-    with _opened(folder) as file:
-        first = next(filter(None, map(decode, file)), None)
-        if first is None:
-            raise RunFolderError(f"{folder} holds no run: {EVENTS} has no records")
-        file.seek(max(0, file.seek(0, 2) - TAIL))
-        times = [record.time for record in map(decode, file.read().split(b"\n")) if record]
-    return first.time, max([first.time, *times[-1:]])
-
-
 def overview(folder: Path, plan: Plan) -> RunState:
     """The last state of a run with very many steps as it would be if it had made fewer: its curves
-    have the same course, and what its launchers, hosts and ranks say beside steps is all there.
+    have the same course, and all is there that its launchers, hosts and ranks say beside steps,
+    samples and what the ranks' programs print.
 
     Raises: OtherFormat; RunFolderError.
     """
     state, sieve = RunState(plan), Sieve(folder.name, len(plan.hosts))
-    for record in sieve.records(_thinned(folder, plan.world_size)):
-        state.apply(record)
+    try:
+        for record in sieve.records(_thinned(folder / EVENTS, plan.world_size)):
+            state.apply(record)
+    except OSError as error:
+        raise RunFolderError(f"{folder} holds no run: {EVENTS}: {error.strerror}") from error
     return state
 
 
 def is_large(folder: Path) -> bool:
     """Whether a run has so many records that reading all takes long."""
-    return (folder / EVENTS).stat().st_size > LARGE
+    return Tail(folder, 0).size > LARGE
 
 
-def _thinned(folder: Path, ranks: int) -> Iterator[bytes]:
-    """The lines of the records, without most steps in the middle. What is left of these are a few
-    of all ranks at a time, as ranks wait for each other."""
-    group, number, offset = 4 * ranks, 0, 0
-    with _opened(folder) as file:
-        size = file.seek(0, 2)
-        stride = max(1, size // (STEPS * LINE))
-        file.seek(0)
-        for line in file:
-            offset += len(line)
-            if STEP not in line:
-                yield line
-                continue
-            number += 1
-            if number <= WHOLE or offset > size - TAIL or number // group % stride == 0:
-                yield line
-
-
-def _opened(folder: Path) -> BinaryIO:
-    try:
-        return files.opened(folder / EVENTS)
-    except OSError as error:
-        raise RunFolderError(f"{folder} holds no run: {EVENTS}: {error.strerror}") from error
+def _thinned(path: Path, ranks: int) -> Iterator[bytes]:
+    """The lines of the records, without most steps and samples in the middle. What is left of these
+    are a few of all ranks at a time, as ranks wait for each other. Raises: OSError."""
+    offset = due = left = 0
+    group = 4 * ranks
+    with files.opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        while block := file.read(BLOCK) + file.readline(LIMITS.line):
+            offset += len(block)
+            is_whole = offset <= WHOLE or offset > size - WHOLE
+            if offset >= due:
+                left, due = group, offset + size // max(PLACES, STEPS // group)
+            if is_whole or left or NEWS.search(block):
+                lines = block.split(b"\n")
+                taken = len(lines) if is_whole else left
+                yield from lines[:taken]
+                yield from filter(NEWS.search, lines[taken:])
+                left = max(0, left - len(lines))

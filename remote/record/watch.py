@@ -1,43 +1,63 @@
-"""A run that is watched beside its launcher: its record is read as it grows; nothing is sent."""
+"""A run that is watched by its record alone, as it grows; nothing is sent."""
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import ClassVar
 
 from remote.fair_lock import FairLock
+from remote.format import percent
 from remote.plan.plan import Plan, PlanError
-from remote.record.follow import LOOK, Tail
-from remote.record.lock import Holder, launcher
+from remote.record import lock, tape
+from remote.record.follow import LOOK
 from remote.record.read import RunFolderError
+from remote.record.tape import Tape
 from remote.run.phases import RunPhase
-from remote.run.state import RunState
 from training.wire.events import Record
+
+LINES = 500
+"""Lines that are taken in at once while the lock is held."""
+FIRST = 1.0
+"""Seconds that a run with an overview has to be drawn, before all of it is read."""
+END = float("inf")
 
 
 class WatchedRun:
-    """A session over the record of a run, which it never changes. `launcher` is the process that
-    records the run now; None where there is none.
+    """A session over the record of a run, which it never changes. It shows the end of the record,
+    and follows it: a launcher may go on with the run at any time, even once it has ended.
 
     Any number of them may watch a run. `state` is written only while `lock` is held, by the thread
-    that iterates `batches`; it is another object where the record was replaced.
+    that iterates `batches`; it is another object once all of a long record has been read, or where
+    the record was replaced. `launcher` is the process that records the run now; None where there is
+    none. `reading`: how much of the record has been read, from 0 to 1, while the state is not yet
+    that of the time to be shown; None once it is.
     """
 
-    detached = cut_off = False
-    keep = True
+    detached = cut_off = keep = False
+    rewinds: ClassVar[bool] = False
+    """Whether it can show other times."""
 
     def __init__(self, folder: Path, plan: Plan) -> None:
-        """Take in what is recorded so far. Raises: OtherFormat; RunFolderError."""
+        """Take in what is recorded so far, of a long record only an overview.
+
+        Raises: OtherFormat; RunFolderError.
+        """
         self.plan, self.folder = plan, folder
         self.lock = FairLock()
-        self.launcher: Holder | None = None
-        self._tail = Tail(folder, len(plan.hosts))
-        self._left = threading.Event()
+        self.reading: float | None = None
         self._problem = ""
-        self.state = RunState(plan)
-        for _ in self._news():
-            pass
+        self._wake, self._left = threading.Event(), threading.Event()
+        self._tape = Tape(folder, plan, rewinds=self.rewinds)
+        self.state, self.launcher = self._tape.state, lock.launcher(folder)
+        if tape.is_large(folder):
+            self.state, self.reading = tape.overview(folder, plan), 0.0
+        else:
+            self._tape.advance(END, sys.maxsize)
+        self._hold(END)
 
     @property
     def has_ended(self) -> bool:
@@ -49,6 +69,8 @@ class WatchedRun:
         """What is to be known of the record, in one sentence; "" where the run has ended."""
         if self._problem:
             return self._problem
+        if self.reading is not None:
+            return f"this is an overview; {percent(self.reading)} of the record has been read"
         if self.has_ended:
             return ""
         if self.launcher:
@@ -59,39 +81,58 @@ class WatchedRun:
         return f"its launcher is gone, and what became of the run is not recorded: {what_to_do}"
 
     def batches(self) -> Iterator[list[Record]]:
-        """Iterate over the records as they come, already applied to `state`, until the run has
-        ended or `stop`. Goes on without a launcher, as another one may return to the run. Where the
-        record cannot be read any more, `news` says why.
+        """Bring `state` to what it is at the time to be shown, again and again, until `stop`. The
+        batches are empty. Where the record cannot be read any more, `news` says why.
         """
-        try:
-            while not self.has_ended and not self._left.wait(LOOK):
-                yield from self._news()
-        except (PlanError, RunFolderError) as error:
-            self._problem = str(error)
-        finally:
-            self._tail.close()
+        with closing(self._tape):
+            if self.reading is not None:  # the screen comes first
+                self._wake.wait(FIRST)
+            try:
+                while not self._left.is_set():
+                    self._wake.clear()
+                    is_more = self._follow()
+                    yield []
+                    if not is_more:
+                        self._wake.wait(self._pause)
+            except (PlanError, RunFolderError) as error:
+                self._problem = str(error)
 
-    def _news(self) -> Iterator[list[Record]]:
-        """What has come since the last look, then an empty batch."""
-        if not self.folder.is_dir():
-            raise RunFolderError(f"{self.folder} is gone: somebody has deleted the run")
-        holder = launcher(self.folder)  # before the read: what it wrote last is read yet
-        if self._tail.is_replaced():
-            with self.lock:
-                self.state = RunState(self.plan)
-        for batch in filter(None, self._tail.read()):
-            with self.lock:
-                for record in batch:
-                    self.state.apply(record)
-            yield batch
+    @property
+    def _until(self) -> float:
+        """The time to be shown, by the session's clock."""
+        return END
+
+    @property
+    def _pause(self) -> float | None:
+        """Seconds until there may be more to take in; None: not before a jump."""
+        return LOOK
+
+    def _follow(self) -> bool:
+        """Take in the next lines. Returns whether there may be more up to the time to be shown."""
+        until = self._until
+        holder = lock.launcher(self.folder)  # before the read: what it wrote last is read yet
+        self._tape.renew()
+        if self._tape.state.now > until:
+            self._tape.rewind(until)
+        if self._tape.state is not self.state and self._tape.advance(until, LINES):
+            self.reading = self._tape.share  # it is shown once it has come as far
+            return True
         with self.lock:
-            self.launcher = holder
-            self.state.is_held = holder is None  # its clock stops: nobody knows what goes on
-        yield []
+            is_more = self._tape.advance(until, LINES)
+            self.state, self.reading, self.launcher = self._tape.state, None, holder
+            self._hold(until)
+        if until == END and not self.has_ended and not self.folder.is_dir():
+            raise RunFolderError(f"{self.folder} is gone: somebody has deleted the run")
+        return is_more
+
+    def _hold(self, until: float) -> None:
+        """Let the run's clock go on or stop; `state` has come to this time, or near it."""
+        self.state.is_held = self.launcher is None  # nobody knows what goes on
 
     def stop(self, reason: str = "", *, now: bool = False) -> None:
         """Stop watching. The run is not told."""
         self._left.set()
+        self._wake.set()
 
     def detach(self) -> None:
         """Stop watching."""

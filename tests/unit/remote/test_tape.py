@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from remote.record.tape import Tape
 from remote.run.state import RunState
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
-from training.wire.events import PREFIX, Step, Text, expand
+from training.wire.events import PREFIX, Evaluated, Step, Text, expand
 from training.wire.jsonl import dumps
 
 END = float("inf")
@@ -68,8 +69,7 @@ def test_the_state_at_any_time_is_that_of_the_records_up_to_it(
     monkeypatch.setattr(tape, "APART", 4_000)
     made = history(100)
     folder = recorded(tmp_path, made)
-    first, last = tape.span(folder)
-    assert (first, last) == (made.records[0].time, made.records[-1].time)
+    first, last = made.records[0].time, made.records[-1].time
     played = Tape(folder, made.plan)
     for share in (0.0, 0.3, 0.9, 0.5, 0.51, 1.0, 0.1, 0.99):
         until = first + share * (last - first)
@@ -78,6 +78,18 @@ def test_the_state_at_any_time_is_that_of_the_records_up_to_it(
         assert not played.advance(until, 10**6)
         assert told(played.state) == told(applied(made.plan, made, until)), share
     assert len(played._copies) > 5
+    played.close()
+
+
+def test_a_tape_that_never_rewinds_keeps_no_copies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tape, "APART", 4_000)
+    made = history(100)
+    played = Tape(recorded(tmp_path, made), made.plan, rewinds=False)
+    assert not played.advance(END, 10**6)
+    assert played.state.step == 100
+    assert not played._copies
     played.close()
 
 
@@ -109,7 +121,7 @@ def test_a_line_that_is_being_written_is_read_once_it_is_whole(tmp_path: Path) -
 def test_an_overview_leaves_out_steps_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in (("STEPS", 50), ("WHOLE", 20), ("TAIL", 6_000), ("LINE", 300)):
+    for name, value in (("STEPS", 100), ("WHOLE", 6_000), ("BLOCK", 1_000)):
         monkeypatch.setattr(tape, name, value)
     made = history(600)
     folder = recorded(tmp_path, made)
@@ -124,12 +136,36 @@ def test_an_overview_leaves_out_steps_alone(
     assert (np.diff(curve.mean) < 0).all()
 
 
-def test_a_run_without_records_has_no_tape(tmp_path: Path) -> None:
-    (tmp_path / "events.jsonl").write_bytes(b"")
-    with pytest.raises(RunFolderError, match="no records"):
-        tape.span(tmp_path)
+def test_an_overview_has_what_a_rank_tells_in_one_line_with_its_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("STEPS", 100), ("WHOLE", 6_000), ("BLOCK", 1_000)):
+        monkeypatch.setattr(tape, name, value)
+    made = History(plan(2)).training(0, 600)
+    for step in range(1, 601):
+        lines = [stepped(0, step).text]
+        if step % 100 == 0:
+            told = Evaluated(0, step // 100, step, 1.0, step / 1000, 100, 0.1)
+            lines.append(f"{PREFIX}{dumps({'event': 'evaluated', **asdict(told)})}")
+        made.rank(0, Text(0, "stdout", "\n".join(lines)))
+        made.rank(1, stepped(1, step))
+    made.done(0, 1).closed()
+    state = tape.overview(recorded(tmp_path, made), made.plan)
+    assert state.ranks[0].timing.count < 400
+    assert [one.step for one in state.progress.evaluations] == [*range(100, 601, 100)]
+
+
+def test_a_tape_without_records_waits_for_them(tmp_path: Path) -> None:
+    made = history(5)
+    played = Tape(tmp_path / made.plan.run, made.plan)
+    assert not played.advance(END, 10**6)
+    assert played.share == 1.0
+    recorded(tmp_path, made)
+    assert not played.advance(END, 10**6)
+    assert played.state.step == 5
+    played.close()
     with pytest.raises(RunFolderError, match="holds no run"):
-        Tape(tmp_path / "none", plan(1))
+        tape.overview(tmp_path / "none", made.plan)
 
 
 def test_the_course_of_the_loss_is_read_at_a_few_places(tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from remote.events import Closed, Detached
-from remote.record import lock
+from remote.events import Attached, Closed, Detached, Restarted
+from remote.limits import LIMITS
+from remote.record import lock, tape, watch
 from remote.record.follow import Tail
 from remote.record.layout import EVENTS, LOCK
 from remote.record.watch import WatchedRun
@@ -43,9 +44,9 @@ def step_of(run: WatchedRun) -> int:
     return run.state.ranks[0].step
 
 
-def look(batches: Iterator[list[Record]]) -> list[Record]:
-    """The records of one look."""
-    return [one for batch in iter(lambda: next(batches), []) for one in batch]
+def look(batches: Iterator[list[Record]]) -> None:
+    """Have it look once at what has come."""
+    assert next(batches) == []
 
 
 def test_what_has_come_is_read_once_and_in_order(recorder: Recorder) -> None:
@@ -69,9 +70,9 @@ def test_half_a_line_waits_for_its_other_half(recorder: Recorder) -> None:
     with (recorder.folder / EVENTS).open("wb", buffering=0) as file:
         for part in (line[:10], line[10:-1]):
             file.write(part)
-            assert [*map(len, tail.read())] == [0]
+            assert [*tail.read()] == []
         file.write(line[-1:] + line)
-        assert [*map(len, tail.read())] == [2]
+        assert [*map(len, tail.read())] == [1, 1]
     tail.close()
 
 
@@ -83,14 +84,14 @@ def test_a_run_is_watched_while_it_is_recorded_by_any_number(recorder: Recorder)
     batches = [watcher.batches() for watcher in watchers]
     write(recorder, history.rank(0, stepped(0, 3)))
     for watcher, each in zip(watchers, batches, strict=True):
-        assert look(each)[0].event == stepped(0, 3)
+        look(each)
         assert step_of(watcher) == 3
         assert watcher.news == (
             f"watching beside its launcher, process {os.getpid()}: nothing here acts on the run"
         )
     write(recorder, history.done(0, 1).session(Closed()))
     for watcher, each in zip(watchers, batches, strict=True):
-        assert [*each], "and then it ends"
+        look(each)
         assert watcher.has_ended
         assert watcher.state.verdict is Verdict.FINISHED
         assert watcher.news == ""
@@ -118,19 +119,74 @@ def test_a_launcher_that_died_is_told_and_one_that_returns_is_followed(tmp_path:
     os.close(first._lock)  # as the system does where a process dies
     with (first.folder / EVENTS).open("ab") as file:
         file.write(b'{"host":0,"att')  # it died amid a line
-    assert look(batches) == []
+    look(batches)
     assert watcher.news.startswith("its launcher is gone, and what became of the run is not")
     assert f"rankboard attach {PLAN.run} returns" in watcher.news
     assert watcher.state.is_held, "no clock runs on"
     again = Recorder(tmp_path, PLAN, again=True)
     write(again, history.rank(0, stepped(0, 3)))
-    assert len(look(batches)) == 1
+    look(batches)
     assert step_of(watcher) == 3
     assert "watching beside its launcher" in watcher.news
     assert not watcher.state.is_held
     again.release()
     watcher.stop()
     assert [*batches] == []
+
+
+def test_a_run_that_goes_on_after_its_end_is_followed(tmp_path: Path) -> None:
+    history = History(PLAN).training(steps=2).done(0, 1).session(Closed())
+    folder = recorded(tmp_path, history)
+    watcher = WatchedRun(folder, PLAN)
+    batches = watcher.batches()
+    look(batches)
+    assert (watcher.has_ended, watcher.news) == (True, "")
+    again = Recorder(tmp_path, PLAN, again=True)
+    history.attempt = 1
+    write(again, history.session(Attached(), Restarted((0, 1), "once more")).training(steps=3))
+    look(batches)
+    assert not watcher.has_ended
+    assert "watching beside its launcher" in watcher.news
+    assert (watcher.state.attempt, step_of(watcher)) == (1, 3)
+    write(again, history.done(0, 1).session(Closed()))
+    look(batches)
+    assert watcher.has_ended
+    again.release()
+    batches.close()
+
+
+def test_a_long_record_is_an_overview_until_all_of_it_is_read(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tape, "LARGE", 1000)
+    monkeypatch.setattr(watch, "FIRST", 0.0)
+    history = History(PLAN).training(steps=600)
+    write(recorder, history)
+    watcher = WatchedRun(recorder.folder, PLAN)
+    shown, batches = watcher.state, watcher.batches()
+    assert step_of(watcher) == 600
+    assert watcher.news == "this is an overview; 0% of the record has been read"
+    look(batches)
+    assert watcher.state is shown
+    assert watcher.reading is not None
+    assert 0 < watcher.reading < 1
+    write(recorder, history.rank(0, stepped(0, 601)))
+    while watcher.reading is not None:
+        look(batches)
+    assert watcher.state is not shown
+    assert step_of(watcher) == 601
+    assert "watching beside its launcher" in watcher.news
+    batches.close()
+
+
+def test_a_line_without_end_is_told(recorder: Recorder) -> None:
+    write(recorder, History(PLAN).training(steps=2))
+    watcher = WatchedRun(recorder.folder, PLAN)
+    with (recorder.folder / EVENTS).open("ab") as file:
+        file.truncate(file.tell() + LIMITS.line + 1)
+    assert [*watcher.batches()] == []
+    assert watcher.news.endswith(f"it has a line longer than {LIMITS.line:,} bytes")
+    assert step_of(watcher) == 2
 
 
 def test_a_run_that_was_left_goes_on(tmp_path: Path) -> None:

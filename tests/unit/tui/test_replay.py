@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from remote.events import Attached, Clock
 from remote.record import lock, tape
 from remote.record.lock import Holder
+from remote.record.read import RunFolderError
 from remote.run.state import RunPhase
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
@@ -131,7 +134,7 @@ def test_a_run_that_is_recorded_now_is_followed(
 ) -> None:
     monkeypatch.setattr(lock, "launcher", lambda folder: Holder(1, "here"))
     one = player(10, ended=False)
-    replay, folder = one.replay, one.replay._folder
+    replay, folder = one.replay, one.replay.folder
     assert replay.is_live
     more = History(replay.plan).training(10, 10)
     known = len(more.records)
@@ -207,9 +210,52 @@ def test_it_comes_to_the_end_though_time_goes_on_while_it_reads(
     next(batches)
     assert None not in waits.times, "there is more to take in"
     assert replay.state.phase is RunPhase.ENDED
+    replay.toggle()
+    replay.toggle()
+    replay.go_to(0.5)
     next(batches)
-    assert waits.times[-1] is None
+    next(batches)
+    assert waits.times[-1] is None, "it is paused, elsewhere than at the end"
     batches.close()
+
+
+def test_the_clock_of_a_host_that_is_wrong_does_not_count(tmp_path: Path) -> None:
+    made = History(plan(2)).session(Clock(0, 500.0), Clock(1, -500.0)).training(20, 40)
+    made.records = [
+        replace(one, time=one.time + {0: 500.0, 1: -500.0}.get(one.host, 0.0))
+        for one in made.records
+    ]
+    replay = Replay(recorded(tmp_path, made), made.plan, lambda: 0.0)
+    assert replay.duration == pytest.approx(made.records[-1].time + 500 - made.records[0].time)
+    assert replay.position == replay.duration
+    replay.go_to(replay.duration / 2)
+    replay._follow()
+    assert 5 < replay.state.step < 15
+    replay._tape.close()
+
+
+def test_an_ended_run_that_goes_on_is_followed(
+    player: Callable[..., Player], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replay = player().replay
+    batches, duration = replay.batches(), replay.duration
+    next(batches)
+    assert not replay.is_live
+    more = History(replay.plan).training(10, 10)
+    more.now += 100
+    with (replay.folder / "events.jsonl").open("a") as file:
+        file.write(encode(more.session(Attached()).records[-1]))
+    monkeypatch.setattr(lock, "launcher", lambda folder: Holder(1, "here"))
+    next(batches)
+    assert replay.is_live
+    assert replay.position == replay.duration > duration + 50
+    batches.close()
+
+
+def test_nothing_is_replayed_where_nothing_is_recorded(tmp_path: Path) -> None:
+    made = History(plan(2))
+    with pytest.raises(RunFolderError, match="has no records"):
+        Replay(recorded(tmp_path, made), made.plan)
 
 
 def test_a_jump_while_it_reads_the_end_is_not_lost(
