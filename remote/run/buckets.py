@@ -59,125 +59,203 @@ _NONE, _NOBODY = np.empty(0), np.empty(0, np.int64)
 NO_POINTS = Points(_NONE, _NONE, _NONE, _NONE, _NONE, _NOBODY, _NOBODY)
 
 
+@dataclass(frozen=True, eq=False)
+class Gathered:
+    """What was told at places along x: one line for each row and place, in order of both.
+
+    `x`, `other` and `total` are sums over the `points` of a line; per figure, `known` counts the
+    values that are numbers. `lowest` and `highest` are those who had `low` and `high`; without
+    columns where nobody asks.
+    """
+
+    row: Ints
+    place: Ints
+    x: Floats
+    other: Floats
+    points: Ints
+    total: Floats
+    known: Ints
+    low: Floats
+    high: Floats
+    lowest: Ints
+    highest: Ints
+
+    @classmethod
+    def of(cls, row: Ints, who: Ints | None, x: Floats, other: Floats, values: Floats) -> Gathered:
+        """Gather points: the row of each, who had it, its x, the other of step and time, and a
+        value for each figure."""
+        place = np.floor(x).astype(np.int64)
+        order = np.lexsort((place, row))
+        row, place, values = row[order], place[order], values[order]
+        is_known = ~np.isnan(values)
+        low, high = (np.where(is_known, values, none) for none in (np.inf, -np.inf))
+        total, known = np.where(is_known, values, 0.0), is_known.astype(np.int64)
+        names = np.empty((len(row), 0), np.int64)
+        if who is not None:
+            names = np.broadcast_to(who[order][:, None], values.shape)
+        x, other, points = x[order], other[order], np.ones_like(row)
+        gathered = cls(row, place, x, other, points, total, known, low, high, names, names)
+        return gathered.merged(_starts(place, row))
+
+    def merged(self, starts: Ints) -> Gathered:
+        """All lines from one of the starts to the next as one."""
+        if len(starts) == len(self.row):
+            return self
+        with np.errstate(invalid="ignore", over="ignore"):
+            x, other, points, total, known = (
+                np.add.reduceat(column, starts)
+                for column in (self.x, self.other, self.points, self.total, self.known)
+            )
+        low, high = np.minimum.reduceat(self.low, starts), np.maximum.reduceat(self.high, starts)
+        lowest = _who(self.low, low, self.lowest, starts)
+        highest = _who(self.high, high, self.highest, starts)
+        row, place = self.row[starts], self.place[starts]
+        return Gathered(row, place, x, other, points, total, known, low, high, lowest, highest)
+
+    def where(self, kept: Bools) -> Gathered:
+        """The lines that are marked True."""
+        return self if kept.all() else Gathered(*(one[kept] for one in vars(self).values()))
+
+
+def _starts(*keys: Ints) -> Ints:
+    """Where lines begin that differ from the ones before in one of the keys."""
+    differs = np.ones(len(keys[0]), np.bool_)
+    differs[1:] = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
+    return np.flatnonzero(differs)
+
+
+def _who(told: Floats, found: Floats, names: Ints, starts: Ints) -> Ints:
+    """Who was the first in each part that begins at `starts` to have the value `found`."""
+    if not names.shape[1]:
+        return names[starts]
+    count = len(told)
+    hits = told == np.repeat(found, np.diff(starts, append=count), axis=0)
+    lines = np.where(hits, np.arange(count)[:, None], count - 1)
+    return np.take_along_axis(names, np.minimum.reduceat(lines, starts), axis=0)
+
+
 class Buckets:
     """Figures of each of `rows`, gathered along x: steps, or seconds.
 
     A bucket is `span` wide, a power of two, and begins at a multiple of it. Where more than
     `capacity` of them were needed, neighbours are merged and `span` doubles; with `recent`, the
-    older half is forgotten instead. A NaN is no value.
+    older half is forgotten instead. A NaN is no value. Unless `named`, all that is told of a row is
+    its own.
     """
 
-    def __init__(self, figures: int, rows: int, capacity: int, *, recent: bool = False) -> None:
-        self._shape = (figures, rows, capacity)
-        self._recent = recent
+    def __init__(
+        self, figures: int, rows: int, capacity: int, *, recent: bool = False, named: bool = True
+    ) -> None:
+        self._capacity, self._recent, self._named = capacity, recent, named
         self.span = 1
         self._first = self._used = 0  # the number of the bucket in slot 0; slots in use
-        self._clear()
-
-    def _clear(self) -> None:
-        places = self._shape[1:]
-        self._low, self._high = np.full(self._shape, np.inf), np.full(self._shape, -np.inf)
-        self._lowest, self._highest = (np.zeros(self._shape, np.int32) for _ in range(2))
-        self._total, self._known = np.zeros(self._shape), np.zeros(self._shape, np.int32)
+        # The figures of a bucket lie beside each other, as they come together.
+        places, shape = (rows, capacity), (rows, capacity, figures)
+        names = shape if named else (rows, capacity, 0)
         self._x, self._other = np.zeros(places), np.zeros(places)
         self._points = np.zeros(places, np.int64)
+        self._total, self._known = np.zeros(shape), np.zeros(shape, np.int32)
+        self._low, self._high = np.full(shape, np.inf), np.full(shape, -np.inf)
+        self._lowest, self._highest = (np.zeros(names, np.int32) for _ in range(2))
+
+    @property
+    def _sums(self) -> tuple[Array, ...]:
+        return self._x, self._other, self._points, self._total, self._known
+
+    @property
+    def _ends(self) -> tuple[Array, ...]:
+        return self._low, self._high, self._lowest, self._highest
+
+    def _empty(self, slots: slice) -> None:
+        for column in self._sums:
+            column[:, slots] = 0
+        self._low[:, slots], self._high[:, slots] = np.inf, -np.inf
 
     # Writing
 
-    def add(self, row: Ints, who: Ints, x: Floats, other: Floats, values: Floats) -> None:
-        """Take in points: the row of each, who had it, its x and the other of step and time.
-        `values` are figures x points."""
-        number = np.floor(x / self.span).astype(np.int64)
+    def add(self, told: Gathered) -> None:
+        """Take in what was told."""
+        number = self._number(told)
         if self._recent:
             newest = int(number.max())
             if self._used:
                 newest = max(newest, self._first + self._used - 1)
-            kept = number > newest - self._shape[2] // 2
+            kept = number > newest - self._capacity // 2
             if not kept.any():
                 return
-            row, who, number = row[kept], who[kept], number[kept]
-            x, other, values = x[kept], other[kept], values[:, kept]
+            told, number = told.where(kept), number[kept]
         self._make_room(int(number.min()), int(number.max()))
-        slot = np.floor(x / self.span).astype(np.int64) - self._first
-        place = row * self._shape[2] + slot
-        order = np.argsort(place, kind="stable")
-        place = place[order]
-        starts = np.flatnonzero(np.r_[True, place[1:] != place[:-1]])
-        places = place[starts]
-        self._x.reshape(-1)[places] += np.add.reduceat(x[order], starts)
-        self._other.reshape(-1)[places] += np.add.reduceat(other[order], starts)
-        self._points.reshape(-1)[places] += np.diff(np.r_[starts, len(place)])
-        self._fold(values[:, order], who[order], starts, places)
+        self._put(told)
 
-    def _fold(self, values: Floats, who: Ints, starts: Ints, places: Ints) -> None:
-        known = ~np.isnan(values)
+    def _number(self, told: Gathered) -> Ints:
+        """The numbers of the buckets of its places."""
+        return told.place >> self.span.bit_length() - 1
+
+    def _put(self, told: Gathered) -> None:
+        """Add it to its buckets, which there are."""
+        at = told.row * self._capacity + self._number(told) - self._first
+        starts = _starts(at)
+        told, at = told.merged(starts), at[starts]
+        sums = (told.x, told.other, told.points, told.total, told.known)
         with np.errstate(invalid="ignore", over="ignore"):
-            totals = np.add.reduceat(np.where(known, values, 0.0), starts, axis=1)
-            self._flat(self._total)[:, places] += totals
-        counts = np.add.reduceat(known.astype(np.int32), starts, axis=1)
-        self._flat(self._known)[:, places] += counts
-        for ends, names, least in (
-            (self._low, self._lowest, True),
-            (self._high, self._highest, False),
+            for column, added in zip(self._sums, sums, strict=True):
+                _flat(column)[at] += added
+        for ends, names, new, by, further in (
+            (self._low, self._lowest, told.low, told.lowest, np.minimum),
+            (self._high, self._highest, told.high, told.highest, np.maximum),
         ):
-            told = np.where(known, values, np.inf if least else -np.inf)
-            found, by = _extreme(told, who, starts, least=least)
-            before = self._flat(ends)[:, places]
-            is_new = found < before if least else found > before
-            self._flat(ends)[:, places] = np.where(is_new, found, before)
-            self._flat(names)[:, places] = np.where(is_new, by, self._flat(names)[:, places])
-
-    def _flat(self, column: Array) -> Array:
-        return column.reshape(self._shape[0], -1)
+            before = _flat(ends)[at]
+            found = _flat(ends)[at] = further(before, new)
+            if self._named:
+                _flat(names)[at] = np.where(found != before, by, _flat(names)[at])
 
     def _make_room(self, lowest: int, highest: int) -> None:
         """Have a slot for these buckets and those between, in buckets of twice the width if need
         be."""
-        capacity = self._shape[2]
         first, last = lowest, highest
         if self._used:
             first, last = min(first, self._first), max(last, self._first + self._used - 1)
         halvings = 0
-        if self._recent and last - first >= capacity:
-            first = last - capacity // 2 + 1
-        while (last >> halvings) - (first >> halvings) >= capacity:
+        if self._recent and last - first >= self._capacity:
+            first = last - self._capacity // 2 + 1
+        while (last >> halvings) - (first >> halvings) >= self._capacity:
             halvings += 1
-        if self._used and (halvings or first != self._first):
-            numbers = (np.arange(self._used) + self._first) >> halvings
-            self._move(numbers - (first >> halvings))
+        moved = None
+        if halvings:
+            moved = self._gathered()
+            moved = moved.where(self._number(moved) >= first)
+            self._empty(slice(None))
+        elif self._used:
+            self._shift(self._first - first)
         self.span <<= halvings
         self._first = first >> halvings
         self._used = (last >> halvings) - self._first + 1
+        if moved is not None:
+            self._put(moved)
 
-    def _move(self, slots: Ints) -> None:
-        """Move what is in use to these slots; what comes to one slot is merged."""
-        used, gone = self._used, int((slots < 0).sum())
-        if gone == used:
-            self._clear()
+    def _shift(self, by: int) -> None:
+        """Move all by so many slots; what comes to none is forgotten."""
+        if not by:
             return
-        old = vars(self).copy()
-        self._clear()
-        starts = np.flatnonzero(np.r_[True, np.diff(slots[gone:]) > 0])
-        to = slots[gone:][starts]
-        for name in ("_total", "_known", "_x", "_other", "_points"):
-            with np.errstate(invalid="ignore", over="ignore"):
-                merged = np.add.reduceat(old[name][..., gone:used], starts, axis=-1)
-            getattr(self, name)[..., to] = merged
-        for ends, names, least in (("_low", "_lowest", True), ("_high", "_highest", False)):
-            told, by = (old[name][..., gone:used] for name in (ends, names))
-            found, by = _extreme(told, by, starts, least=least)
-            getattr(self, ends)[..., to], getattr(self, names)[..., to] = found, by
+        gone, first = max(0, -by), max(0, by)
+        count = max(0, self._used - gone)
+        for column in (*self._sums, *self._ends):
+            column[:, first : first + count] = column[:, gone : gone + count]
+        self._empty(slice(0, first))
+        self._empty(slice(first + count, None))
+
+    def _gathered(self) -> Gathered:
+        """All that is kept."""
+        row, slot = np.nonzero(self._points)
+        place = (slot + self._first) * self.span
+        return Gathered(row, place, *(one[row, slot] for one in (*self._sums, *self._ends)))
 
     def rewind(self, x: float) -> None:
         """Forget the buckets that begin at `x` or behind it."""
         keep = max(0, -int(-x // self.span) - self._first)
-        if keep >= self._used:
-            return
-        gone = slice(keep, self._used)
-        for column in (self._total, self._known, self._x, self._other, self._points):
-            column[..., gone] = 0
-        self._low[..., gone], self._high[..., gone] = np.inf, -np.inf
-        self._used = keep
+        if keep < self._used:
+            self._empty(slice(keep, None))
+            self._used = keep
 
     # Reading
 
@@ -196,31 +274,28 @@ class Buckets:
 
     def mean(self, figure: int, row: int) -> Floats:
         """The mean of a figure in each bucket."""
-        total, known = (one[figure, row, : self._used] for one in (self._total, self._known))
+        total, known = (one[row, : self._used, figure] for one in (self._total, self._known))
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             return np.asarray(np.where(known > 0, total / known, np.nan))
 
     def ratio(self, figure: int, over: int, row: int) -> Floats:
         """What a figure comes to in each bucket, divided by another."""
-        total, divisor = (self._total[one, row, : self._used] for one in (figure, over))
+        total, divisor = (self._total[row, : self._used, one] for one in (figure, over))
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             return np.asarray(np.where(divisor > 0, total / divisor, np.nan))
 
     def ends(self, figure: int, row: int) -> tuple[Floats, Floats, Ints, Ints]:
         """The least and the greatest value of each bucket, and who had them."""
-        at = (figure, row, slice(self._used))
+        at = (row, slice(self._used), figure)
         known = self._known[at] > 0
         low, high = (np.where(known, one[at], np.nan) for one in (self._low, self._high))
+        if not self._named:
+            own = np.full(self._used, row)
+            return low, high, own, own
         lowest, highest = (one[at].astype(np.int64) for one in (self._lowest, self._highest))
         return low, high, lowest, highest
 
 
-def _extreme(told: Floats, who: Ints, starts: Ints, *, least: bool) -> tuple[Floats, Ints]:
-    """Of each part that begins at `starts`, along the last axis: the least or greatest value, and
-    who has it first."""
-    found = (np.minimum if least else np.maximum).reduceat(told, starts, axis=-1)
-    count = told.shape[-1]
-    size = np.diff(np.r_[starts, count])
-    hits = told == np.repeat(found, size, axis=-1)
-    first = np.minimum.reduceat(np.where(hits, np.arange(count), count - 1), starts, axis=-1)
-    return found, np.take_along_axis(np.broadcast_to(who, told.shape), first, axis=-1)
+def _flat(column: Array) -> Array:
+    """The buckets of all rows, one after the other."""
+    return column.reshape(-1, *column.shape[2:])

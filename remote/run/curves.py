@@ -152,6 +152,8 @@ class SourceHistory:
             return
         import numpy as np  # takes a while, and not every command has steps
 
+        from remote.run.buckets import Gathered
+
         if not self._levels:
             self._levels = [self._level(recent=False), self._level(recent=True)]
         points = np.array(self._fresh, dtype=np.float64)
@@ -164,10 +166,17 @@ class SourceHistory:
         x, other = points[:, 2:4].T
         if self.source.by_time:
             x, other = other, x
+        parts = who if self._has_parts else None
+        own = Gathered.of(row, parts, x, other, points[:, 4:])
+        common = Gathered.of(np.zeros_like(row), who, x, other, points[:, 4:])
         for each, together in self._levels:
-            each.add(row, who, x, other, points[:, 4:].T)
-            told = who if self.source.name == CORES.name else row
-            together.add(np.zeros_like(row), told, x, other, points[:, 4:].T)
+            each.add(own)
+            together.add(common)
+
+    @property
+    def _has_parts(self) -> bool:
+        """Whether a row, as a host, has several that tell the same figure, as its cores."""
+        return self.source is CORES
 
     def _level(self, *, recent: bool) -> tuple[Buckets, Buckets]:
         from remote.run.buckets import Buckets
@@ -175,7 +184,7 @@ class SourceHistory:
         figures = len(self.source.figures)
         fits = ROOM // self._rows // (4 if recent else 1)
         capacity = 1 << (max(LEAST, min(CAPACITY, fits)).bit_length() - 1)
-        each = Buckets(figures, self._rows, capacity, recent=recent)
+        each = Buckets(figures, self._rows, capacity, recent=recent, named=self._has_parts)
         return each, Buckets(figures, 1, CAPACITY * (4 if recent else 1), recent=recent)
 
 

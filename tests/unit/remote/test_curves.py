@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from remote.events import Restarted
-from remote.run.buckets import Buckets, Points
+from remote.run.buckets import Buckets, Gathered, Points
 from remote.run.curves import CAPACITY, Curves
 from remote.run.series import SERIES
 from remote.run.state import RunState
@@ -40,7 +40,7 @@ def as_lists(points: Points) -> list[list[float]]:
 def add(buckets: Buckets, values: list[float], first: int = 0) -> None:
     x = np.arange(first, first + len(values), dtype=float)
     rows = np.zeros(len(values), np.int64)
-    buckets.add(rows, rows, x, x / 10, np.array([values]))
+    buckets.add(Gathered.of(rows, rows, x, x / 10, np.array([values]).T))
 
 
 @pytest.mark.parametrize("count", [1, 8, 9, 100, 1_000])
