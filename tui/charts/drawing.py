@@ -14,7 +14,8 @@ from remote.run.state import RunState
 from tui.charts.kinds import Kind
 from tui.charts.view import Along, Mode, View
 from tui.widgets.frame import Look, Mark
-from tui.widgets.raster import Curve, ends
+from tui.widgets.limits import x_limits
+from tui.widgets.raster import Curve
 
 WARM = 5
 """The step from which on values set the limits of y."""
@@ -86,7 +87,7 @@ class _Drawer:
         curves = [curve for line in lines for curve in self._drawn(line, len(lines))]
         if self._kind.tests:
             curves += self._tests()
-        span = ends(curves, self._view.log_x)
+        span = x_limits(curves, self._view.log_x)
         window = self._view.shows(span) if span else None
         look = Look(
             self._view.along.value,

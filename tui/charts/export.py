@@ -20,6 +20,7 @@ from tui.charts.kinds import Kind
 from tui.charts.view import View
 from tui.widgets import axis, raster
 from tui.widgets.axis import Axis
+from tui.widgets.limits import y_limits
 from tui.widgets.raster import Curve
 
 WIDTH, HEIGHT = 800, 450
@@ -70,7 +71,7 @@ def picture(drawn: Drawing, kind: Kind, view: View) -> str:
     log = view.log_y and not kind.stacked
     curves = stacked(drawn.curves) if kind.stacked else drawn.curves
     span = drawn.look.window or drawn.ends
-    limits = raster.limits(curves, log, Axis(*span) if span else None, drawn.look.warm)
+    limits = y_limits(curves, log, Axis(*span) if span else None, drawn.look.warm)
     if span is None or limits is None:
         return _svg([_text(WIDTH / 2, HEIGHT / 2, "no data")])
     low, high = limits

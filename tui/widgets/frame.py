@@ -12,6 +12,7 @@ from remote.format import number
 from tui import palette
 from tui.widgets import axis, raster
 from tui.widgets.axis import Axis
+from tui.widgets.limits import x_limits, y_limits
 from tui.widgets.raster import MARK, Cells, Curve, Picture
 
 Mark = tuple[float, str]
@@ -104,7 +105,7 @@ def frame(
 ) -> Frame | None:
     """The frame of `width` x `height` cells, or None where there is nothing to see. Labels that do
     not fit are left out."""
-    span = look.window or raster.ends(curves, look.log)
+    span = look.window or x_limits(curves, look.log)
     if span is None or width < 1 or height < 1:
         return None
     limits = _limits(curves, look, log, None)
@@ -143,8 +144,8 @@ def _limits(
     curves: Sequence[Curve], look: Look, log: bool, along: Axis | None
 ) -> tuple[float, float] | None:
     if not look.stacked:
-        return raster.limits(curves, log, along, look.warm)
-    return raster.limits([_total(curves)], False, along, look.warm)
+        return y_limits(curves, log, along, look.warm)
+    return y_limits([_total(curves)], False, along, look.warm)
 
 
 def _total(curves: Sequence[Curve]) -> Curve:

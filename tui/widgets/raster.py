@@ -7,8 +7,7 @@ thousand, and no spike is lost.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,20 +83,6 @@ class Picture:
                 self.curve[row, place] = colour
 
 
-def ends(curves: Sequence[Curve], log: bool = False) -> tuple[float, float] | None:
-    """The least and the greatest x, with `log` of those over 0; None where there is no point."""
-    found = []
-    for curve in curves:
-        x = curve.x[np.isfinite(curve.x) & (curve.x > 0)] if log else _finite(curve.x)
-        if x.size:
-            found.append((x.min(), x.max()))
-    return (
-        (float(min(low for low, _ in found)), float(max(high for _, high in found)))
-        if found
-        else None
-    )
-
-
 def columns(curve: Curve, along: Axis, count: int, log: bool) -> Columns:
     """The curve in `count` columns of dots over the axis `along`. `log`: values become their
     decimal logarithms."""
@@ -136,70 +121,12 @@ def _in_view(places: Floats) -> NDArray[np.bool_]:
     return inside
 
 
-def _finite(values: Floats) -> Floats:
-    return values[np.isfinite(values)]
-
-
 def _scaled(values: Floats, log: bool) -> Floats:
     """Finite values of bounded size, else NaN; on a log axis the logarithms of those over 0."""
     fit = np.where(np.isfinite(values), values, np.nan).clip(-HUGE, HUGE)
     if not log:
         return fit
     return np.log10(np.where(fit > 0, fit.clip(TINY), np.nan))
-
-
-CUT = (0.01, 0.99)
-"""The shares of the values between which the limits of a chart lie that cuts off peaks."""
-GAIN = 1.3
-"""How many times lower a chart becomes at least where peaks are cut off."""
-FEW = 16
-"""Points of a curve of which none is cut off."""
-SAMPLE = 8192
-"""Values of which the shares are taken, at most."""
-
-
-def limits(
-    curves: Sequence[Curve], log: bool, along: Axis | None = None, warm: float | None = None
-) -> tuple[float, float] | None:
-    """The lowest and highest finite value of all curves and bands, for `log` of those over 0; None
-    where there is none. `along`: of what is in view.
-
-    `warm`: without peaks, if much is gained by that, and without what is before that x.
-    """
-    found = [part for curve in curves for part in _parts(curve, log, along)]
-    if not found:
-        return None
-    every = [one for _, one, _ in found]
-    whole = float(min(one.min() for one in every)), float(max(one.max() for one in every))
-    if warm is None:
-        return whole
-    stride = 1 + sum(one.size for one in every) // SAMPLE
-    late = [one[::stride][x[::stride] >= warm] for x, one, single in found if not single]
-    lasting = np.concatenate([np.empty(0), *late])
-    if lasting.size < FEW:
-        return whole
-    low, high = np.quantile(lasting, CUT)
-    awaited = [end for _, one, single in found if single for end in (one.min(), one.max())]
-    low, high = float(min([low, *awaited])), float(max([high, *awaited]))
-    return (low, high) if _size(whole, log) > GAIN * _size((low, high), log) else whole
-
-
-def _size(span: tuple[float, float], log: bool) -> float:
-    low, high = (math.log10(one) if log else max(-HUGE, min(one, HUGE)) for one in span)
-    return high - low
-
-
-def _parts(curve: Curve, log: bool, along: Axis | None) -> Iterator[tuple[Floats, Floats, bool]]:
-    """The x and the values of a curve, and of its band, that are to be seen; whether they are
-    single points."""
-    inside = np.ones(curve.x.shape, bool)
-    if along is not None:
-        places = along.places(np.where(np.isfinite(curve.x), curve.x, np.nan))
-        inside = (places >= 0) & (places <= 1)
-    for values in (curve.mean, curve.low, curve.high) if curve.band else (curve.mean,):
-        fit = inside & np.isfinite(values) & ((values > 0) | (not log))
-        if fit.any():
-            yield curve.x[fit], values[fit], curve.single
 
 
 def draw(
