@@ -164,12 +164,17 @@ def _compare(
             f"reference = {reference!r}: write one of {', '.join(labels)}{near}",
             "compare",
         )
-    wanted = table.get("baseline")
+    return name, reference, _baseline(reader, table.get("baseline"), cells, is_known)
+
+
+def _baseline(reader: Reader, wanted: object, cells: Sequence[Cell], is_known: bool) -> str:
+    """The key of the one of these cells that has the `wanted` values; "" where there is none.
+    `is_known`: these are all cells."""
     if wanted is None:
-        return name, reference, ""
+        return ""
     if not isinstance(wanted, dict):
         reader.say("baseline", "baseline: write a value of each axis: { nodes = 1 }", "compare")
-        return name, reference, ""
+        return ""
     chosen = {key: label_of(value) for key, value in wanted.items()}
     fits = [cell for cell in cells if chosen.items() <= dict(cell.labels).items()]
     if is_known and len(fits) != 1:
@@ -182,4 +187,4 @@ def _compare(
             f"baseline: {have} {values}{near}: write values that one cell has",
             "compare",
         )
-    return name, reference, fits[0].key if fits else ""
+    return fits[0].key if fits else ""

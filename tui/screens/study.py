@@ -15,7 +15,8 @@ from textual.widgets import Static
 from remote.format import count, duration, seconds
 from remote.run.state import RunState
 from remote.study import estimate
-from remote.study.conclusion import answer, effects, failures, limits
+from remote.study.conclusion import answer, effects
+from remote.study.limits import failures, limits
 from remote.study.results import results
 from remote.study.runner import Runner, StudyRun
 from tui import palette

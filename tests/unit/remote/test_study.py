@@ -20,9 +20,10 @@ from remote.statistics.layout import DRAWS, FEW_DRAWS
 from remote.statistics.ratio import Comparisons, compare
 from remote.study import estimate, start
 from remote.study.choose import Width, another, next_trial, unstable
-from remote.study.conclusion import answer, conclusion, effects, failures, limits, pair
+from remote.study.conclusion import answer, conclusion, effects, pair
 from remote.study.file import bundled, find, parse
 from remote.study.folder import JOURNAL, Begun, Ended, Outcome, StudyFolder
+from remote.study.limits import failures, limits
 from remote.study.places import Places
 from remote.study.progress import CellState, Progress
 from remote.study.reader import StudyError

@@ -40,7 +40,8 @@ class JsonPrinter:
 
     def end(self) -> None:
         """See `StudyPrinter`."""
-        from remote.study.conclusion import answer, effects, limits
+        from remote.study.conclusion import answer, effects
+        from remote.study.limits import limits
         from remote.study.results import objects, results
 
         found = results(self._runner.progress)

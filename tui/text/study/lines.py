@@ -52,7 +52,8 @@ class LinePrinter:
 
 def finish(runner: Runner) -> None:
     """Print the table of cells, why cells failed, the answer, and how to go on."""
-    from remote.study.conclusion import conclusion, failures
+    from remote.study.conclusion import conclusion
+    from remote.study.limits import failures
     from remote.study.results import results
     from tui.text.cells import cells
 

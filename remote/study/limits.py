@@ -1,0 +1,52 @@
+"""What limits the answer of a study: what is missing, failed, unstable or left out. Pure."""
+
+from __future__ import annotations
+
+from remote.format import count
+from remote.run.progress import not_learned
+from remote.study.progress import CellState, Progress
+from remote.study.results import StudyResult, is_per_sample
+from remote.study.words import is_outcome, some
+
+
+def limits(result: StudyResult) -> list[str]:
+    """What limits the answer, a line each: what is missing or unstable, and remarks on runs."""
+    found = ["compared per sample: global batches differ"] if is_per_sample(result.study) else []
+    missing = [
+        row.cell.key for row in result.cells if row.state in (CellState.FAILED, CellState.WAITING)
+    ]
+    if missing:
+        total = count(len(result.cells), "cell")
+        found.append(f"not complete: {len(missing)} of {total}: {some(missing)}")
+    unstable = [row for row in result.cells if not row.stability.stable]
+    if unstable and is_outcome(result.study):
+        names = some([row.cell.key for row in unstable])
+        found.append(f"differs from seed to seed by 10% or more: {names}")
+    elif unstable:
+        is_repeated = all(len(row.runs) > result.study.repetitions for row in unstable)
+        advice = "" if is_repeated else ": repeat with --until-stable 5"
+        names = some([row.cell.key for row in unstable])
+        found.append(f"unstable from run to run: {names}{advice}")
+    if result.left_out:
+        found.append(f"left out of comparisons, as outliers: {some(result.left_out)}")
+    remarks = dict.fromkeys(
+        text for row in result.cells for end in row.runs for text in end.remarks
+    )
+    learned = not_learned(
+        (end.trial, *end.losses) for row in result.cells for end in row.runs if end.losses
+    )
+    return [*found, *([learned] if learned else []), *remarks]
+
+
+def failures(progress: Progress) -> list[str]:
+    """Why cells failed, a line for each reason."""
+    found: dict[str, tuple[str, list[str]]] = {}
+    for cell in progress.cells.values():
+        for reason, cause in {end.reason: end.cause for end in cell.failed.values()}.items():
+            found.setdefault(reason or cause, (cause, []))[1].append(cell.cell.key)
+    total = len(progress.cells)
+    return [
+        f"{f'all {total} cells' if len(keys) == total > 1 else some(keys)} failed: {cause}"
+        for cause, keys in found.values()
+        if cause
+    ]
