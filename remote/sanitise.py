@@ -11,7 +11,7 @@ from typing import Any
 from training.wire import events
 from training.wire.events import Record
 
-_OFTEN = (events.Text, events.Step, events.HostSample, events.RankSample)
+_OFTEN = (events.Text, events.Step, events.HostSample, events.RankSample, events.GpuSample)
 """Events that come by the thousand: ranks' lines, which `shown` takes where they are put to use,
 and plain numbers."""
 _BIDI = "\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 
 from remote.figures.steps import StepColumns
-from remote.figures.usage import HostRow, RankRow, host_row, rank_row
+from remote.figures.usage import GpuRow, HostRow, RankRow, gpu_row, host_row, rank_row
 from remote.run.state import RankState, RunState
 from training.wire.events import (
     Evaluated,
+    GpuSample,
     HostSample,
     RankSample,
     Record,
@@ -26,6 +27,7 @@ class Gathered:
         self.steps = StepColumns()
         self.hosts: dict[int, list[HostRow]] = defaultdict(list)
         self.ranks: dict[int, list[RankRow]] = defaultdict(list)
+        self.gpus: dict[int, list[GpuRow]] = defaultdict(list)
         self.started: dict[int, Started] = {}
         self.saved: dict[int, list[Saved]] = defaultdict(list)
         self.tested: dict[tuple[int, int], float] = {}
@@ -49,6 +51,8 @@ class Gathered:
                 self.steps.add(record.event, record.attempt, when)
             case RankSample():
                 self.ranks[rank.rank].append(rank_row(record.event, when))
+            case GpuSample() if rank.gpu is record.event:
+                self.gpus[rank.rank].append(gpu_row(record.event, when))
             case Started():
                 self.started[rank.rank] = rank.begun or record.event
                 self.steps.resume(record.attempt, record.event.resumed)

@@ -9,7 +9,7 @@ from typing import Any
 
 from remote.figures.gather import Gathered
 from remote.figures.steps import StepTable
-from remote.figures.usage import HostUsage, RankUsage, host_usage, rank_usage
+from remote.figures.usage import GpuUsage, HostUsage, RankUsage, gpu_usage, host_usage, rank_usage
 from remote.figures.waiting import Waiting, waiting
 from remote.limits import LIMITS
 from remote.plan.expected import GRADIENT
@@ -51,6 +51,7 @@ class RankFigures:
     epoch_seconds: tuple[float, ...]
     checkpoints: tuple[Saved, ...]
     usage: RankUsage
+    gpu: GpuUsage
 
 
 @dataclass(frozen=True)
@@ -225,6 +226,7 @@ def _rank(rank: RankState, gathered: Gathered, zero: float) -> RankFigures:
         epoch_seconds=tuple(rank.epoch_seconds),
         checkpoints=tuple(gathered.saved[rank.rank]),
         usage=rank_usage(gathered.ranks[rank.rank], zero),
+        gpu=gpu_usage(gathered.gpus[rank.rank], zero),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from remote.figures.steps import Floats
-from training.wire.events import HostSample, RankSample
+from training.wire.events import GpuSample, HostSample, RankSample
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +37,21 @@ class RankUsage:
     memory: Floats
 
 
+@dataclass(frozen=True, eq=False)
+class GpuUsage:
+    """The GPU of a rank. `time` as in `HostUsage`; `use` is in percent, NaN where it is not known,
+    memory in bytes, `clock` in MHz."""
+
+    time: Floats
+    use: Floats
+    memory_used: Floats
+    memory_total: Floats
+    clock: Floats
+
+
 HostRow = tuple[float, float, int, int, int, int]
 RankRow = tuple[float, float, int]
+GpuRow = tuple[float, float, int, int, int]
 
 
 def host_row(sample: HostSample, when: float) -> HostRow:
@@ -53,6 +66,11 @@ def rank_row(sample: RankSample, when: float) -> RankRow:
     return when, sample.cpu, sample.memory
 
 
+def gpu_row(sample: GpuSample, when: float) -> GpuRow:
+    """One row of `GpuUsage`, at this Unix time."""
+    return when, sample.use, sample.memory_used, sample.memory_total, sample.clock
+
+
 def host_usage(rows: list[HostRow], zero: float) -> HostUsage:
     """The usage of a host; `zero` is the Unix time from which it is counted."""
     time, *others = np.array(rows, dtype=np.float64).reshape(-1, 6).T
@@ -63,3 +81,9 @@ def rank_usage(rows: list[RankRow], zero: float) -> RankUsage:
     """The usage of a rank; `zero` is the Unix time from which it is counted."""
     time, *others = np.array(rows, dtype=np.float64).reshape(-1, 3).T
     return RankUsage(time - zero, *others)
+
+
+def gpu_usage(rows: list[GpuRow], zero: float) -> GpuUsage:
+    """The usage of a GPU; `zero` is the Unix time from which it is counted."""
+    time, *others = np.array(rows, dtype=np.float64).reshape(-1, 5).T
+    return GpuUsage(time - zero, *others)

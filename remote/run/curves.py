@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from remote.run.series import (
     CORES,
+    GPU_SAMPLE,
     HOST_SAMPLE,
     RANK_SAMPLE,
     SERIES,
@@ -64,6 +65,9 @@ class Curves:
                 self._kept[STEP.name].append((row, row, step, time, *_figures(event)))
             case events.RankSample():
                 self._kept[RANK_SAMPLE.name].append((row, row, step, time, event.cpu, event.memory))
+            case events.GpuSample():
+                gpu = (event.use, event.memory_used)
+                self._kept[GPU_SAMPLE.name].append((row, row, step, time, *gpu))
             case events.Evaluated() if row == 0:
                 figures = (event.loss, event.accuracy)
                 self._kept[TEST.name].append((0, 0, event.step, time, *figures))

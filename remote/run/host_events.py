@@ -49,6 +49,8 @@ def _print(
 def _apply_rank(run: Run, event: Event, host: HostState, rank: RankState, when: float) -> None:
     if isinstance(event, events.Exited) and rank.exited:  # a process ends once
         return
+    if isinstance(event, events.GpuSample) and run.plan.job and not rank.on_gpu:
+        return
     rank.apply(event, when)
     run.curves.take(event, rank.rank, rank.step, when - run.started)
     match event:

@@ -13,6 +13,8 @@ from remote.run.timing import NAN, Timing
 from training.wire import events
 from training.wire.events import Event
 
+CPU = "cpu"
+"""The device of ranks whose gradients the cores compute."""
 LASTING = (
     *("timing", "epochs", "epoch_times"),
     *("epoch", "step", "loss", "accuracy", "test_loss", "test_accuracy", "own_accuracy"),
@@ -24,7 +26,7 @@ LASTING = (
 @dataclass
 class RankState:
     """One rank as last heard of. Times in seconds, memory in bytes, `cpu` in percent of one core,
-    accuracies as fractions.
+    accuracies as fractions. `gpu` is the last sample of its GPU.
 
     `since` is when its phase began. `accuracy` is over the epoch's samples so far; `pace` of its
     last steps; `own_accuracy` by its own model or statistics where each rank keeps them;
@@ -51,6 +53,7 @@ class RankState:
     seconds: float = NAN
     cpu: float = NAN
     memory: int = 0
+    gpu: events.GpuSample | None = None
     test_loss: float = NAN
     test_accuracy: float = NAN
     own_accuracy: float = NAN
@@ -100,6 +103,11 @@ class RankState:
     def epoch_seconds(self) -> list[float]:
         """The seconds of the epochs that it has finished, from their first step on, in order."""
         return list(self.epoch_times.values())
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether it has said that it trains on a GPU."""
+        return self.begun is not None and self.begun.device != CPU
 
     def enter(self, phase: RankPhase, when: float) -> None:
         """Go on to a phase."""
@@ -167,6 +175,8 @@ class RankState:
                 self.stack, self.stack_time, self.stack_step = event, when, self.step
             case events.RankSample():
                 self.cpu, self.memory = event.cpu, event.memory
+            case events.GpuSample():
+                self.gpu = event
             case events.Started():
                 self.begun, self.pid = event, event.pid
             case events.Evaluated():

@@ -47,13 +47,14 @@ STEP = Source(
     ),
 )
 RANK_SAMPLE = Source("rank sample", Scope.RANK, ("cpu", "memory"), by_time=True)
+GPU_SAMPLE = Source("GPU sample", Scope.RANK, ("use", "memory_used"), by_time=True)
 HOST_SAMPLE = Source(
     "host sample", Scope.HOST, ("used", "memory_used", "sent", "received"), by_time=True
 )
 CORES = Source("cores", Scope.HOST, ("cpu",), by_time=True)
 """A value for each core of a host."""
 TEST = Source("test", Scope.RUN, ("loss", "accuracy"))
-SOURCES = (STEP, RANK_SAMPLE, HOST_SAMPLE, CORES, TEST)
+SOURCES = (STEP, RANK_SAMPLE, GPU_SAMPLE, HOST_SAMPLE, CORES, TEST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,8 @@ SERIES = {
         Spec("staleness", "staleness", Unit.NUMBER, STEP, "staleness"),
         Spec("cpu", "CPU of a core", Unit.SHARE, RANK_SAMPLE, "cpu", factor=0.01),
         Spec("memory", "memory of ranks", Unit.BYTES, RANK_SAMPLE, "memory"),
+        Spec("gpu", "GPU use", Unit.SHARE, GPU_SAMPLE, "use", factor=0.01),
+        Spec("gpu_memory", "GPU memory", Unit.BYTES, GPU_SAMPLE, "memory_used"),
         Spec("host_cpu", "CPU of the host's quota", Unit.SHARE, HOST_SAMPLE, "used"),
         Spec("cores", "CPU of the machine's cores", Unit.SHARE, CORES, "cpu", factor=0.01),
         Spec("host_memory", "memory of hosts", Unit.BYTES, HOST_SAMPLE, "memory_used"),

@@ -37,8 +37,6 @@ MOST = 100
 """Episodes that are kept."""
 NAMES = 3
 """Hosts that a sentence names."""
-CPU = "cpu"
-"""The device of ranks whose gradients the cores compute."""
 FEWER = 0.8
 """A rank has fewer cores than the others where it has at most this share of theirs."""
 FULL = 0.9
@@ -47,6 +45,10 @@ FOREIGN = 0.25
 """Other programs matter above this share of the cores."""
 SLOWER = 1.25
 """A step takes more CPU time than elsewhere where it takes this many times as much."""
+LOWER = 0.9
+"""A clock is lower than those of others where it has at most this share of theirs."""
+LIMITS = {0x60: "heat", 0x84: "its power limit", 0x08: "its hardware", 0x02: "a setting"}
+"""What holds the clock of a GPU down, by the bits of NVML, the most telling first."""
 
 
 class Grade(StrEnum):
@@ -242,9 +244,23 @@ def why(rank: RankState, ranks: Sequence[RankState], hosts: Sequence[HostState])
     loads, load = rank.pace.mean("data"), _typical(others, "data")
     if loads - load > late / 2:
         return f"it waits for its data: {seconds(loads)} s per step, others {seconds(load)} s"
-    if rank.begun and rank.begun.device != CPU:
-        return ""
+    if rank.on_gpu:
+        return _slow_clock(rank, others)
     return _few_cores(rank, others, hosts) or _busy(rank, ranks, hosts) or _slow_cores(rank, others)
+
+
+def _slow_clock(rank: RankState, others: Sequence[RankState]) -> str:
+    """That its GPU has a lower clock than theirs."""
+    theirs = [one.gpu.clock for one in others if one.gpu and one.gpu.clock]
+    if not rank.gpu or not rank.gpu.clock or not theirs:
+        return ""
+    own, typical = rank.gpu.clock, statistics.median(theirs)
+    if own > LOWER * typical:
+        return ""
+    why = next(
+        (f" because of {name}" for bits, name in LIMITS.items() if rank.gpu.reasons & bits), ""
+    )
+    return f"its GPU runs at {own} MHz{why}, others at {typical:.0f} MHz"
 
 
 def _few_cores(rank: RankState, others: Sequence[RankState], hosts: Sequence[HostState]) -> str:

@@ -25,6 +25,7 @@ from training.wire.events import (
     AGENT,
     Ended,
     Exited,
+    GpuSample,
     Hello,
     HostSample,
     Launched,
@@ -185,6 +186,26 @@ def test_samples_of_host_and_ranks_come_with_each_tick(host: Host) -> None:
     )
     assert len(line.wait_for(HostSample)[0].cpu) == os.cpu_count()
     line.close()
+
+
+def test_samples_of_gpus_come_while_ranks_run_and_nothing_is_left(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = tmp_path / "nvidia-smi"
+    line_of_gpu = "1, GPU-8a5f, 97, 71680, 81559, 1410, 1980, 0x0000000000000000"
+    tool.write_text(
+        f"#!/bin/sh\necho $$ >> {tmp_path}/pids\nwhile echo '{line_of_gpu}'; do sleep 0.05; done\n"
+    )
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    line = host.follow(times=Times(tick=0.05))
+    line.start(python(SLEEP), python(SLEEP, 1), python("", 2, CUDA_VISIBLE_DEVICES="1,0"))
+    samples = line.wait_for(GpuSample, 3)
+    assert {one.rank for one in samples} == {1}
+    assert samples[0] == GpuSample(1, 97.0, 71680 << 20, 81559 << 20, 1410, 1980)
+    assert ended(line.close()) == Ended(EndReason.CLOSED)
+    for pid in (tmp_path / "pids").read_text().split():
+        assert not Path(f"/proc/{pid}").exists()
 
 
 def test_an_idle_agent_costs_nothing(host: Host) -> None:

@@ -53,6 +53,7 @@ class ActedSession:
         self.asked = 0
         self.detached = self.cut_off = False
         self.keep = plan.policy.keep
+        self.device = "cpu"
         self.clock = BEGIN
         self._seq = 0
         self._queue: SimpleQueue[list[Record] | None] = SimpleQueue()
@@ -111,7 +112,7 @@ class ActedSession:
                 rank,
                 4_000 + rank,
                 size,
-                "cpu",
+                self.device,
                 "gloo",
                 "2.14.1",
                 1,

@@ -92,7 +92,9 @@ class History:
         slots = self.plan.slots
         return Launched(tuple(slot.rank for slot in slots if slot.host == slots[rank].host))
 
-    def training(self, steps: int = 0, total: int = 40, **more: float) -> History:
+    def training(
+        self, steps: int = 0, total: int = 40, device: str = "cpu", **more: float
+    ) -> History:
         """All ranks have started, and made this many steps, with `more` of their figures than the
         times."""
         ranks = [slot.rank for slot in self.plan.slots]
@@ -104,7 +106,7 @@ class History:
                     rank,
                     100 + rank,
                     len(ranks),
-                    "cpu",
+                    device,
                     "gloo",
                     "2.14.1",
                     1,

@@ -251,6 +251,22 @@ class Sampler:
         return RankSample(number, 90.0, 1) if self._draw.random() < 0.2 else None
 
 
+class Gpus:
+    """A host has none."""
+
+    def __init__(self, *given: object) -> None:
+        """Measure nothing."""
+
+    def place(self, *given: object) -> None:
+        """Look for no GPU."""
+
+    def sample(self, live: object) -> tuple[()]:
+        return ()
+
+    def end(self) -> None:
+        """Nothing runs."""
+
+
 class HostAgent(Agent):
     """The real agent of a simulated host, whose loop is taken apart: something happens, then it
     takes a turn."""

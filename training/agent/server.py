@@ -16,6 +16,7 @@ from training.agent import decide, kept, layout
 from training.agent.connections import Connections
 from training.agent.host import facts, processes
 from training.agent.host.dial import Dialler
+from training.agent.host.gpus import Gpus
 from training.agent.host.redaction import Redaction
 from training.agent.host.samples import sampler
 from training.agent.host.stacks import Collector
@@ -58,6 +59,7 @@ class Agent:
         )
         self._dialler = Dialler(self._selector, lambda *told: self._say(Connected(*told)))
         self._sampler = sampler()
+        self._gpus = Gpus(self._selector, lambda why: self._say(Text(AGENT, "stderr", why)))
         self._stacks = Collector(self._selector, self._say, options.folder)
         self._connections = Connections(
             self._selector,
@@ -114,6 +116,7 @@ class Agent:
             case decide.TerminateRanks():
                 self._starter.stop()
             case decide.KillRanks():
+                self._gpus.end()
                 self._ranks.sweep()
             case decide.Finish(end):
                 self._finish(end)
@@ -127,6 +130,7 @@ class Agent:
         self._flush()  # the events of the attempt before
         self._attempt = command.attempt
         self._redaction.learn(command.placements)
+        self._gpus.place(command.placements, os.environ)
         self._starter.start(command, self._reserved)
         self._reserved = None
 
@@ -223,6 +227,7 @@ class Agent:
                 self._sampler.rank(rank.number, rank.pid) for rank in self._ranks.live if rank.pid
             )
             self._said += [self._sampler.host(), *filter(None, samples)]
+        self._said += self._gpus.sample([rank.number for rank in self._ranks.live if rank.pid])
 
     # The journal
 

@@ -330,6 +330,29 @@ class RankSample(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class GpuSample(Event):
+    """The GPU of a rank in the last second, with all that runs on it: `use` is the percentage of
+    the time in which it was busy, NaN if unknown; memory in bytes; `clock` is that of its
+    processors in MHz, `clock_most` the highest that it can have, 0 if unknown. `reasons` are those
+    for which the clock is not higher, as bits (NVML's "clocks event reasons")."""
+
+    rank: int
+    use: float
+    memory_used: int
+    memory_total: int
+    clock: int = 0
+    clock_most: int = 0
+    reasons: int = 0
+
+    def validate(self) -> None:
+        """Raises: ValueError."""
+        if not math.isnan(self.use):
+            require("use", self.use, 0, 100)
+        for name in ("memory_used", "memory_total", "clock", "clock_most"):
+            require(name, getattr(self, name), 0, 2**63)
+
+
+@dataclass(frozen=True, slots=True)
 class Stack(Event):
     """The stacks of the threads of a rank, on request. `source` is `faulthandler`, `py-spy` or
     `kernel`; the kernel only knows the state of the process and what it waits for."""
@@ -400,6 +423,7 @@ HOST_EVENTS = (
         Text,
         HostSample,
         RankSample,
+        GpuSample,
         Stack,
         Exited,
         StopHeard,

@@ -10,7 +10,7 @@ import numpy as np
 from remote.figures.run import RunFigures
 from remote.figures.settings import settings
 from remote.figures.steps import COLUMNS, SERIES
-from remote.figures.usage import HostUsage, RankUsage
+from remote.figures.usage import GpuUsage, HostUsage, RankUsage
 from remote.record.summary import finite
 
 Table = dict[str, list[Any]]
@@ -21,7 +21,7 @@ def tables(run: RunFigures) -> dict[str, Table]:
     """The tables of a run by name; those without rows are left out.
 
     `steps` has a row per rank and step, `mean` a row per step with the mean over ranks.
-    `host_usage` and `rank_usage` have a row per host or rank and second.
+    `host_usage`, `rank_usage` and `gpu_usage` have a row per host or rank and second.
     """
     found = {
         "steps": {name: getattr(run.steps, name).tolist() for name in COLUMNS},
@@ -33,6 +33,7 @@ def tables(run: RunFigures) -> dict[str, Table]:
         "checkpoints": _of_ranks(run, "checkpoints", ("step", "seconds", "size")),
         "host_usage": _usage("host", [(host.name, host.usage) for host in run.hosts]),
         "rank_usage": _usage("rank", [(rank.rank, rank.usage) for rank in run.ranks]),
+        "gpu_usage": _usage("rank", [(rank.rank, rank.gpu) for rank in run.ranks]),
     }
     return {name: table for name, table in found.items() if len(next(iter(table.values()), ()))}
 
@@ -64,8 +65,10 @@ def _of_ranks(run: RunFigures, what: str, names: Sequence[str]) -> Table:
     )
 
 
-def _usage(whose: str, found: Sequence[tuple[str | int, HostUsage | RankUsage]]) -> Table:
-    """The usage of hosts or ranks, one after the other."""
+def _usage(
+    whose: str, found: Sequence[tuple[str | int, HostUsage | RankUsage | GpuUsage]]
+) -> Table:
+    """The usage of hosts, or of ranks or their GPUs, one after the other."""
     columns: Table = {whose: [name for name, usage in found for _ in usage.time]}
     parts = [vars(usage) for _, usage in found]
     for name in parts[0] if parts else ():

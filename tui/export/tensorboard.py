@@ -2,7 +2,7 @@
 hosts. All runs use the same tags, so that they are overlaid in one figure per tag.
 
     RUN/            means over ranks, tests, settings
-    RUN/rank-0/     what rank 0 measured, and what its process used
+    RUN/rank-0/     what rank 0 measured, and what its process and GPU used
     RUN/host-NAME/  what the host used
 
 The step of a figure of use is the second since the run began.
@@ -40,6 +40,11 @@ STEPS = {
 """The tag of each series of the steps."""
 TESTS = {"loss/test": "loss", "accuracy/test": "accuracy", "seconds/test": "seconds"}
 RANKS = {"process/CPU percent": "cpu", "process/memory bytes": "memory"}
+GPUS = {
+    "GPU/use percent": "use",
+    "GPU/memory bytes": "memory_used",
+    "GPU/clock MHz": "clock",
+}
 HOSTS = {
     "host/CPU percent": "cpu",
     "host/memory bytes": "memory_used",
@@ -62,6 +67,7 @@ def write(run: RunFigures, target: Path) -> None:
         with _events(target / f"rank-{rank.rank}") as into:
             _add(into, run, *_steps(run.steps.by_rank(rank.rank)))
             _add_usage(into, run, rank.usage.time, _columns(rank.usage, RANKS))
+            _add_usage(into, run, rank.gpu.time, _columns(rank.gpu, GPUS))
     for host in run.hosts:
         with _events(target / f"host-{host.name.replace('/', '_')}") as into:
             _add_usage(into, run, host.usage.time, _columns(host.usage, HOSTS))

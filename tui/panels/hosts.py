@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -21,16 +22,20 @@ from tui.widgets.phase import phase
 from tui.widgets.plain import plain
 from tui.widgets.table import UNSEEN, Cell, Column, Row, Table, fitted
 
+_T = TypeVar("_T")
 COLUMNS = (
     Column("host", 6, right=False, most=15),
     Column("phase", 8, right=False, most=19),
     Column("CPU", 5),
     Column("cores", 6),
+    Column("GPU", 5),
     Column("memory", 7),
     Column("out/s", 6),
     Column("in/s", 6),
     Column("", 1, right=False, most=200),
 )
+GPU = 4
+"""The place of a column that is there only where GPUs are measured."""
 ROOMY = 52
 """The width of the table from which on a phase has room for its age."""
 FULL = 0.9
@@ -44,8 +49,9 @@ class Hosts(Panel):
     place = Place.HOSTS
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     help = (
-        "every host: its phase, how much of the cores that it may use is busy, memory, network; of "
-        "a host with a CPU quota, or of several on one machine, what its ranks use"
+        "every host: its phase, how much of the cores that it may use and of its GPUs is busy, "
+        "memory, network; of a host with a CPU quota, or of several on one machine, what its ranks "
+        "use"
     )
     row = ScreenRow.TOP
 
@@ -62,13 +68,21 @@ class Hosts(Panel):
         table = self.query_one(Table)
         near = table.near
         rows: list[Row] = [UNSEEN] * len(run.hosts)
-        for host, load in zip(run.hosts, loads(run.hosts, run.ranks), strict=True):
+        found = loads(run.hosts, run.ranks)
+        has_gpu = not all(math.isnan(load.gpu) for load in found)
+        for host, load in zip(run.hosts, found, strict=True):
             if host.index in near:
                 since = _age(host, run, now) if roomy else ""
-                rows[host.index] = _row(host, load, since, wired)
+                row = _row(host, load, since, wired)
+                rows[host.index] = row if has_gpu else _without_gpu(row)
         seen = [row for row in rows if row]
         first = [fitted(COLUMNS[place], [row[place] for row in seen]) for place in (0, 1)]
-        table.fill(rows, [*first, *COLUMNS[2:]])
+        rest = COLUMNS if has_gpu else _without_gpu(COLUMNS)
+        table.fill(rows, [*first, *rest[2:]])
+
+
+def _without_gpu(row: tuple[_T, ...]) -> tuple[_T, ...]:
+    return row[:GPU] + row[GPU + 1 :]
 
 
 def _age(host: HostState, run: RunState, now: float) -> str:
@@ -85,6 +99,7 @@ def _row(host: HostState, load: Load, since: str, wired: bool) -> Row:
     known = (
         Cell(percent(load.cpu), "table--work" if load.cpu > FULL else ""),
         Cell(number(load.cores) if load.cores else UNKNOWN),
+        Cell(percent(load.gpu)),
         *(Cell(short_size(value)) for value in (load.memory, *traffic)),
     )
     # of a host that is not ready the figures are old

@@ -20,6 +20,7 @@ from tests.kit.histories import START, History, plan, state_of, stepped
 from training.wire.events import (
     SESSION,
     Evaluated,
+    GpuSample,
     HostSample,
     RankSample,
     Record,
@@ -181,6 +182,28 @@ def test_samples_of_hosts_are_against_what_they_may_use() -> None:
     assert list(state.curves.of("host_memory", 0).mean) == [5.0]
     used = state.curves.of("host_cpu", 0).mean[0]
     assert math.isnan(used) if not cores else used == pytest.approx(0.9 / cores.cores)
+
+
+def test_gpus_have_curves_where_ranks_train_on_them() -> None:
+    for device, rows in (("cuda:0", (0, 1)), ("cpu", ())):
+        history = History(plan(2)).rank(0, GpuSample(0, 3.0, 7, 8))
+        history.training(device=device)
+        for rank, use in ((0, 90.0), (1, math.nan)):
+            history.rank(rank, GpuSample(rank, use, 5 << 30, 8 << 30))
+        state = history.state()
+        assert state.curves.rows("gpu") == state.curves.rows("gpu_memory") == rows
+        assert [bool(rank.gpu) for rank in state.ranks] == [bool(rows)] * 2
+    history = History(plan(2, script=True)).rank(1, GpuSample(1, 3.0, 7, 8))
+    assert history.state().curves.rows("gpu") == (1,), "a script does not say where it trains"
+
+
+def test_the_use_of_a_gpu_that_does_not_tell_it_is_a_gap() -> None:
+    history = History(plan(1)).training(device="cuda:0")
+    for use in (90.0, math.nan):
+        history.say(0, GpuSample(0, use, 5 << 30, 8 << 30), after=1.0)
+    curves = history.state().curves
+    assert as_lists(curves.of("gpu", 0))[-1] == pytest.approx([0.9, math.nan], nan_ok=True)
+    assert list(curves.of("gpu_memory", 0).mean) == [5 << 30] * 2
 
 
 @pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324])

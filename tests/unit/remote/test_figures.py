@@ -24,6 +24,7 @@ from training.wire.events import (
     SESSION,
     Evaluated,
     Exited,
+    GpuSample,
     Hello,
     HostSample,
     RankSample,
@@ -148,16 +149,21 @@ def test_a_step_that_claims_to_be_endless_moves_no_other(tmp_path: Path) -> None
 
 
 def test_samples_become_curves_over_time(tmp_path: Path) -> None:
-    history = History(plan(1)).training().rank(0, Step(0, 1, 1, 1.0, 0.01))
+    history = History(plan(1)).training(device="cuda:0").rank(0, Step(0, 1, 1, 1.0, 0.01))
     first = history.now - 0.01
     sample = HostSample((50.0, 100.0), 3, 8, 1000, 2000)
     history.say(0, sample, RankSample(0, 80.0, 5), after=1.0)
+    history.say(0, GpuSample(0, 70.0, 3, 9, 1410))
     run = read(recorded(tmp_path, history))
     host, rank = run.hosts[0].usage, run.ranks[0].usage
     assert host.cpu.tolist() == [75.0]
     assert (host.memory_used.tolist(), host.sent.tolist()) == ([3], [1000])
-    assert host.time.tolist() == pytest.approx([history.now - 1.0 - first])
+    assert host.time.tolist() == pytest.approx([history.now - 1.01 - first])
     assert (rank.cpu.tolist(), rank.memory.tolist()) == ([80.0], [5])
+    gpu = run.ranks[0].gpu
+    assert (gpu.use.tolist(), gpu.clock.tolist()) == ([70.0], [1410])
+    assert (gpu.memory_used.tolist(), gpu.memory_total.tolist()) == ([3], [9])
+    assert gpu.time.tolist() == pytest.approx([rank.time[0] + 0.01])
 
 
 def test_facts_and_evaluations_are_kept(tmp_path: Path) -> None:

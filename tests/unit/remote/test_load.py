@@ -9,7 +9,7 @@ import pytest
 from remote.run.load import loads
 from tests.kit.checks import hello
 from tests.kit.histories import History, plan
-from training.wire.events import HostSample, RankSample
+from training.wire.events import GpuSample, HostSample, RankSample
 
 GIB = 1 << 30
 
@@ -48,6 +48,16 @@ def test_hosts_that_share_a_machine_are_measured_by_their_ranks() -> None:
         pytest.approx(0.05),
         pytest.approx(0.1),
     ]
+
+
+def test_the_gpus_of_a_host_are_those_of_its_ranks() -> None:
+    history = History(plan(2, slots=2)).training(device="cuda:0")
+    for rank, use in enumerate((90.0, 40.0)):
+        history.rank(rank, GpuSample(rank, use, 1, 2))
+    run = history.state()
+    one, two = loads(run.hosts, run.ranks)
+    assert one.gpu == pytest.approx(0.65)
+    assert math.isnan(two.gpu)
 
 
 def test_nothing_is_known_before_the_first_sample() -> None:

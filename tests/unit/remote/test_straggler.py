@@ -15,7 +15,7 @@ from remote.run.state import RunState
 from remote.run.straggler import RULE, _median_without
 from tests.kit.histories import History, plan, stepped
 from training.job import Job
-from training.wire.events import Hello, HostSample, RankSample
+from training.wire.events import GpuSample, Hello, HostSample, RankSample
 
 HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30, "2.14.1")
 FAST = 0.05
@@ -179,6 +179,31 @@ def test_ranks_of_the_same_machine_are_no_other_programs() -> None:
     for rank in range(4):
         history.say(rank, HostSample((95.0, 97.0), 1, 2)).rank(rank, RankSample(rank, 45.0, 1))
     assert reason(made(history, slow_rank(2), SURE)) == ""
+
+
+def gpu(rank: int, clock: int, reasons: int = 0) -> GpuSample:
+    return GpuSample(rank, 99.0, 1, 2, clock, 1980, reasons)
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        (gpu(2, 1155, 0x44), "its GPU runs at 1155 MHz because of heat, others at 1935 MHz"),
+        (gpu(2, 1155, 0x04), "its GPU runs at 1155 MHz because of its power limit, others at"),
+        (gpu(2, 345), "its GPU runs at 345 MHz, others at 1935 MHz"),
+        (gpu(2, 1905, 0x40), ""),
+        (gpu(2, 0), ""),
+        (None, ""),
+    ],
+)
+def test_the_clock_of_its_gpu_is_lower(own: GpuSample | None, said: str) -> None:
+    history = History(plan(4)).training(total=4000, device="cuda:0")
+    for rank, clock in enumerate((1965, 1935, 0, 1920)):
+        if sample := gpu(rank, clock) if rank != 2 else own:
+            history.rank(rank, sample)
+    found = reason(made(history, slow_rank(2), SURE))
+    assert found.startswith(said)
+    assert bool(found) == bool(said)
 
 
 def test_its_cores_are_slower() -> None:

@@ -25,13 +25,14 @@ from training.wire.events import (
     Epoch,
     Evaluated,
     Exited,
+    GpuSample,
     HostSample,
     RankSample,
     Saved,
     Step,
 )
 from tui.commands.export import Format, export
-from tui.export.tensorboard import HOSTS, RANKS, STEPS
+from tui.export.tensorboard import GPUS, HOSTS, RANKS, STEPS
 
 Run = Callable[..., Done]
 assert run  # the fixture
@@ -39,7 +40,7 @@ assert run  # the fixture
 
 def history(name: str = "a-run") -> History:
     """A run of two ranks and three steps, with one of each that is exported."""
-    of = History(replace(plan(2), run=name)).training()
+    of = History(replace(plan(2), run=name)).training(device="cuda:0")
     for step in (1, 2, 3):
         for rank in (0, 1):
             loss = math.nan if (rank, step) == (1, 3) else 1 / 3 / step + rank
@@ -47,6 +48,7 @@ def history(name: str = "a-run") -> History:
     of.rank(0, Evaluated(0, 1, 3, 0.5, 0.75, 100, 0.2), Saved(0, 1, 3, 0.1, 999))
     of.rank(1, Epoch(1, 1, 3, 0.7, 0.6, 96, 0.6))
     of.say(0, HostSample((50.0, 70.0), 3, 8, 100, 200), RankSample(0, 80.0, 5), after=1.0)
+    of.say(0, GpuSample(0, 70.0, 3, 9, 1410))
     return of.done(0, 1).session(Closed())
 
 
@@ -70,6 +72,7 @@ def test_csv_is_read_back(run: Run, figures: RunFigures) -> None:
     }
     assert tables.keys() == {
         *("steps", "mean", "evaluations", "epochs", "checkpoints", "host_usage", "rank_usage"),
+        "gpu_usage",
     }
     for name in ("rank", "step", "loss", "seconds", "time"):
         same([float(row[name]) for row in tables["steps"]], figures.steps.column(name).tolist())
@@ -80,6 +83,9 @@ def test_csv_is_read_back(run: Run, figures: RunFigures) -> None:
     assert tables["checkpoints"][0]["size"] == "999"
     assert (tables["host_usage"][0]["host"], tables["host_usage"][0]["cpu"]) == ("node1", "60")
     assert tables["rank_usage"][0]["cpu"] == "80"
+    assert [(row["rank"], row["use"], row["clock"]) for row in tables["gpu_usage"]] == [
+        ("0", "70", "1410")
+    ]
     about = json.loads((folder / "run.json").read_text())
     assert (about["run"], about["settings"]["sync"]) == ("a-run", "ddp")
     assert about["summary"] == figures.summary
@@ -123,7 +129,8 @@ def test_tensorboard_opens_it(run: Run, figures: RunFigures, tmp_path: Path) -> 
     assert shown.Scalars("a-run/rank-1", "seconds/step")[2].value == pytest.approx(0.3)
     tags = {name: set(found["scalars"]) for name, found in shown.Runs().items()}
     assert tags["a-run"] == tags["b-run"] == {*STEPS, "loss/test", "accuracy/test", "seconds/test"}
-    assert tags["a-run/rank-0"] == {*STEPS, *RANKS}
+    assert tags["a-run/rank-0"] == {*STEPS, *RANKS, *GPUS}
+    assert tags["a-run/rank-1"] == {*STEPS}
     assert tags["a-run/host-node1"] == {*HOSTS}
     [test] = shown.Scalars("a-run", "accuracy/test")
     assert (test.step, test.value) == (3, 0.75)

@@ -13,6 +13,9 @@ from tui.panels.charts import Charts
 from tui.screens.rank import RankScreen
 from tui.screens.run import RunScreen
 
+GPU = "GPU 97% busy, memory 70 GiB of 80 GiB, 1410 of 1980 MHz"
+BY_RANKS = "of 0.5 cores by its ranks"
+
 
 async def opened(stage: Stage, pilot, rank: int) -> None:  # type: ignore[no-untyped-def]
     await pilot.press("1", *["down"] * rank, "enter")
@@ -30,9 +33,12 @@ async def test_it_tells_all_that_is_known_of_the_rank_and_nothing_of_others(
 ) -> None:
     stage = Stage(hosts=2, slots=2)
     async with stage.shown(size=size) as pilot:
+        stage.session.device = "cuda:0"
         stage.session.start()
         stage.session.say(1, hello(2, cores=0.5, boot_id="b"))
         stage.session.steps(1, 60, late=2)
+        gpu = events.GpuSample(2, 97.0, 70 << 30, 80 << 30, 1410, 1980)
+        stage.session.say(1, gpu)
         await stage.heard(pilot, 60)
         await opened(stage, pilot, 2)
         await until(pilot, lambda: "epoch 1 step 60 loss" in stage.text())
@@ -42,10 +48,11 @@ async def test_it_tells_all_that_is_known_of_the_rank_and_nothing_of_others(
             "all ranks wait for rank 2 on node2",
             "step 60 of 400, epoch 1",
             "data 5%, compute 75%, sync 20%, ready after 0.0800 s",
-            "pid 4002, on cpu with 1 thread, gloo",
-            "of 0.5 cores by its ranks",
+            "pid 4002, on cuda:0 with 1 thread, gloo",
+            GPU,
+            BY_RANKS,
         ):
-            assert part in text or (size == (60, 20) and "by its ranks" in part)
+            assert part in text or (size == (60, 20) and part in (GPU, BY_RANKS))
         assert ("Python 3.12.3" in text) == (size[1] >= 30)
         log = [line for line in stage.text().splitlines() if "epoch 1 step" in line]
         assert all("[2]" in line for line in log)

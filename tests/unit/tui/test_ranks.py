@@ -12,6 +12,7 @@ from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.dashboard import Stage
 from training.job import Job
 from training.wire import events
+from tui.panels.hosts import Hosts
 from tui.panels.parts import turn
 from tui.panels.parts.fold import CALM, FoldedColumns, are_alike
 from tui.panels.parts.groups import lines
@@ -172,6 +173,25 @@ async def test_a_number_is_whole_or_not_there() -> None:
             row = table(stage)[2]
             assert "480M" in row or "480" not in row, width
             assert "1243%" in row or "124" not in row, width
+
+
+async def test_gpus_have_columns_where_they_are_measured() -> None:
+    stage = Stage(hosts=2, slots=1)
+    async with stage.shown(size=(200, 60)) as pilot:
+        stage.session.device = "cuda:0"
+        await stage.train(pilot)
+        assert "GPU" not in stage.text()
+        stage.session.say(1, events.GpuSample(1, 97.0, 70 << 30, 80 << 30, 1410, 1980))
+        await until(pilot, lambda: "97%" in table(stage)[3])
+        assert "70G" in table(stage)[3]
+        assert "GPU mem" in table(stage)[1]
+        hosts = stage.screen.query_one(Hosts).region
+        lines = stage.text().splitlines()[hosts.y : hosts.bottom]
+        head, *rows = (line[hosts.x : hosts.right] for line in lines[1:])
+        assert "GPU" in head
+        assert [row.count("97%") for row in rows[:2]] == [0, 1]
+        stage.session.close()
+        await stage.ended(pilot)
 
 
 async def test_while_ranks_start_their_state_has_the_room_and_tells_for_how_long() -> None:

@@ -17,7 +17,7 @@ from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
 from tests.kit.studies import BYTES, study
 from training.job import Job
-from training.wire.events import Epoch, Hello, HostSample, Step
+from training.wire.events import Epoch, GpuSample, Hello, HostSample, Step
 from tui.report.chapter import chapter
 from tui.report.load import Reader
 from tui.report.numbers import machines
@@ -430,3 +430,25 @@ def test_only_a_whole_epoch_has_a_duration(tmp_path: Path) -> None:
 
     assert durations("whole", 10) == [("1.00",), ("1.00",)]
     assert durations("part", 6) == [(), ()], "there is no such column"
+
+
+def test_gpus_have_a_table_and_pictures_where_they_were_measured(tmp_path: Path) -> None:
+    def used(name: str, *samples: GpuSample) -> tuple[list[str], list[tuple[str, ...]], list[str]]:
+        of = History(replace(plan(2), run=name)).training(3, device="cuda:0")
+        of.say(0, HostSample((50.0,), 3, 8)).rank(0, *samples)
+        found = chapter(subject(group(read(recorded(tmp_path, of.done(0, 1).session(Closed()))))))
+        section = next(one for one in found.sections if one.name == "usage")
+        rows = [row for table in section.tables for row in table.rows if "GPU" in table.title]
+        return [table.title for table in section.tables], rows, [p.name for p in section.pictures]
+
+    titles, rows, pictures = used(
+        "a-run", GpuSample(0, 60.0, 2 << 30, 8 << 30, 1400), GpuSample(0, 80.0, 3 << 30, 8 << 30)
+    )
+    assert titles == ["Use of the hosts", "Use of the GPUs"]
+    assert [row[:1] + row[2:] for row in rows] == [
+        ("rank 0", "70%", "80%", "3 GiB", "8 GiB", "1400 MHz")
+    ]
+    assert {"gpu", "gpu-memory"} <= set(pictures)
+    titles, rows, pictures = used("b-run")
+    assert (titles, rows) == (["Use of the hosts"], [])
+    assert not {"gpu", "gpu-memory"} & set(pictures)

@@ -9,6 +9,7 @@ from remote.format import UNKNOWN, count, duration, number, percent, rate, secon
 from remote.run.load import loads
 from remote.run.state import HostState, RankState, RunState
 from remote.run.straggler import sentence
+from training.wire.events import GpuSample
 from tui.panels.parts.row import PHASES, accuracy, quiet, split
 from tui.widgets.phase import phase
 
@@ -28,6 +29,8 @@ def facts(rank: RankState, run: RunState, now: float, *, roomy: bool) -> Iterato
     if rank.pace:
         yield "a step", _step(rank, BAR if roomy else 0)
     yield "process", _process(rank, now, run)
+    if rank.gpu:
+        yield "GPU", _gpu(rank.gpu)
     host = run.hosts[rank.host]
     yield "host", _host(host, run)
     if host.hello and roomy:
@@ -84,6 +87,12 @@ def _process(rank: RankState, now: float, run: RunState) -> str:
     if not math.isnan(rank.cpu):
         said.append(f"CPU {percent(rank.cpu / 100)} of a core, memory {size(rank.memory)}")
     return ", ".join(said)
+
+
+def _gpu(gpu: GpuSample) -> str:
+    memory = f"memory {size(gpu.memory_used)} of {size(gpu.memory_total)}"
+    clock = f", {gpu.clock} of {gpu.clock_most} MHz" if gpu.clock and gpu.clock_most else ""
+    return f"{percent(gpu.use / 100)} busy, {memory}{clock}"
 
 
 def _host(host: HostState, run: RunState) -> str:

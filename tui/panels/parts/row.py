@@ -169,6 +169,14 @@ def _rate(value: float) -> str:
     return UNKNOWN if math.isnan(value) else rate(value)
 
 
+def _gpu(view: View) -> Cell:
+    return Cell(percent(view.mean(lambda one: one.gpu.use if one.gpu else math.nan) / 100))
+
+
+def _gpu_memory(rank: RankState) -> float:
+    return float(rank.gpu.memory_used) if rank.gpu else math.nan
+
+
 def _per_second(figure: str) -> Callable[[View], float]:
     return lambda view: view.sum(_each_second(figure))
 
@@ -207,6 +215,13 @@ FIGURES = (
     Figure(Column("trend", 10, right=False, most=STEPS + 1, tail=True), _trend),
     Figure(Column("split", BAR + 1, right=False), _split),
     Figure(Column("CPU", 5), lambda view: Cell(percent(view.sum(lambda one: one.cpu) / 100))),
+    Figure(Column("GPU", 5), _gpu),
+    Figure(
+        Column("GPU mem", 8),
+        lambda view: Cell(_size(view.sum(_gpu_memory))),
+        alike=lambda rank, run: _gpu_memory(rank),
+        said="GPU memory",
+    ),
     Figure(
         Column("samples/s", 10),
         lambda view: Cell(_rate(_per_second("samples")(view))),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from remote.figures.run import RunFigures
 from remote.figures.steps import Floats
-from remote.figures.usage import HostUsage
+from remote.figures.usage import GpuUsage, HostUsage
 from remote.format import UNKNOWN, number, percent, size
 from tui.report.document import Picture, Section, Table
 from tui.report.numbers.curves import Curve, smoothed
@@ -22,18 +23,33 @@ AXIS = "seconds since the first step"
 MIB, MBIT = 2**20, 1e6 / 8
 MOST = 12
 """Hosts or cells in a picture."""
+GPU_HEAD = ("GPU of", "cell", "use, mean", "use, most", "memory, most", "of", "clock, mean")
 HEAD = ("host", "cell", "CPU, mean", "CPU, most", "memory, most", "of", "sent", "received")
+
+
+Parts = Sequence[tuple[str, HostUsage | GpuUsage]]
+
+
+def hosts(run: RunFigures) -> Parts:
+    """The usage of each host, by its name."""
+    return [(host.name, host.usage) for host in run.hosts]
+
+
+def gpus(run: RunFigures) -> Parts:
+    """That of the GPU of each rank that has one."""
+    return [(f"rank {rank.rank}", rank.gpu) for rank in run.ranks if len(rank.gpu.time)]
 
 
 @dataclass(frozen=True)
 class Measure:
-    """What is drawn of a host."""
+    """What is drawn of each host, or of what else the `parts` of a run are, by their names."""
 
     name: str
     title: str
     up: str
-    of: Callable[[HostUsage], Floats]
+    of: Callable[[Any], Floats]
     least_top: float = 0.0
+    parts: Callable[[RunFigures], Parts] = hosts
 
 
 MEASURES = (
@@ -50,6 +66,14 @@ MEASURES = (
         "sent by a host in Mbit/s",
         lambda usage: usage.sent / MBIT,
     ),
+    Measure(
+        *("gpu", "GPU use over time", "use of a GPU in %"),
+        *(lambda usage: usage.use, 105.0, gpus),
+    ),
+    Measure(
+        *("gpu-memory", "GPU memory over time", "memory in use on a GPU in MiB"),
+        *(lambda usage: usage.memory_used / MIB, 0.0, gpus),
+    ),
 )
 
 
@@ -62,12 +86,14 @@ def section(subject: Subject, timing: Timing) -> Section | None:
     single = len(named) == 1
     pictures = []
     for measure in MEASURES:
-        curves = list(_of_hosts(named[0][1], measure) if single else _of_groups(named, measure))
+        curves = list(_of_parts(named[0][1], measure) if single else _of_groups(named, measure))
         if curves and any(np.nanmax(one.middle, initial=0) > 0 for one in curves):
             pictures.append(_picture(measure, curves))
     first = "Of the first run of each cell; the pictures show means over its hosts."
     says = [] if single else [first]
-    return Section("usage", "CPU, memory and network", says, [_table(named)], pictures)
+    tables = [_table(named), *_gpu_table(named)]
+    title = "CPU, GPU, memory and network" if len(tables) > 1 else "CPU, memory and network"
+    return Section("usage", title, says, tables, pictures)
 
 
 def _picture(measure: Measure, curves: Sequence[Curve]) -> Picture:
@@ -76,17 +102,17 @@ def _picture(measure: Measure, curves: Sequence[Curve]) -> Picture:
     )
 
 
-def _of_hosts(run: RunFigures, measure: Measure) -> Iterator[Curve]:
-    for host in run.hosts[:MOST]:
-        values = smoothed(measure.of(host.usage))
+def _of_parts(run: RunFigures, measure: Measure) -> Iterator[Curve]:
+    for name, usage in measure.parts(run)[:MOST]:
+        values = smoothed(measure.of(usage))
         if len(values):
-            yield Curve(host.name, host.usage.time, values, values, values, 1)
+            yield Curve(name, usage.time, values, values, values, 1)
 
 
 def _of_groups(named: Sequence[tuple[str, RunFigures]], measure: Measure) -> Iterator[Curve]:
-    """A curve per group: the mean over its hosts."""
+    """A curve per group: the mean over its hosts, or what else is measured."""
     for label, run in named:
-        usages = [host.usage for host in run.hosts if len(host.usage.time)]
+        usages = [usage for _, usage in measure.parts(run) if len(usage.time)]
         if not usages:
             continue
         grid = max((usage.time for usage in usages), key=len)
@@ -118,4 +144,28 @@ def _row(usage: HostUsage) -> tuple[str, ...]:
         size(float(usage.memory_total.max())),
         size(float(usage.sent.sum())),
         size(float(usage.received.sum())),
+    )
+
+
+def _gpu_table(named: Sequence[tuple[str, RunFigures]]) -> Iterator[Table]:
+    rows = [
+        (name, label, *_gpu_row(usage))
+        for label, run in named
+        for name, usage in gpus(run)
+        if isinstance(usage, GpuUsage)
+    ]
+    if rows:
+        yield Table("Use of the GPUs", GPU_HEAD, rows, "Use and clock: from the first step on.")
+
+
+def _gpu_row(usage: GpuUsage) -> tuple[str, ...]:
+    trained = usage.time >= 0
+    use = usage.use[trained & np.isfinite(usage.use)]
+    clock = usage.clock[trained & (usage.clock > 0)]
+    return (
+        percent(float(use.mean()) / 100) if use.size else UNKNOWN,
+        percent(float(use.max()) / 100) if use.size else UNKNOWN,
+        size(float(usage.memory_used.max())),
+        size(float(usage.memory_total.max())),
+        f"{clock.mean():.0f} MHz" if clock.size else UNKNOWN,
     )
