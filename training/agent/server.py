@@ -130,7 +130,7 @@ class Agent:
         self._flush()  # the events of the attempt before
         self._attempt = command.attempt
         self._redaction.learn(command.placements)
-        self._gpus.place(command.placements, os.environ)
+        self._gpus.place(command.placements)
         self._starter.start(command, self._reserved)
         self._reserved = None
 

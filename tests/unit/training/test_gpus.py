@@ -28,6 +28,7 @@ class Host:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._folder = folder
         monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
         self._selector = selectors.DefaultSelector()
         self.said: list[str] = []
 
@@ -42,7 +43,7 @@ class Host:
         """The same, with the nvidia-smi that there is."""
         found = Gpus(self._selector, self.said.append)
         ranks = [Placement(rank, place, ("train",), ()) for place, rank in enumerate((4, 5))]
-        found.place(ranks, {})
+        found.place(ranks)
         return found
 
     @property
@@ -230,10 +231,13 @@ def test_a_rank_uses_the_gpu_that_cuda_shows_it(
     assert device(env, local_rank) == expected
 
 
-def test_a_gpu_is_found_by_the_beginning_of_its_uuid(host: Host) -> None:
+def test_a_gpu_is_found_by_the_beginning_of_its_uuid(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     found = host.with_tool(f"{ROWS}; {FOREVER}")
     env = (("CUDA_VISIBLE_DEVICES", "GPU-77"),)
-    found.place([Placement(4, 0, ("train",), env)], {"CUDA_VISIBLE_DEVICES": "0"})
+    found.place([Placement(4, 0, ("train",), env)])
     samples = host.first(found)
     assert [(one.rank, one.use) for one in samples] == [(4, 12.0)]
     found.end()

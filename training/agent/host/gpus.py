@@ -59,9 +59,11 @@ class Gpus:
         self._until = math.inf
         self._worked = False
 
-    def place(self, placements: Sequence[Placement], env: Mapping[str, str]) -> None:
-        """These ranks are started in this environment."""
-        found = {one.rank: device({**env, **dict(one.env)}, one.local_rank) for one in placements}
+    def place(self, placements: Sequence[Placement]) -> None:
+        """These ranks are started."""
+        found = {
+            one.rank: device({**os.environ, **dict(one.env)}, one.local_rank) for one in placements
+        }
         self._devices = {rank: name for rank, name in found.items() if name}
 
     def sample(self, live: Collection[int]) -> Iterator[GpuSample]:
