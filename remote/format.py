@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 
 from training import figures
@@ -125,3 +126,21 @@ def count(number: float, noun: str, plural: str = "") -> str:
 def or_unknown(value: object) -> str:
     """Format a value, where 0 and "" mean that it is not known."""
     return str(value) if value else UNKNOWN
+
+
+def spans(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """The first and the last of each series of consecutive numbers, in order."""
+    found: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if found and found[-1][1] == number - 1:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    return found
+
+
+def short_ranks(ranks: Iterable[int]) -> str:
+    """Format ranks for a narrow column: "0-3,5"."""
+    return ",".join(
+        f"{first}-{last}" if last > first else f"{first}" for first, last in spans(ranks)
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import sys
@@ -84,7 +83,7 @@ def show_lines(launcher: Launcher, session: Session, how: Lines) -> int:
         show.end(session.state)
         if not session.detached:
             narrate_record(launcher, session.state)
-        finish_telling(launcher)
+        finish_notifications(launcher)
     verdict = session.state.verdict or (Verdict.LOST if session.cut_off else None)
     return verdict.value if verdict else 0
 
@@ -155,20 +154,16 @@ def show_dashboard(
         return launcher.plan(cluster, job, policy)
 
     app = RankboardApp(Launch(cluster, selected, job, make_plan, begin, **settings))
-    gc.freeze()  # the modules stay: to search them for garbage again and again takes time
-    try:
-        app.run()
-    finally:
-        app.finish()
+    app.show()
     for state in app.runs.states:
         print_end(state)
         narrate_record(launcher, state)
-    finish_telling(launcher)
+    finish_notifications(launcher)
     return app.exit_code
 
 
-def finish_telling(launcher: Launcher) -> None:
-    """Wait until --notify has told all, and print why it could not."""
+def finish_notifications(launcher: Launcher) -> None:
+    """Wait until --notify has sent everything, and print why it could not."""
     if launcher.notifier:
         launcher.notifier.wait()
         narrate(*filter(None, [launcher.notifier.failure()]))

@@ -8,7 +8,7 @@ from tui.view import Session
 
 
 class Idle:
-    """See `tui.dashboard.Work`."""
+    """See `tui.leaving.Work`."""
 
     session: Session | None = None
     live = kept = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 from collections.abc import Mapping
@@ -82,6 +83,14 @@ class Leaving(App[None], Generic[W]):
     def is_left(self) -> bool:
         """Whether the user has left, and only the end of the work is missing."""
         return self._leaving
+
+    def show(self) -> None:
+        """Show the dashboard until the user has left, then end what is live, see `finish`."""
+        gc.freeze()  # the modules stay: to search them for garbage again and again takes time
+        try:
+            self.run()
+        finally:
+            self.finish()
 
     def handle_signals(self) -> None:
         """Leave, or stop what is live, on a signal; the event loop runs."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import signal
 import sys
 from contextlib import suppress
@@ -68,9 +67,5 @@ def show_dashboard(runner: Runner) -> None:
     from tui.study_app import StudyApp
 
     app = StudyApp(runner)
-    gc.freeze()  # the modules stay: to search them for garbage again and again takes time
-    try:
-        app.run()
-    finally:
-        app.finish()
+    app.show()
     finish(runner)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from remote.doctor.check import listed
+from remote.format import spans
 from remote.run.agent_end import describe
 from remote.run.last_words import HEADER, LINKS, PREFIX, RAISED
 from training.wire.enums import EndReason
@@ -90,14 +91,8 @@ class Cause:
 
 def ranks_text(ranks: Sequence[int]) -> str:
     """The ranks in words, runs of three and more joined: "rank 3", "ranks 0, 2 and 4 to 7"."""
-    spans: list[tuple[int, int]] = []
-    for rank in sorted(ranks):
-        if spans and spans[-1][1] == rank - 1:
-            spans[-1] = (spans[-1][0], rank)
-        else:
-            spans.append((rank, rank))
     words: list[str] = []
-    for first, last in spans:
+    for first, last in spans(ranks):
         words += (
             [f"{first} to {last}"]
             if last - first > 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -163,14 +163,3 @@ def _like(figure: str, value: float) -> str:
     digits, _, power = figure.partition("e")
     decimals = len(digits.partition(".")[2])
     return f"{value:.{decimals}{'e' if power else 'f'}}"
-
-
-def spans(ranks: Iterable[int]) -> str:
-    """The ranks in few characters: "0-3,5"."""
-    found: list[tuple[int, int]] = []
-    for rank in sorted(ranks):
-        if found and found[-1][1] == rank - 1:
-            found[-1] = (found[-1][0], rank)
-        else:
-            found.append((rank, rank))
-    return ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in found)

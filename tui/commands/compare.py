@@ -90,7 +90,7 @@ def _show_dashboard(folders: Sequence[Path]) -> int:
     from tui.compare_app import CompareApp
 
     app = CompareApp(folders)
-    app.run()
+    app.show()
     return app.exit_code
 
 

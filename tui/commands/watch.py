@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from pathlib import Path
 
 import typer
@@ -48,11 +47,7 @@ def _show(folder: Path, plan: Plan) -> int:
         )
     found = WatchedRun(folder, plan)
     app = WatchApp(found)
-    gc.freeze()  # the modules stay: to search them for garbage again and again takes time
-    try:
-        app.run()
-    finally:
-        app.finish()
+    app.show()
     if found.has_ended:
         print_end(found.state)
     else:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from remote.format import clock
-from remote.run.collapse import Shared, spans
+from remote.format import clock, short_ranks
+from remote.run.collapse import Shared
 from remote.run.news import LogLine
 
 NARROW = 60
@@ -44,7 +44,7 @@ class Margin:
     def _ranks(self, line: LogLine, shared: Shared | None) -> str:
         if shared is None:
             return f"[{line.rank}]" if line.rank >= 0 else ""
-        whose = f"[{spans(shared.ranks)}]"
+        whose = f"[{short_ranks(shared.ranks)}]"
         if len(whose) <= self._whose:
             return whose
         return f"[{min(shared.ranks)}…{max(shared.ranks)}]"

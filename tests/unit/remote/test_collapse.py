@@ -6,8 +6,9 @@ import random
 
 import pytest
 
+from remote.format import short_ranks
 from remote.run import collapse
-from remote.run.collapse import Collapse, spans
+from remote.run.collapse import Collapse
 from remote.run.news import LogLine
 
 
@@ -36,7 +37,7 @@ class Feed:
         found = []
         for line in self.rows:
             shared = self.collapse.shared.get(line.number)
-            whose = spans(shared.ranks) if shared else str(line.rank)
+            whose = short_ranks(shared.ranks) if shared else str(line.rank)
             found.append((whose, shared.text if shared else line.text))
         return found
 
@@ -207,12 +208,6 @@ def test_of_very_many_lines_at_once_only_errors_are_made_one(
     ]
     feed.add([feed.line(1, "KeyError: 3")])
     assert feed.shown()[-1] == ("1", "KeyError: 3")
-
-
-def test_spans() -> None:
-    assert spans([3]) == "3"
-    assert spans([5, 0, 2, 1, 7]) == "0-2,5,7"
-    assert spans([]) == ""
 
 
 def test_a_line_that_looks_like_one_of_an_epoch_breaks_nothing() -> None:

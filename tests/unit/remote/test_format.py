@@ -102,3 +102,9 @@ def test_a_value_that_is_not_known_is_a_dash(value: float) -> None:
 def test_counts(number: float, text: str) -> None:
     assert format.count(number, "host") == text
     assert format.count(2, "process", "processes") == "2 processes"
+
+
+def test_ranks_in_a_narrow_column() -> None:
+    assert format.short_ranks([3]) == "3"
+    assert format.short_ranks([5, 0, 2, 1, 7]) == "0-2,5,7"
+    assert format.short_ranks([]) == ""
