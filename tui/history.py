@@ -143,8 +143,8 @@ class History:
         return Replay(folder.absolute(), read.load_plan(folder))
 
     def resumed(self, run: str) -> tuple[Cluster, Cluster, Job]:
-        """All hosts that a recorded run can go on on, those that it had, and the job that goes on
-        from its newest checkpoint. Raises: HostsError, PlanError, RunFolderError."""
+        """All hosts on which a recorded run can continue, those that it had, and the job that
+        continues from its newest checkpoint. Raises: HostsError, PlanError, RunFolderError."""
         plan = find_kept(self.transports, run, self.hosts_file, self.runs_dir).plan
         local = is_here(plan.hosts)
         job = resume.job_of({"resume": run}, self.runs_dir, local)
@@ -184,7 +184,7 @@ class History:
         """Raises: PlanError, where it is not a folder of its own."""
         folder = self.runs_dir / run
         if not is_folder(folder):
-            raise PlanError(f"{folder} is no folder: it is not changed")
+            raise PlanError(f"{folder} is not a folder: nothing was changed")
         return folder
 
     def _hosts(self) -> tuple[Host, ...]:

@@ -43,7 +43,7 @@ def read(file: Path) -> Keymap:
     except FileNotFoundError:
         return Keymap()
     except (OSError, UnicodeError, tomllib.TOMLDecodeError) as error:
-        return Keymap(remarks=(f"{file}: {error}; all keys are the usual ones",))
+        return Keymap(remarks=(f"{file}: {error}; all keys keep their defaults",))
     return _Reading(file, text).read(data)
 
 
@@ -58,10 +58,10 @@ class _Reading:
     def read(self, data: Mapping[str, object]) -> Keymap:
         for name in data:
             if name != TABLE:
-                self._remark(name, f"{name!r} is not known; write keys beneath [{TABLE}]")
+                self._remark(name, f"{name!r} is unknown: write keys below [{TABLE}]")
         table = data.get(TABLE, {})
         if not isinstance(table, dict):
-            self._remark(TABLE, f'write a table: [{TABLE}], and name = "key" beneath it')
+            self._remark(TABLE, f'write a table: [{TABLE}], and name = "key" below it')
             table = {}
         chosen = {name: keys for name, value in table.items() if (keys := self._keys(name, value))}
         self._drop_doubles(chosen)
@@ -90,8 +90,8 @@ class _Reading:
         while doubles := list(_doubles(chosen)):
             for name, key, other in doubles:
                 if chosen.pop(name, None):
-                    text = f"{written(key)!r} is the key of {other!r}, too; {name!r} keeps its own"
-                    self._remark(name, text)
+                    also = f"{written(key)!r} is also the key of {other!r}"
+                    self._remark(name, f"{also}; {name!r} keeps its default")
 
     def _remark(self, name: str, text: str) -> None:
         pattern = re.compile(rf"\s*(\[\s*)?[\"']?{re.escape(name)}[\"']?\s*[\]=.]")

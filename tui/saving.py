@@ -42,7 +42,7 @@ class Saving(App[None]):
     def _may_write(self) -> bool:
         """Whether files may be written: a visitor in a browser writes none here."""
         if self.is_web:
-            self.notify("files are off in a browser", severity="warning", markup=False)
+            self.notify("no files can be saved from a browser", severity="warning", markup=False)
         return not self.is_web
 
     def on_keep_text(self, message: KeepText) -> None:

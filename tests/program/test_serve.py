@@ -145,7 +145,7 @@ async def test_a_page_shows_the_run_and_acts_on_nothing(served: Served) -> None:
             await page.send_str(json.dumps(said))
         for key in "wye":  # a chart, lines of the log, a screenshot: they would be files
             await page.send_str(json.dumps(["stdin", key]))
-        await drawn(page, "files are off in a browser")
+        await drawn(page, "no files can be saved from a browser")
         for key in "C!":  # no list of other runs comes before that of alerts
             await page.send_str(json.dumps(["stdin", key]))
         await drawn(page, "There are none.")

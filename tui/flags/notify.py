@@ -21,7 +21,7 @@ Notify = Annotated[
 
 
 def notifier(target: str) -> Notifier | None:
-    """Make what tells of runs; None where nothing is to be told. Raises: UsageError."""
+    """The notifier of this target; None where there is no target. Raises: UsageError."""
     if not target:
         return None
     from remote.session.notify import Notifier, NotifyError  # of which most runs need nothing

@@ -91,7 +91,7 @@ class Log(Panel):
         if line is None and self._cause and has_lines(self._cause):
             line = self._last_words(lines, self._cause)
         elif line is None:
-            self.notify("no line tells of an error")
+            self.notify("no line reports an error")
         if line:
             self._let_through(line.number, line.rank)
             self.screen.set_focus(self.view)
@@ -174,7 +174,7 @@ class Log(Panel):
         if line := view.next_match(step):
             view.go_to(line.number)
         elif view.search:
-            self.notify(f"no line has {plain(view.search.pattern)}", markup=False)
+            self.notify(f"no line matches {plain(view.search.pattern)}", markup=False)
 
     def action_leave(self) -> None:
         """Leave one layer: what is typed, what was gone to, the filter, the level, the rank."""
@@ -254,7 +254,7 @@ class Log(Panel):
             case rank:
                 yield f"rank {rank}"
         if which.pattern:
-            yield f"only with {plain(which.pattern.pattern)}"
+            yield f"matching {plain(which.pattern.pattern)}"
         yield "following" if view.follow else f"paused, {view.unseen} new"
         if view.search:
             yield f"{plain(view.search.pattern)} in {count(view.rows.matches, 'line')}"

@@ -57,7 +57,7 @@ def _lines(found: list[Alike]) -> list[str]:
         (
             plain(run.label or run.name),
             UNKNOWN if run.accuracy is None else percent(run.accuracy, 1),
-            f"other {', '.join(differing)}" if differing else "the same settings",
+            f"differs in {', '.join(differing)}" if differing else "the same settings",
         )
         for run, differing in found
     ]

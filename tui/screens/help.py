@@ -38,21 +38,21 @@ class HelpDialog(TextDialog):
 def _help(app: App[Any], here: Sequence[Place]) -> Iterator[str]:
     panels = [panel for place in here for panel in panels_of(place)]
     near = list(dict.fromkeys((*here, *panels)))
-    told: set[str] = set()
-    yield from _places(app, near, told)
+    listed: set[str] = set()
+    yield from _places(app, near, listed)
     yield "panels of a run; a key of another panel goes to that panel:"
     for kind in PANELS:
         yield from _beside(kind.title, kind.help)
     yield ""
-    yield from _places(app, [place for place in Place if place not in near], told)
+    yield from _places(app, [place for place in Place if place not in near], listed)
     yield from textwrap.wrap(STATES, WIDTH + LINE)
 
 
-def _places(app: App[Any], places: Sequence[Place], told: set[str]) -> Iterator[str]:
-    """The actions of these places that are not told yet; each is told once."""
+def _places(app: App[Any], places: Sequence[Place], listed: set[str]) -> Iterator[str]:
+    """The actions of these places that are not listed yet; each is listed once."""
     for place in places:
-        if actions := [one for one in ACTIONS[place] if one.name not in told]:
-            told.update(one.name for one in actions)
+        if actions := [one for one in ACTIONS[place] if one.name not in listed]:
+            listed.update(one.name for one in actions)
             yield f"{place.value}:"
             yield from _keys(app, actions)
             if place is Place.EVERYWHERE:

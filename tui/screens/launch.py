@@ -195,7 +195,7 @@ class LaunchScreen(Screen[None]):
     def action_save(self) -> None:
         """Save the settings as a preset, under a name."""
         if self.checked.plan is None or self.checked.plan.job is None:
-            self.notify("mend the mistakes before you save a preset", severity="warning")
+            self.notify("correct the mistakes before you save a preset", severity="warning")
             return
         known = ", ".join(presets.names()) or "none yet"
         help = f"A preset keeps all settings but the hosts, under a name. There are: {known}"
@@ -220,7 +220,7 @@ class LaunchScreen(Screen[None]):
             self.app.copy_to_clipboard(line)
             self.notify(f"copied: {line}", markup=False)
         else:
-            self.notify("there is no command line: mend the mistakes first", severity="warning")
+            self.notify("there is no command line: correct the mistakes first", severity="warning")
 
     # Checks
 

@@ -205,7 +205,7 @@ def about(item: Item | None, saved: int) -> str:
 def hint(words: Sequence[str], folder: str) -> str:
     """What to do where nothing is listed, with a filter of these words or without one."""
     if words:
-        return "No run fits.\nesc removes the filter."
+        return "No run matches the filter.\nesc removes it."
     return (
         f"No runs in {folder} yet. Press n to set up the first one,\n"
         "or try: rankboard --local 4 --model lenet5 --dataset digits"

@@ -79,7 +79,7 @@ class Server:
             return web.Response(text=FOCUS, content_type="text/javascript", headers=HEADERS)
         if name := FILES.get(wanted.removeprefix("static/")):
             return web.FileResponse(STATIC / name, headers=HEADERS)
-        return web.Response(status=404, text="There is nothing.\n", headers=HEADERS)
+        return web.Response(status=404, text="Not found.\n", headers=HEADERS)
 
     def _page(self, request: web.Request) -> web.Response:
         if len(self._visits) >= MOST:

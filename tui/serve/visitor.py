@@ -43,7 +43,7 @@ def main(folder: Path) -> None:
     except MISTAKES as error:
         problem = str(error)
     if problem:
-        text = f"rankboard: a page of {folder.name}: {problem}; rankboard watch may tell why"
+        text = f"rankboard: a page of {folder.name}: {problem}; rankboard watch may show why"
         os.write(told, one_line(text).encode(errors="replace") + b"\n")
 
 

@@ -40,7 +40,7 @@ class Prompt(Input):
         what = "show only lines with" if filters else "find"
         super().__init__(
             before.pattern if before else "",
-            placeholder=f"{what} (a regular expression; small letters also mean capitals)",
+            placeholder=f"{what} (a regular expression; lower case matches both cases)",
             compact=True,
         )
         self.before, self.filters = before, filters

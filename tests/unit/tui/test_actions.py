@@ -40,7 +40,7 @@ def test_every_panel_is_within_the_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "name", "back"),
+    ("key", "name", "back"),
     [
         ("?", "question_mark", "?"),
         ("+", "plus", "+"),
@@ -54,16 +54,16 @@ def test_every_panel_is_within_the_run() -> None:
     ],
 )
 def test_keys_are_named_as_textual_does_and_written_as_people_do(
-    said: str, name: str, back: str
+    key: str, name: str, back: str
 ) -> None:
-    assert named(said) == name
+    assert named(key) == name
     assert written(name) == back
 
 
-@pytest.mark.parametrize("said", ["ctlr+x", "escpae", "ctrl+", "ab", ""])
-def test_a_key_that_does_not_exist(said: str) -> None:
+@pytest.mark.parametrize("key", ["ctlr+x", "escpae", "ctrl+", "ab", ""])
+def test_a_key_that_does_not_exist(key: str) -> None:
     with pytest.raises(ValueError, match="there is no key"):
-        named(said)
+        named(key)
 
 
 async def test_the_line_of_keys_is_that_of_the_focus() -> None:
@@ -148,10 +148,10 @@ TEXTS = ("## Keys of your own", "## Themes and characters")
 def documented() -> Iterator[str]:
     """The headings and rows of docs/keys.md: each action once, those that are explained alike
     together."""
-    told: set[str] = set()
+    listed: set[str] = set()
     for place in Place:
-        actions = [one for one in ACTIONS[place] if one.name not in told]
-        told.update(one.name for one in actions)
+        actions = [one for one in ACTIONS[place] if one.name not in listed]
+        listed.update(one.name for one in actions)
         if actions:
             yield f"## {place.value.capitalize()}"
         for text, alike in groupby(actions, lambda one: one.help):

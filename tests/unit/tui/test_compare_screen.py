@@ -204,7 +204,7 @@ async def test_a_run_is_compared_with_the_last_one_like_it(runs: Sequence[Path])
         lines = [line for line in text(app).splitlines() if "20261123-" in line and "85.0%" in line]
         assert ["the same settings" in line for line in lines] == [True] + 6 * [False]
         assert "20261123-0" in lines[0]
-        assert "other sync" in lines[1]
+        assert "differs in sync" in lines[1]
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, CompareScreen))
         await until(pilot, lambda: "B  20261123-4" in text(app))

@@ -107,7 +107,7 @@ async def test_a_filter_is_that_of_rankboard_runs(runs_dir: Path) -> None:
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
         await home.shows(pilot, "a-1")
         await pilot.press("slash", *"sync=rin")
-        await home.shows(pilot, "0 of 3 runs", "No run fits")
+        await home.shows(pilot, "0 of 3 runs", "No run matches the filter")
         await pilot.press("g")
         await home.shows(pilot, "2 of 3 runs", "b-2", "c-3")
         assert "a-1" not in home.text()

@@ -46,7 +46,7 @@ def test_two_actions_change_their_keys(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "starts"),
     [
         (
             '# mine\n\n[keys]\nstaks = "S"\n',
@@ -57,35 +57,35 @@ def test_two_actions_change_their_keys(tmp_path: Path) -> None:
         ("[keys]\nzoom = 3", ['keys.toml:2: write a key, such as "S" or "ctrl+x", or several']),
         ('[keys]\nzoom = ""', ['keys.toml:2: write a key, such as "S" or "ctrl+x", or several']),
         ('[keys]\ninterrupt = "x"', ["keys.toml:2: the keys of 'interrupt' cannot be changed"]),
-        ('[key]\nzoom = "x"', ["keys.toml:1: 'key' is not known; write keys beneath [keys]"]),
+        ('[key]\nzoom = "x"', ["keys.toml:1: 'key' is unknown: write keys below [keys]"]),
         ('keys = "x"', ["keys.toml:1: write a table: [keys], and"]),
         (
             '[keys]\nzoom = "q"',
-            ["keys.toml:2: 'q' is the key of 'quit', too; 'zoom' keeps its own"],
+            ["keys.toml:2: 'q' is also the key of 'quit'; 'zoom' keeps its default"],
         ),
         (
             '[keys]\nfollow = "s"',
-            ["keys.toml:2: 's' is the key of 'stacks', too; 'follow' keeps its own"],
+            ["keys.toml:2: 's' is also the key of 'stacks'; 'follow' keeps its default"],
         ),
         (
             '[keys]\nzoom = "ctrl+c"',
-            ["keys.toml:2: 'ctrl+c' is the key of 'interrupt', too; 'zoom' keeps its own"],
+            ["keys.toml:2: 'ctrl+c' is also the key of 'interrupt'; 'zoom' keeps its default"],
         ),
         (
             '[keys]\nzoom = "Y"\nstacks = "Y"',
             [
-                "keys.toml:2: 'Y' is the key of 'stacks', too; 'zoom' keeps its own",
-                "keys.toml:3: 'Y' is the key of 'zoom', too; 'stacks' keeps its own",
+                "keys.toml:2: 'Y' is also the key of 'stacks'; 'zoom' keeps its default",
+                "keys.toml:3: 'Y' is also the key of 'zoom'; 'stacks' keeps its default",
             ],
         ),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line_and_the_usual_keys_stay(
-    tmp_path: Path, text: str, told: list[str]
+    tmp_path: Path, text: str, starts: list[str]
 ) -> None:
     found = remarks(tmp_path, text)
-    assert len(found) == len(told)
-    for remark, start in zip(sorted(found), told, strict=True):
+    assert len(found) == len(starts)
+    for remark, start in zip(sorted(found), starts, strict=True):
         assert remark.startswith(start)
     assert read(tmp_path, text).keys == {}
 
@@ -101,7 +101,7 @@ def test_a_file_that_is_no_toml(tmp_path: Path, text: str) -> None:
     (remark,) = remarks(tmp_path, text)
     assert remark.startswith("keys.toml: ")
     assert "line " in remark
-    assert remark.endswith("all keys are the usual ones")
+    assert remark.endswith("all keys keep their defaults")
 
 
 async def test_the_dashboard_obeys_the_file_and_tells_what_is_wrong(
@@ -114,8 +114,8 @@ async def test_the_dashboard_obeys_the_file_and_tells_what_is_wrong(
     )
     stage = Stage()
     async with stage.shown(size=(120, 40), notifications=True) as pilot:
-        told = "is the key of 'quit'"
-        await until(pilot, lambda: any(told in one.message for one in stage.app._notifications))
+        remark = "is also the key of 'quit'"
+        await until(pilot, lambda: any(remark in one.message for one in stage.app._notifications))
         await stage.train(pilot)
         await until(pilot, lambda: "S Stacks" in stage.text() and "F Follow" in stage.text())
         assert "r Rank" in stage.text()

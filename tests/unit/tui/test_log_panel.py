@@ -108,7 +108,7 @@ async def test_filter_shows_only_what_has_it_and_esc_takes_it_back() -> None:
     async with trained(stage) as pilot:
         view = stage.screen.query_one(LogView)
         await pilot.press("ampersand", *"14|shard")
-        await until(pilot, lambda: "only with 14|shard" in caption(stage))
+        await until(pilot, lambda: "matching 14|shard" in caption(stage))
         assert log(stage) == [f"[0-3] {'loading shard':82} x4", "  [2] reached (step) 14"]
         await pilot.press("enter")
         await until(pilot, lambda: stage.app.focused is view)
@@ -235,7 +235,7 @@ async def test_without_an_error_nothing_is_gone_to() -> None:
     stage = Stage()
     async with trained(stage) as pilot:
         await pilot.press("E")
-        await until(pilot, lambda: "no line tells of an error" in stage.text())
+        await until(pilot, lambda: "no line reports an error" in stage.text())
         assert stage.screen.query_one(LogView).follow
 
 

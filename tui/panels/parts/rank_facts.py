@@ -44,7 +44,7 @@ def _trouble(rank: RankState, run: RunState, now: float) -> str:
     if rank.stalled and run.stall:
         return run.stall.text
     if silent := quiet(rank, run, now):
-        return f"nothing has been heard of it for {duration(silent)}"
+        return f"not heard from for {duration(silent)}"
     straggler = run.watch.found.get(rank.rank)
     return sentence([straggler], run.hosts) if straggler else ""
 
