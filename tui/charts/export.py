@@ -24,27 +24,32 @@ from tui.widgets.limits import y_limits
 from tui.widgets.raster import Curve
 
 WIDTH, HEIGHT = 800, 450
-LEFT, TOP, RIGHT, BOTTOM = 70, 40, 20, 50
+LEFT, TOP, RIGHT, BOTTOM = 70, 58, 20, 50
 """The margins around the curves."""
+LETTER = 7.3
+"""How wide a letter of the legend is, at the most."""
 TICKS = 6
 COLUMNS = ("series", "of", "step", "time", "mean", "low", "high", "lowest", "highest")
 
 
-def save(folder: Path, name: str, drawn: Drawing, kind: Kind, view: View) -> list[Path]:
-    """Write a chart as NAME.csv, NAME.svg and, where matplotlib is installed, NAME.png.
+def save(
+    folder: Path, name: str, drawn: Drawing, kind: Kind, view: View, run: str = ""
+) -> list[Path]:
+    """Write a chart as NAME.csv, NAME.svg and, where matplotlib is installed, NAME.png. `run` says
+    of which run it is.
 
     Raises: OSError.
     """
     files = {
         "csv": table(drawn, kind).encode(),
-        "svg": picture(drawn, kind, view).encode(),
+        "svg": picture(drawn, kind, view, run).encode(),
     }
     try:
         from tui.charts import png
     except ImportError:  # it needs the extra `report`
         pass
     else:
-        files["png"] = png.picture(drawn, kind, view)
+        files["png"] = png.picture(drawn, kind, view, run)
     paths = [folder / f"{name}.{ending}" for ending in files]
     for path, data in zip(paths, files.values(), strict=True):
         write_whole(path, data)
@@ -66,14 +71,32 @@ def table(drawn: Drawing, kind: Kind) -> str:
     return text.getvalue()
 
 
-def picture(drawn: Drawing, kind: Kind, view: View) -> str:
+def picture(drawn: Drawing, kind: Kind, view: View, run: str = "") -> str:
     """The chart as SVG, as it is seen."""
+    curves = stacked(drawn.curves) if kind.stacked else drawn.curves
+    found = axes(drawn, kind, view)
+    if found is None:
+        return _svg([_text(WIDTH / 2, HEIGHT / 2, "no data")])
+    along, up = found
+    parts = [_text(LEFT, 22, kind.title, "start", 16), _text(LEFT, 38, run, "start")]
+    parts += _axes(along, up, drawn)
+    middle = (TOP + HEIGHT - BOTTOM) / 2
+    parts += [f'<g transform="rotate(-90 14 {middle})">{_text(14, middle, quantity(kind))}</g>']
+    parts += ['<g clip-path="url(#inside)">']
+    for curve in curves:
+        parts += _curve(curve, along, up, areas=kind.stacked)
+    parts += ["</g>", *_legend(drawn)]
+    return _svg(parts)
+
+
+def axes(drawn: Drawing, kind: Kind, view: View) -> tuple[Axis, Axis] | None:
+    """The axes of what is seen, x and y; None where there is nothing to see."""
     log = view.log_y and not kind.stacked
     curves = stacked(drawn.curves) if kind.stacked else drawn.curves
     span = drawn.look.window or drawn.ends
     limits = y_limits(curves, log, Axis(*span) if span else None, drawn.look.warm)
     if span is None or limits is None:
-        return _svg([_text(WIDTH / 2, HEIGHT / 2, "no data")])
+        return None
     low, high = limits
     from_zero = (drawn.look.from_zero or kind.stacked) and not log
     up = (
@@ -82,13 +105,31 @@ def picture(drawn: Drawing, kind: Kind, view: View) -> str:
         else axis.linear(min(low, 0) if from_zero else low, high, TICKS)
     )
     along = Axis(*span, log=drawn.look.log) if span[0] < span[1] else axis.exact(*span)
-    parts = [_text(LEFT, TOP - 15, kind.title, "start", 16)]
-    parts += _axes(along, up, drawn)
-    parts += ['<g clip-path="url(#inside)">']
-    for curve in curves:
-        parts += _curve(curve, along, up, areas=kind.stacked)
-    parts += ["</g>", *_legend(drawn)]
-    return _svg(parts)
+    return along, up
+
+
+def quantity(kind: Kind) -> str:
+    """What y is, with its unit."""
+    unit = kind.unit.value
+    return kind.title if not unit or "/" in kind.title else f"{kind.title} ({unit})"
+
+
+def lettered(drawn: Drawing, along: Axis) -> dict[float, str]:
+    """The marks in view: the letters at each x."""
+    found: dict[float, str] = {}
+    for x, letter in drawn.marks:
+        if along.low <= x <= along.high:
+            found[x] = found.get(x, "") + letter
+    return found
+
+
+def label(curve: Curve, drawn: Drawing) -> str:
+    """What a curve is called in a legend."""
+    line = next((line for line in drawn.lines if line.name == curve.label), None)
+    if line and line.row >= 0 and line.name == str(line.row):
+        return f"rank {curve.label}"
+    is_mean = line is not None and line.row < 0 and drawn.curves[0].band
+    return f"{curve.label}, min to max" if is_mean else curve.label
 
 
 def stacked(curves: tuple[Curve, ...]) -> tuple[Curve, ...]:
@@ -114,11 +155,10 @@ def _axes(along: Axis, up: Axis, drawn: Drawing) -> Iterator[str]:
     for value, text in marks:
         yield _text(_x(along.at(value)), bottom + 18, text)
     yield _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 12, look.along)
-    for x, letter in drawn.marks:
-        if along.low <= x <= along.high:
-            at = _x(along.at(x))
-            yield f'<path d="M{at:.1f},{TOP}V{bottom}" stroke="#999" stroke-dasharray="2 4"/>'
-            yield _text(at, TOP - 3, letter)
+    for x, letters in lettered(drawn, along).items():
+        at = _x(along.at(x))
+        yield f'<path d="M{at:.1f},{TOP}V{bottom}" stroke="#999" stroke-dasharray="2 4"/>'
+        yield _text(at, TOP - 3, letters)
 
 
 def _curve(curve: Curve, along: Axis, up: Axis, *, areas: bool) -> Iterator[str]:
@@ -161,12 +201,16 @@ def _runs(known: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
 
 
 def _legend(drawn: Drawing) -> Iterator[str]:
-    shown = [curve for curve in drawn.curves if len(curve.x) and not curve.faint]
-    for place, curve in enumerate(shown):
-        y = TOP + 14 * place
-        colour = palette.colour(curve.colour, dark=False)
-        yield f'<rect x="{WIDTH - RIGHT - 12}" y="{y}" width="10" height="10" fill="{colour}"/>'
-        yield _text(WIDTH - RIGHT - 16, y + 9, curve.label, "end")
+    """Names of the curves in their colours, at the right of the picture's head."""
+    x = float(WIDTH - RIGHT)
+    for curve in reversed([curve for curve in drawn.curves if len(curve.x) and not curve.faint]):
+        colour, text = palette.colour(curve.colour, dark=False), label(curve, drawn)
+        yield _text(x, 22, text, "end")
+        x -= LETTER * len(text) + 14
+        yield f'<rect x="{x}" y="13" width="10" height="10" fill="{colour}"/>'
+        x -= 14
+        if x < WIDTH / 3:
+            return
 
 
 def _x(place: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import IntEnum
 from itertools import accumulate
 
 import numpy as np
@@ -35,7 +36,8 @@ def heading(drawn: Drawing, kind: Kind, view: View, room: int) -> Parts:
     """What stands above a chart, in so many columns: the values at the cursor; else the newest one,
     how it is drawn, and the names of the curves."""
     if view.cursor is not None:
-        return [(at_cursor(drawn, kind, view), -1)]
+        told = [at_cursor(drawn, kind, view, brevity) for brevity in Brevity]
+        return [(next((text for text in told if len(text) <= room), told[-1]), -1)]
     if kind.stacked:
         return _phases(drawn, kind, room)
     said = "  ".join(filter(None, (newest(drawn, kind, view), *notes(view))))
@@ -54,24 +56,28 @@ def newest(drawn: Drawing, kind: Kind, view: View) -> str:
 
 
 def _phases(drawn: Drawing, kind: Kind, room: int) -> Parts:
-    """The newest value of each area, after its sign."""
-    parts: Parts = []
+    """The newest value of each area, after its sign and its name; where there is little room,
+    without the values."""
+    found = []
     for place, (line, sign) in enumerate(zip(drawn.lines, STACKED, strict=False)):
         known = line.points.mean[np.isfinite(line.points.mean)]
         if known.size:
-            text = f"{palette.sign(sign)} {line.name} {written(float(known[-1]), kind.unit)}  "
-            parts.append((text, place))
-    return (
-        parts
-        if sum(len(text) for text, _ in parts) <= room + 2
-        else [
-            (f"{text.split(' ')[0]}{text.rstrip().rsplit(' ', 1)[-1]} ", place)
-            for text, place in parts
-        ]
-    )
+            value = written(float(known[-1]), kind.unit)
+            found.append((place, palette.sign(sign), line.name, value))
+    full = [(f"{sign} {name} {value}  ", place) for place, sign, name, value in found]
+    names = [(f"{sign}{name} ", place) for place, sign, name, _ in found]
+    return full if sum(len(text) for text, _ in full) <= room + 2 else names
 
 
-def at_cursor(drawn: Drawing, kind: Kind, view: View) -> str:
+class Brevity(IntEnum):
+    """How few words are made of the values at the cursor."""
+
+    FULL = 0
+    WITHOUT_RANKS = 1
+    FIGURES = 2
+
+
+def at_cursor(drawn: Drawing, kind: Kind, view: View, brevity: Brevity = Brevity.FULL) -> str:
     """The values of the points at the cursor."""
     assert view.cursor is not None
     parts: list[str] = []
@@ -81,7 +87,7 @@ def at_cursor(drawn: Drawing, kind: Kind, view: View) -> str:
             continue
         if not parts:
             parts.append(_where(line, at, view))
-        parts.append(_told(line, at, kind, bounds=place == 0 and not kind.stacked))
+        parts.append(_told(line, at, kind, brevity, bounds=place == 0 and not kind.stacked))
     return "  ".join(parts)
 
 
@@ -103,13 +109,18 @@ def _where(line: Line, at: int, view: View) -> str:
     return f"{view.along.value} {x:.0f}"
 
 
-def _told(line: Line, at: int, kind: Kind, *, bounds: bool) -> str:
+def _told(line: Line, at: int, kind: Kind, brevity: Brevity, *, bounds: bool) -> str:
     points = line.points
     mean, low, high = (
         written(float(column[at]), kind.unit) for column in (points.mean, points.low, points.high)
     )
     if line.row >= 0 or not bounds or points.low[at] == points.high[at]:
-        return f"{line.name} {mean}"
+        is_named = brevity < Brevity.FIGURES or not kind.stacked
+        return f"{line.name} {mean}" if is_named else f"{palette.sign(line.series)}{mean}"
+    if brevity is Brevity.FIGURES:
+        return f"{mean} ({low} to {high})"
+    if brevity is Brevity.WITHOUT_RANKS:
+        return f"mean {mean}  min {low}  max {high}"
     whose = "rank" if SERIES[line.series].scope is Scope.RANK else "host"
     of = [f"({whose} {int(one[at])})" for one in (points.lowest, points.highest)]
     return f"mean {mean}  min {low} {of[0]}  max {high} {of[1]}"
@@ -138,7 +149,7 @@ def legend(drawn: Drawing, view: View, room: int) -> Parts:
     """The names of the curves with their colours, as many as fit; a last one says that there are
     more."""
     if view.mode is Mode.MEAN and len(drawn.lines) < 2:
-        return []
+        return _parts_of_one(drawn, room)
     colours = {curve.label: curve.colour for curve in drawn.curves}
     sign = palette.sign("curve")
     named = [(f"{sign}{line.name} ", colours.get(line.name, -1)) for line in drawn.lines]
@@ -146,6 +157,20 @@ def legend(drawn: Drawing, view: View, room: int) -> Parts:
     if not drawn.hidden and (not lengths or lengths[-1] <= room + 1):
         return named
     return [*named[: max(1, sum(length < room for length in lengths))], ("…", -1)]
+
+
+def _parts_of_one(drawn: Drawing, room: int) -> Parts:
+    """What belongs to a single curve: the mean over ranks or hosts with its band, and tests. Where
+    there is little room, what is least known by itself."""
+    found: Parts = []
+    if any(curve.single and len(curve.x) for curve in drawn.curves):
+        found.append((f"{palette.sign('test')}test ", 1))
+    if drawn.lines and drawn.lines[0].row < 0 and len(drawn.lines[0].points):
+        found.insert(0, (f"{palette.sign('band')}min to max ", 0))
+        found.insert(0, (f"{palette.sign('curve')}mean ", 0))
+    while found and sum(len(text) for text, _ in found) > room + 1:
+        found.pop(0)
+    return found
 
 
 def notes(view: View) -> Sequence[str]:

@@ -183,7 +183,8 @@ class Charts(Panel):
         if self._drawn and self._run:
             name = f"{self.kind.id}-step{self._run.step}"
             drawn, kind, view = self._drawn, self.kind, self.view
-            self.post_message(SaveChart(lambda folder: save(folder, name, drawn, kind, view)))
+            run = f"{self._run.plan.what}, {self._run.plan.run}"
+            self.post_message(SaveChart(lambda folder: save(folder, name, drawn, kind, view, run)))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Areas over each other have no choice of curves, no logarithm, no smoothing."""

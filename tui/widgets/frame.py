@@ -169,8 +169,10 @@ def _picture(
 
 
 def _mark(picture: Picture, marks: Sequence[Mark], along: Axis) -> None:
-    """Draw a line at each mark, behind the curves, with its letter on top."""
+    """Draw a line at each mark, behind the curves, with its letter on top, or the letters of all
+    marks that are there."""
     rows, inner = picture.dots.shape
+    letters: dict[int, str] = {}
     for letter in dict.fromkeys(letter for _, letter in marks):
         columns = {
             _nearest(along.at(x), inner)
@@ -183,8 +185,9 @@ def _mark(picture: Picture, marks: Sequence[Mark], along: Axis) -> None:
             free = picture.curve[:, column] == raster.NONE
             picture.curve[free, column] = MARK
             picture.sign[free, column] = ord(palette.sign("mark"))
-            if rows > 2 and letter:
-                picture.put(0, column, letter, MARK)
+            letters[column] = letters.get(column, "") + letter
+    for column, text in letters.items() if rows > 2 else ():
+        picture.put(0, max(0, min(column, inner - len(text))), text, MARK)
 
 
 def _put_names(picture: Picture, curves: Sequence[Curve]) -> None:

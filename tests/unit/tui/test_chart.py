@@ -105,6 +105,13 @@ def test_a_mark_stands_behind_the_curves_from_top_to_bottom() -> None:
     assert set(marked.differing(plain)) == {row for row, _ in cells}
 
 
+def test_marks_at_one_place_show_all_their_letters() -> None:
+    found = frame([curve([3, 1, 2, 4])], STEPS, 60, 8, marks=((2.5, "T"), (2.5, "C")))
+    assert found is not None
+    top = "".join(chr(sign) for sign in found.picture.sign[0] if sign)
+    assert "TC" in top
+
+
 def test_a_mark_beyond_the_axis_is_not_drawn() -> None:
     found = frame([curve([3, 1, 2, 4])], STEPS, 60, 8, marks=((0.0, "R"), (9.0, "R")))
     assert found is not None

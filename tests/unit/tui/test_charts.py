@@ -217,6 +217,20 @@ def test_the_cursor_tells_the_mean_and_who_has_the_least_and_the_greatest() -> N
     assert told == "step 10  data 0.0100  compute 0.0600  sync 0.0300"
 
 
+@pytest.mark.parametrize(
+    ("kind", "room", "told"),
+    [
+        (LOSS, 60, "step 10  mean 0.310  min 0.290 (rank 2)  max 0.350 (rank 3)"),
+        (LOSS, 58, "step 10  mean 0.310  min 0.290  max 0.350"),
+        (LOSS, 40, "step 10  0.310 (0.290 to 0.350)"),
+        (PHASES, 48, "step 10  ░0.0100  ▒0.0600  █0.0300"),
+    ],
+)
+def test_where_there_is_little_room_the_cursor_tells_less(kind: Kind, room: int, told: str) -> None:
+    view = View(cursor=10.2, smoothing=0.0)
+    assert values.heading(draw(trained(), kind, view), kind, view, room) == [(told, -1)]
+
+
 def test_the_cursor_goes_from_point_to_point() -> None:
     drawn, axis = draw(trained()), Axis(0.0, 60.0)
     view = View()
@@ -236,6 +250,26 @@ def test_a_heading_says_how_a_chart_is_drawn_and_names_its_curves() -> None:
     parts = values.heading(draw(state, view=each), LOSS, each, 28)
     assert "".join(text for text, _ in parts).endswith("  ●0 ●1 …")
     assert values.heading(draw(RunState(plan(2))), LOSS, View(), 60) == [("ema .9", -1)]
+
+
+@pytest.mark.parametrize(
+    ("room", "legend"),
+    [(60, "  ●mean ░min to max ◆test "), (35, "  ░min to max ◆test "), (24, "  ◆test "), (15, "")],
+)
+def test_the_mean_its_band_and_tests_are_named(room: int, legend: str) -> None:
+    state = trained()
+    state.apply(Record(0, 0, 10**6, 9e9, Evaluated(0, 1, 60, 0.5, 0.7, 100, 1.0)))
+    parts = values.heading(draw(state), LOSS, View(), room)
+    assert "".join(text for text, _ in parts) == f"0.0657  ema .9{legend}"
+
+
+def test_areas_are_named_also_where_there_is_no_room_for_their_values() -> None:
+    drawn, view = draw(trained(), PHASES), View()
+    parts = values.heading(drawn, PHASES, view, 60)
+    assert "".join(text for text, _ in parts) == "░ data 0.0100  ▒ compute 0.0600  █ sync 0.0300  "
+    assert "".join(text for text, _ in values.heading(drawn, PHASES, view, 33)) == (
+        "░data ▒compute █sync "
+    )
 
 
 # What is remembered -------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ import pytest
 
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
+from tests.kit.histories import History, plan
+from training.wire.events import Evaluated, Saved
 from tui.charts.drawing import Drawing, drawing
 from tui.charts.export import picture, save, table
 from tui.charts.kinds import KINDS
@@ -78,6 +80,27 @@ async def test_every_chart_and_view_is_a_picture(mode: Mode, kind, tmp_path: Pat
             assert len(list(root.iter(f"{SVG}path"))) > 5
             assert table(drawn, kind).count("\n") == 1 + sum(len(line.x) for line in drawn.lines)
             assert len(save(tmp_path, "chart", drawn, kind, view)) == 3
+
+
+def test_a_picture_says_of_which_run_and_what_its_curves_and_axes_are() -> None:
+    one = History(plan(2)).training(steps=8, ready=0.2, samples=8, correct=6)
+    one.rank(0, Evaluated(0, 1, 8, 0.5, 0.7, 100, 1.0), Saved(0, 1, 8, 0.1, 9))
+    state = one.state()
+    ready = next(kind for kind in KINDS if kind.id == "ready")
+    for kind, view, wanted in (
+        (
+            KINDS[2],
+            View(),
+            {"accuracy", "a run", "accuracy (%)", "mean, min to max", "test"},
+        ),
+        (ready, View(mode=Mode.EACH), {"ready (s)", "rank 0", "rank 1"}),
+        (KINDS[1], View(), {"s/iteration", "data", "compute", "sync"}),
+    ):
+        drawn = drawing(state, kind, view)
+        root = ElementTree.fromstring(picture(drawn, kind, view, "a run"))
+        told = [text.text for text in root.iter(f"{SVG}text")]
+        assert wanted <= set(told)
+        assert "TC" in told, "marks at one place stand beside each other"
 
 
 def test_hostile_names_and_values_leave_the_picture_whole() -> None:
