@@ -21,7 +21,7 @@ from tui.bindings import bindings
 from tui.history import Answered, History, Listed
 from tui.messages import CompareRuns, Done, NewRun, OpenRun, OpenStudy, in_background
 from tui.screens.keeping import ERRORS, Keeping
-from tui.screens.shelf import ORDERS, PLACES, Item, about, fields, hint, items, rows
+from tui.screens.shelf import ORDERS, PLACES, Item, about, hint, items, rows, table
 from tui.text.runs import beginnings
 from tui.text.table import justified
 from tui.view import Drawn
@@ -151,16 +151,14 @@ class HomeScreen(Drawn, Keeping):
         """Show the list as it is now; the cursor stays on its run."""
         if self._listed is None or not self.is_mounted:
             return
-        chosen, table = self._chosen, self.query_one(Choices)
+        chosen, shown = self._chosen, self.query_one(Choices)
         self._items = items(self._listed, self._answered, self._words, self._order)
-        shown, names = fields(self.app.size.width - 2), beginnings(self._listed.runs)
-        table.show(
-            [one.column for one in shown],
-            rows(self._items, shown, names, self._courses, self._marked),
-        )
+        width, names = self.app.size.width - 2, beginnings(self._listed.runs)
+        found = rows(self._items, names, self._courses, self._marked)
+        shown.show(*table(found, width))
         if chosen:
             here = (n for n, item in enumerate(self._items) if item.name == chosen.name)
-            table.cursor = next(here, table.cursor)
+            shown.cursor = next(here, shown.cursor)
         self.set_class(not self._items, "-empty")
         if not self._items:
             self.query_one("#empty", Static).update(hint(self._words, self.history.shown_dir))

@@ -4,7 +4,8 @@ studies."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from string import ascii_uppercase
 
 from remote.errands.runs import Run
 from remote.format import UNKNOWN, count, duration, moment, or_unknown
@@ -16,7 +17,7 @@ from tui.history import Answered, Listed
 from tui.text.runs import HEAD, row, settings_of
 from tui.widgets.phase import PHASES, phase
 from tui.widgets.plain import plain
-from tui.widgets.table import Cell, Column, Row
+from tui.widgets.table import Cell, Column, Row, fitted
 
 PLACES = 10
 """Cells of a curve of the loss."""
@@ -112,8 +113,8 @@ class Field:
 FIELDS = (
     Field(" ", 3),
     Field("state", 13),
-    Field("run", 18, most=22),
-    Field("method", 13, 2, most=16),
+    Field("run", 16, most=22),
+    Field("method", 17, 2),
     Field("model", 8, 5, most=12),
     Field("data set", 9, 9, most=10),
     Field("ranks", 6, 8, right=True),
@@ -122,38 +123,52 @@ FIELDS = (
     Field("accuracy", 9, 3, right=True),
     Field("s/iter", 8, 7, right=True),
     Field("took", 9, 10, right=True),
-    Field(" course", PLACES + 3, 4),
-    Field("settings", 12, 11, most=40),
-    Field("note", 12, 12, most=60),
+    Field(" course", PLACES + 2, 4),
+    Field("settings", 20, 11, most=40),
+    Field("note", 24, 12, most=60),
 )
 
 
-def fields(width: int) -> list[Field]:
-    """The columns for which there is room."""
-    kept = sorted(FIELDS, key=lambda one: one.turn)
+def fields(width: int, found: Sequence[Row] = ()) -> list[Field]:
+    """The columns for which there is room, those of numbers as wide as what stands in them. `found`
+    are rows with a cell for each of `FIELDS`."""
+    every = [_fit(one, [row[place] for row in found]) for place, one in enumerate(FIELDS)]
+    kept = sorted(every, key=lambda one: one.turn)
     while len(kept) > 1 and sum(one.width for one in kept) > width:
         kept.pop()
-    return [one for one in FIELDS if one in kept]
+    return [one for one in every if one in kept]
+
+
+def _fit(field: Field, cells: Sequence[Cell]) -> Field:
+    return replace(field, width=fitted(field.column, cells).width) if field.right else field
+
+
+def table(found: Sequence[Row], width: int) -> tuple[list[Column], list[Row]]:
+    """The columns for which there is room, and of rows with a cell for each of `FIELDS` theirs."""
+    shown = fields(width, found)
+    titles = [one.title for one in FIELDS]
+    places = [titles.index(one.title) for one in shown]
+    return [one.column for one in shown], [tuple(row[at] for at in places) for row in found]
 
 
 def rows(
     shown: Iterable[Item],
-    columns: Sequence[Field],
     names: Mapping[str, str],
     courses: Mapping[str, Sequence[float]],
     marked: Collection[str],
 ) -> list[Row]:
-    """The rows of the table. `names` are the short names of runs, `courses` their losses, as far as
-    known."""
-    found = []
+    """The rows of the table, with a cell for each of `FIELDS`. `names` are the short names of runs,
+    `courses` their losses, as far as known. Those that are `marked` have the letters that a
+    comparison gives them."""
+    found, letters = [], dict(zip(sorted(marked), ascii_uppercase, strict=False))
     for item in shown:
         texts = _texts(item, names.get(item.name, item.name))
         cells = {title: Cell(plain(text)) for title, text in texts.items()}
         cells[" course"] = Cell(f" {curve(courses.get(item.name, ()))}", "table--dim")
         cells["state"] = state(item)
         star = "*" if item.entry and item.entry.star else " "
-        cells[" "] = Cell(f"{palette.sign('ended') if item.name in marked else ' '}{star}")
-        found.append(tuple(cells.get(one.title, Cell("")) for one in columns))
+        cells[" "] = Cell(f"{letters.get(item.name, ' ')}{star}")
+        found.append(tuple(cells.get(one.title, Cell("")) for one in FIELDS))
     return found
 
 

@@ -34,7 +34,8 @@ from tui.runs import Launch
 from tui.screens.home import HomeScreen
 from tui.screens.launch import LaunchScreen
 from tui.screens.run import RunScreen
-from tui.screens.shelf import ORDERS, Item, about, curve, fields, items
+from tui.screens.shelf import FIELDS, ORDERS, Item, about, curve, fields, items, table
+from tui.widgets.table import Cell
 
 SIZES = [(40, 10), (80, 24), (120, 40), (200, 60)]
 
@@ -377,6 +378,29 @@ def test_a_curve_spans_all_levels() -> None:
     assert curve([3.0, 2.0, 1.0]) == "█▅▁"
     assert curve([1.0]) == curve([]) == ""
     assert curve([1.0, 1.0]) == "▁▁"
+
+
+async def test_marked_runs_have_the_letters_of_their_comparison(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "c-3")
+        await pilot.press("space", "down", "space")  # c-3, the newest, and a-1
+
+        def letter(run: str) -> str:
+            line = next(line for line in home.text().splitlines() if f" {run} " in line)
+            return line.strip()[0]
+
+        await until(pilot, lambda: (letter("a-1"), letter("c-3")) == ("A", "B"))
+
+
+@pytest.mark.parametrize("width", [78, 118, 120, 158])
+def test_a_number_is_not_cut(width: int) -> None:
+    row = tuple(Cell("188/3001000" if one.title == "step" else "") for one in FIELDS)
+    shown, found = table([row], width)
+    assert sum(column.width for column in shown) <= width
+    steps = [column.width for column in shown if column.title == "step"]
+    assert steps == ([] if width < 118 else [len("188/3001000") + 1])
+    assert len(found[0]) == len(shown)
 
 
 @pytest.mark.parametrize("width", [0, 20, 60, 80, 120, 300])
