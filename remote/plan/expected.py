@@ -68,6 +68,11 @@ def expected(plan: Plan) -> Expected | None:
     )
 
 
+def length(job: Job, steps_per_epoch: int) -> int:
+    """The steps of a whole run; 0 where they are not known."""
+    return job.steps or (job.epochs or 1) * steps_per_epoch
+
+
 def steps_per_epoch(job: Job, ranks: int) -> int:
     """The steps of an epoch on as many training ranks; 0 where it is not known."""
     images = _training(job)[0]

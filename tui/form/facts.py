@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from remote.doctor.job import INSTEAD, SLOW
 from remote.format import count, seconds, size
 from remote.plan.dry_run import notes
-from remote.plan.expected import Expected, Traffic, expected
+from remote.plan.expected import Expected, Traffic, expected, length
 from remote.plan.plan import Plan
 from training.agent.here import cpu_flags, lacks_bf16
 from training.job import Job
@@ -37,11 +37,11 @@ def _shares(known: Expected, plan: Plan) -> str:
 def _length(known: Expected, job: Job) -> str:
     if not known.steps:
         return f"steps per epoch: known once {job.dataset} is read"
-    total = job.steps or (job.epochs or 1) * known.steps
-    length = f"{count(total, 'step')} in all"
+    total = length(job, known.steps)
+    whole = f"{count(total, 'step')} in all"
     if job.steps:
-        length += f", {total / known.steps:.3g} epochs"
-    return f"{count(known.steps, 'step')} per epoch, {length}"
+        whole += f", {total / known.steps:.3g} epochs"
+    return f"{count(known.steps, 'step')} per epoch, {whole}"
 
 
 def _model(known: Expected, job: Job) -> str:

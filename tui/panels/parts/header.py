@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from rich.text import Text
 from textual.widgets import Static
 
 from remote.format import count, duration, percent, rate, seconds, size
+from remote.plan.expected import expected, length
 from remote.plan.plan import Plan
 from remote.run.state import RunPhase, RunState, Verdict
 from remote.run.waiting import Wait, waiting
@@ -22,6 +24,13 @@ from tui.widgets.plain import plain
 GAP = "  "
 _TIE = "\xa0"
 """A space that no line is broken at."""
+
+
+class Length(NamedTuple):
+    """Epochs and steps of a whole run; 0 where they are not known."""
+
+    epochs: int
+    steps: int
 
 
 class Header(Static):
@@ -41,6 +50,7 @@ class Header(Static):
         self._clock = SessionClock()
         self._turn = Turn()
         self._facts: list[str] = []
+        self._planned: Length | None = None
 
     def show(self, run: RunState) -> None:
         """Copy what is drawn from the run."""
@@ -53,7 +63,7 @@ class Header(Static):
         waits = [line for text in found for line in _folded(plain(text), max(width, 20))]
         lines = (
             justified(f"{_phase(run)}  {_what(run.plan)}", run.plan.run, width),
-            _progress(run, width, now),
+            _progress(run, self._length(run), width, now),
             *_fitting(self._facts, width),
             *waits,
         )
@@ -64,6 +74,23 @@ class Header(Static):
             )  # lines of another width take more rows, or fewer
             self._shown, self._width = lines, width
             self.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), layout=grows)
+
+    def _length(self, run: RunState) -> Length:
+        """How long the run is, as its ranks say; before that, as far as it follows from its
+        plan."""
+        if run.progress.begun:
+            return Length(run.progress.epochs, run.progress.steps)
+        if self._planned is None:
+            self._planned = _planned(run.plan)
+        return self._planned
+
+
+def _planned(plan: Plan) -> Length:
+    known = expected(plan)
+    if known is None or plan.job is None:
+        return Length(0, 0)
+    steps = length(plan.job, known.steps)
+    return Length(-(-steps // known.steps) if known.steps else 0, steps)
 
 
 def _stall(run: RunState, now: float) -> list[str]:
@@ -136,12 +163,12 @@ def _saved(run: RunState) -> list[str]:
     return [f"checkpoint {step}"] if step else []
 
 
-def _progress(run: RunState, width: int, now: float) -> str:
+def _progress(run: RunState, whole: Length, width: int, now: float) -> str:
     """Draw a bar as wide as the figures leave room for."""
     step = run.step
     epoch = max((rank.epoch for rank in run.ranks), default=0)
-    total = run.progress.steps
-    facts = f"epoch {epoch}/{run.progress.epochs or '?'}  step {step}/{total or '?'}"
+    total = whole.steps
+    facts = f"epoch {epoch}/{whole.epochs or '?'}  step {step}/{total or '?'}"
     elapsed = duration(max(run.elapsed, now - run.started) if run.started else 0.0)
     times = f"{elapsed} elapsed"
     if run.phase is not RunPhase.ENDED:
