@@ -76,9 +76,9 @@ class Hosts(Panel):
                 row = _row(host, load, since, wired)
                 rows[host.index] = row if has_gpu else _without_gpu(row)
         seen = [row for row in rows if row]
-        first = [fitted(COLUMNS[place], [row[place] for row in seen]) for place in (0, 1)]
+        first = [fitted(COLUMNS[place], [row[place] for row in seen]) for place in (0, 1, 2)]
         rest = COLUMNS if has_gpu else _without_gpu(COLUMNS)
-        table.fill(rows, [*first, *rest[2:]])
+        table.fill(rows, [*first, *rest[3:]])
 
 
 def _without_gpu(row: tuple[_T, ...]) -> tuple[_T, ...]:

@@ -31,7 +31,7 @@ class Body(Container):
     """The panels of a run, in rows as wide and as high as the screen has room for."""
 
     DEFAULT_CSS = """
-    Body { layout: grid; grid-size: 12; height: 1fr; }
+    Body { layout: grid; grid-size: 12; grid-gutter: 0 2; height: 1fr; }
     """
 
     def __init__(self, session: Session) -> None:

@@ -89,10 +89,10 @@ class LaunchScreen(Screen[None]):
         yield Static("rankboard: new run", id="title")
         yield Static(id="status", markup=False)
         with Container(id="form"):
-            self._fields.border_title = "settings"
+            self._fields.border_title = " settings "
             yield self._fields
             with VerticalScroll(id="about") as about:
-                about.border_title = "this run"
+                about.border_title = " this run "
                 yield Static(id="amounts", markup=False)
         yield Static(id="help", markup=False)
         yield Keys()

@@ -56,6 +56,8 @@ class RankScreen(Screen[None], Drawn):
     RankScreen VerticalScroll { padding: 0 1; scrollbar-size-vertical: 1; }
     RankScreen #facts { height: auto; max-height: 50%; }
     RankScreen #charts { height: 2fr; min-height: 4; }
+    RankScreen Charts { margin-left: 2; }
+    RankScreen Charts:first-of-type { margin-left: 0; }
     RankScreen Log, RankScreen #stack { height: 3fr; min-height: 3; }
     RankScreen #stack { border-top: solid $primary 40%; border-title-color: $text-muted; }
     RankScreen #stack:focus { border-top: heavy $primary; border-title-color: $text; }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -48,10 +49,12 @@ async def test_charts_stand_beside_each_other_as_far_as_there_is_room(
         await pilot.pause()
         regions = [chart.region for chart in shown(stage)]
         assert len({region.y for region in regions}) == 1
-        assert abs(sum(region.width for region in regions) - width) < count
+        gaps = [after.x - before.right for before, after in pairwise(regions)]
+        assert gaps == [2] * (count - 1), "what is at the edge of one does not touch the next"
+        assert abs(sum(region.width for region in regions) + sum(gaps) - width) < count
         hosts, ranks = (stage.screen.query_one(kind).region for kind in (Hosts, Ranks))
         assert bool(hosts.width) == (width >= 120)
-        assert abs(hosts.width + ranks.width - width) <= 1
+        assert width - hosts.width - ranks.width == (2 if width >= 120 else 0)
 
 
 async def test_on_24_lines_8_ranks_have_a_line_each() -> None:
