@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 
 from tui import palette
 from tui.charts.drawing import Drawing
-from tui.charts.export import axes as axes_of
-from tui.charts.export import label, lettered, quantity
 from tui.charts.kinds import Kind
+from tui.charts.pictured import axes as axes_of
+from tui.charts.pictured import label, lettered, quantity
 from tui.charts.view import View
 
 INCHES = (8, 4.5)
