@@ -16,17 +16,19 @@ LISTED = 5
 
 
 def find(run: str, runs_dir: Path) -> Path | None:
-    """The folder of the run that is recorded here by this name, by one that begins so, by the
-    name that a person gave it, or (`last`) as the newest that has begun; None where there is none.
+    """The folder of the run that is recorded here by this name, by the name that a person gave it,
+    by a name that begins so, or (`last`) as the newest that has begun; None where there is none.
     Raises: PlanError, where several are meant."""
     folders = recorded(runs_dir)
     if run == LAST and not (runs_dir / LAST / PLAN).exists():
         return next(filter(has_begun, reversed(folders)), next(reversed(folders), None))
-    if name := meant(run, [folder.name for folder in folders]):
-        return runs_dir / name
-    named = [folder.name for folder in folders if marks.name(folder) == run]
-    _check_one(run, named, "have this name")
-    return runs_dir / named[0] if named else None
+    names = [folder.name for folder in folders]
+    if run and run not in names:
+        named = [folder.name for folder in folders if marks.name(folder) == run]
+        _check_one(run, named, "have this name")
+        run = next(iter(named), run)
+    name = meant(run, names)
+    return runs_dir / name if name else None
 
 
 def meant(run: str, names: Sequence[str]) -> str:

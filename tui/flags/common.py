@@ -32,7 +32,7 @@ Run = Annotated[
     str,
     typer.Argument(
         metavar="RUN",
-        help="the name of the run, the beginning of it, or last for the newest run",
+        help="the name of the run, or the one you gave it; the beginning of its name; last: the newest",
     ),
 ]
 

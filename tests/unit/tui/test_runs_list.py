@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from remote.plan.plan import PlanError
 from remote.record import marks
 from remote.record.entry import Entry
 from remote.record.find import find
@@ -252,6 +253,19 @@ def test_the_list_loads_neither_a_library_for_figures_nor_the_launcher() -> None
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_name_that_a_person_gave_counts_before_the_beginning_of_another(
+    run: Callable[..., Done], names: list[str], tmp_path: Path
+) -> None:
+    folder, begins = tmp_path / "runs", names[0][:-1]
+    assert find(begins, folder) == folder / names[0]
+    run(runs, name=(names[1], begins))
+    assert find(begins, folder) == folder / names[1]
+    run(runs, name=(names[1], names[0]))
+    assert find(names[0], folder) == folder / names[0], "what a run is really called comes first"
+    with pytest.raises(PlanError, match="runs begin so"):
+        find("", folder)
 
 
 def test_a_run_is_found_by_its_name(
