@@ -155,7 +155,6 @@ def make_fit(*streams: TextIO | None) -> None:
     for stream in streams:
         if isinstance(stream, io.TextIOWrapper):
             if stream.isatty() and not utf8():
-                codecs.register_error(ASCII, _in_ascii)
                 stream.reconfigure(encoding="ascii", errors=ASCII)
             else:
                 stream.reconfigure(errors="backslashreplace")
@@ -165,6 +164,14 @@ def _in_ascii(error: UnicodeError) -> tuple[str | bytes, int]:
     """What is written in place of characters that ASCII does not have."""
     assert isinstance(error, UnicodeEncodeError)
     return "".join(map(_stand_in, error.object[error.start : error.end])), error.end
+
+
+codecs.register_error(ASCII, _in_ascii)
+
+
+def fit(text: str) -> str:
+    """The text as a terminal gets it: in ASCII without UTF-8."""
+    return text if utf8() else text.encode("ascii", ASCII).decode()
 
 
 @cache

@@ -67,13 +67,13 @@ class Served(NamedTuple):
         return psutil.Process(self.process.pid).children(recursive=True)
 
 
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
-    """A server of a run that has ended."""
+@pytest.fixture(params=[()])
+def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
+    """A server of a run that has ended, with these options."""
     history = History(PLAN).training(steps=5).done(0, 1).session(Closed())
     folder = recorded(tmp_path / "runs", history)
     process = subprocess.Popen(
-        [RANKBOARD, "serve", "last"],
+        [RANKBOARD, "serve", "last", *request.param],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -159,19 +159,30 @@ async def test_a_page_shows_the_run_and_acts_on_nothing(served: Served) -> None:
     assert after == before, "no file was made or changed"
 
 
+@pytest.mark.parametrize(
+    ("served", "ascii_only"), [((), False), (("--ascii",), True)], indirect=["served"]
+)
+async def test_a_page_is_drawn_in_ascii_where_that_is_asked_for(
+    served: Served, ascii_only: bool
+) -> None:
+    async with aiohttp.ClientSession() as session, session.ws_connect(socket_of(served)) as page:
+        seen = await drawn(page, "finished in") + await drawn(page, "Screenshot")
+    assert seen.isascii() is ascii_only
+    await gone(served)
+
+
 async def test_visitors_are_bounded_and_leave_nothing(served: Served) -> None:
     async with aiohttp.ClientSession() as session:
         pages = [await session.ws_connect(socket_of(served)) for _ in range(MOST)]
-        assert served.get(served.path) == (503, FULL)
-        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-            await session.ws_connect(socket_of(served))
-        assert refused.value.status == 503
-        await drawn(pages[0], "finished in")
+        for page in pages:
+            await drawn(page, "finished in")
+        answer = await session.get(socket_of(served).replace("ws:", "http:"))
+        assert (answer.status, await answer.text()) == (503, FULL)
+        assert len(served.visitors()) == MOST
+        assert served.get(served.path)[0] == 200, "the page itself takes no place"
         await pages[0].close()
-        for _ in looks("a place that is free"):
-            if served.get(served.path)[0] == 200:
-                break
-            await asyncio.sleep(0.05)
+        pages[0] = await session.ws_connect(socket_of(served))
+        await drawn(pages[0], "finished in")
         for page in pages:
             await page.close()
         await gone(served)
@@ -209,6 +220,25 @@ async def test_a_browser_shows_it(served: Served, tmp_path: Path) -> None:
     await gone(served)
 
 
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+async def test_a_page_is_loaded_again_though_no_other_could_be_opened(
+    served: Served, tmp_path: Path
+) -> None:
+    async with aiohttp.ClientSession() as session, browser(tmp_path / "browser") as page:
+        others = [await session.ws_connect(socket_of(served)) for _ in range(MOST - 1)]
+        is_drawn = "document.body && document.body.classList.contains('-first-byte')"
+        await page.open(served.address)
+        await page.until(is_drawn)
+        await page.value("window.before = true")
+        await page.call("Page.reload")
+        await page.until(f"window.before === undefined && {is_drawn}")
+        assert not await page.value("document.body.classList.contains('-closed')")
+        assert page.errors == []
+        for one in others:
+            await one.close()
+    await gone(served)
+
+
 def test_a_port_that_is_in_use_is_told(run: Run, tmp_path: Path) -> None:
     recorded(tmp_path / "runs", History(PLAN).training())
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -235,14 +265,15 @@ def test_a_missing_package_is_told(
 # What a page of ours does -------------------------------------------------------------------------
 
 
-async def drawn(page: aiohttp.ClientWebSocketResponse, words: str) -> None:
-    """Wait until these words are drawn; they come in one piece."""
+async def drawn(page: aiohttp.ClientWebSocketResponse, words: str) -> bytes:
+    """Wait until these words are drawn; they come in one piece. Returns all that was drawn."""
     seen = b""
     while words.encode() not in seen:
         said = await page.receive(timeout=60)
         assert said.type in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT), said
         if said.type is aiohttp.WSMsgType.BINARY:
             seen += said.data
+    return seen
 
 
 async def answered(page: aiohttp.ClientWebSocketResponse) -> object:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from tui.exit import UsageError, refusing
-from tui.flags.common import RUNS, Run, RunsDir
+from tui.flags.common import RUNS, Ascii, Run, RunsDir
 from tui.flags.recorded import recorded_here
 from tui.narrate import narrate
 
@@ -24,6 +24,7 @@ def serve(
     port: Annotated[
         int, typer.Option(metavar="N", min=0, max=65535, help="the port (default: a free one)")
     ] = 0,
+    ascii_only: Ascii = False,
     runs_dir: RunsDir = RUNS,
 ) -> None:
     """Watch a run in a browser on this machine: read-only, as rankboard watch shows it.

@@ -9,12 +9,12 @@ import typer
 from remote.plan.plan import Plan
 from remote.record.watch import WatchedRun
 from tui.exit import UsageError, refusing
-from tui.flags.common import RUNS, Run, RunsDir
+from tui.flags.common import RUNS, Ascii, Run, RunsDir
 from tui.flags.recorded import recorded_here
 from tui.narrate import narrate
 
 
-def watch(run: Run, runs_dir: RunsDir = RUNS) -> None:
+def watch(run: Run, ascii_only: Ascii = False, runs_dir: RunsDir = RUNS) -> None:
     """Watch a run that somebody else has started, beside its launcher: read-only.
 
     Shows the run screen from the record of the run as it grows. No key stops or changes the run.

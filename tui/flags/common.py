@@ -32,7 +32,8 @@ Run = Annotated[
     str,
     typer.Argument(
         metavar="RUN",
-        help="the name of the run, or the one you gave it; the beginning of its name; last: the newest",
+        help="the name of the run, the one that you gave it, a beginning of its name, or last for "
+        "the newest run",
     ),
 ]
 

@@ -40,7 +40,7 @@ PAGE = Template("""\
 html, body { margin: 0; height: 100%; background: #121212; color: #e0e0e0; overflow: hidden; }
 body { font-family: "Roboto Mono", monospace; }
 #terminal { width: 100vw; height: 100vh; }
-#closed { display: none; position: absolute; inset: 0; margin: auto; width: 26em; height: 5em;
+#closed { display: none; position: absolute; inset: 0; margin: auto; width: 26em; height: 6em;
   padding: 1em; background: #242f38; text-align: center; z-index: 10; }
 body.-closed #closed { display: block; }
 #closed a { color: #ffa62b; }
@@ -49,8 +49,8 @@ body.-closed #closed { display: block; }
 <script src="static/focus.js"></script>
 </head>
 <body>
-<div id="closed"><p>The page was closed, or the server has ended.</p><a href="">Open it again</a>
-</div>
+<div id="closed"><p>The page was closed, the server has ended, or $most pages are open already.</p>
+<a href="">Open it again</a></div>
 <div id="terminal" class="textual-terminal" data-font-size="14"
   data-session-websocket-url="$socket"></div>
 </body>
@@ -58,6 +58,6 @@ body.-closed #closed { display: block; }
 """)
 
 
-def page(title: str, socket: str) -> str:
-    """The page. `socket` is the address of the websocket."""
-    return PAGE.substitute(title=escape(title), socket=escape(socket))
+def page(title: str, socket: str, most: int) -> str:
+    """The page. `socket` is the address of the websocket, and `most` how many may be open."""
+    return PAGE.substitute(title=escape(title), socket=escape(socket), most=most)

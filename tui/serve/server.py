@@ -14,11 +14,13 @@ from aiohttp import web
 
 from tui.serve.guard import Guard
 from tui.serve.page import FILES, FOCUS, HEADERS, POLICY, page
-from tui.serve.visit import Visit
+from tui.serve.visit import PATIENCE, Visit
 
 ADDRESS = "127.0.0.1"
 MOST = 4
 """Visitors at a time: each has a process of its own, of some 80 MiB."""
+LEAVING = PATIENCE + 1.0
+"""Seconds that a page waits for a place: that of the same page before a reload may still end."""
 FULL = f"{MOST} pages are open already: close one of them, then load this page again.\n"
 REFUSED = "Refused: open the whole address that rankboard serve has printed.\n"
 LONGEST = 1 << 16
@@ -37,6 +39,8 @@ class Server:
     def __init__(self, folder: Path, guard: Guard) -> None:
         self._folder, self._guard = folder, guard
         self._visits: set[asyncio.Task[None]] = set()
+        self._places = asyncio.Semaphore(MOST)
+        self._is_over = False
 
     async def serve(self, listening: socket.socket, ready: Callable[[], object]) -> None:
         """Answer until SIGINT, SIGTERM or SIGHUP, then end all visits. `ready` is called once
@@ -59,6 +63,7 @@ class Server:
             await runner.cleanup()
 
     async def _end_visits(self) -> None:
+        self._is_over = True
         visits = list(self._visits)
         for visit in visits:
             visit.cancel()
@@ -82,26 +87,34 @@ class Server:
         return web.Response(status=404, text="Not found.\n", headers=HEADERS)
 
     def _page(self, request: web.Request) -> web.Response:
-        if len(self._visits) >= MOST:
-            return web.Response(status=503, text=FULL, headers=HEADERS)
-        text = page(
-            f"rankboard: {self._folder.name}", f"ws://{request.host}/{self._guard.token}/ws"
-        )
+        socket = f"ws://{request.host}/{self._guard.token}/ws"
+        text = page(f"rankboard: {self._folder.name}", socket, MOST)
         headers = {**HEADERS, "Content-Security-Policy": POLICY.format(host=request.host)}
         return web.Response(text=text, content_type="text/html", headers=headers)
 
     async def _attend(self, request: web.Request) -> web.StreamResponse:
-        """Let a page watch, in a task that can be ended."""
-        if len(self._visits) >= MOST:
+        """Let a page watch once there is a place, in a task that can be ended."""
+        try:
+            await asyncio.wait_for(self._places.acquire(), LEAVING)
+        except TimeoutError:
             return web.Response(status=503, text=FULL, headers=HEADERS)
+        if self._is_over:
+            return web.Response(status=503, headers=HEADERS)
+        return await self._begin(request)
+
+    async def _begin(self, request: web.Request) -> web.StreamResponse:
         websocket = web.WebSocketResponse(timeout=FAREWELL, heartbeat=SILENCE, max_msg_size=LONGEST)
         size = (_number(request, "width", 80), _number(request, "height", 24))
         task = asyncio.create_task(self._visit(request, websocket, *size))
         self._visits.add(task)
-        task.add_done_callback(self._visits.discard)
+        task.add_done_callback(self._leave)
         with suppress(asyncio.CancelledError):
             await asyncio.shield(task)
         return websocket
+
+    def _leave(self, visit: asyncio.Task[None]) -> None:
+        self._visits.discard(visit)
+        self._places.release()
 
     async def _visit(
         self, request: web.Request, websocket: web.WebSocketResponse, width: int, height: int

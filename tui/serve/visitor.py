@@ -17,12 +17,17 @@ from textual.messages import ExitApp
 from remote.record import read
 from remote.record.watch import WatchedRun
 from remote.sanitise import one_line
+from tui import palette
 from tui.exit import MISTAKES
 from tui.watch_app import WatchApp
 
 
 class Driver(WebDriver):
     """Ends the dashboard when its input ends: the server is gone."""
+
+    def write(self, data: str) -> None:
+        """Write what is drawn."""
+        super().write(palette.fit(data))
 
     def run_input_thread(self) -> None:
         """Wait for input."""

@@ -13,11 +13,13 @@ import time
 from pathlib import Path
 
 import pytest
+import typer
 from rich.cells import cell_len
 
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage, asked
 from tui import palette
+from tui.cli import application, load
 
 RANKBOARD = Path(sys.executable).parent / "rankboard"
 C, UTF8, GERMAN = "C", "C.UTF-8", "de_DE.UTF-8"
@@ -139,6 +141,12 @@ def test_without_a_hosts_file_the_form_is_for_this_machine_and_in_the_terminals_
         os.close(terminal)
     assert os.waitstatus_to_exitcode(status) == 0
     assert drawn.isascii() is ascii_only
+
+
+@pytest.mark.parametrize("name", ["attach", "compare", "open", "run", "serve", "study", "watch"])
+def test_every_command_with_a_dashboard_draws_in_ascii_on_request(name: str) -> None:
+    command = typer.main.get_command(application()) if name == "run" else load(name)
+    assert "--ascii" in [option for one in command.params for option in one.opts]
 
 
 def read_until(terminal: int, part: str) -> bytes:

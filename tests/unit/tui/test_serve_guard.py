@@ -48,7 +48,7 @@ def test_every_server_has_a_token_of_its_own_that_nobody_guesses() -> None:
 
 
 def test_the_page_loads_nothing_from_elsewhere_and_shows_a_name_as_text() -> None:
-    text = page('<script>"&', "ws://localhost:1/x/ws")
+    text = page('<script>"&', "ws://localhost:1/x/ws", 4)
     assert "<title>&lt;script&gt;&quot;&amp;</title>" in text
     assert "http:" not in text
     assert "https:" not in text
